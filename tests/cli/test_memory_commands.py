@@ -264,9 +264,9 @@ def test_all_of_a_user_goes_only_with_everything(run: Run, filled: Path) -> None
 def test_exit_codes_of_a_store(
     run: Run, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyrecall.cli.memory_options._SECONDS_FOR_A_WRITER", 0.0)
+    monkeypatch.setattr("hyrecall.cli.memory_options.SECONDS_FOR_A_WRITER", 0.0)
     assert run("recall", "x").code == 1  # no store there
-    with opened(store):
+    with opened(store, shared=False):
         busy = run("remember", "x", "--user", "ann")
         assert busy.code == 1
         assert f"pid {os.getpid()}" in busy.err

@@ -18,6 +18,7 @@ from hyrecall.memory.sql.lock import LOCK
 from hyrecall.memory.sql.lost_changes import Witness, witnesses
 from laws.effort import Effort
 from memory.children import in_child
+from memory.copies import copy_store
 from memory.stores import lasting, open_store
 
 WITNESS = Witness("0123456789abcdef" * 2, 57)
@@ -64,7 +65,7 @@ def killed(tmp_path: Path) -> Path:
         keep(memory, 0, 3)
     with open_store(path, embedder=None) as memory:
         keep(memory, 3, 2)
-        return Path(shutil.copytree(path, tmp_path / "killed"))
+        return copy_store(path, tmp_path / "killed")
 
 
 # ---- the note in LOCK ----
@@ -246,13 +247,13 @@ def test_a_damaged_log_is_told_of(killed: Path, name: str) -> None:
 def test_a_log_that_is_lost_with_everything_is_told_of(tmp_path: Path) -> None:
     with open_store(tmp_path / "store", embedder=None) as memory:
         keep(memory, 0, 3)
-        path = Path(shutil.copytree(tmp_path / "store", tmp_path / "killed"))
+        path = copy_store(tmp_path / "store", tmp_path / "killed")
     (path / LOG).write_bytes(b"")
     refused(path, "a database with nothing in it: its log is lost")
 
 
 def test_a_saved_index_alone_tells_of_a_loss(closed: Path, tmp_path: Path) -> None:
-    before = Path(shutil.copytree(closed, tmp_path / "before"))
+    before = copy_store(closed, tmp_path / "before")
     with open_store(closed, embedder=None) as memory:
         keep(memory, 3, 2)
     (closed / LOCK).write_bytes(b"")
@@ -282,7 +283,7 @@ def test_a_backup_of_the_database_is_told_of_until_it_is_accepted(
 
 
 def test_a_backup_of_the_whole_folder_is_no_loss(closed: Path, tmp_path: Path) -> None:
-    backup = Path(shutil.copytree(closed, tmp_path / "backup"))
+    backup = copy_store(closed, tmp_path / "backup")
     with open_store(closed, embedder=None) as memory:
         keep(memory, 3, 2)
     assert ids(backup) == ["e0", "e1", "e2"]
@@ -303,7 +304,7 @@ def test_a_foreign_index_or_lock_alone_is_no_loss(closed: Path, tmp_path: Path) 
     shutil.copyfile(tmp_path / "other" / LOCK, closed / LOCK)
     assert ids(closed) == ["e0", "e1", "e2"]
     shutil.rmtree(closed / INDEX)
-    shutil.copytree(tmp_path / "other" / INDEX, closed / INDEX)
+    copy_store(tmp_path / "other" / INDEX, closed / INDEX)
     assert ids(closed) == ["e0", "e1", "e2"]
 
 

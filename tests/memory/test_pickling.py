@@ -11,7 +11,7 @@ from hyrecall.memory import Memory, MemorySync
 
 TOLD = (
     "pickle: expected a folder that each process opens, got an open store; "
-    "in each process MemorySync.open(path, read_only=True)"
+    "in each process MemorySync.open(path)"
 )
 
 

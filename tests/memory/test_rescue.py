@@ -13,6 +13,7 @@ from hyrecall.errors import CorruptStoreError, OptionError
 from hyrecall.memory import EVERYONE, Fact, MemorySync
 from hyrecall.memory.faces.rescue import RESCUED_FACT, rescue
 from hyrecall.memory.sql.database import DATABASE, LOG
+from memory.copies import copy_store
 from memory.stores import NOON, lasting, open_store
 
 
@@ -84,7 +85,7 @@ def test_rescue_of_an_emptied_store_reads_the_index_and_keeps_the_log(
         fill(memory)
     with open_store(path, embedder=None) as memory:
         memory.remember("later", id="later", user_id="ann")
-        path = Path(shutil.copytree(path, tmp_path / "killed"))
+        path = copy_store(path, tmp_path / "killed")
     (path / DATABASE).write_bytes(b"")
     if left == "no log":
         (path / LOG).unlink()

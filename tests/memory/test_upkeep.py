@@ -104,7 +104,7 @@ def test_a_count_that_came_in_can_be_counted_on(memory: MemorySync) -> None:
         (_, line) = other.export(user_id="alice")
         assert line["version"]["access_count"] == 2**52 + 1
         # What a version before this limit took in does not stop an export.
-        with other._store.transaction() as connection:
+        with other._store.database.transaction() as connection:
             connection.execute("UPDATE documents SET access_count = 1 << 53")
             connection.execute("UPDATE documents SET access_count = access_count + 1")
         assert len(other.export(user_id="alice")) == 2
@@ -125,7 +125,7 @@ def test_an_export_never_replaces_a_file_of_the_store(tmp_path: Path) -> None:
                 memory.export(target, user_id="alice")
         assert {path.name: path.stat().st_ino for path in folder.iterdir()} == before
         with pytest.raises(WriterBusyError):
-            MemorySync.open(folder, embedder=None)
+            MemorySync.open(folder, embedder=None, shared=False)
         (tmp_path / "out.tmp").write_text("a neighbour's")
         assert memory.export(tmp_path / "out", user_id="alice") == 2
         assert (tmp_path / "out.tmp").read_text() == "a neighbour's"
@@ -162,7 +162,7 @@ def test_deep_metadata_of_an_older_store_goes_out_and_in(n_levels: int, tmp_path
     deep = nested(n_levels)
     with open_store(embedder=None) as memory:
         memory.remember("note", id="e", user_id="alice")
-        with memory._store.transaction() as connection:
+        with memory._store.database.transaction() as connection:
             sql = "UPDATE versions SET metadata = ?, checksum = NULL"
             connection.execute(sql, (json.dumps(deep),))
         assert memory.export(tmp_path / "out.jsonl", user_id="alice") == 2

@@ -92,7 +92,7 @@ def test_E14_without_an_index_facts_come_first_too(
     with opened(path, None) as memory:
         newer = {"id": "newer", "source": "session", "occurred_at": NOON + HOUR}
         memory.remember(Episode(output=RAW, user_id="alice", **newer))
-        monkeypatch.setattr("hyrecall.memory.recall.recalling._hits", unreadable)
+        monkeypatch.setattr("hyrecall.memory.recall.index_search.IndexSearch.__call__", unreadable)
         matches = memory.search(ASKED, user_id="alice")
         assert matches.lexical_mode == "substring"
         assert [one.episode.id for one in matches] == ["nearer", "fact", "newer", "raw"]

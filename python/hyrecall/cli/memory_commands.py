@@ -241,13 +241,15 @@ def doctor(
             raise error(OptionError, "--rescue", "no --repair or --accept-loss with it", "more")
         _rescue(path, rescue, as_json=as_json)
         return
+    from hyrecall.memory.keeping.tasks import EmptyLog, Rebuild
+
     is_changed = repair or accept_loss
     with opened(path, read_only=not is_changed, accept_loss=accept_loss) as memory:
         store = memory._store
         if repair:
-            store.follower.relayout(store.layout, model=store.guard.model, dim=store.dim)
+            store.keeper.run(Rebuild())
             memory.snapshot()
-            store.database.checkpoint()
+            store.keeper.run(EmptyLog())
         report = memory.doctor(full=full)
     if as_json:
         print_json({"ok": report.ok, **asdict(report)})

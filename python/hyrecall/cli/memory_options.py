@@ -246,11 +246,12 @@ def _logs_as_notes() -> Iterator[None]:
 def now_ready(memory: MemorySync) -> MemorySync:
     """Wait for embedder and index, because a command's only answer should not be degraded."""
     from hyrecall.memory.derived.readiness import IndexNotReadyError
+    from hyrecall.memory.keeping.tasks import CatchUp
 
     memory.wait_until_ready(_SECONDS_TO_WARM)
     # A large index may take longer.
     with contextlib.suppress(IndexNotReadyError):  # the answer reports it
-        memory._store.follower.catch_up()
+        memory._store.keeper.run(CatchUp())
     return memory
 
 

@@ -7,9 +7,8 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -17,34 +16,36 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.ask.recipe import Recipe
-from hyrecall.base.arguments import as_int, number, read_path
-from hyrecall.base.progress import ProgressFunction
+from hyrecall.base.arguments import number
 from hyrecall.embed import choose
 from hyrecall.embed.choose import AUTO, Given
 from hyrecall.embed.guard import Guard
 from hyrecall.embed.protocol import NORMS, EmbedFault, NoVectors, norms
-from hyrecall.errors import DTypeError, OptionError, ShapeError, error
+from hyrecall.errors import DTypeError, OptionError, ShapeError, StoreError, error
 from hyrecall.memory.changes.change import Change
 from hyrecall.memory.changes.signals import RecordConversations, Touch
 from hyrecall.memory.data.degradation import Degradation
-from hyrecall.memory.data.fields import flag, in_utc
-from hyrecall.memory.data.sessions import SessionTracker
+from hyrecall.memory.data.fields import in_utc
 from hyrecall.memory.derived.background import Background
 from hyrecall.memory.derived.follower import Follower
 from hyrecall.memory.derived.layout import Layout, layout_of, serves
-from hyrecall.memory.derived.readiness import IndexNotReadyError
+from hyrecall.memory.derived.readiness import IndexNotReadyError, OpenReport
 from hyrecall.memory.faces.table_cells import divide
 from hyrecall.memory.keeping.keeper import Keeper
 from hyrecall.memory.keeping.owner import Owner
-from hyrecall.memory.keeping.tasks import AwaitIndex, Relayout
+from hyrecall.memory.keeping.tasks import AwaitIndex, Follow, TakeVectors
+from hyrecall.memory.opening import about_store, open_database
+from hyrecall.memory.options import SECONDS, Clock, StoreOptions
 from hyrecall.memory.recall.recalling import Means
 from hyrecall.memory.recall.time_limit import Bounded
-from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.in_memory import IN_MEMORY, MemoryDatabase
+from hyrecall.memory.sharing.asking import About
+from hyrecall.memory.sharing.client import Connections
+from hyrecall.memory.sharing.protocol import OwnerState
+from hyrecall.memory.sharing.shared_keeper import Host, SharedKeeper, observe
+from hyrecall.memory.sql.in_memory import IN_MEMORY
 from hyrecall.memory.sql.reading import newest_model
 from hyrecall.memory.sql.store_sessions import StoreSessions
 from hyrecall.recipes import default, loom
-from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.named_analyzer import read_analyzer
 
 __all__ = ["AUTO", "Clock", "Given", "Store", "StoreOptions"]
@@ -55,59 +56,13 @@ _log.addHandler(logging.NullHandler())
 DIM = 768
 """Length of vectors where neither embedder, ``dim=`` nor the store says another."""
 
-MOST_DIM = 65_536
-
-_SECONDS = "seconds in [0, 86400]"
 _PAUSE = 0.01  # seconds between two looks at an index that is being built
 
 GIVEN = "given"
 """Model of vectors that a caller gives where no embedder has a name."""
 
-Clock = Callable[[], datetime]
 Vectors = npt.NDArray[np.float32]
 Reply = TypeVar("Reply")
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoreOptions:
-    """How a store is opened; see :meth:`hyrecall.memory.Memory.open`."""
-
-    recipe: Recipe | None = None
-    analyzer: Analyzer | str | None = None
-    embedder: Given = AUTO
-    dim: int | None = None
-    read_only: bool = False
-    wait: float = 0.0
-    accept_loss: bool = False
-    recall_timeout: float = 1.5
-    write_timeout: float = 5.0
-    sessions: SessionTracker | None = None
-    snapshot_every: int = 10_000
-    device: str = "cpu"
-    threads: int | None = None
-    progress: ProgressFunction | None = None
-    warm: bool = True
-    clock: Clock | None = None
-
-    def __post_init__(self) -> None:
-        """Check the options that no other module checks."""
-        if self.recipe is not None and not isinstance(self.recipe, Recipe):
-            raise error(DTypeError, "recipe", "an hr.Recipe", type(self.recipe).__name__)
-        if self.sessions is not None and not isinstance(self.sessions, SessionTracker):
-            wish = "an object with session and record"
-            raise error(DTypeError, "sessions", wish, type(self.sessions).__name__)
-        if self.clock is not None and not callable(self.clock):
-            wish = "a function that returns a datetime"
-            raise error(DTypeError, "clock", wish, type(self.clock).__name__)
-        flag("warm", self.warm)
-        for name in ("wait", "recall_timeout", "write_timeout"):
-            number(name, getattr(self, name), 0.0, 86_400.0, _SECONDS)
-        dim = as_int(self.dim)
-        if self.dim is not None and (dim is None or not 1 <= dim <= MOST_DIM):
-            raise error(OptionError, "dim", f"an int from 1 to {MOST_DIM}", repr(self.dim))
-        every = as_int(self.snapshot_every)
-        if every is None or every < 1:
-            raise error(OptionError, "snapshot_every", "an int >= 1", repr(self.snapshot_every))
 
 
 class Store:
@@ -144,29 +99,17 @@ class Store:
         self._settling = threading.Lock()
         with ExitStack() as opened:
             opened.callback(self.guard.close)
-            self.database = _open_database(path, options)
+            about = about_store(self.recipe, self.layout, self.guard.model, self._known_dim)
+            self.database, place = open_database(path, options, about)
             opened.callback(self.database.close)
-            if self.recipe.tables is not None and not options.read_only:
-                with self.database.transaction() as connection:
-                    divide(connection)
-            self.dim = self._first_dim()
-            owner = Owner(
-                self.database,
-                self.layout,
-                model=self.guard.model,
-                dim=self.dim,
-                clock=self.now,
-                snapshot_every=options.snapshot_every,
-                device=options.device,
-                threads=options.threads,
-                progress=options.progress,
-            )
-            opened.callback(owner.close)
+            if place is not None:
+                opened.callback(place.stop)
+            self.dim = self._first_dim(place)
+            self.keeper: Keeper = self._keep(place, about)
+            opened.callback(self.keeper.close)
             if options.warm:
                 self.guard.start_warming()
             opened.pop_all()
-        self.owner, self.opened = owner, owner.opened
-        self.keeper: Keeper = owner
         own = StoreSessions(self.database, lambda met: self.write(RecordConversations(met)))
         self.sessions = own if options.sessions is None else options.sessions
         self._own_sessions = own
@@ -180,14 +123,50 @@ class Store:
         DTypeError
             Always.
         """
-        remedy = "in each process MemorySync.open(path, read_only=True)"
+        remedy = "in each process MemorySync.open(path)"
         wish = "a folder that each process opens"
         raise error(DTypeError, "pickle", wish, "an open store", remedy)
 
-    def _first_dim(self) -> int:
+    def _keep(self, place: Host | Connections | None, about: About) -> Keeper:
+        """Open the owner in this process, or be a client of another's."""
+        self._alone: Owner | None = None
+        self._shared: SharedKeeper | None = None
+        if place is None:
+            self._alone = self._make_owner(is_takeover=False)
+            return self._alone
+        self._shared = SharedKeeper(
+            self.database, place, about, make_owner=self._make_owner, clock=self.now
+        )
+        return self._shared
+
+    def _make_owner(self, *, is_takeover: bool) -> Owner:
+        options = self.options
+        if self.recipe.tables is not None and not options.read_only:
+            with self.database.transaction() as connection:
+                divide(connection)
+        return Owner(
+            self.database,
+            self.layout,
+            model=self.guard.model,
+            dim=self.dim,
+            clock=self.now,
+            snapshot_every=options.snapshot_every,
+            device=options.device,
+            threads=options.threads,
+            progress=None if is_takeover else options.progress,
+            opens_soon=is_takeover,
+        )
+
+    @property
+    def _known_dim(self) -> int | None:
+        return self.options.dim or self.guard.dim
+
+    def _first_dim(self, place: Host | Connections | None) -> int:
         """Return the length of vectors that is known before the embedder is called."""
-        known = self.options.dim or self.guard.dim
-        if known is not None:
+        known: str | int | None = self._known_dim
+        if known is None and isinstance(place, Connections):
+            known = place.about.get("dim")
+        if isinstance(known, int):
             return known
         with self.database.reading() as connection:
             if self.guard.model is not None:
@@ -242,17 +221,48 @@ class Store:
 
     def follow(self) -> None:
         """Let the index follow changes that were not offered to it."""
-        self.owner.background.poke()
+        self.keeper.run(Follow())
+
+    @property
+    def owner(self) -> Owner:
+        """The owner.
+
+        Raises
+        ------
+        StoreError
+            It is in another process.
+        """
+        owner = self._alone if self._shared is None else self._shared.owner
+        if owner is None:
+            raise error(StoreError, repr(self), "the process that owns the store", "another")
+        return owner
+
+    @property
+    def opened(self) -> OpenReport | None:
+        """How the owner's index was opened; None: on a thread, after a take-over."""
+        return self.owner.opened
 
     @property
     def follower(self) -> Follower:
-        """What keeps the index up to date."""
+        """What keeps the index up to date, in the owner's process."""
         return self.owner.follower
 
     @property
     def background(self) -> Background:
-        """The thread of the follower."""
+        """The thread of the follower, in the owner's process."""
         return self.owner.background
+
+    def owner_state(self) -> OwnerState | None:
+        """Return who owns the store and who uses it; None: no process shares it.
+
+        Raises
+        ------
+        OwnerError
+            The owner does not answer.
+        """
+        if self._shared is not None:
+            return self._shared.state()
+        return observe(self.database.folder) if self.options.read_only else None
 
     def embed(
         self, texts: Sequence[str], budget: float | None
@@ -282,7 +292,7 @@ class Store:
         try:
             if dim != self.dim:
                 try:
-                    self.keeper.run(Relayout(self.guard.model, dim))
+                    self.keeper.run(TakeVectors(self.guard.model, dim))
                 except IndexNotReadyError as fault:
                     _log.warning("the index could not be made anew: %s", fault.detail)
                 self.dim = dim  # only now: a call that is interrupted before is repeated
@@ -329,7 +339,7 @@ class Store:
         OptionError, DTypeError
             The timeout is no number of seconds.
         """
-        until = time.monotonic() + number("timeout", timeout, 0.0, 86_400.0, _SECONDS)
+        until = time.monotonic() + number("timeout", timeout, 0.0, 86_400.0, SECONDS)
         is_loaded = self.guard.wait_until_loaded(timeout)
         self.settle()
         while True:
@@ -353,25 +363,6 @@ class Store:
     def __repr__(self) -> str:
         """Show where it is."""
         return str(self.database.folder or IN_MEMORY)
-
-
-def _open_database(path: str | os.PathLike[str], options: StoreOptions) -> Database:
-    """Open the database of a folder, or make one in memory."""
-    folder = read_path(path)
-    if str(folder) != IN_MEMORY:
-        return Database.open(
-            folder,
-            read_only=options.read_only,
-            wait=options.wait,
-            accept_loss=options.accept_loss,
-        )
-    usual = StoreOptions()
-    for name in ("read_only", "wait", "accept_loss", "snapshot_every"):
-        value = getattr(options, name)
-        if value != getattr(usual, name):
-            wish = f"the default with the path {IN_MEMORY!r}: such a store is new and never saved"
-            raise error(OptionError, name, wish, repr(value))
-    return MemoryDatabase.make()
 
 
 def _now() -> datetime:

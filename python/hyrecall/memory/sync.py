@@ -91,6 +91,7 @@ class MemorySync(RecordsOfMemorySync):
         embedder: Given = AUTO,
         dim: int | None = None,
         read_only: bool = False,
+        shared: bool = True,
         wait: float = 0.0,
         accept_loss: bool = False,
         recall_timeout: float = 1.5,
@@ -127,8 +128,12 @@ class MemorySync(RecordsOfMemorySync):
             else 768 until the embedder has replied.
         read_only : bool, default False
             Open for reading only. Nothing in the folder is changed, and it need not be writable.
+        shared : bool, default True
+            Let other processes of this user on this machine use the store too: the first one that
+            opens it owns it, the others reach the owner through a socket in the folder, and when it
+            ends another one takes over. False: be the only writer.
         wait : float, default 0
-            Seconds to wait for another writer to close the store, in [0, 86400].
+            Seconds to wait for a writer that does not share the store, in [0, 86400].
         accept_loss : bool, default False
             Open a store that has lost acknowledged changes (CorruptStoreError) as it is now. After
             a writer has done so, later openings need it no more.
@@ -157,7 +162,16 @@ class MemorySync(RecordsOfMemorySync):
         Raises
         ------
         WriterBusyError
-            Another writer holds the store, in this process or another.
+            A writer that does not share the store holds it, in this process or another; or
+            ``shared=False``, and any writer does.
+        StoreMismatchError
+            The store is open in another process with another recipe's index, another analyzer,
+            model or length of vectors, or by another version of hyrecall.
+        OwnerError
+            The process that owns the store does not answer; the message has its pid. Or the file
+            system has no Unix sockets, and another process has the store.
+        StoreBusyError
+            The owner has as many connections as it can have.
         StoreNotFoundError
             ``read_only``, and there is none.
         StoreFormatError
@@ -184,7 +198,7 @@ class MemorySync(RecordsOfMemorySync):
         """
         options = StoreOptions(
             recipe=recipe, analyzer=analyzer, embedder=embedder, dim=dim, read_only=read_only,
-            wait=wait, accept_loss=accept_loss, recall_timeout=recall_timeout,
+            shared=shared, wait=wait, accept_loss=accept_loss, recall_timeout=recall_timeout,
             write_timeout=write_timeout, sessions=sessions, snapshot_every=snapshot_every,
             device=device, threads=threads, progress=progress, warm=warm, clock=clock,
         )  # fmt: skip

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyrecall.base.progress import ProgressFunction, read_progress
-from hyrecall.errors import OptionError, error
+from hyrecall.errors import OptionError, OwnerError, error
 from hyrecall.memory.changes.lines import import_lines
 from hyrecall.memory.changes.vectors import SetVectors
 from hyrecall.memory.data.fields import flag
@@ -19,13 +19,15 @@ from hyrecall.memory.derived import backfill
 from hyrecall.memory.derived.backfill import Reembedded
 from hyrecall.memory.faces.line_files import File, lines_of, write_lines
 from hyrecall.memory.faces.transfer import Imported, export_lines
-from hyrecall.memory.keeping.tasks import CheckIndex, Compact, Compacted, Snapshot
+from hyrecall.memory.keeping.tasks import CheckIndex, Compact, Compacted, EmptyLog, Snapshot
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, User, audience, read_owner
 from hyrecall.memory.sql.cells import every_cell
 from hyrecall.memory.sql.doctor import Check, Report, examine
 from hyrecall.memory.store import Store
 
 __all__ = ["Compacted", "Exported", "compact", "doctor", "export", "import_", "reembed"]
+
+_TIME = "%Y-%m-%d %H:%M:%S UTC"
 
 Exported = int | list[dict[str, Any]]
 
@@ -227,7 +229,10 @@ def doctor(store: Store, *, full: bool = False) -> Report:
     (Check(name='database', ok=True, detail=''), 0)
     """
     flag("full", full)
-    return examine(store.database, full=full, more=list(_checks(store, full=full)))
+    more = list(_checks(store, full=full))
+    return examine(
+        store.database, full=full, more=more, empty_log=lambda: store.keeper.run(EmptyLog())
+    )
 
 
 def wait_until_ready(store: Store, timeout: float = 60.0) -> bool:
@@ -329,6 +334,23 @@ def _checks(store: Store, *, full: bool) -> Iterator[Check]:
     yield from store.keeper.run(CheckIndex(full))
     state = store.guard.state()
     yield Check("embedder", True, json.dumps(state, default=str))
+    yield from _owner(store)
+
+
+def _owner(store: Store) -> Iterator[Check]:
+    """Tell who owns the store and who uses it, where processes share it."""
+    try:
+        state = store.owner_state()
+    except OwnerError as fault:
+        yield Check("owner", False, str(fault))
+        return
+    if state is not None:
+        clients = [
+            {"pid": one.pid, "since": f"{one.since:{_TIME}}", "requests": one.requests}
+            for one in state.clients
+        ]
+        told = {"pid": state.pid, "since": f"{state.since:{_TIME}}", "clients": clients}
+        yield Check("owner", True, json.dumps(told))
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from hyrecall.memory.sql.index_header import HEADER, Header, StaleError
 from hyrecall.segments import opening as files
 from laws.effort import Effort
 from memory.children import in_child
+from memory.copies import copy_store
 from memory.small_store import (
     DIM,
     LOOM,
@@ -200,7 +201,7 @@ def test_a_damaged_snapshot_is_built_anew_and_counted(saved: Saved, tmp_path: Pa
     folder = tmp_path / "store"
     for path in saved.files:
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(saved.folder, folder)
+        copy_store(saved.folder, folder)
         damaged = folder / path.relative_to(saved.folder)
         content = bytearray(damaged.read_bytes())
         content[len(content) // 2] ^= 16
@@ -233,11 +234,11 @@ def test_files_and_snapshots_of_another_store_are_refused(saved: Saved, tmp_path
             assert _kind(inside) != "rows.arrow", inside
             continue
         shutil.rmtree(mixed.folder, ignore_errors=True)
-        shutil.copytree(saved.folder, mixed.folder)
+        copy_store(saved.folder, mixed.folder)
         shutil.copyfile(other.folder / kin[0], mixed.folder / inside)
         assert mixed.outcome() == "refused", inside
     shutil.rmtree(mixed.folder)
-    shutil.copytree(other.folder, mixed.folder)
+    copy_store(other.folder, mixed.folder)
     assert mixed.outcome() == "refused"
 
 
@@ -273,7 +274,7 @@ class Flipped:
     """A copy of a store, and what is said of it when a bit of its database is another."""
 
     def __init__(self, saved: Saved, folder: Path) -> None:
-        shutil.copytree(saved.folder, folder)
+        copy_store(saved.folder, folder)
         self.folder = folder
         self.n_rows = counted(folder)
         self.flips = a_flip([folder / DATABASE])

@@ -25,6 +25,7 @@ from hyrecall.memory.sql.index_header import INDEX
 from hyrecall.memory.sql.lock import LOCK
 from laws.effort import Effort
 from memory.children import in_child
+from memory.copies import copy_store
 from memory.stores import NOON, episode, open_store
 
 PER_CHILD = 20
@@ -70,12 +71,12 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
             fill(memory, first, 16)
         with open_store(root / name, clock=lambda: NOON) as memory:
             fill(memory, first + 16, 6)
-            shutil.copytree(root / name, root / f"{name} killed")
+            copy_store(root / name, root / f"{name} killed")
     shutil.rmtree(root / "other")
     closed, killed = root / "store", root / "store killed"
     wanted = []
     for path in (closed, killed):
-        copy = Path(shutil.copytree(path, root / f"{path.name} whole"))
+        copy = copy_store(path, root / f"{path.name} whole")
         with open_store(copy, clock=lambda: NOON) as memory:
             wanted.append(content(memory))
             assert memory.doctor(full=True).ok
@@ -152,7 +153,7 @@ def damage(stores: Stores, path: Path, draw: random.Random) -> str:
     kind = draw.choice(list(DAMAGES))
     others = files_of(stores.other, part)
     other = next((one for one in others if kind_of(one) == kind_of(name)), others[0])
-    shutil.copytree(source, path)
+    copy_store(source, path)
     whole = (path / name).read_bytes()
     made = DAMAGES[kind](whole, (stores.other / other).read_bytes(), draw)
     (path / name).unlink()
@@ -243,6 +244,6 @@ def test_a_store_that_does_not_look_beside_its_database_loses_rows_in_silence(
     for name in ("check_is_there", "check_is_whole"):
         monkeypatch.setattr(f"hyrecall.memory.sql.database.{name}", lambda *_: None)
     for name in (DATABASE, LOG):
-        path = Path(shutil.copytree(stores.killed, tmp_path / name))
+        path = copy_store(stores.killed, tmp_path / name)
         (path / name).write_bytes(b"")
         assert outcome(path, stores.wanted) == "LOST"

@@ -27,6 +27,7 @@ from hyrecall.memory.derived.follower import INDEX
 from hyrecall.memory.sql import codec
 from hyrecall.memory.sql.database import DATABASE
 from hyrecall.recipes import loom
+from memory.copies import copy_store
 from memory.stores import NOON
 
 CANARY = "canary"  # in every row of bob's, and of nobody else
@@ -125,7 +126,7 @@ def a_place(content: bytes, draw: random.Random) -> int:
 def outcome(store: tuple[Path, Replies, Replies], working: Path, draw: random.Random) -> str:
     """Flip one bit and say what became of it; what must not be is an assertion that fails."""
     path, of_alice, of_bob = store
-    shutil.copytree(path, working)
+    copy_store(path, working)
     content = bytearray((working / DATABASE).read_bytes())
     content[a_place(bytes(content), draw)] ^= 1 << draw.randrange(8)
     (working / DATABASE).write_bytes(content)
@@ -185,7 +186,7 @@ def test_a_damaged_row_is_named_and_left_out(
         pytest.skip("a row of format 1 has no checksum")
     path, of_alice, _ = store
     working = tmp_path / "store"
-    shutil.copytree(path, working)
+    copy_store(path, working)
     damage(working, DAMAGES[kind])
     if old:
         damage(working, "UPDATE versions SET checksum = NULL WHERE id = 'canary 1'")
@@ -221,7 +222,7 @@ def test_a_damaged_cell_is_nobodys(store: tuple[Path, Replies, Replies], tmp_pat
     path, of_alice, _ = store
     for at, name in enumerate(("bob2", "alice")):
         working = tmp_path / str(at)
-        shutil.copytree(path, working)
+        copy_store(path, working)
         damage(working, "DROP INDEX cells_identity")
         damage(working, f"UPDATE cells SET user = '{name}' WHERE user = 'bob'")
         shutil.rmtree(working / INDEX)
@@ -239,7 +240,7 @@ def test_a_damaged_version_number_brings_no_old_text_back(
     store: tuple[Path, Replies, Replies], tmp_path: Path, *, index: bool
 ) -> None:
     working = tmp_path / "store"
-    shutil.copytree(store[0], working)
+    copy_store(store[0], working)
     with opened(working) as memory:
         for key in ("canary 0", "canary 1", "canary fact"):
             memory.forget(key, user_id="bob")
@@ -283,7 +284,7 @@ def test_a_field_without_a_checksum_stops_no_export(
     store: tuple[Path, Replies, Replies], tmp_path: Path, field: str
 ) -> None:
     working = tmp_path / "store"
-    shutil.copytree(store[0], working)
+    copy_store(store[0], working)
     damage(working, DAMAGED_FIELDS[field])
     with opened(working) as memory:
         lines = memory.export(user_id=EVERYONE, history=True)
@@ -307,7 +308,7 @@ def test_a_row_that_makes_no_line_is_left_out_of_an_export(
     store: tuple[Path, Replies, Replies], tmp_path: Path, sql: str
 ) -> None:
     working = tmp_path / "store"
-    shutil.copytree(store[0], working)
+    copy_store(store[0], working)
     damage(working, sql, unchecked=True)
     with opened(working) as memory:
         with pytest.warns(DamageWarning, match="1 damaged rows"):
@@ -340,7 +341,7 @@ def test_an_import_names_the_damaged_row_and_keeps_the_other_lines(
     lines.insert(1, {"version": new})
     backup = "\n".join(map(json.dumps, lines))
     working = tmp_path / "store"
-    shutil.copytree(store[0], working)
+    copy_store(store[0], working)
     damage(working, sql)
     with opened(working) as memory:
         report = memory.import_(io.StringIO(backup))
@@ -363,7 +364,7 @@ def test_an_import_names_the_lines_of_a_damaged_cell_and_keeps_the_others(
     with opened(store[0]) as memory:
         lines = memory.export(user_id=EVERYONE)
     working = tmp_path / "store"
-    shutil.copytree(store[0], working)
+    copy_store(store[0], working)
     damage(working, "UPDATE cells SET checksum = checksum + 1 WHERE user = 'bob'")
     with opened(working) as memory:
         memory.forget("note 1", user_id="alice", erase=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import warnings
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from hyrecall.errors import CorruptStoreError
 from hyrecall.memory import DamageWarning, Fact, MemorySync
 from hyrecall.memory.sql.database import DATABASE
+from memory.copies import copy_store
 
 SECRET = b"secret"
 
@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def path(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "store"))
+    return copy_store(made, tmp_path / "store")
 
 
 def left_in(folder: Path) -> set[str]:

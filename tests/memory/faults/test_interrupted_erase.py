@@ -22,6 +22,7 @@ from hyrecall.memory.keeping.tasks import scrub
 from hyrecall.memory.sql.database import DATABASE, Database
 from hyrecall.memory.sql.erasing import erase
 from laws.effort import Effort
+from memory.copies import copy_store
 from memory.faults.interrupting import Lines, interrupted
 from memory.faults.test_erase_whole import put_canaries, traces
 from memory.stores import open_store
@@ -100,12 +101,12 @@ def test_an_erase_that_is_interrupted_anywhere_leaves_nothing(
     for beside_reader in (False, True):
         numbers = itertools.count()
         whole = Lines()
-        path = Path(shutil.copytree(saved, tmp_path / f"whole {beside_reader}"))
+        path = copy_store(saved, tmp_path / f"whole {beside_reader}")
         with open_store(path) as memory:
             erased_until(memory, whole, beside_reader=beside_reader)
         for at in sorted(draw.sample(range(1, whole.n_run), n_points // 2)):
             path = tmp_path / f"{beside_reader} {next(numbers)}"
-            shutil.copytree(saved, path)
+            copy_store(saved, path)
             counts[outcome(path, at, beside_reader=beside_reader)] += 1
             shutil.rmtree(path)
     print(f"D10: {n_points} erases interrupted at random lines: {dict(counts)}")
@@ -114,7 +115,7 @@ def test_an_erase_that_is_interrupted_anywhere_leaves_nothing(
 
 def test_no_line_that_is_interrupted_leaves_a_lock_held(saved: Path, tmp_path: Path) -> None:
     """The end of a ``with`` block is none, as no signal comes between it and the lock's release."""
-    path = Path(shutil.copytree(saved, tmp_path / "store"))
+    path = copy_store(saved, tmp_path / "store")
     met: list[str] = []
 
     class Noted(Lines):
@@ -136,7 +137,7 @@ def test_no_line_that_is_interrupted_leaves_a_lock_held(saved: Path, tmp_path: P
 def test_an_erase_that_is_interrupted_in_its_wait_is_finished_in_the_background(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = Path(shutil.copytree(saved, tmp_path / "store"))
+    path = copy_store(saved, tmp_path / "store")
     is_done = threading.Event()
     plain = Follower.reconcile
 
@@ -166,7 +167,7 @@ def test_a_change_after_an_interrupted_erase_does_not_save_the_erased_text(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a process whose background thread died: the next snapshot compacts."""
-    path = Path(shutil.copytree(saved, tmp_path / "store"))
+    path = copy_store(saved, tmp_path / "store")
     memory = open_store(path)
     with monkeypatch.context() as patch:
         patch.setattr("hyrecall.memory.keeping.tasks.scrub", lambda _: True)
@@ -186,7 +187,7 @@ def test_doctor_finds_erased_rows_in_a_snapshot_that_says_it_has_none(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stores that were saved by a version that did not compact; also the planted bug."""
-    path = Path(shutil.copytree(saved, tmp_path / "store"))
+    path = copy_store(saved, tmp_path / "store")
     with monkeypatch.context() as patch:
         patch.setattr("hyrecall.memory.keeping.tasks.scrub", lambda _: True)
         patch.setattr("hyrecall.memory.derived.derived_index.compact", lambda held: held)
@@ -214,7 +215,7 @@ def refuse(self: Database, *, wait: float = 5.0) -> bool:
 def test_an_erase_whose_checkpoint_meets_a_full_disk_is_done_and_says_what_is_left(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = Path(shutil.copytree(saved, tmp_path / "store"))
+    path = copy_store(saved, tmp_path / "store")
     with open_store(path) as memory:
         with monkeypatch.context() as patch:
             patch.setattr(Database, "checkpoint", refuse)
@@ -228,7 +229,7 @@ def test_an_erase_whose_checkpoint_meets_a_full_disk_is_done_and_says_what_is_le
 def test_an_erase_without_room_to_save_the_index_removes_the_saved_one(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = Path(shutil.copytree(saved, tmp_path / "store"))
+    path = copy_store(saved, tmp_path / "store")
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

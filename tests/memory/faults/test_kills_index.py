@@ -11,6 +11,7 @@ import pytest
 
 from hyrecall.memory.derived.follower import INDEX
 from laws.effort import Effort
+from memory.copies import copy_store
 from memory.faults.kill_child import INDEX_POINTS, open_whole
 from memory.faults.killing import Kill, killing, survivors
 from memory.faults.work import Expected
@@ -40,7 +41,7 @@ def replies(folder: Path) -> tuple[list[Any], str]:
 def check_the_index(folder: Path, made: Counter[str]) -> int:
     """Compare with a copy that has no index; give how much was recalled."""
     plain = folder.parent / "plain"
-    shutil.copytree(folder, plain, ignore=shutil.ignore_patterns(INDEX))
+    copy_store(folder, plain, without=INDEX)
     found, how = replies(folder)
     wish, anew = replies(plain)
     shutil.rmtree(plain)
@@ -118,7 +119,7 @@ def test_an_index_of_other_rows_is_noticed(kill: Kill, tmp_path: Path) -> None:
     mine, wish = (replies(tmp_path / str(seed))[0] for seed in (1, 2))
     assert mine != wish
     shutil.rmtree(tmp_path / "2" / INDEX)
-    shutil.copytree(tmp_path / "1" / INDEX, tmp_path / "2" / INDEX)
+    copy_store(tmp_path / "1" / INDEX, tmp_path / "2" / INDEX)
     found, how = replies(tmp_path / "2")
     assert how != "snapshot"
     assert found == wish

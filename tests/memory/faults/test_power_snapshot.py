@@ -13,6 +13,7 @@ from hyrecall.memory.derived.follower import INDEX
 from hyrecall.memory.sql import index_header
 from hyrecall.memory.sql.database import Database
 from laws.effort import Effort
+from memory.copies import copy_store
 from memory.faults.recorded_folders import FATES, Operation, RecordingFolders, left_by
 from memory.small_store import episode, follower_of, forget, link, rebuilt, remember, replies
 
@@ -28,7 +29,7 @@ class Save:
         follower.open()
         follower.snapshot()
         self.before = folder / "before"
-        shutil.copytree(self.database.folder / INDEX, self.before)
+        copy_store(self.database.folder / INDEX, self.before)
         remember(self.database, *(episode(number) for number in range(20, 30)))
         forget(self.database, "e3")
         link(self.database, "edge2", ["e4", "e5", "e6"])

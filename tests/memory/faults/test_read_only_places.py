@@ -18,6 +18,7 @@ from hyrecall.memory import MemorySync
 from hyrecall.memory.sql.database import DATABASE, LOG, Database
 from hyrecall.memory.sql.lock import LOCK, ReaderLock, WriterLock
 from memory.children import in_child
+from memory.copies import copy_store
 from memory.stores import DIM, folder, open_store
 
 SHARED_MEMORY = f"{DATABASE}-shm"
@@ -97,7 +98,7 @@ def as_closed(path: Path) -> None:
 def as_killed(path: Path) -> None:
     """Everything is in the log alone, and the file of shared memory is there."""
     with filled(path.with_name("living")):
-        shutil.copytree(path.with_name("living"), path)
+        copy_store(path.with_name("living"), path)
 
 
 def as_killed_and_copied(path: Path) -> None:
@@ -112,7 +113,7 @@ def as_killed_later(path: Path) -> None:
     with open_store(path) as memory:
         for n in range(N, N + 5):
             memory.remember(f"oak and elm {n}", id=f"e{n}", user_id="ann")
-        shutil.copytree(path, path.with_name("copy"))
+        copy_store(path, path.with_name("copy"))
     shutil.rmtree(path)
     path.with_name("copy").rename(path)
     (path / SHARED_MEMORY).unlink()
@@ -168,7 +169,7 @@ def test_a_store_where_nothing_can_be_written_is_read_whole(
 ) -> None:
     path = folder()
     make(path)
-    expected = shutil.copytree(path, tmp_path / "writable")
+    expected = copy_store(path, tmp_path / "writable")
     wanted = json.loads(json.dumps(what_is_there(expected)))
     assert len(wanted["listed"]) >= N - 1
     assert wanted["degraded"] is False
@@ -191,6 +192,7 @@ def test_a_saved_index_is_used_where_nothing_can_be_written(
 PROGRAM = """
 import sys
 from hyrecall.memory import MemorySync
+from memory.copies import copy_store
 with MemorySync.open(sys.argv[1], embedder=None, read_only=True) as reader:
     for line in sys.stdin:
         print(len(reader.list(user_id="ann")), flush=True)

@@ -15,6 +15,7 @@ from hyrecall.base import disk
 from hyrecall.memory.derived.follower import INDEX
 from hyrecall.memory.sql.database import Database
 from laws.effort import Effort
+from memory.copies import copy_store
 from memory.small_store import (
     episode,
     follower_of,
@@ -42,7 +43,7 @@ class Case:
         follower = follower_of(self.database)
         follower.open()
         assert follower.snapshot()
-        shutil.copytree(self.index, self.older)
+        copy_store(self.index, self.older)
         remember(self.database, *(episode(number) for number in range(20, 26)))
         forget(self.database, "e3")
         link(self.database, "edge2", ["e4", "e5", "e6"])
@@ -51,7 +52,7 @@ class Case:
     def try_with(self, failing: FailingOs) -> tuple[bool, bool, str]:
         """Save on a disk that fails: whether it said so, whether it could later, how it reopens."""
         shutil.rmtree(self.index)
-        shutil.copytree(self.older, self.index)
+        copy_store(self.older, self.index)
         follower = follower_of(self.database)
         follower.open()
         follower.catch_up()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from itertools import pairwise
@@ -16,6 +15,7 @@ import pytest
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import MemorySync
 from hyrecall.memory.derived.follower import INDEX
+from memory.copies import copy_store
 from memory.faults.writer_child import DIM, output
 
 NAMES = ("a", "b")
@@ -93,7 +93,7 @@ def check_the_store(folder: Path, told: Told) -> None:
             assert dict(c.execute("SELECT id, changed FROM documents")) == told.kept
     assert listed == {key: output(key[0], int(key[1:])) for key in told.kept}
     plain = folder.parent / "plain"
-    shutil.copytree(folder, plain, ignore=shutil.ignore_patterns(INDEX))
+    copy_store(folder, plain, without=INDEX)
     replies, how = [], []
     for one in (folder, plain):
         with opened(one) as memory:

@@ -77,8 +77,9 @@ def write(order: dict[str, Any], signs: Signs) -> None:
     while number < order["rows"]:
         try:
             memory = MemorySync.open(
-                Path(order["folder"]), embedder=HashEmbedder(DIM), wait=order["wait"], threads=1
-            )
+                Path(order["folder"]), embedder=HashEmbedder(DIM), shared=False,
+                wait=order["wait"], threads=1,
+            )  # fmt: skip
         except WriterBusyError:
             n_busy += 1
             signs.leave("refused")

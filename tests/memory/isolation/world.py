@@ -4,7 +4,6 @@ import asyncio
 import dataclasses
 import inspect
 import random
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -24,6 +23,7 @@ from hyrecall.memory import (
     Memory,
     MemorySync,
 )
+from memory.copies import copy_store
 from memory.stores import DIM, HOUR, NOON, Clock, folder
 
 WORDS = ("oak", "ash", "elm", "fir", "yew", "disk", "tea")
@@ -68,7 +68,7 @@ def make_world(seed: int) -> World:
     """Open a copy, as this process has made it once: making it takes ten times as long."""
     path, secrets = made_world(seed)
     copied = folder()
-    shutil.copytree(path, copied)
+    copy_store(path, copied)
     memory = MemorySync.open(copied, embedder=HashEmbedder(dim=DIM), clock=Clock())
     return World(memory, random.Random(seed), dict(secrets), len(secrets))
 

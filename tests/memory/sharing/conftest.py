@@ -14,7 +14,7 @@ from memory.sharing.house import OPENED, House
 def closing() -> Iterator[None]:
     yield
     while OPENED:
-        OPENED.pop().close()
+        OPENED.pop().stop()
 
 
 @pytest.fixture

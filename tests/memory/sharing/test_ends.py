@@ -17,8 +17,8 @@ from hyrecall.errors import (
 )
 from hyrecall.memory.sharing import client, server
 from hyrecall.memory.sharing.client import Connections, Link, state_of
-from hyrecall.memory.sharing.frames import ConnectionLost
-from hyrecall.memory.sharing.protocol import Hello
+from hyrecall.memory.sharing.frames import ConnectionLost, Frames
+from hyrecall.memory.sharing.protocol import Hello, Welcome
 from hyrecall.memory.sharing.server import Server
 from hyrecall.memory.sharing.turns import Limits
 from hyrecall.memory.sharing.wire import WireError
@@ -49,7 +49,7 @@ def test_requests_beyond_the_limits_are_told_so(tmp_path: Path) -> None:
         one.join()
     assert replies == ["done"] * 3
     assert connections.ask(["echo", 1]) == 1
-    connections.close()
+    connections.stop()
     house.server.close()
 
 
@@ -63,7 +63,7 @@ def test_a_request_waits_no_longer_than_it_says(tmp_path: Path) -> None:
         connections.ask(["echo", 1], seconds=0.01)
     house.gate.set()
     working.join()
-    connections.close()
+    connections.stop()
     house.server.close()
 
 
@@ -130,7 +130,6 @@ def test_a_client_that_dies_leaves_nothing_behind(house: House) -> None:
 def test_an_owner_that_is_stopped_is_an_error_with_its_pid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "HUNG_SECONDS", 0.2)
     read, write = os.pipe()
     child = fork()
     if child == 0:
@@ -154,12 +153,15 @@ def test_an_owner_that_is_stopped_is_an_error_with_its_pid(
         assert connections.ask(["echo", 1]) == 1
         os.kill(child, signal.SIGSTOP)
         os.waitpid(child, os.WUNTRACED)  # only now every thread of it stands
+        monkeypatch.setattr(client, "HUNG_SECONDS", 0.2)
+        monkeypatch.setattr(client, "LOOK_SECONDS", 0.2)
         with pytest.raises(OwnerError, match=rf"pid {child}\b"):
             connections.ask(["echo", 1])
         with pytest.raises(OwnerError, match=rf"pid {child}\b"):  # its hello is not answered either
             Connections(connect, CODEC, Hello(os.getpid()))
         with pytest.raises(OwnerError, match=rf"pid {child}\b"):
             connections.ask(["echo", b"x" * 10_000_000])
+        monkeypatch.undo()
         os.kill(child, signal.SIGCONT)
         assert connections.ask(["echo", 1]) == 1
     finally:
@@ -170,7 +172,7 @@ def test_an_owner_that_is_stopped_is_an_error_with_its_pid(
 def test_a_reply_that_takes_long_is_waited_for(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "HUNG_SECONDS", 0.1)
+    monkeypatch.setattr(client, "LOOK_SECONDS", 0.05)
     connections = house.connections()
     timer = threading.Timer(0.8, house.gate.set)
     timer.start()
@@ -181,18 +183,23 @@ def test_a_hello_waits_while_the_store_is_being_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "_OPENING_SECONDS", 0.01)
-    monkeypatch.setattr(client, "HUNG_SECONDS", 0.5)
-    house = House.__new__(House)
-    house.path = str(tmp_path / "s")
-    house.hello_of = []
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(house.path)
+    listener.bind(str(tmp_path / "s"))
     listener.listen()
-    house.server = Server(CODEC, house.answer, house.admit)
-    house.server.start(listener)
-    threading.Timer(1.0, house.server.ready).start()
-    assert house.connections().ask(["echo", 1]) == 1
-    house.server.close()
+    made = Server(CODEC, lambda message: message, lambda about: {"recipe": "loom"})
+    made.start(listener)
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(str(tmp_path / "s"))
+    frames = Frames(connection)
+    frames.send(Hello(os.getpid()).to_bytes())
+    signs = [Welcome.of_bytes(frames.receive(timeout=60)) for _ in range(3)]
+    assert [one.is_opening for one in signs] == [True] * 3
+    made.ready()
+    while (welcome := Welcome.of_bytes(frames.receive(timeout=60))).is_opening:
+        pass
+    assert welcome.about == {"recipe": "loom"}
+    frames.close()
+    made.close()
 
 
 def test_an_observer_sees_owner_and_clients_and_may_ask_nothing_else(house: House) -> None:

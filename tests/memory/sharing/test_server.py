@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from memory.sharing.house import CODEC, FAULTS, House
 def test_values_are_answered_and_the_hello_is_read(house: House) -> None:
     connections = house.connections({"recipe": "loom", "dim": 4})
     assert connections.ask(["echo", {"a": (1, 2.5)}]) == {"a": (1, 2.5)}
-    assert connections.owner == os.getpid()
+    assert connections.pid == os.getpid()
     assert connections.about == {"recipe": "loom"}
     assert house.hello_of == [{"recipe": "loom", "dim": 4}]
 
@@ -129,7 +130,8 @@ def test_a_hello_of_another_program_ends_the_connection(house: House) -> None:
         connection.sendall(first)
         connection.shutdown(socket.SHUT_WR)
         connection.settimeout(20)
-        assert connection.recv(1) == b""
+        with suppress(ConnectionResetError):  # of bytes that nobody read
+            assert connection.recv(1) == b""
         connection.close()
     assert house.connections().ask(["echo", 1]) == 1
 
@@ -139,11 +141,11 @@ def test_bytes_that_are_no_request_end_their_connection_only(house: House) -> No
     for bad in (b"\xc1", CODEC.encode("echo"), CODEC.encode(["request", 1]), b""):
         link = Link(house.connect, CODEC, Hello(os.getpid()))
         link._frames.send(bad)
-        with pytest.raises((ConnectionLost, WireError)):
-            link._read(CODEC.decode(link._frames.receive(timeout=20)), 0, None)  # type: ignore[arg-type]
+        with suppress(ConnectionLost):
+            assert CODEC.decode(link._frames.receive(timeout=20))[0] == "fault"
         link.close()
         assert good.ask(["echo", 1]) == 1
-    good.close()
+    good.stop()
 
 
 def test_a_process_of_another_user_is_refused(

@@ -14,6 +14,7 @@ from typing import Any
 
 import apsw
 
+from hyrecall.base import threads
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.errors import (
     CorruptIndexError,
@@ -116,10 +117,43 @@ class Follower:
         DeviceUnavailableError
             The device is not there.
         """
+        with self._lock:
+            return self._open(progress, background)
+
+    def open_soon(self) -> None:
+        """Open the index on a thread; whoever asks for it meanwhile waits within a budget."""
+        is_held = threading.Event()
+
+        def work() -> None:
+            with self._lock:
+                is_held.set()
+                try:
+                    self._open(None, True)
+                except HyrecallError as fault:  # the next one who asks meets it
+                    _log.warning("the index could not be opened: %s", type(fault).__name__)
+
+        try:
+            threads.start(work, name="hyrecall-index")
+        except RuntimeError:  # there is no thread for it
+            self.open(background=True)
+            return
+        is_held.wait()
+
+    @property
+    def model(self) -> str | None:
+        """Whose vectors the index takes; None: of whatever model."""
+        return self._wish.model
+
+    @property
+    def dim(self) -> int:
+        """The length of vectors that the index takes."""
+        return self._wish.dim
+
+    def _open(self, progress: ProgressFunction | None, background: bool) -> OpenReport:
         began = self._clock()
         how: How = "snapshot"
         reason = ""
-        with self._lock, self._database.reading() as connection:
+        with self._database.reading() as connection:
             try:
                 now = self._wish.header(connection)
                 if self._folder is None:

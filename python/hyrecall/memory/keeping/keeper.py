@@ -26,6 +26,10 @@ class Parts(Protocol):
     background: Background
     layout: Layout
 
+    def search_index(self, question: Question) -> FoundRows:
+        """Rank rows, as :meth:`Keeper.search_index`."""
+        ...
+
 
 class Task(ABC, Generic[Reply]):
     """Upkeep that only the owner can do. Subclasses are frozen dataclasses of plain data."""

@@ -12,6 +12,7 @@ from hyrecall.memory.changes.change import Change
 from hyrecall.memory.derived.background import Background
 from hyrecall.memory.derived.follower import INDEX, Follower
 from hyrecall.memory.derived.layout import Layout
+from hyrecall.memory.derived.readiness import OpenReport
 from hyrecall.memory.keeping.group_commit import GroupCommit
 from hyrecall.memory.keeping.keeper import Task
 from hyrecall.memory.recall.index_search import IndexSearch
@@ -45,6 +46,8 @@ class Owner:
         Changes after which the index is saved.
     device, threads, progress
         As in :meth:`hyrecall.Index.build`.
+    opens_soon : bool, default False
+        Open the index on a thread, so that changes need not wait for it.
 
     Attributes
     ----------
@@ -52,8 +55,8 @@ class Owner:
     follower : Follower
     background : Background
     layout : Layout
-    opened : OpenReport
-        How the index was opened.
+    opened : OpenReport or None
+        How the index was opened; None: on a thread.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class Owner:
         device: str = "cpu",
         threads: int | None = None,
         progress: ProgressFunction | None = None,
+        opens_soon: bool = False,
     ) -> None:
         """Open the index and start the thread that follows the store."""
         self.database, self.layout = database, layout
@@ -82,7 +86,11 @@ class Owner:
             device=device,
             threads=threads,
         )
-        self.opened = self.follower.open(progress=progress, background=True)
+        self.opened: OpenReport | None = None
+        if opens_soon:
+            self.follower.open_soon()
+        else:
+            self.opened = self.follower.open(progress=progress, background=True)
         self.background = Background(self.follower, snapshot_every=snapshot_every)
         self._search = IndexSearch(database, self.follower)
         self._group = GroupCommit(database, self.follower, self.background.poke, clock)

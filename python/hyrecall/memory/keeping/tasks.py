@@ -19,13 +19,17 @@ from hyrecall.memory.sql.selection import Selection
 
 __all__ = [
     "AwaitIndex",
+    "CatchUp",
     "CheckIndex",
     "Compact",
     "Compacted",
+    "EmptyLog",
     "Erase",
+    "Follow",
     "IndexState",
-    "Relayout",
+    "Rebuild",
     "Snapshot",
+    "TakeVectors",
     "scrub",
 ]
 
@@ -116,18 +120,57 @@ class Snapshot(Task[bool]):
 
 
 @dataclass(frozen=True)
-class Relayout(Task[None]):
-    """Build the index anew for another model or length of vectors.
+class Rebuild(Task[None]):
+    """Build the index anew from the rows; raises ``IndexNotReadyError`` if that fails."""
 
-    Raises ``IndexNotReadyError`` if that fails.
+    def run(self, owner: Parts) -> None:
+        """Build it."""
+        follower = owner.follower
+        follower.relayout(owner.layout, model=follower.model, dim=follower.dim)
+
+
+@dataclass(frozen=True)
+class CatchUp(Task[None]):
+    """Apply every committed change, however long it takes; raises ``IndexNotReadyError``."""
+
+    def run(self, owner: Parts) -> None:
+        """Apply them."""
+        owner.follower.catch_up()
+
+
+@dataclass(frozen=True)
+class TakeVectors(Task[None]):
+    """Let the index take vectors of a model and length, unless it takes these already.
+
+    Raises ``IndexNotReadyError`` if it cannot be made anew.
     """
 
     model: str | None
     dim: int
 
     def run(self, owner: Parts) -> None:
-        """Build it."""
-        owner.follower.relayout(owner.layout, model=self.model, dim=self.dim)
+        """Build the index anew if it is of others."""
+        follower = owner.follower
+        if (follower.model, follower.dim) != (self.model, self.dim):
+            follower.relayout(owner.layout, model=self.model, dim=self.dim)
+
+
+@dataclass(frozen=True)
+class Follow(Task[None]):
+    """Let the index follow changes that were not offered to it."""
+
+    def run(self, owner: Parts) -> None:
+        """Wake the thread that follows."""
+        owner.background.poke()
+
+
+@dataclass(frozen=True)
+class EmptyLog(Task[bool]):
+    """Move the write-ahead log into the database; replies with whether the log is empty then."""
+
+    def run(self, owner: Parts) -> bool:
+        """Try once, without waiting for readers."""
+        return owner.database.checkpoint(wait=0.0)
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,9 @@ __all__ = ["HUNG_SECONDS", "Connections", "Link", "state_of"]
 HUNG_SECONDS = 10.0
 """An owner that gives no sign of life for so long hangs."""
 
+LOOK_SECONDS = 2.0
+"""After so long without a reply, a client asks the owner for a sign of life."""
+
 MOST_CONNECTIONS = 16
 """Of one handle; further threads wait for one."""
 
@@ -76,6 +79,8 @@ class Link:
         self.is_clean = False  # whether it may carry another request
         try:
             connection = connect()
+        except HyrecallError:
+            raise
         except OSError as fault:
             raise ConnectionLost(str(fault)) from None
         self._frames = Frames(connection)
@@ -118,7 +123,7 @@ class Link:
         seconds : float, optional
             That it may wait for its turn.
         is_alive : callable, optional
-            Called each time that the owner was silent for ``HUNG_SECONDS``: raises if it hangs.
+            Called each time that the owner was silent for ``LOOK_SECONDS``: raises if it hangs.
 
         Raises
         ------
@@ -142,7 +147,7 @@ class Link:
         with _Answering(self._frames, self._codec, mine) as answering:
             while True:
                 try:
-                    told = self._codec.decode(self._frames.receive(timeout=HUNG_SECONDS))
+                    told = self._codec.decode(self._frames.receive(timeout=LOOK_SECONDS))
                 except TimeoutError:
                     if is_alive is not None:
                         is_alive()
@@ -261,7 +266,7 @@ class Connections:
         self._free = threading.Semaphore(MOST_CONNECTIONS)
         self._is_closed = False
         first = Link(connect, codec, hello)
-        self.owner, self.about = first.pid, first.welcome.about
+        self.pid, self.about = first.pid, first.welcome.about
         self._idle = [first]
 
     def ask(self, message: object, *, seconds: float | None = None) -> Any:
@@ -281,7 +286,7 @@ class Connections:
         """Return the state of the owner; raises as :meth:`ask`."""
         return state_of(self._connect, self._codec)
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """Close all connections that are idle; others when their request ends."""
         if self._pid != os.getpid():
             return

@@ -15,10 +15,27 @@ from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.session import Session
 from hyrecall.errors import OptionError, error
-from hyrecall.memory.sharing.wire import Kind
+from hyrecall.hits.explanation import Explanation
+from hyrecall.hits.explanation_parts import Component, Scaling, Step, Term
+from hyrecall.hits.trace import StageTrace, Trace
+from hyrecall.memory.changes import edges, episodes, lines, policies, signals, vectors
+from hyrecall.memory.data.degradation import Degradation, DegradedReason
+from hyrecall.memory.data.sessions import SessionName
+from hyrecall.memory.data.types import Edge, Episode, Fact, Participant
+from hyrecall.memory.faces.export_lines import AgentLine, Line, VersionLine
+from hyrecall.memory.keeping import tasks
+from hyrecall.memory.recall.audience import EVERYONE, AskedBy
+from hyrecall.memory.recall.question import FoundRows, Question
+from hyrecall.memory.sharing.asking import Asked, ExplainRow
+from hyrecall.memory.sharing.protocol import ClientState, OwnerState
+from hyrecall.memory.sharing.wire import Codec, Kind
+from hyrecall.memory.sql.cells import Cell
+from hyrecall.memory.sql.doctor import Check
+from hyrecall.memory.sql.selection import Selection
+from hyrecall.memory.sql.writing import NewVersion
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["OF_RECIPES", "OF_REQUESTS"]
+__all__ = ["CODEC", "OF_RECIPES", "OF_REQUESTS", "OF_STORES"]
 
 _MOST_PARTS = 10_000
 
@@ -84,3 +101,21 @@ OF_REQUESTS: Final[tuple[type | Kind, ...]] = (
     Session,
 )
 """What else a request of an index is made of."""
+
+OF_STORES: Final[tuple[type | Kind, ...]] = (
+    *(Asked, ExplainRow, Question, FoundRows, OwnerState, ClientState),
+    *(episodes.Remember, episodes.RememberFact, episodes.Update, episodes.Supersede),
+    *(episodes.Forget, episodes.Pin, edges.Link, edges.Unlink, policies.SetPolicy),
+    *(signals.Touch, signals.RecordConversations, vectors.SetVectors),
+    *(lines.ImportLines, lines.ImportedLines, lines.SettleTables),
+    *(tasks.Erase, tasks.Compact, tasks.Compacted, tasks.Snapshot, tasks.Rebuild, tasks.CatchUp),
+    *(tasks.TakeVectors, tasks.AwaitIndex, tasks.CheckIndex, tasks.EmptyLog, tasks.Follow),
+    *(Episode, Fact, Edge, Participant, NewVersion, Cell, Selection, SessionName),
+    *(Line, VersionLine, AgentLine, AskedBy, type(EVERYONE)),
+    *(Check, Degradation, DegradedReason, Trace, StageTrace),
+    *(Explanation, Component, Scaling, Step, Term),
+)
+"""Changes, questions and tasks of a store, their replies, and what they are made of."""
+
+CODEC: Final = Codec((*OF_RECIPES, *OF_REQUESTS, *OF_STORES))
+"""The codec between the processes of a store."""

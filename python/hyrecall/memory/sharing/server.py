@@ -100,6 +100,7 @@ class Server:
         self._n_at_work = 0
         self._is_ready = False
         self._is_closing = False
+        self.was_started = False
         self._listener: socket.socket | None = None
         self._pid = os.getpid()
         _open_here.add(self)
@@ -114,8 +115,8 @@ class Server:
         RuntimeError
             There can be no thread.
         """
-        self._listener = listener
         threads.start(lambda: self._accept(listener), name="hyrecall-owner", stop=self.stop)
+        self._listener, self.was_started = listener, True
 
     def ready(self) -> None:
         """Serve clients from now on: the store is open."""

@@ -81,6 +81,9 @@ class Database:
     Attributes
     ----------
     read_only : bool
+        Whether the store was opened for reading only.
+    is_writer : bool
+        Whether this process writes; otherwise another one may do so for it.
     was_clean : bool
         Whether the last writer closed it; if not, it was checked when it was opened.
     """
@@ -91,6 +94,7 @@ class Database:
         """Hold the lock; use :meth:`open`."""
         self._folder = folder
         self.read_only = not is_writer
+        self.is_writer = is_writer
         self.was_clean = True
         self._name = str(folder)
         self._lock = lock
@@ -125,6 +129,8 @@ class Database:
         read_only: bool = False,
         wait: float = 0.0,
         accept_loss: bool = False,
+        lock: WriterLock | None = None,
+        beside_owner: bool = False,
         vfs: str | None = None,
     ) -> Database:
         """Open the database of a folder.
@@ -140,6 +146,10 @@ class Database:
         accept_loss : bool, default False
             Go on without changes that the files beside the database name and it lacks. A writer
             makes it a store that never had them.
+        lock : WriterLock, optional
+            The lock of the folder, if the writer has it already; it is released with the database.
+        beside_owner : bool, default False
+            Read only, until :meth:`promote`: another process holds the lock and has checked it.
         vfs : str, optional
             SQLite's way to the disk, by name; for tests.
 
@@ -160,14 +170,16 @@ class Database:
         """
         check_sqlite(apsw.sqlite_lib_version())
         with disk_named(str(folder)):
-            lock = None
-            if not read_only:
+            if not read_only and not beside_owner and lock is None:
                 make_folder(folder, {DATABASE, LOCK})
                 lock = WriterLock.take(folder, wait=wait)
         self = cls(folder, lock, vfs, is_writer=not read_only)
         try:
             with sqlite_named(self._name), disk_named(self._name):
-                self._start(folder, accept_loss=accept_loss)
+                if beside_owner:
+                    self._start_beside_owner()
+                else:
+                    self._start(folder, accept_loss=accept_loss)
         except BaseException:
             self.close()
             raise
@@ -218,6 +230,58 @@ class Database:
             self._fixed.pop(first, first).close()
             raise
         self._writer = first
+
+    def _start_beside_owner(self) -> None:
+        self.is_writer = False
+        first = self._open_reader()
+        try:
+            check_format(first, self._name, writing=False)
+        finally:
+            self._give_reader(first)
+
+    def promote(self, lock: WriterLock) -> None:
+        """Write from now on: the process that did so is gone. Readings under way go on.
+
+        The log needs no check: the machine went on, and who was acknowledged is in it.
+
+        Parameters
+        ----------
+        lock : WriterLock
+            Of the folder; it is released with the database.
+
+        Raises
+        ------
+        CorruptStoreError
+            The database lacks changes that were acknowledged.
+        StoreError
+            The disk or SQLite fails. The lock is the caller's then.
+        """
+        with self._writing, sqlite_named(self._name), disk_named(self._name):
+            self.check_usable()
+            writer = self._connect()
+            try:
+                check_format(writer, self._name, writing=True)
+                state = last_change(writer, self._name)
+                check_is_whole(self._name, state, witnesses(self._folder))
+                self._lock, self._noted = lock, None
+                self._note(state)
+            except BaseException:
+                self._lock = None
+                writer.close(True)
+                raise
+            self._writer, self.is_writer = writer, True
+
+    def demote(self) -> None:
+        """Write no more and release the lock, after a :meth:`promote` that led to nothing."""
+        with self._writing:
+            self.is_writer = False
+            writer, self._writer = self._writer, None
+            lock, self._lock = self._lock, None
+            if writer is not None:
+                with contextlib.suppress(apsw.Error):
+                    writer.close()
+            if lock is not None:
+                lock.release()
 
     def _note(self, state: Witness) -> None:
         """Write the last change of the database into LOCK."""
@@ -326,7 +390,7 @@ class Database:
         StoreError
             It is a parent process's.
         """
-        self._check_usable()
+        self.check_usable()
         if self.read_only:
             raise error(OptionError, self._name, "a store opened for writing", "read_only=True")
 
@@ -422,7 +486,16 @@ class Database:
         paths = (self._folder / name for name in (DATABASE, LOG))
         return sum(path.stat().st_size for path in paths if path.exists())
 
-    def _check_usable(self) -> None:
+    def check_usable(self) -> None:
+        """Refuse a thread that could not use the database now.
+
+        Raises
+        ------
+        OptionError
+            The database is closed.
+        StoreError
+            It is a parent process's.
+        """
         if self._pid != os.getpid():
             wish, got = f"the process that opened it (pid {self._pid})", f"pid {os.getpid()}"
             raise error(StoreError, self._name, wish, got, "open it again")
@@ -431,12 +504,14 @@ class Database:
 
     def _ready_writer(self) -> apsw.Connection:
         self.check_may_write()
+        if not self.is_writer:
+            raise error(StoreError, self._name, "the process that owns the store", "another one")
         if self._writer is None:
             self._writer = self._connect()
         return self._writer
 
     def _take_reader(self) -> apsw.Connection:
-        self._check_usable()
+        self.check_usable()
         with self._pool:
             if self._idle:
                 return self._idle.pop()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from hyrecall.memory.sql.damaged_rows import rows
 from hyrecall.memory.sql.database import DATABASE, Database
 from hyrecall.memory.sql.edge_rows import EDGE_COLUMNS, is_sound_edge
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
+from hyrecall.memory.sql.lock import SOCKET
 from hyrecall.memory.sql.schema import meta
 from hyrecall.memory.sql.store_sessions import count_damaged
 
@@ -71,7 +73,13 @@ class Report:
         return all(one.ok for one in self.checks)
 
 
-def examine(database: Database, *, full: bool = False, more: Iterable[Check] = ()) -> Report:
+def examine(
+    database: Database,
+    *,
+    full: bool = False,
+    more: Iterable[Check] = (),
+    empty_log: Callable[[], bool] | None = None,
+) -> Report:
     """Run all checks on a store.
 
     Parameters
@@ -82,6 +90,9 @@ def examine(database: Database, *, full: bool = False, more: Iterable[Check] = (
         otherwise only the rows of cells.
     more : iterable of Check
         Of parts that are not the database's: they come last.
+    empty_log : callable, optional
+        Moves the write-ahead log into the database and returns whether it is empty then, where
+        another process writes.
 
     Returns
     -------
@@ -96,7 +107,7 @@ def examine(database: Database, *, full: bool = False, more: Iterable[Check] = (
     checks = [Check("database", not problems, "; ".join(problems[:3]))]
     if database.folder is not None:
         checks += [
-            _log(database, database.folder),
+            _log(database, database.folder, empty_log or partial(database.checkpoint, wait=0.0)),
             _modes(database.folder),
             _file_system(database.folder),
         ]
@@ -234,14 +245,14 @@ def _is_vector(blob: bytes) -> bool:
     return True
 
 
-def _log(database: Database, folder: Path) -> Check:
+def _log(database: Database, folder: Path, empty_log: Callable[[], bool]) -> Check:
     """Check whether erased rows may still be in the write-ahead log."""
     with database.reading() as connection:
         n_erasures = meta(connection, "erasures")
     path = folder / f"{DATABASE}-wal"
     if not n_erasures or not path.exists() or not path.stat().st_size:
         return Check("log", True)
-    if not database.read_only and database.checkpoint(wait=0.0):
+    if not database.read_only and empty_log():
         return Check("log", True)
     told = "what was erased may be in the log until its readers leave and the writer is next closed"
     return Check("log", database.read_only, told)
@@ -250,7 +261,7 @@ def _log(database: Database, folder: Path) -> Check:
 def _modes(folder: Path) -> Check:
     open_to_others = [
         path.name or str(path)
-        for path in (folder, *folder.glob(f"{DATABASE}*"))
+        for path in (folder, *folder.glob(f"{DATABASE}*"), *folder.glob(SOCKET))
         if stat.S_IMODE(path.stat().st_mode) & 0o077
     ]
     told = f"others may read {', '.join(sorted(open_to_others))}" if open_to_others else ""

@@ -5,22 +5,64 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import time
 import weakref
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from hyrecall.base import disk
 from hyrecall.errors import OptionError, WriterBusyError, error
 
-__all__ = ["LOCK", "ReaderLock", "WriterLock", "make_folder", "read_note"]
+__all__ = [
+    "ALONE",
+    "LOCK",
+    "SHARED",
+    "SOCKET",
+    "Holder",
+    "ReaderLock",
+    "WriterLock",
+    "make_folder",
+    "read_holder",
+    "read_note",
+]
 
 LOCK = "LOCK"
+SOCKET = "owner.sock"
+"""The socket over which other processes reach the writer, in the folder of the store."""
+
+ALONE = "alone"
+"""Terms of a writer that lets no other process use the store."""
+
+SHARED = "shared"
+"""Terms of a writer that other processes reach over its socket."""
+
 SECONDS_FOR_READERS = 1.0
 """So long a writer waits at least for the end of readings that keep it out."""
 
 _PAUSE = 0.02  # seconds between two tries
 _MOST = 1000  # bytes of the file that are read
+_LINE = re.compile(r"pid (\d+), since ([0-9: -]+ UTC)(?:, (.+))?")
+
+
+@dataclass(frozen=True)
+class Holder:
+    """What LOCK says of its holder, or of its last one.
+
+    Attributes
+    ----------
+    pid : int or None
+    since : str
+        When it took the lock; empty: LOCK does not say.
+    terms : str
+        :data:`ALONE`, :data:`SHARED`, or why it cannot share; older versions wrote nothing, and
+        were alone.
+    """
+
+    pid: int | None = None
+    since: str = ""
+    terms: str = ALONE
 
 
 class _Lock:
@@ -49,13 +91,14 @@ class WriterLock(_Lock):
     note that outlives its writer.
     """
 
-    def __init__(self, handle: int, note_at: int) -> None:
-        """Keep the file on which the lock was taken, and where its note begins."""
+    def __init__(self, handle: int) -> None:
+        """Keep the file on which the lock was taken."""
         super().__init__(handle)
-        self._note_at = note_at
+        self._since = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        self._note_at = 0
 
     @classmethod
-    def take(cls, folder: Path, *, wait: float = 0.0) -> WriterLock:
+    def take(cls, folder: Path, *, wait: float = 0.0, terms: str = ALONE) -> WriterLock:
         """Take the lock of a folder.
 
         Parameters
@@ -64,6 +107,8 @@ class WriterLock(_Lock):
         wait : float, default 0
             Seconds to wait for another writer to leave. For readings to end, which keep writers
             out, it waits for a second at least.
+        terms : str
+            Whether the writer lets other processes use the store; see :class:`Holder`.
 
         Raises
         ------
@@ -81,16 +126,33 @@ class WriterLock(_Lock):
                 if time.monotonic() - begun >= max(wait, SECONDS_FOR_READERS if is_read else 0.0):
                     raise _busy(folder, handle, is_read=is_read)
                 time.sleep(_PAUSE)
-            told = f"pid {os.getpid()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC\n".encode()
-            content = told + _note_of(os.pread(handle, _MOST, 0))
-            # The old note may be longer: overwrite first and cut afterwards, so that a reader sees
-            # a whole name, old or new.
-            os.pwrite(handle, content, 0)
-            os.ftruncate(handle, len(content))
         except BaseException:
             os.close(handle)
             raise
-        return cls(handle, len(told))
+        lock = cls(handle)
+        try:
+            lock.tell(terms)
+        except BaseException:
+            lock.release()
+            raise
+        return lock
+
+    def tell(self, terms: str) -> None:
+        """Write who holds the lock, and on which terms; the note stays.
+
+        Raises
+        ------
+        OSError
+            From the disk.
+        """
+        assert self._handle is not None
+        told = f"pid {os.getpid()}, since {self._since}, {terms}\n".encode()
+        content = told + _note_of(os.pread(self._handle, _MOST, 0))
+        # The old note may be longer: overwrite first and cut afterwards, so that a reader sees
+        # a whole name, old or new.
+        os.pwrite(self._handle, content, 0)
+        os.ftruncate(self._handle, len(content))
+        self._note_at = len(told)
 
     def put_note(self, note: bytes) -> None:
         """Replace the note; the file ends behind it.
@@ -157,6 +219,23 @@ def read_note(folder: Path) -> bytes:
             return _note_of(file.read(_MOST))
     except OSError:
         return b""
+
+
+def read_holder(folder: Path) -> Holder:
+    """Return what the lock of a folder says of its holder; it may have ended since."""
+    try:
+        with (folder / LOCK).open("rb") as file:
+            return _holder_of(file.read(_MOST))
+    except OSError:
+        return Holder()
+
+
+def _holder_of(content: bytes) -> Holder:
+    found = _LINE.fullmatch(content.partition(b"\n")[0].decode(errors="replace"))
+    if found is None:
+        return Holder()
+    pid, since, terms = found.groups()
+    return Holder(int(pid), since, terms or ALONE)
 
 
 def _note_of(content: bytes) -> bytes:

@@ -1,0 +1,68 @@
+"""The options with which a store is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from hyrecall.ask.recipe import Recipe
+from hyrecall.base.arguments import as_int, number
+from hyrecall.base.progress import ProgressFunction
+from hyrecall.embed.choose import AUTO, Given
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.memory.data.fields import flag
+from hyrecall.memory.data.sessions import SessionTracker
+from hyrecall.text.analyzer import Analyzer
+
+__all__ = ["SECONDS", "Clock", "StoreOptions"]
+
+MOST_DIM = 65_536
+
+SECONDS = "seconds in [0, 86400]"
+
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreOptions:
+    """How a store is opened; see :meth:`hyrecall.memory.Memory.open`."""
+
+    recipe: Recipe | None = None
+    analyzer: Analyzer | str | None = None
+    embedder: Given = AUTO
+    dim: int | None = None
+    read_only: bool = False
+    shared: bool = True
+    wait: float = 0.0
+    accept_loss: bool = False
+    recall_timeout: float = 1.5
+    write_timeout: float = 5.0
+    sessions: SessionTracker | None = None
+    snapshot_every: int = 10_000
+    device: str = "cpu"
+    threads: int | None = None
+    progress: ProgressFunction | None = None
+    warm: bool = True
+    clock: Clock | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options that no other module checks."""
+        if self.recipe is not None and not isinstance(self.recipe, Recipe):
+            raise error(DTypeError, "recipe", "an hr.Recipe", type(self.recipe).__name__)
+        if self.sessions is not None and not isinstance(self.sessions, SessionTracker):
+            wish = "an object with session and record"
+            raise error(DTypeError, "sessions", wish, type(self.sessions).__name__)
+        if self.clock is not None and not callable(self.clock):
+            wish = "a function that returns a datetime"
+            raise error(DTypeError, "clock", wish, type(self.clock).__name__)
+        flag("warm", self.warm)
+        flag("shared", self.shared)
+        for name in ("wait", "recall_timeout", "write_timeout"):
+            number(name, getattr(self, name), 0.0, 86_400.0, SECONDS)
+        dim = as_int(self.dim)
+        if self.dim is not None and (dim is None or not 1 <= dim <= MOST_DIM):
+            raise error(OptionError, "dim", f"an int from 1 to {MOST_DIM}", repr(self.dim))
+        every = as_int(self.snapshot_every)
+        if every is None or every < 1:
+            raise error(OptionError, "snapshot_every", "an int >= 1", repr(self.snapshot_every))

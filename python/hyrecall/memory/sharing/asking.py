@@ -1,0 +1,139 @@
+"""What a client of a store asks of its owner, and what both compare before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from hyrecall.errors import OptionError, StoreMismatchError, error
+from hyrecall.hits.explanation import Explanation
+from hyrecall.memory.changes.change import Change
+from hyrecall.memory.keeping.keeper import Keeper, Parts, Task
+from hyrecall.memory.keeping.owner import Owner
+from hyrecall.memory.recall.question import FoundRows, Question
+
+__all__ = ["About", "Answered", "Asked", "ExplainRow", "RemoteRows", "answer", "compare"]
+
+About: TypeAlias = Mapping[str, str | int | None]
+"""What a process knows of its store: format, layout, recipe, analyzer, model, dim."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A change to commit, once under its id, or a question of the index, or a task."""
+
+    what: Change[Any] | Question | Task[Any]
+    write_id: bytes | None = None
+    now: datetime | None = None
+
+
+Answered: TypeAlias = Any
+
+
+def answer(owner: Owner, asked: object) -> Answered:
+    """Do what a client asks.
+
+    Raises
+    ------
+    OptionError
+        It is nothing that an owner does.
+    """
+    if isinstance(asked, Asked):
+        what = asked.what
+        if isinstance(what, Change):
+            return owner.write(what, write_id=asked.write_id, now=asked.now)
+        if isinstance(what, Question):
+            return replace(owner.search_index(what), ranked=None)
+        if isinstance(what, Task):
+            return owner.run(what)
+    raise error(OptionError, "message", "a change, a question or a task", type(asked).__name__)
+
+
+@dataclass(frozen=True)
+class ExplainRow(Task[Explanation]):
+    """Ask a question again and explain one of its rows, if it still has the same score.
+
+    Attributes
+    ----------
+    question : Question
+    place : int
+        Of the row, from 0.
+    row : int
+    score : float
+    """
+
+    question: Question
+    place: int
+    row: int
+    score: float
+
+    def run(self, owner: Parts) -> Explanation:
+        """Search and explain.
+
+        Raises
+        ------
+        OptionError
+            The index has changed, and with it the score.
+        """
+        found = owner.search_index(self.question)
+        is_there = 0 <= self.place < len(found.rows)
+        if (
+            not is_there
+            or found.ranked is None
+            or found.rows[self.place] != self.row
+            or found.scores[self.place] != self.score
+        ):
+            wish = "a match whose score is still the same"
+            remedy = "the store has changed since the search: search again"
+            raise error(OptionError, "match", wish, "another", remedy)
+        return found.ranked.explain(self.place)
+
+
+class RemoteRows:
+    """Explains rows that the owner ranked, by asking it again.
+
+    Parameters
+    ----------
+    keeper : Keeper
+    question : Question
+    found : FoundRows
+    """
+
+    def __init__(self, keeper: Keeper, question: Question, found: FoundRows) -> None:
+        """Remember what was asked and found."""
+        self._keeper, self._question = keeper, question
+        self._rows, self._scores = found.rows, found.scores
+
+    def explain(self, place: int) -> Explanation:
+        """Recompute the score of a row, by its place from 0."""
+        row, score = self._rows[place], self._scores[place]
+        return self._keeper.run(ExplainRow(self._question, place, row, score))
+
+
+_COMPARED = ("format", "analyzer", "recipe", "model", "dim")
+
+
+def compare(own: About, other: About, pid: int) -> None:
+    """Compare what owner and client know of their store.
+
+    Recipes may differ as long as they read the same index. A side without an embedder differs in
+    neither model nor length.
+
+    Raises
+    ------
+    StoreMismatchError
+        They differ; the error names in what.
+    """
+    shares_index = own.get("layout") == other.get("layout")
+    has_models = own.get("model") is not None and other.get("model") is not None
+    for name in _COMPARED:
+        mine, theirs = own.get(name), other.get(name)
+        if name == "recipe" and shares_index:
+            continue
+        if name in ("model", "dim") and (not has_models or mine is None or theirs is None):
+            continue
+        if mine != theirs or (name == "recipe" and not shares_index):
+            wish = f"{mine}, as in the process that owns the store (pid {pid})"
+            raise error(StoreMismatchError, name, wish, theirs)

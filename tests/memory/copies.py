@@ -1,0 +1,16 @@
+"""Copies of a store's folder, also of one that is open or was killed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from hyrecall.memory.sql.lock import SOCKET
+
+__all__ = ["copy_store"]
+
+
+def copy_store(source: Path, target: Path, *, without: str = SOCKET) -> Path:
+    """Copy everything but the owner's socket, which no program can copy, and what is named."""
+    ignore = shutil.ignore_patterns(SOCKET, without)
+    return Path(shutil.copytree(source, target, ignore=ignore))

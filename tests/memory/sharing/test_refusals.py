@@ -1,0 +1,210 @@
+"""Processes that cannot share a store, and what they are told."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hyrecall.embed import HashEmbedder
+from hyrecall.errors import (
+    OptionError,
+    OwnerError,
+    StoreError,
+    StoreMismatchError,
+    WriterBusyError,
+)
+from hyrecall.memory import MemorySync
+from hyrecall.memory.sharing import client, election, server
+from hyrecall.memory.sql.lock import SHARED, SOCKET, read_holder
+from hyrecall.recipes import hypergraph, l0, loom
+from memory.children import in_child
+from memory.sharing.peer import DIM, USER, open_it
+
+OPENED: list[MemorySync] = []
+
+
+@pytest.fixture(autouse=True)
+def _closing() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
+def opened(folder: Path, **options: Any) -> MemorySync:
+    made = open_it(str(folder), **options)
+    OPENED.append(made)
+    return made
+
+
+def is_owner(memory: MemorySync) -> bool:
+    shared = memory._store._shared
+    return shared is not None and shared.owner is not None
+
+
+def ids(memory: MemorySync) -> list[str]:
+    return sorted(one.id for one in memory.list(user_id=USER, limit=100_000))
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"recipe": hypergraph}, "analyzer"),
+        ({"recipe": l0}, "analyzer"),
+        ({"analyzer": "unicode"}, "analyzer"),
+        ({"embedder": HashEmbedder(DIM + 1)}, "model"),
+    ],
+)
+def test_what_differs_is_named(tmp_path: Path, options: dict[str, Any], name: str) -> None:
+    opened(tmp_path / "s")
+    with pytest.raises(StoreMismatchError, match=rf"{name}: expected .*pid {os.getpid()}"):
+        opened(tmp_path / "s", **options)
+
+
+def test_a_recipe_of_the_same_index_differs_in_nothing(tmp_path: Path) -> None:
+    opened(tmp_path / "s").remember("note", id="a", user_id=USER)
+    other = loom.replace(name="mine", depth=50)
+    second = opened(tmp_path / "s", recipe=other, analyzer="word")
+    assert [one.episode.id for one in second.search("note", user_id=USER)] == ["a"]
+
+
+def test_a_side_without_an_embedder_differs_in_nothing(tmp_path: Path) -> None:
+    owner = opened(tmp_path / "s", embedder=None)
+    second = opened(tmp_path / "s", embedder=HashEmbedder(DIM))
+    kept = second.remember("a note about tea", id="a", user_id=USER)
+    assert kept.embedded
+    (match,) = second.search("a note about tea", user_id=USER)
+    assert match.vector_score == pytest.approx(1.0)
+    (match,) = owner.search("tea", user_id=USER)
+    assert match.vector_score is None
+    assert owner._store.follower.model == HashEmbedder(DIM).model
+    with pytest.raises(StoreMismatchError, match="model"):
+        opened(tmp_path / "s", embedder=HashEmbedder(DIM + 1))
+
+
+def test_a_store_at_a_path_of_150_bytes_is_shared(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * max(150 - len(str(tmp_path)) - 1, 60))
+    assert len(str(folder / SOCKET)) > election.LONGEST_PATH
+    opened(folder)
+    second = opened(folder)
+    second.remember("note", id="a", user_id=USER)
+    assert ids(second) == ["a"]
+    assert not is_owner(second)
+
+
+def test_a_file_system_without_sockets_is_told_to_the_second_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(folder: Path) -> socket.socket:
+        raise OSError(95, "Operation not supported")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("hyrecall.memory.sharing.shared_keeper.listen_in", refused)
+        alone = opened(tmp_path / "s")
+    alone.remember("note", id="a", user_id=USER)  # one process needs no socket
+    with pytest.raises(OwnerError, match=r"Operation not supported.*pid \d+") as caught:
+        opened(tmp_path / "s")
+    for word in ("sockets", "shared=False", "hyrecall serve"):
+        assert word in str(caught.value)
+
+
+def test_the_socket_is_for_its_owner_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "umask", os.umask)
+    before = os.umask(0)
+    try:
+        memory = opened(tmp_path / "s")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "s" / SOCKET).stat().st_mode) == 0o600
+    memory.close()
+    assert not (tmp_path / "s" / SOCKET).exists()
+
+
+def test_a_process_of_another_user_gets_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(election, "HUNG_SECONDS", 0.3)
+    opened(tmp_path / "s")
+    monkeypatch.setattr(server, "peer_of", lambda connection: (1, os.geteuid() + 1))
+    with pytest.raises(OwnerError):
+        opened(tmp_path / "s")
+
+
+def test_a_client_of_another_version_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(tmp_path / "s")
+    made = client.Hello
+
+    def older(*args: Any, **options: Any) -> client.Hello:
+        return made(*args, **options, version="0.0.1")
+
+    monkeypatch.setattr("hyrecall.memory.sharing.shared_keeper.Hello", older)
+    with pytest.raises(StoreMismatchError, match=rf"version: .*pid {os.getpid()}.*got 0\.0\.1"):
+        opened(tmp_path / "s")
+
+
+def test_shared_false_is_strict_in_both_orders(tmp_path: Path) -> None:
+    with opened(tmp_path / "s", shared=False) as alone:
+        alone.remember("note", id="a", user_id=USER)
+        assert not (tmp_path / "s" / SOCKET).exists()
+        for shared in (True, False):
+            with pytest.raises(WriterBusyError, match=f"pid {os.getpid()}"):
+                opened(tmp_path / "s", shared=shared)
+    with opened(tmp_path / "s"):
+        assert read_holder(tmp_path / "s").terms == SHARED
+        with pytest.raises(WriterBusyError, match=f"pid {os.getpid()}"):
+            opened(tmp_path / "s", shared=False)
+    opened(tmp_path / "s", shared=False)
+
+
+def test_opening_waits_for_a_writer_that_is_alone(tmp_path: Path) -> None:
+    alone = opened(tmp_path / "s", shared=False)
+    timer = threading.Timer(0.5, alone.close)
+    timer.start()
+    assert is_owner(opened(tmp_path / "s", wait=60))
+    timer.join()
+
+
+def test_a_forked_child_is_refused_in_owner_and_client(tmp_path: Path) -> None:
+    owner, second = opened(tmp_path / "s"), opened(tmp_path / "s")
+    for memory in (owner, second):
+
+        def refused(memory: MemorySync = memory) -> int:
+            for call in (
+                lambda: memory.remember("note", user_id=USER),
+                lambda: memory.search("note", user_id=USER),
+                lambda: memory.get("a", user_id=USER),
+            ):
+                try:
+                    call()
+                except StoreError as fault:
+                    if "pid" not in str(fault):
+                        return 2
+                else:
+                    return 1
+            return 0
+
+        assert in_child(refused) == 0
+    second.remember("note", id="a", user_id=USER)  # and the parent goes on
+    assert ids(owner) == ["a"]
+
+
+def test_a_closed_client_is_closed_and_its_owner_is_not(tmp_path: Path) -> None:
+    owner, second = opened(tmp_path / "s"), opened(tmp_path / "s")
+    second.close()
+    second.close()
+    for call in (
+        lambda: second.remember("note", user_id=USER),
+        lambda: second.search("note", user_id=USER),
+        second.compact,
+    ):
+        with pytest.raises(OptionError, match="a closed one"):
+            call()
+    owner.remember("note", id="a", user_id=USER)

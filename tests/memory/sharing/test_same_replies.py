@@ -1,0 +1,282 @@
+"""Every public method gives in a client what it gives in the owner: replies and errors."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import BaseModel
+
+import hyrecall as hr
+from hyrecall.embed import HashEmbedder
+from hyrecall.memory import Episode, Fact, MemorySync
+from hyrecall.memory.agent_memory import AgentMemorySync
+from hyrecall.recipes import hypergraph
+from memory.stores import HOUR, NOON, Clock
+
+DIM = 8
+ANN = {"user_id": "ann"}
+TEXTS = ("oak and ash", "ash and elm", "elm trees in a row", "a row of yew", "tea at four")
+
+
+def filled(folder: Path) -> MemorySync:
+    memory = MemorySync.open(
+        folder, recipe=hypergraph, embedder=HashEmbedder(DIM), clock=Clock(), warm=False,
+        recall_timeout=30.0, write_timeout=30.0,
+    )  # fmt: skip
+    for at, text in enumerate(TEXTS):
+        memory.remember(
+            Episode(
+                id=f"e{at}", output=text, user_id="ann", tags=("tree",) if at < 4 else (),
+                occurred_at=NOON - at * HOUR, metadata={"at": at}, importance=float(at),
+            )
+        )  # fmt: skip
+    memory.link(["e0", "e1"], "beside", id="edge", **ANN)
+    memory.remember_fact(
+        Fact(id="f", user_id="ann", subject="ann", predicate="likes", object="tea", valid_from=NOON)
+    )
+    return memory
+
+
+def explained(memory: MemorySync) -> Any:
+    return memory.search("ash", **ANN).explain(0)
+
+
+def reranked(memory: MemorySync) -> Any:
+    return memory.search(
+        "ash", reranker=lambda query, texts: [float(len(one)) for one in texts], **ANN
+    )
+
+
+def badly_reranked(memory: MemorySync) -> Any:
+    class OwnError(Exception):
+        pass
+
+    def fails(query: str, texts: list[str]) -> list[float]:
+        raise OwnError(query)
+
+    return memory.search("ash", reranker=fails, **ANN)
+
+
+def estimated(memory: MemorySync) -> Any:
+    budget = hr.Budget(4, estimate=lambda texts: [len(one.split()) for one in texts])
+    recipe = hypergraph.replace(shaping=(*hypergraph.shaping, budget))
+    return memory.search("ash elm", recipe=recipe, **ANN)
+
+
+def imported(memory: MemorySync) -> Any:
+    file, told = io.StringIO(), []
+    memory.export(file, **ANN, history=True)
+    text = file.getvalue().replace('"e0"', '"n0"') + "no line\n"
+    done = memory.import_(io.StringIO(text), progress=lambda *at: told.append(at))
+    return done, told
+
+
+def reembedded(memory: MemorySync) -> Any:
+    told: list[Any] = []
+    return memory.reembed(force=True, progress=lambda *at: told.append(at)), told
+
+
+def conversation(memory: MemorySync) -> Any:
+    return [memory.search("ash", session_id="talk", **ANN) for _ in range(4)]
+
+
+def doctored(memory: MemorySync) -> Any:
+    report = memory.doctor(full=True)
+    told = [one for one in report.checks if one.name not in ("index", "embedder", "owner")]
+    return told, report.counts, [one.name for one in report.checks]
+
+
+def compacted(memory: MemorySync) -> Any:
+    return type(memory.compact()).__name__
+
+
+def browsed(memory: MemorySync) -> Any:
+    files = memory.browse(**ANN)
+    return files.ls("/"), files.grep("ash")
+
+
+def exported(memory: MemorySync) -> Any:
+    return memory.export(**ANN, history=True)
+
+
+def warned(memory: MemorySync) -> Any:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = memory.search("ash")
+    return found, [(one.category.__name__, str(one.message)) for one in caught]
+
+
+def wrong_size(memory: MemorySync) -> Any:
+    return memory.search("ash", vector=np.ones(DIM + 1, np.float32), **ANN)
+
+
+CALLS: dict[str, Callable[[MemorySync], Any]] = {
+    "remember": lambda m: m.remember("a new oak", id="n", occurred_at=NOON, **ANN),
+    "remember with a vector": lambda m: m.remember(
+        "x", id="n", vector=np.ones(DIM), occurred_at=NOON, **ANN
+    ),
+    "remember_batch": lambda m: m.remember_batch(
+        [Episode(id=f"n{at}", output="x", user_id="ann", occurred_at=NOON) for at in range(3)]
+    ),
+    "remember_fact": lambda m: m.remember_fact(
+        Fact(
+            id="g",
+            user_id="ann",
+            subject="ann",
+            predicate="likes",
+            object="oak",
+            valid_from=NOON + HOUR,
+        )
+    ),
+    "update": lambda m: m.update("e0", output="an old oak", tags=("old",), **ANN),
+    "supersede": lambda m: m.supersede(
+        "e0", Episode(id="n", output="x", user_id="ann", occurred_at=NOON), **ANN
+    ),
+    "forget": lambda m: m.forget("e0", **ANN),
+    "forget and erase": lambda m: m.forget("e0", erase=True, **ANN),
+    "pin": lambda m: m.pin("e0", **ANN),
+    "link": lambda m: m.link(["e1", "e2"], "near", id="other", **ANN),
+    "unlink": lambda m: m.unlink("edge", **ANN),
+    "set_policy": lambda m: m.set_policy("scout", policy="shared", org="acme", workspace="lab"),
+    "search": lambda m: m.search("ash elm", **ANN),
+    "search with everything": lambda m: m.search(
+        "ash elm",
+        limit=2,
+        offset=1,
+        filter=hr.Filter(**{"metadata.at": (0, 3)}),
+        tags=["tree"],
+        time_range=(NOON - 9 * HOUR, None),
+        alpha=0.7,
+        diversity=0.3,
+        normalize=True,
+        touch=True,
+        candidates={"e3": 2.0},
+        now=NOON + HOUR,
+        **ANN,
+    ),
+    "recall": lambda m: m.recall("ash", **ANN),
+    "recall_scored": lambda m: m.recall_scored("ash", **ANN),
+    "recall_facts": lambda m: m.recall_facts("tea", **ANN),
+    "explain": explained,
+    "reranker": reranked,
+    "reranker that fails": badly_reranked,
+    "estimate of tokens": estimated,
+    "get": lambda m: m.get("e0", **ANN),
+    "history": lambda m: m.history("e0", **ANN),
+    "list": lambda m: m.list(**ANN),
+    "links": lambda m: m.links("e0", **ANN),
+    "export": exported,
+    "import_": imported,
+    "reembed": reembedded,
+    "doctor": doctored,
+    "wait_until_ready": lambda m: m.wait_until_ready(30),
+    "compact": compacted,
+    "snapshot": lambda m: m.snapshot(),
+    "browse": browsed,
+    "conversation": conversation,
+    "a warning": warned,
+    "a vector of another length": wrong_size,
+    "agent": lambda m: m.agent("scout", org="acme", workspace="lab").list(),
+    "OptionError of an id": lambda m: m.remember("again", id="", **ANN),
+    "KeyConflict": lambda m: m.remember("again", id="e0", **ANN),
+    "NotFoundError": lambda m: m.update("nobody", output="x", **ANN),
+    "a link to nobody": lambda m: m.link(["e0", "nobody"], "near", id="other", **ANN),
+    "OptionError of a filter": lambda m: m.search("ash", filter=hr.Filter(colour="red"), **ANN),
+    "DTypeError of a filter": lambda m: m.search("ash", filter=hr.Filter(importance="red"), **ANN),
+    "OptionError of a depth": lambda m: m.search("ash", limit=10**6, **ANN),
+    "ShapeError": lambda m: m.remember("x", vector=np.ones(DIM + 1), **ANN),
+    "ScopeError": lambda m: m.agent("", org="acme", workspace="lab").remember("x"),
+    "IndexError": lambda m: m.search("ash", **ANN).explain(99),
+}
+AGENT: dict[str, Callable[[AgentMemorySync], Any]] = {
+    "remember": lambda a: a.remember("a new oak", id="n", occurred_at=NOON),
+    "update": lambda a: a.update("a0", output="new", reason="it fell"),
+    "forget": lambda a: a.forget("a0", reason="it fell"),
+    "search": lambda a: a.search("oak"),
+    "recall_facts": lambda a: a.recall_facts("oak"),
+    "links": lambda a: a.links("a0"),
+    "browse": lambda a: a.browse().ls("/"),
+    "list": lambda a: a.list(),
+    "get": lambda a: a.get("a0"),
+    "history": lambda a: a.history("a0"),
+}
+
+
+def plain(value: Any) -> Any:
+    """What can be compared: without times that were measured, and ids that were drawn."""
+    if isinstance(value, list) and hasattr(value, "_found"):  # Matches
+        found = {
+            name: plain(getattr(value, name))
+            for name in ("reasons", "lexical_mode", "now", "origins", "trace", "related", "context",
+                         "edges", "phase", "tiers", "scopes", "faults")
+        }  # fmt: skip
+        return [plain(list(value)), found]
+    if isinstance(value, BaseModel):
+        return (type(value).__name__, plain(value.model_dump()))
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value).__name__, {
+            one.name: plain(getattr(value, one.name))
+            for one in fields(value)
+            if one.name != "milliseconds"
+        }
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return value
+
+
+def outcome(call: Callable[[Any], Any], of: Any) -> Any:
+    try:
+        return "reply", plain(call(of))
+    except Exception as fault:
+        told = {name: one for name, one in vars(fault).items() if not name.startswith("_")}
+        return type(fault), str(fault), told
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[tuple[MemorySync, MemorySync]]:
+    """An owner of one store, and a client of another one that has the same content."""
+    with filled(tmp_path / "a") as owner, filled(tmp_path / "b") as other:
+        client = MemorySync.open(
+            tmp_path / "b", recipe=hypergraph, embedder=HashEmbedder(DIM), clock=Clock(),
+            warm=False, recall_timeout=30.0, write_timeout=30.0,
+        )  # fmt: skip
+        assert other._store.owner_state() is not None
+        with client:
+            yield owner, client
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_client_answers_as_the_owner(name: str, both: tuple[MemorySync, MemorySync]) -> None:
+    expected, got = (outcome(CALLS[name], one) for one in both)
+    assert got == expected
+    assert (expected[0] == "reply") != ("Error" in name or "Conflict" in name)
+    after = [outcome(exported, one) for one in both]
+    assert after[0] == after[1]
+
+
+@pytest.mark.parametrize("name", AGENT)
+def test_an_agent_of_a_client_is_answered_as_of_the_owner(
+    name: str, both: tuple[MemorySync, MemorySync]
+) -> None:
+    agents = [one.agent("scout", org="acme", workspace="lab") for one in both]
+    for one in agents:
+        one.remember("an old oak", id="a0", occurred_at=NOON)
+    expected, got = (outcome(AGENT[name], one) for one in agents)
+    assert got == expected
+    assert expected[0] == "reply"
+
+
+@pytest.mark.parametrize(("of", "calls"), [(MemorySync, CALLS), (AgentMemorySync, AGENT)])
+def test_every_public_method_is_among_the_calls(of: type, calls: dict[str, Any]) -> None:
+    left_out = {"open", "in_memory", "close"}
+    methods = {name for name in dir(of) if callable(getattr(of, name)) and name[0] != "_"}
+    assert methods - left_out <= {name.split()[0] for name in calls}

@@ -1,0 +1,265 @@
+"""Processes that share a store: reading, writing, taking over, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hyrecall.errors import (
+    OwnerError,
+    StoreError,
+)
+from hyrecall.memory import MemorySync
+from hyrecall.memory.sharing import client, election, server
+from hyrecall.memory.sql.lock import read_holder
+from hyrecall.recipes import hypergraph
+from laws.effort import Effort
+from memory.sharing.peer import USER, open_it, peers
+
+OPENED: list[MemorySync] = []
+
+
+@pytest.fixture(autouse=True)
+def _closing() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
+def opened(folder: Path, **options: Any) -> MemorySync:
+    made = open_it(str(folder), **options)
+    OPENED.append(made)
+    return made
+
+
+def is_owner(memory: MemorySync) -> bool:
+    shared = memory._store._shared
+    return shared is not None and shared.owner is not None
+
+
+def ids(memory: MemorySync) -> list[str]:
+    return sorted(one.id for one in memory.list(user_id=USER, limit=100_000))
+
+
+def test_two_processes_write_and_read_one_store(tmp_path: Path) -> None:
+    with peers(tmp_path / "s", 2) as (first, second):
+        assert first.ask("owner") == second.ask("owner") == first.pid
+        assert second.ask("remember", "a") == "kept"
+        assert first.ask("remember", "b") == "kept"
+        for one in (first, second):  # each sees what was acknowledged, of both
+            assert sorted(one.ask("search", "note")) == ["a", "b"]
+            assert one.ask("list") == ["a", "b"]
+
+
+def test_every_acknowledged_write_is_in_the_next_search_of_another(tmp_path: Path) -> None:
+    owner, second, third = (opened(tmp_path / "s") for _ in range(3))
+    assert [is_owner(one) for one in (owner, second, third)] == [True, False, False]
+    handles = (owner, second, third)
+    for number in range(30):
+        handles[number % 3].remember("note", id=str(number), user_id=USER)
+        reader = handles[(number + 1) % 3]
+        found = [one.episode.id for one in reader.search("note", user_id=USER, limit=100)]
+        assert sorted(found, key=int) == [str(one) for one in range(number + 1)]
+        assert reader.get(str(number), user_id=USER) is not None
+
+
+def test_a_killed_owner_is_followed_within_a_second_and_nothing_acknowledged_is_lost(
+    tmp_path: Path,
+) -> None:
+    with peers(tmp_path / "s", 3) as (owner, second, third):
+        second.start("many", "x", 80)
+        third.start("many", "y", 80)
+        kept = [[second.told() for _ in range(20)], [third.told() for _ in range(20)]]
+        os.kill(owner.pid, signal.SIGKILL)
+        owner.process.wait()
+        for peer, told in ((second, kept[0]), (third, kept[1])):
+            while (said := peer.told()) != "done":
+                told.append(said)
+        assert kept[0] == [f"x{number}" for number in range(80)]
+        assert kept[1] == [f"y{number}" for number in range(80)]
+        assert second.ask("owner") in (second.pid, third.pid)
+        assert third.ask("list") == sorted(kept[0] + kept[1])
+        assert len(set(second.ask("search", "note"))) == 50
+    with opened(tmp_path / "s") as memory:
+        assert memory.doctor(full=True).ok
+        with memory._store.database.reading() as connection:  # and nothing is written twice
+            assert connection.execute("SELECT max(version), count(*) FROM versions").get == (1, 160)
+
+
+def test_an_owner_that_closes_hands_over_to_a_client(tmp_path: Path) -> None:
+    with peers(tmp_path / "s", 2) as (owner, second):
+        second.start("many", "x", 60)
+        kept = [second.told() for _ in range(10)]
+        assert owner.ask("close") == "closed"
+        while (said := second.told()) != "done":
+            kept.append(said)
+        assert len(kept) == 60
+        assert second.ask("owner") == second.pid
+        assert len(second.ask("list")) == 60
+
+
+def test_an_owner_that_exits_without_close_frees_the_store(tmp_path: Path) -> None:
+    with peers(tmp_path / "s", 2) as (owner, second):
+        owner.start("exit")
+        assert owner.process.wait(timeout=60) == 0
+        assert second.ask("remember", "a") == "kept"
+        assert second.ask("owner") == second.pid
+        second.start("exit")
+        assert second.process.wait(timeout=60) == 0
+    assert ids(opened(tmp_path / "s")) == ["a"]
+
+
+def test_a_stopped_owner_is_an_error_with_its_pid_and_stays_the_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with peers(tmp_path / "s", 1) as (owner,):
+        memory = opened(tmp_path / "s")
+        memory.remember("note", id="a", user_id=USER)
+        os.kill(owner.pid, signal.SIGSTOP)
+        os.waitpid(owner.pid, os.WUNTRACED)
+        monkeypatch.setattr(client, "HUNG_SECONDS", 0.3)
+        monkeypatch.setattr(client, "LOOK_SECONDS", 0.3)
+        monkeypatch.setattr(election, "HUNG_SECONDS", 0.3)
+        for call in (
+            lambda: memory.remember("note", id="b", user_id=USER),
+            lambda: memory.search("note", user_id=USER),
+            lambda: opened(tmp_path / "s"),
+        ):
+            with pytest.raises(OwnerError, match=rf"pid {owner.pid}\b"):
+                call()
+        assert memory.get("a", user_id=USER) is not None  # rows are read without the owner
+        assert read_holder(tmp_path / "s").pid == owner.pid
+        assert not is_owner(memory)
+        (check,) = (one for one in opened_report(tmp_path / "s") if one.name == "owner")
+        assert not check.ok
+        assert f"pid {owner.pid}" in check.detail
+        monkeypatch.undo()
+        os.kill(owner.pid, signal.SIGCONT)
+        memory.remember("note", id="c", user_id=USER)
+        assert {"a", "c"} <= set(ids(memory))
+
+
+def opened_report(folder: Path) -> Any:
+    return opened(folder, read_only=True).doctor().checks
+
+
+def test_doctor_shows_owner_and_clients(tmp_path: Path) -> None:
+    with peers(tmp_path / "s", 2) as (owner, second):
+        second.ask("remember", "a")
+        memory = opened(tmp_path / "s")
+        for handle in (memory, opened(tmp_path / "s", read_only=True)):
+            report = handle.doctor()
+            assert report.ok
+            (check,) = (one for one in report.checks if one.name == "owner")
+            assert f'"pid": {owner.pid}' in check.detail
+            assert f'"pid": {second.pid}' in check.detail
+        memory.close()
+    assert all(one.name != "owner" for one in opened_report(tmp_path / "s"))
+
+
+def test_a_change_of_a_lost_owner_is_not_made_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, second = opened(tmp_path / "s"), opened(tmp_path / "s")
+    second.remember("note", id="a", user_id=USER)
+    sent = server.Frames.send
+    lost = []
+
+    def lose_first(self: Any, data: bytes, **options: Any) -> None:
+        if not lost and threading.current_thread().name == "hyrecall-client":
+            lost.append(len(data))
+            self.end()  # committed, and the reply is lost
+            raise server.ConnectionLost("planted")
+        sent(self, data, **options)
+
+    monkeypatch.setattr(server.Frames, "send", lose_first)
+    second.update("a", user_id=USER, output="changed")
+    assert len(lost) == 1
+    assert [one.version for one in owner.history("a", user_id=USER)] == [1, 2]
+
+
+def test_a_take_over_that_fails_leaves_the_store_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, second, third = (opened(tmp_path / "s") for _ in range(3))
+    owner.remember("note", id="a", user_id=USER)
+    owner.close()
+
+    def fails(*_: object) -> None:
+        raise StoreError("planted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("hyrecall.memory.sql.database.Database.promote", fails)
+        with pytest.raises(StoreError, match="planted"):
+            second.remember("note", id="b", user_id=USER)
+    third.remember("note", id="c", user_id=USER)
+    assert is_owner(third)
+    second.remember("note", id="d", user_id=USER)
+    assert ids(second) == ["a", "c", "d"]
+    assert not is_owner(second)
+
+
+def test_conversations_of_a_client_are_kept_by_the_owner(tmp_path: Path) -> None:
+    owner, second = (opened(tmp_path / "s", recipe=hypergraph) for _ in range(2))
+    second.remember("note", id="a", user_id=USER)
+    second.search("note", user_id=USER, session_id="talk")
+    second.close()
+    with owner._store.database.reading() as connection:
+        assert connection.execute("SELECT name FROM sessions").fetchall() == [("talk",)]
+
+
+def test_twenty_commands_at_once_work_beside_a_service(tmp_path: Path, effort: Effort) -> None:
+    folder = tmp_path / "s"
+    path = os.pathsep.join(one for one in sys.path if one)
+    env = {
+        **os.environ,
+        "PYTHONPATH": path,
+        "HYRECALL_CONFIG": str(tmp_path / "none.toml"),
+    }
+    with MemorySync.open(folder, embedder="off") as memory:
+        command = [sys.executable, "-m", "hyrecall.cli", "remember", "--path", str(folder)]
+        n = 20 if effort.full else 4
+        running = [
+            subprocess.Popen(
+                [*command, "--user", USER, "--id", f"e{at}", "--json", f"note {at}"],
+                env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            )
+            for at in range(n)
+        ]  # fmt: skip
+        for one in running:
+            out, err = one.communicate(timeout=300)
+            assert one.returncode == 0, (out, err)
+        assert len(ids(memory)) == n
+        assert is_owner(memory)
+
+
+def test_threads_of_clients_and_takeovers_in_one_process(tmp_path: Path) -> None:
+    handles = [opened(tmp_path / "s") for _ in range(4)]
+    faults: list[BaseException] = []
+
+    def work(me: int) -> None:
+        try:
+            for at in range(40):
+                handles[me].remember("note", id=f"{me}-{at}", user_id=USER)
+                if me == 0 and at == 20:
+                    handles[0].close()
+                    return
+        except BaseException as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=work, args=(me,)) for me in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert faults == []
+    assert len(ids(handles[1])) == 21 + 3 * 40
+    assert sum(is_owner(one) for one in handles[1:]) == 1
