@@ -23,8 +23,9 @@ from memory.stores import DIM
 # Those that meet no store, or an index folder whose --scope part I walks elsewhere.
 NO_STORE = {
     "index", "batch", "info", "demo", "tune", "eval", "config set", "config get", "config unset",
-    "config list", "config path", "serve", "token make", "token list", "token revoke",
+    "config list", "config path", "token make", "token list", "token revoke", "ltm path",
 }  # fmt: skip
+SERVERS = {"serve", "mcp"}  # what they tell whom: tests/serve
 # What a user may ask, knowing ids and words of others.
 CASES: dict[str, list[list[str]]] = {
     "recall": [["oak disk"], ["zq"], ["", "--limit", "100"], ["oak", "--recipe", "hebb", "--json"]],
@@ -40,6 +41,16 @@ CASES: dict[str, list[list[str]]] = {
                    ["/sessions/s0.md"], ["/graph/m0.md"]],
     "browse grep": [["zq", "--limit", "999"], ["oak", "/shared", "--json"]],
     "browse find": [["*"], ["m*", "/shared", "--json"]],
+    "hm recall": [["oak disk"], ["zq", "--json"], ["oak.*", "--force-regex", "--session-id", "s0"]],
+    "ltm save": [["walked", "oak tea"], ["m0", "oak tea"]],
+    "ltm get": [["m0"], ["m1"]],
+    "ltm search": [["oak"], ["zq"]],
+    "ltm list": [[]],
+    "ltm pin": [["m0"]],
+    "ltm unpin": [["m0"]],
+    "ltm supersede": [["m1", "walked-on", "oak tea"]],
+    "ltm delete": [["m0"]],
+    "ltm reembed": [["--force"]],
 }  # fmt: skip
 EVERYBODYS = {"import", "doctor", "compact"}  # take no user
 
@@ -60,10 +71,15 @@ def run(world: World, viewer: Viewer, name: str, arguments: list[str], folder: P
     options = [] if name in EVERYBODYS else [
         word for option, value in place.items() if value is not None for word in (option, value)
     ]  # fmt: skip
+    if name.startswith("ltm "):  # which knows users alone, as scopes
+        options = [] if viewer.user is None else ["--scope", viewer.user]
     given = [word.replace("FILE", str(folder / "lines")) for word in arguments]
-    result = CliRunner().invoke(app, [*name.split(), *given, *options, "--path", str(folder)])
+    at = {"LTM_DB": str(folder)} if name.startswith("ltm ") else {}
+    words = [*name.split(), *given, *options, *(() if at else ("--path", str(folder)))]
+    result = CliRunner().invoke(app, words, env=at)
     assert result.exception is None or isinstance(result.exception, SystemExit), (name, arguments)
-    assert result.exit_code in (0, 1), (name, arguments, result.stderr)
+    refusals = (0, 1, 5, 6) if name == "hm recall" else (0, 1)
+    assert result.exit_code in refusals, (name, arguments, result.stderr)
     return leaks(world, viewer, [result.stdout, result.stderr])
 
 
@@ -91,7 +107,7 @@ def walk(world: World, viewer: Viewer, names: list[str]) -> set[str]:
 
 
 def test_every_command_has_a_case() -> None:
-    assert set(leaves(typer.main.get_command(app))) == NO_STORE | set(CASES)
+    assert set(leaves(typer.main.get_command(app))) == NO_STORE | SERVERS | set(CASES)
 
 
 # One with an empty name, then the others: test_every_door asks as each of them.
