@@ -1,7 +1,9 @@
-"""Calls an MCP server as hosts do: in process, over HTTP, and in a process of its own."""
+"""Calls an MCP server as hosts do: in process, by lines, over HTTP, in a process of its own."""
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
 import os
 import subprocess
@@ -11,13 +13,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx2
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server.lowlevel.server import Server
+from mcp.server.stdio import stdio_server
 from mcp_types import CallToolResult, TextContent
 
 import hyrecall
+from hyrecall.serve.mcp import stdio
 
 BASE = "http://127.0.0.1:8766"
 HELLO = {
@@ -96,6 +102,32 @@ def spawned(
     )
 
 
+async def talk_here(server: Server[Any], lines: Sequence[object]) -> list[dict[str, Any]]:
+    """Do what `talk` does with a server of this process; its lines are read as those of stdin."""
+    reader = asyncio.StreamReader(limit=1 << 20)
+    reader.feed_data(written(lines).encode("utf-8", "surrogatepass"))
+    reader.feed_eof()
+    out = io.StringIO()
+    async with stdio_server(stdin=stdio._lines(reader), stdout=anyio.wrap_file(out)) as streams:
+        await stdio._serve(server, *streams)
+    return read_replies(out.getvalue())
+
+
+def written(lines: Sequence[object]) -> str:
+    """The handshake and lines, of which those that are no str become JSON."""
+    hello = [message("initialize", HELLO, number=0)]
+    hello.append({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    texts = [one if isinstance(one, str) else json.dumps(one) for one in (*hello, *lines)]
+    return "".join(f"{line}\n" for line in texts)
+
+
+def read_replies(text: str) -> list[dict[str, Any]]:
+    """The replies that a server wrote, without the one to the handshake."""
+    replies = [json.loads(line) for line in text.splitlines()]
+    assert all(one["jsonrpc"] == "2.0" for one in replies)
+    return [one for one in replies if one.get("id") != 0]
+
+
 def talk(
     folder: Path, lines: Sequence[object], *options: str, env: Mapping[str, str] | None = None
 ) -> tuple[list[dict[str, Any]], str, int]:
@@ -103,18 +135,13 @@ def talk(
 
     A line that is no str is written as JSON. The reply to the handshake is left out.
     """
-    hello = [message("initialize", HELLO, number=0)]
-    hello.append({"jsonrpc": "2.0", "method": "notifications/initialized"})
-    written = [one if isinstance(one, str) else json.dumps(one) for one in (*hello, *lines)]
     done = subprocess.run(
         [sys.executable, "-m", "hyrecall", "mcp", *options],
         env=environment(folder, env),
-        input="".join(f"{line}\n" for line in written),
+        input=written(lines),
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-    replies = [json.loads(line) for line in done.stdout.splitlines()]
-    assert all(one["jsonrpc"] == "2.0" for one in replies)
-    return [one for one in replies if one.get("id") != 0], done.stderr, done.returncode
+    return read_replies(done.stdout), done.stderr, done.returncode

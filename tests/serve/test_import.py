@@ -22,10 +22,20 @@ def run_python(code: str) -> str:
     return done.stdout
 
 
-def test_importing_the_room_loads_no_web_framework() -> None:
-    code = "import hyrecall.serve, sys, json; print(json.dumps(sorted(sys.modules)))"
-    loaded = set(json.loads(run_python(code)))
-    assert loaded & {"fastapi", "starlette", "uvicorn", "prometheus_client", "mcp"} == set()
+WEB = {"fastapi", "starlette", "uvicorn", "prometheus_client", "mcp", "mcp_types", "httpx"}
+
+
+def test_importing_the_room_and_showing_help_load_no_web_framework_and_no_sdk() -> None:
+    """The SDK of MCP takes seconds to load, which only hyrecall mcp has to wait for."""
+    code = (
+        "import hyrecall.serve, sys, json\n"
+        "from typer.testing import CliRunner\n"
+        "from hyrecall.cli.app import app\n"
+        "for words in (['--help'], ['mcp', '--help'], ['info'], ['list', '--path', '/no/such']):\n"
+        "    CliRunner().invoke(app, words)\n"
+        "print(json.dumps(sorted(sys.modules)))"
+    )
+    assert set(json.loads(run_python(code))) & WEB == set()
     assert "create_app" in run_python("import hyrecall.serve as s; print(s.create_app.__name__)")
 
 

@@ -21,9 +21,11 @@ from hyrecall import recipes
 from hyrecall.memory import Memory, Notes, hm_recall
 from hyrecall.serve import Caller
 from hyrecall.serve.mcp import create_server
-from mcp_world import data_of, message, refusal_of, spawned, talk
+from laws.effort import Effort
+from mcp_world import data_of, message, refusal_of, spawned, talk_here
 
 ANN = Caller(user_id="ann", rights=frozenset(("read", "write")))
+ANY = Caller(may_choose_user=True, rights=frozenset(("read", "write")))
 
 
 @pytest.fixture
@@ -77,14 +79,21 @@ def test_C26_hm_recall_has_the_documented_parameters_and_answers_as_the_function
     asyncio.run(main())
 
 
-def test_D32_notes_are_saved_and_searched_over_stdio_json_rpc(tmp_path: Path) -> None:
-    with_scopes = ("--recipe", "l0", "--any-user")
+def test_D32_notes_are_saved_and_searched_over_stdio_json_rpc() -> None:
+    asyncio.run(_notes_by_lines())
+
+
+async def _notes_by_lines() -> None:
+    async with Memory.in_memory(embedder=None, recipe=recipes.l0) as memory:
+        await _notes_of(create_server(memory, caller=ANY))
+
+
+async def _notes_of(server: Any) -> None:
     lines = [
         call("memory_save", 1, key="deploy", value="Deploys run on Friday", tags=["ci"]),
         call("memory_save", 2, key="deploy", value="Websites on Monday", scope="project:web"),
     ]
-    replies, _, code = talk(tmp_path, lines, *with_scopes)
-    assert code == 0
+    replies = await talk_here(server, lines)
     saved = {one["id"]: one["result"]["structuredContent"]["scope"] for one in replies}
     assert saved == {1: "user", 2: "project:web"}
     lines = [
@@ -97,7 +106,7 @@ def test_D32_notes_are_saved_and_searched_over_stdio_json_rpc(tmp_path: Path) ->
         message("no/such", number=7),
         "{bad",
     ]
-    replies, _, _ = talk(tmp_path, lines, *with_scopes)
+    replies = await talk_here(server, lines)
     by_id = {one["id"]: one for one in replies}
     (hit,) = by_id[1]["result"]["structuredContent"]["results"]
     assert (hit["key"], hit["scope"], hit["snippet"]) == (
@@ -138,9 +147,9 @@ def test_D32_notes_and_their_tools_find_the_same() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("prefix", ["LTM", "HYRECALL"])
+@pytest.mark.parametrize("prefix", ["LTM", pytest.param("HYRECALL", marks=pytest.mark.slow)])
 def test_D33_variables_of_the_hosts_configuration_take_effect(
-    tmp_path: Path, endpoint: StubServer, prefix: str
+    tmp_path: Path, endpoint: StubServer, prefix: str, effort: Effort
 ) -> None:
     """The store's folder, the endpoint, its model, and whose memories they are."""
     env = {
@@ -159,6 +168,8 @@ def test_D33_variables_of_the_hosts_configuration_take_effect(
             assert saved == {"key": "deploy", "scope": "project", "version": 1, "embedded": True}
             found = data_of(await client.call_tool("memory_search", {"query": "a banana"}))
             assert [hit["key"] for hit in found["results"]] == ["deploy"]  # by its vector alone
+        if not effort.full:  # another process is slow to start
+            return
         off = {**env, "HYRECALL_EMBED_DISABLE": "", f"{prefix}_EMBED_DISABLE": "1"}
         n_requests = len(endpoint.requests)
         async with Client(spawned(tmp_path, "--recipe", "l0", env=off)) as client:
@@ -174,7 +185,7 @@ def test_D33_variables_of_the_hosts_configuration_take_effect(
     assert {request.json["model"] for request in endpoint.requests} == {"model-of-the-host"}
 
 
-def test_H14_what_no_tool_takes_is_refused_without_a_traceback(tmp_path: Path) -> None:
+def test_H14_what_no_tool_takes_is_refused_without_a_traceback() -> None:
     wrong: list[Any] = [
         "", "\0", "x", "null", "1", '"x"', "[[]]", "{}", '{"jsonrpc":"1.0"}', "\ud83d" * 2,
         '{"jsonrpc":"2.0","id":1,"method":"tools/call"}',
@@ -192,10 +203,13 @@ def test_H14_what_no_tool_takes_is_refused_without_a_traceback(tmp_path: Path) -
         call("save", 8, text="x", id="\0"),
         message("ping", number=9),
     ]  # fmt: skip
-    replies, told, code = talk(
-        tmp_path, [one for one in wrong if not isinstance(one, str) or _is_utf8(one)]
-    )
-    assert (told, code) == ("", 0)
+
+    async def main() -> list[dict[str, Any]]:
+        lines = [one for one in wrong if not isinstance(one, str) or _is_utf8(one)]
+        async with Memory.in_memory(embedder=None) as memory:
+            return await talk_here(create_server(memory, caller=ANN), lines)
+
+    replies = asyncio.run(main())
     assert [one for one in replies if one["id"] == 9][0]["result"] == {}  # noqa: RUF015
     for reply in replies:
         assert "Traceback" not in json.dumps(reply)

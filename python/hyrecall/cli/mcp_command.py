@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import warnings
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +20,7 @@ from hyrecall.cli.show import say
 from hyrecall.errors import OptionError, error
 
 if TYPE_CHECKING:
-    from hyrecall.memory import MemorySync
+    from hyrecall.memory import Memory, MemorySync
     from hyrecall.serve import Caller, ServiceOptions
 
 __all__ = ["caller_of", "mcp"]
@@ -75,29 +79,110 @@ def mcp(
         bool, typer.Option("--http", help="Serve streamable HTTP at /mcp, instead of stdio.")
     ] = False,
     host: Annotated[
-        str, typer.Option("--host", metavar="HOST", help="Address for --http.")
-    ] = "127.0.0.1",
+        str | None,
+        typer.Option(
+            "--host",
+            metavar="ADDRESS",
+            show_default="127.0.0.1",
+            help="Address for --http; another one than loopback needs --tokens.",
+        ),
+    ] = None,
     port: Annotated[
-        int, typer.Option("--port", metavar="PORT", help="Port for --http; 0: a free one.")
-    ] = _PORT,
+        int | None,
+        typer.Option(
+            "--port", metavar="N", show_default="8766", help="Port for --http; 0 is a free one."
+        ),
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            "--tokens",
+            metavar="FILE",
+            show_default="none: callers on this machine are --user",
+            help="For --http: the tokens of callers, which hyrecall token makes.",
+        ),
+    ] = None,
+    allowed_hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allowed-host",
+            metavar="NAME",
+            help="For --http: a name of the server, as the header Host has it; repeat for several.",
+        ),
+    ] = None,
+    allowed_origins: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allowed-origin",
+            metavar="URL",
+            help="For --http: an origin whose pages may call, as https://app.example; repeat for "
+            "several.",
+        ),
+    ] = None,
 ) -> None:
     """Serve a store by the Model Context Protocol, over stdin and stdout.
 
     A program such as Claude or VS Code starts this command; variables of its configuration
     (HYRECALL_*, LTM_*) take effect. Messages go to stdout, notes to stderr.
     """
-    import hyrecall.serve.mcp  # noqa: F401  # a missing extra is reported before a store is made
+    # A missing extra is reported before a store is made.
+    from hyrecall.serve import mcp as served
+
+    if http:
+        served.http_app  # noqa: B018
     from hyrecall.memory import IsolationWarning
+
+    of_http = {
+        "--host": host, "--port": port, "--tokens": tokens, "--allowed-host": allowed_hosts,
+        "--allowed-origin": allowed_origins,
+    }  # fmt: skip
+    of_caller = {"--user": user, "--agent": agent, "--any-user": any_user or None}
+    of_caller |= {"--org": org, "--workspace": workspace}
+    if not http:
+        _refuse(of_http, "--http with it")
+    if tokens is not None:
+        _refuse(of_caller, "no such option with --tokens, which say who calls")
+    options = _options(host, port, tokens, allowed_hosts, allowed_origins)
+    with opened(path, read_only=readonly, makes=not readonly, recipe=recipe, warm=True) as memory:
+        # A token says whose memories are meant, also if they are those without a user.
+        warnings.simplefilter("once" if tokens is None else "ignore", IsolationWarning)
+        caller = None
+        if tokens is None:
+            caller = caller_of(
+                memory, user, org, workspace, agent, any_user=any_user, readonly=readonly
+            )
+        asked: dict[str, Any] = {
+            "caller": caller, "systems": systems or None, "readonly": readonly, "options": options,
+        }  # fmt: skip
+        if http:
+            _over_http(memory, asked)
+        else:
+            asyncio.run(_over_stdio(memory, asked))
+
+
+def _refuse(given: dict[str, Any], wish: str) -> None:
+    """Refuse options that would be ignored."""
+    for name, value in given.items():
+        if value not in (None, []):
+            raise error(OptionError, name, wish, "none" if "with it" in wish else "one")
+
+
+def _options(
+    host: str | None,
+    port: int | None,
+    tokens: Path | None,
+    allowed_hosts: list[str] | None,
+    allowed_origins: list[str] | None,
+) -> ServiceOptions:
     from hyrecall.serve import ServiceOptions
 
-    options = ServiceOptions(host=host, port=port)
-    with opened(path, read_only=readonly, makes=not readonly, recipe=recipe, warm=True) as memory:
-        warnings.simplefilter("once", IsolationWarning)
-        caller = caller_of(
-            memory, user, org, workspace, agent, any_user=any_user, readonly=readonly
-        )
-        run = _over_http if http else _over_stdio
-        asyncio.run(run(memory, caller, systems or None, options))
+    return ServiceOptions(
+        host="127.0.0.1" if host is None else host,
+        port=_PORT if port is None else port,
+        tokens=tokens,
+        allowed_hosts=tuple(allowed_hosts or ()),
+        allowed_origins=tuple(allowed_origins or ()),
+    )
 
 
 def caller_of(
@@ -133,28 +218,38 @@ def caller_of(
     )
 
 
-async def _over_stdio(
-    sync: MemorySync, caller: Caller, systems: list[str] | None, options: ServiceOptions
-) -> None:
+async def _over_stdio(sync: MemorySync, asked: dict[str, Any]) -> None:
     from hyrecall.serve.mcp import create_server, run_stdio
 
     async with _awaited(sync) as memory:
-        server = create_server(memory, caller=caller, systems=systems, options=options)
-        await run_stdio(server, max_line=options.max_body)
+        await run_stdio(create_server(memory, **asked), max_line=asked["options"].max_body)
 
 
-async def _over_http(
-    sync: MemorySync, caller: Caller, systems: list[str] | None, options: ServiceOptions
-) -> None:
+def _over_http(sync: MemorySync, asked: dict[str, Any]) -> None:
+    from hyrecall.serve import run
     from hyrecall.serve.mcp import http_app
-    from hyrecall.serve.mcp.http import listen
 
-    async with _awaited(sync) as memory:
-        app = http_app(memory, caller=caller, systems=systems, options=options)
-        await listen(app, options, lambda url: say(f"note: serving {url}"))
+    memory = _awaited(sync)
+    app = http_app(memory, **asked)
+    with _ending_at_sigterm():
+        run(app, started=lambda url: say(f"note: serving {url}/mcp"))
 
 
-def _awaited(sync: MemorySync) -> Any:
+@contextmanager
+def _ending_at_sigterm() -> Iterator[None]:
+    """Leave by an exit, so that the store is closed, when the server repeats the signal."""
+
+    def end(*_: object) -> None:
+        raise SystemExit(0)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _awaited(sync: MemorySync) -> Memory:
     """Return the store with methods to be awaited."""
     from hyrecall.memory import Memory
 

@@ -136,27 +136,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     if isinstance(state.served, Opening):
         async with state.served as memory:
             state.memory = memory
-            _count(app, memory)
+            metrics.count_store(state.metrics, memory, state.options)
             yield
         return
-    _count(app, state.memory)
+    metrics.count_store(state.metrics, state.memory, state.options)
     yield
-
-
-def _count(app: FastAPI, memory: Memory) -> None:
-    """Show the store's numbers, those of doctor()."""
-    store = memory._sync._store
-
-    def numbers() -> metrics.Numbers:
-        return metrics.store_numbers(store.follower.report(), store.database.size())
-
-    app.state.metrics.read("store", numbers)
-    search = getattr(store.keeper, "_search", None)
-    if search is not None:  # the index is in this process
-        options = app.state.options
-        search.joined.most = options.max_joined if options.join else 1
-
-        def joined() -> metrics.Numbers:
-            return {"queries": search.joined.n_calls, "batches": search.joined.n_batches}
-
-        app.state.metrics.read("joined", joined)

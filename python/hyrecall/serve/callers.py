@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 from starlette.datastructures import Headers
 
 from hyrecall.serve.errors import ServiceError
-from hyrecall.serve.identity import ANYBODY, RIGHTS, Caller, Right
+from hyrecall.serve.identity import ANYBODY, RIGHTS, Caller, Right, free_names
 
 __all__ = [
     "ANYBODY",
@@ -117,13 +117,13 @@ def narrow(who: Caller, asked: Mapping[str, Any] | object) -> dict[str, str | No
         403: another user or partition than the token's. The message does not name it.
     """
     found: dict[str, str | None] = {}
+    free = free_names(who)
     for name in ("user_id", "org", "workspace"):
         own: str | None = getattr(who, name)
         wanted = asked.get(name) if isinstance(asked, Mapping) else getattr(asked, name, None)
-        is_free = who.may_choose_user if name == "user_id" else who.may_choose_partition
         if wanted is None or wanted == own:
             found[name] = own
-        elif is_free and own is None:
+        elif name in free:
             found[name] = wanted
         else:
             raise ServiceError(403, "ScopeError", f"{name}: expected that of the token")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["ANYBODY", "RIGHTS", "Caller", "Right"]
+__all__ = ["ANYBODY", "RIGHTS", "Caller", "Right", "free_names"]
 
 Right: TypeAlias = Literal["read", "write", "upkeep"]
 RIGHTS: frozenset[Right] = frozenset(("read", "write", "upkeep"))
@@ -42,6 +42,16 @@ class Caller:
     may_choose_partition: bool = False
     cells: tuple[tuple[Any, ...], ...] | None = ()
     name: str = ""
+
+
+def free_names(who: Caller) -> tuple[str, ...]:
+    """Return which of ``user_id``, ``org`` and ``workspace`` a request of a caller may name.
+
+    They are those that the caller leaves open and may choose; an agent leaves no user open.
+    """
+    may = {"user_id": who.may_choose_user and who.agent is None}
+    may |= dict.fromkeys(("org", "workspace"), who.may_choose_partition)
+    return tuple(name for name, is_free in may.items() if is_free and getattr(who, name) is None)
 
 
 ANYBODY = Caller(rights=RIGHTS, may_choose_user=True, may_choose_partition=True, cells=None)

@@ -13,8 +13,10 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from hyrecall.base.version import __version__
+from hyrecall.memory import Memory
+from hyrecall.serve.options import ServiceOptions
 
-__all__ = ["Metrics", "index_numbers", "store_numbers"]
+__all__ = ["Metrics", "count_store", "index_numbers", "store_numbers"]
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -89,6 +91,17 @@ def index_numbers(stats: dict[str, Any]) -> Numbers:
 
 def _total(sizes: Any) -> int:
     return sum(map(_total, sizes.values())) if isinstance(sizes, dict) else int(sizes)
+
+
+def count_store(metrics: Metrics, memory: Memory, options: ServiceOptions) -> None:
+    """Show a store's numbers, those of doctor(); join its searches as the options say."""
+    store = memory._sync._store
+    metrics.read("store", lambda: store_numbers(store.follower.report(), store.database.size()))
+    search = getattr(store.keeper, "_search", None)
+    if search is not None:  # the index is in this process
+        joined = search.joined
+        joined.most = options.max_joined if options.join else 1
+        metrics.read("joined", lambda: {"queries": joined.n_calls, "batches": joined.n_batches})
 
 
 def store_numbers(report: dict[str, Any], size: int) -> Numbers:

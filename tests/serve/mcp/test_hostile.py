@@ -90,7 +90,7 @@ def arguments(rng: random.Random, schema: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["default", "hypergraph", "l0", "honeycomb", "hebb"])
 def test_any_arguments_get_a_result_or_a_typed_refusal(name: str, effort: Effort) -> None:
     """As bob, with ann's memories in the store, whose text no reply holds."""
-    n_calls = 20_000 if effort.full else 400
+    n_calls = 20_000 if effort.full else 150
     rng = random.Random(f"mcp {name}")
 
     async def main() -> tuple[int, int]:

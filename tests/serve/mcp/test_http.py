@@ -3,43 +3,49 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import logging
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 pytest.importorskip("mcp", reason="the extra [mcp] is not installed")
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
-from hyrecall.memory import Memory
-from hyrecall.serve import Caller, ServiceOptions
+from hyrecall.errors import OptionError
+from hyrecall.memory import Memory, MemorySync
+from hyrecall.serve import Caller, ServiceOptions, tokens
 from hyrecall.serve.mcp import http_app
-from mcp_world import HELLO, data_of, message, over_http, raw_http, refusal_of
+from hyrecall.serve.tokens import make_token, revoke_token
+from mcp_world import HELLO, data_of, environment, message, over_http, raw_http, refusal_of
 
 READ_AND_WRITE = frozenset(("read", "write"))
-SECRETS = {
-    "hyr_1_ann": Caller(user_id="ann", rights=READ_AND_WRITE),
-    "hyr_2_bob": Caller(user_id="bob", rights=READ_AND_WRITE),
-    "hyr_3_eye": Caller(user_id="ann", rights=frozenset(("read",))),
-    "hyr_4_up": Caller(user_id="ann", rights=frozenset(("upkeep",))),
-}
+ANN = Caller(user_id="ann", rights=READ_AND_WRITE)
+BOB = Caller(user_id="bob", rights=READ_AND_WRITE)
+EYE = Caller(user_id="ann", rights=frozenset(("read",)))
+KEEPER = Caller(user_id="ann", rights=frozenset(("upkeep",)))
 ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
-
-
-class Tokens:
-    """Tokens that a test knows."""
-
-    def find(self, token: str) -> Caller | None:
-        return SECRETS.get(token)
 
 
 @asynccontextmanager
 async def app_of(**options: Any) -> AsyncIterator[Any]:
     async with Memory.in_memory(embedder=None) as memory:
         yield http_app(memory, **options)
+
+
+def with_tokens(path: Path, *callers: Caller, **options: Any) -> tuple[ServiceOptions, list[str]]:
+    """The options of a server with a file of tokens, and a token for each caller."""
+    file = path / "tokens.json"
+    return ServiceOptions(tokens=file, **options), [make_token(file, one) for one in callers]
 
 
 @asynccontextmanager
@@ -59,7 +65,7 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
 def test_the_sdks_client_calls_tools_and_reads_resources() -> None:
     async def main() -> None:
         async with (
-            app_of(caller=Caller(user_id="ann", rights=READ_AND_WRITE)) as app,
+            app_of(caller=ANN) as app,
             over_http(app) as client,
         ):
             assert len((await client.list_tools()).tools) == 13
@@ -74,42 +80,117 @@ def test_the_sdks_client_calls_tools_and_reads_resources() -> None:
     run(main)
 
 
-@pytest.mark.parametrize(
-    "header",
-    [None, "Bearer", "Bearer ", "Bearer hyr_9_no", "Basic hyr_1_ann", "hyr_1_ann", "Bearer \xff"],
-)
-def test_a_request_without_a_known_token_is_refused(header: str | None) -> None:
+@pytest.mark.parametrize("change", ["none", "empty", "other", "basic", "bare", "byte", "cut"])
+def test_a_request_without_a_known_token_is_refused(tmp_path: Path, change: str) -> None:
+    options, (token,) = with_tokens(tmp_path, ANN)
+    header = {
+        "none": None, "empty": "Bearer ", "other": "Bearer hyr_9_no", "basic": f"Basic {token}",
+        "bare": token, "byte": "Bearer \xff", "cut": f"Bearer {token[:-1]}",
+    }[change]  # fmt: skip
+
     async def main() -> None:
-        async with asked(tokens=Tokens()) as http:
+        async with asked(options=options) as http:
             more = {} if header is None else {"authorization": header.encode("latin-1")}
             for method, path in (("POST", "/mcp"), ("GET", "/mcp"), ("POST", "/no")):
                 sent = {**ACCEPT, **more}
-                got = await http.request(method, path, json=message("ping"), headers=sent)  # type: ignore[arg-type]
+                body = message("ping") if method == "POST" else None
+                got = await http.request(method, path, json=body, headers=sent)  # type: ignore[arg-type]
                 assert got.status_code == 401
                 assert got.headers["www-authenticate"] == "Bearer"
                 assert got.json()["error"]["type"] == "Unauthorized"
+            sent["authorization"] = f"Bearer {token}".encode()  # type: ignore[assignment]
+            got = await http.post("/mcp", json=message("ping"), headers=sent)  # type: ignore[arg-type]
+            assert got.json()["result"] == {}
 
     run(main)
 
 
-def test_each_token_has_its_own_scope_and_rights() -> None:
+def test_each_token_has_its_own_scope_and_rights(tmp_path: Path) -> None:
+    options, tokens = with_tokens(tmp_path, BOB, EYE, KEEPER)
+    bobs, eyes, keepers = tokens
+
     async def main() -> None:
         # The lifespan of an app runs once, so every client has an app of its own on one store.
         async with Memory.in_memory(embedder=None) as memory:
             await memory.remember("ann's canary", id="c", user_id="ann")
-            async with over_http(http_app(memory, tokens=Tokens()), "hyr_2_bob") as bob:
+            async with over_http(http_app(memory, options=options), bobs) as bob:
                 found = data_of(await bob.call_tool("search", {"query": "canary"}))
                 assert found["matches"] == []
                 assert "canary" not in refusal_of(await bob.call_tool("get", {"id": "c"}))
-            async with over_http(http_app(memory, tokens=Tokens()), "hyr_3_eye") as eye:
+                told = refusal_of(await bob.call_tool("get", {"id": "c", "user_id": "ann"}))
+                assert told.startswith("UnknownOptionError: get: expected")
+            async with over_http(http_app(memory, options=options), eyes) as eye:
                 names = {tool.name for tool in (await eye.list_tools()).tools}
                 assert "save" not in names
                 assert data_of(await eye.call_tool("get", {"id": "c"}))
                 told = refusal_of(await eye.call_tool("forget", {"id": "c"}))
                 assert told.startswith("ScopeError: caller: expected the right to write")
-            async with over_http(http_app(memory, tokens=Tokens()), "hyr_4_up") as keeper:
+            async with over_http(http_app(memory, options=options), keepers) as keeper:
                 told = refusal_of(await keeper.call_tool("get", {"id": "c"}))
                 assert told.startswith("ScopeError: caller: expected the right to read")
+            readonly = http_app(memory, options=options, readonly=True)
+            async with over_http(readonly, bobs) as bob:
+                told = refusal_of(await bob.call_tool("save", {"text": "x"}))
+                assert told.startswith("ScopeError: caller: expected the right to write")
+
+    run(main)
+
+
+def test_a_revoked_token_ends_while_the_server_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "LOOK_AGAIN", 0.0)
+    options, (anns, bobs) = with_tokens(tmp_path, ANN, BOB)
+
+    async def main() -> None:
+        async with asked(options=options) as http:
+
+            async def status(token: str) -> int:
+                sent = {**ACCEPT, "authorization": f"Bearer {token}"}
+                return (await http.post("/mcp", json=message("ping"), headers=sent)).status_code
+
+            assert (await status(anns), await status(bobs)) == (200, 200)
+            assert revoke_token(tmp_path / "tokens.json", anns.split("_")[1])
+            assert (await status(anns), await status(bobs)) == (401, 200)
+
+    run(main)
+
+
+def test_a_token_may_choose_what_it_leaves_open(tmp_path: Path) -> None:
+    """The user, the partition, or both; what the token says itself is no argument."""
+    callers = (
+        Caller(may_choose_user=True, may_choose_partition=True, rights=READ_AND_WRITE),
+        Caller(org="acme", may_choose_user=True, may_choose_partition=True, rights=READ_AND_WRITE),
+        Caller(user_id="ann", may_choose_partition=True, rights=READ_AND_WRITE),
+        Caller(org="acme", workspace="lab", may_choose_user=True, rights=READ_AND_WRITE),
+        Caller(org="acme", workspace="lab", agent="bot", may_choose_partition=True),
+    )
+    open_names = [
+        {"user_id", "org", "workspace"}, {"user_id", "workspace"}, {"org", "workspace"},
+        {"user_id"}, set(),
+    ]  # fmt: skip
+    options, keys = with_tokens(tmp_path, *callers)
+    ann = {"user_id": "ann", "org": "acme", "workspace": "lab"}
+
+    async def main() -> None:
+        async with Memory.in_memory(embedder=None) as memory:
+            await memory.remember("tea", id="t", **ann)  # type: ignore[arg-type]
+            await memory.remember("no tea", id="other", user_id="ann", org="other")
+            for key, names in zip(keys, open_names, strict=True):
+                async with over_http(http_app(memory, options=options), key) as client:
+                    for tool in (await client.list_tools()).tools:
+                        shown = set(tool.input_schema["properties"])
+                        assert shown & set(ann) == names, tool.name
+                    for name in sorted(set(ann) - names):
+                        told = refusal_of(await client.call_tool("list", {name: "other"}))
+                        assert told.startswith("UnknownOptionError: list: expected")
+                    given: dict[str, Any] = {name: ann[name] for name in names}
+                    found = data_of(await client.call_tool("list", given))["memories"]
+                    wanted = ["t"] if names else []  # the agent has none of its own
+                    assert [one["id"] for one in found] == wanted
+                    if "org" in names:
+                        told = refusal_of(await client.call_tool("list", {**given, "org": 5}))
+                        assert told == "DTypeError: org: expected a string, got int"
 
     run(main)
 
@@ -122,6 +203,7 @@ def test_each_token_has_its_own_scope_and_rights() -> None:
         ({"host": "[::1]:8766"}, {}, 200),
         ({"host": "evil.example"}, {}, 421),
         ({"host": "127.0.0.1.evil.example"}, {}, 421),
+        ({"host": "10.0.0.1:8766"}, {}, 421),
         ({"host": "evil.example:8766"}, {"allowed_hosts": ("good.example",)}, 421),
         ({"host": "good.example:8766"}, {"allowed_hosts": ("good.example",)}, 200),
         ({"origin": "http://127.0.0.1:8766"}, {}, 200),
@@ -145,15 +227,73 @@ def test_host_origin_and_content_type_are_checked(
     run(main)
 
 
-def test_a_body_over_the_limit_is_refused_before_it_is_read() -> None:
+def test_the_guard_of_the_service_stands_before_the_server() -> None:
+    """Sizes and levels of a body, to the number; and paths that watch the server."""
+
     async def main() -> None:
-        async with asked(options=ServiceOptions(max_body=1_000)) as http:
+        async with asked(options=ServiceOptions(max_body=1_000, max_levels=6)) as http:
             empty = json.dumps(message("ping", {"pad": ""}))
             for n_bytes, status in ((1_000, 200), (1_001, 413)):
                 body = json.dumps(message("ping", {"pad": "x" * (n_bytes - len(empty))}))
                 assert len(body) == n_bytes
                 got = await http.post("/mcp", content=body, headers=ACCEPT)
-                assert (got.status_code == 413) is (status == 413)
+                assert got.status_code == status
+            for levels, status in ((3, 200), (4, 422)):
+                given = {"text": "t", "metadata": nested(levels)}
+                body = json.dumps(message("tools/call", {"name": "save", "arguments": given}))
+                got = await http.post("/mcp", content=body, headers=ACCEPT)
+                assert got.status_code == status
+                assert got.headers["x-content-type-options"] == "nosniff"
+                if status == 200:
+                    assert got.json()["result"]["isError"] is False
+            assert (await http.get("/healthz")).json() == {"status": "ok"}
+            assert (await http.get("/readyz")).status_code in {200, 503}
+            assert 'route="/mcp"' in (await http.get("/metrics")).text
+
+    run(main)
+
+
+def nested(levels: int) -> Any:
+    """An object of so many levels."""
+    return {"a": nested(levels - 1)} if levels > 1 else {"a": 1}
+
+
+def test_calls_beyond_the_queue_and_the_deadline_are_sent_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def hang(self: Memory, *args: Any, **options: Any) -> Any:
+        begun.release()
+        await asyncio.Event().wait()
+
+    begun = asyncio.Semaphore(0)
+    call = message("tools/call", {"name": "search", "arguments": {"query": "x"}})
+
+    async def main() -> None:
+        options = ServiceOptions(max_running=1, max_waiting=1, deadline=0.5)
+        async with asked(options=options) as http:
+            monkeypatch.setattr(Memory, "search", hang)
+            first = asyncio.create_task(http.post("/mcp", json=call, headers=ACCEPT))
+            await begun.acquire()
+            second = asyncio.create_task(http.post("/mcp", json=call, headers=ACCEPT))
+            await asyncio.sleep(0)
+            while (got := await http.post("/mcp", json=call, headers=ACCEPT)).status_code != 503:
+                pass
+            assert got.headers["retry-after"] == "1"
+            assert (await http.get("/healthz")).status_code == 200
+            for one in (await first, await second):
+                assert one.status_code == 503
+                assert one.json()["error"]["type"] == "Timeout"
+
+    run(main)
+
+
+def test_a_caller_beside_tokens_is_refused(tmp_path: Path) -> None:
+    options, _ = with_tokens(tmp_path, ANN)
+
+    async def main() -> None:
+        async with Memory.in_memory(embedder=None) as memory:
+            with pytest.raises(OptionError, match="caller: expected None with tokens"):
+                http_app(memory, caller=ANN, options=options)
 
     run(main)
 
@@ -190,3 +330,39 @@ def test_requests_stand_alone_and_errors_hold_no_traceback(
     run(main)
     assert canary not in caplog.text
     assert "Traceback" not in caplog.text
+
+
+def test_the_command_serves_http_with_tokens_and_ends_at_sigterm(tmp_path: Path) -> None:
+    """A process of its own: the address that it tells, a token of its file, and the drain."""
+    pytest.importorskip("typer", reason="the extra [cli] is not installed")
+    _, (token,) = with_tokens(tmp_path, ANN)
+    command = ["-m", "hyrecall", "mcp", "--http", "--port", "0", "--tokens", "tokens.json"]
+    server = subprocess.Popen(
+        [sys.executable, *command, "--allowed-host", "memory.example"],
+        env=environment(tmp_path), cwd=tmp_path, text=True, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert server.stderr is not None
+    save = {"name": "save", "arguments": {"text": "kept", "id": "k"}}
+    with server:
+        told = server.stderr.readline()
+        assert told.startswith("note: serving http://127.0.0.1:")
+        where = urlsplit(told.split()[-1])
+        replies = []
+        for more in (
+            {},
+            {"Host": "other.example"},
+            {"Authorization": f"Bearer {token}", "Host": "memory.example"},
+        ):
+            connection = http.client.HTTPConnection(where.netloc, timeout=60)
+            body = json.dumps(message("tools/call", save))
+            connection.request("POST", where.path, body, {**ACCEPT, **more})
+            reply = connection.getresponse()
+            replies.append((reply.status, json.loads(reply.read())))
+            connection.close()
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(60) == 0
+        assert "Traceback" not in server.stderr.read()
+    assert [status for status, _ in replies] == [401, 421, 200]
+    assert replies[2][1]["result"]["structuredContent"]["id"] == "k"
+    with MemorySync.open(tmp_path / "agent.mem", embedder=None, read_only=True) as memory:
+        assert memory.get("k", user_id="ann") is not None

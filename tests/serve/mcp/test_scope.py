@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from hyrecall import recipes
 from hyrecall.memory import Memory
 from hyrecall.serve import Caller
-from hyrecall.serve.mcp import create_server
+from hyrecall.serve.mcp import create_server, resources
 from mcp_world import data_of, refusal_of, text_of
 
 WRITES = {"save", "update", "forget", "link", "unlink"}
@@ -138,18 +138,20 @@ def test_an_agent_reads_by_its_policy_and_writes_its_own() -> None:
     run(main)
 
 
-def test_pinned_memories_are_resources() -> None:
+def test_pinned_memories_are_resources(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "PAGE", 20)
+
     async def main() -> None:
         async with asked(ANN) as (client,):
             templates = (await client.list_resource_templates()).resource_templates
             assert [one.uri_template for one in templates] == ["memory:///{scope}/{key}"]
-            for n in range(203):
+            for n in range(23):
                 fields = {"text": f"text {n}\nmore", "id": f"k/{n}", "pinned": n != 1}
                 await client.call_tool("save", fields)
             first = await client.list_resources()
-            assert len(first.resources) == 200
-            assert first.resources[0].uri == "memory:///ann/k%2F202"
-            assert first.resources[0].description == "text 202"
+            assert len(first.resources) == 20
+            assert first.resources[0].uri == "memory:///ann/k%2F22"
+            assert first.resources[0].description == "text 22"
             second = await client.list_resources(cursor=first.next_cursor)
             assert [one.name for one in second.resources] == ["k/2", "k/0"]
             assert second.next_cursor is None

@@ -1,4 +1,7 @@
-"""``hyrecall mcp`` over stdin and stdout, in a process of its own, as a host starts it."""
+"""``hyrecall mcp`` over stdin and stdout: lines that are read in process, and as a host starts it.
+
+A process of its own takes seconds to import the SDK, so that most of those tests are slow ones.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,9 @@ pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
 from mcp.client import Client
 
+from hyrecall.memory import Memory
+from hyrecall.serve import Caller
+from hyrecall.serve.mcp import create_server
 from mcp_world import (
     HELLO,
     data_of,
@@ -26,68 +32,89 @@ from mcp_world import (
     refusal_of,
     spawned,
     talk,
+    talk_here,
 )
 
 SECRET = "canary-of-somebody"
+ANN = Caller(user_id="ann", rights=frozenset(("read", "write")))
 
 
 def call(tool: str, number: int, **arguments: Any) -> dict[str, Any]:
     return message("tools/call", {"name": tool, "arguments": arguments}, number=number)
 
 
-def test_raw_lines_are_answered_as_json_rpc_says(tmp_path: Path) -> None:
-    lines = [
-        call("search", 1),
-        message("no/such", number=2),
-        "{bad",
-        "[]",
-        {"jsonrpc": "2.0", "id": 3},
-        message("tools/call", {"arguments": {}}, number=4),
-        "x" * (1 << 21),
-        "",
-        message("ping", number=5),
-    ]
-    replies, told, code = talk(tmp_path, lines)
+WRONG = (
+    call("search", 1),
+    message("no/such", number=2),
+    "{bad",
+    "[]",
+    {"jsonrpc": "2.0", "id": 3},
+    message("tools/call", {"arguments": {}}, number=4),
+    "x" * (1 << 21),
+    "",
+    message("ping", number=5),
+)
+WITH_SECRETS = (
+    call("save", 11, text=SECRET, id="m", tags=[SECRET]),
+    call("search", 12, query=SECRET),
+    call("search", 13, query="x", recipe=SECRET),
+    call("search", 14, query="x", filter={SECRET: 1}),
+    call(SECRET, 15),
+    message(SECRET, {SECRET: 1}, number=16),
+    message("resources/read", {"uri": f"memory:///{SECRET}/x"}, number=17),
+    f'{{"{SECRET}',
+)
+
+
+def check_raw_replies(replies: list[dict[str, Any]]) -> None:
+    """Those to WRONG and WITH_SECRETS, as JSON-RPC says."""
     by_id = {one["id"]: one for one in replies if one["id"] is not None}
+    assert set(by_id) == {1, 2, 4, 5, *range(11, 18)}
     assert by_id[1]["result"]["isError"] is True
     assert "query: expected a value" in by_id[1]["result"]["content"][0]["text"]
     assert by_id[2]["error"]["code"] == -32601
     assert by_id[4]["error"]["code"] == -32602
     assert by_id[5]["result"] == {}
+    assert by_id[11]["result"]["isError"] is False
     nameless = sorted(one["error"]["code"] for one in replies if one["id"] is None)
-    assert nameless == [-32700, -32700, -32600, -32600]
-    assert (told, code) == ("", 0)
+    assert nameless == [-32700, -32700, -32700, -32600, -32600]
+    assert "Traceback" not in json.dumps(replies)
 
 
-def test_requests_under_way_are_answered_when_stdin_ends(tmp_path: Path) -> None:
-    lines = [call("save", n, text=f"note {n}", id=f"n{n}") for n in range(1, 21)]
-    replies, _, code = talk(tmp_path, lines)
-    assert sorted(one["id"] for one in replies) == list(range(1, 21))
-    assert {one["result"]["isError"] for one in replies} == {False}
-    assert code == 0
-    (listed,), _, _ = talk(tmp_path, [call("list", 1, limit=100)])
-    assert len(listed["result"]["structuredContent"]["memories"]) == 20
-
-
-def test_stderr_has_no_word_of_what_was_said(tmp_path: Path) -> None:
-    lines = [
-        call("save", 1, text=SECRET, id="m", tags=[SECRET]),
-        call("search", 2, query=SECRET),
-        call("search", 3, query="x", recipe=SECRET),
-        call("search", 4, query="x", filter={SECRET: 1}),
-        call(SECRET, 5),
-        message(SECRET, {SECRET: 1}, number=6),
-        message("resources/read", {"uri": f"memory:///{SECRET}/x"}, number=7),
-        f'{{"{SECRET}',
-    ]
-    replies, told, code = talk(tmp_path, lines, "--user", "ann")
-    assert len(replies) == 8
+def test_raw_lines_are_answered_as_json_rpc_says_and_stderr_has_no_word_of_them(
+    tmp_path: Path,
+) -> None:
+    replies, told, code = talk(tmp_path, (*WRONG, *WITH_SECRETS), "--user", "ann")
+    check_raw_replies(replies)
     assert SECRET not in told
     assert "Traceback" not in told
-    assert "Traceback" not in json.dumps(replies)
     assert code == 0
 
 
+def test_lines_are_read_in_process_as_those_of_stdin(capfd: pytest.CaptureFixture[str]) -> None:
+    async def main() -> None:
+        async with Memory.in_memory(embedder=None) as memory:
+            server = create_server(memory, caller=ANN)
+            check_raw_replies(await talk_here(server, (*WRONG, *WITH_SECRETS)))
+
+    asyncio.run(main())
+    assert SECRET not in "".join(capfd.readouterr())
+
+
+def test_requests_under_way_are_answered_when_stdin_ends() -> None:
+    lines = [call("save", n, text=f"note {n}", id=f"n{n}") for n in range(1, 21)]
+
+    async def main() -> None:
+        async with Memory.in_memory(embedder=None) as memory:
+            replies = await talk_here(create_server(memory, caller=ANN), lines)
+            assert sorted(one["id"] for one in replies) == list(range(1, 21))
+            assert {one["result"]["isError"] for one in replies} == {False}
+            assert len(await memory.list(user_id="ann", limit=100)) == 20
+
+    asyncio.run(main())
+
+
+@pytest.mark.slow
 def test_the_sdks_client_speaks_with_a_spawned_server(tmp_path: Path) -> None:
     async def main() -> None:
         async with Client(spawned(tmp_path, "--user", "ann")) as client:
@@ -149,6 +176,7 @@ def test_options_and_the_environment_say_whose_memories_they_are(
     assert (found.user_id, found.may_choose_user) == (user, "--any-user" in options)
 
 
+@pytest.mark.slow
 def test_sigterm_ends_the_server_and_what_it_acknowledged_is_kept(tmp_path: Path) -> None:
     server = subprocess.Popen(
         [sys.executable, "-m", "hyrecall", "mcp"], env=environment(tmp_path), text=True,
@@ -175,6 +203,11 @@ def test_sigterm_ends_the_server_and_what_it_acknowledged_is_kept(tmp_path: Path
         (("--system", "hebb"), "systems: expected systems whose recipe shares an index"),
         (("--system", "none"), "systems: expected one of hypergraph, l0, honeycomb, hebb"),
         (("--http", "--host", "0.0.0.0"), "tokens: expected tokens with a host"),
+        (("--tokens", "t.json"), "--tokens: expected --http with it, got none"),
+        (("--port", "0"), "--port: expected --http with it, got none"),
+        (("--http", "--tokens", "t.json", "--user", "ann"), "--user: expected no such option with"),
+        (("--http", "--tokens", "/no/such"), "No such file"),
+        (("--http", "--allowed-origin", "*"), "allowed_origins: expected origins by name"),
         (("--recipe", "none"), "--recipe: expected one of"),
         (("--agent", "planner"), "--agent: expected --org and --workspace"),
         (("--readonly",), "expected a folder with memory.db"),

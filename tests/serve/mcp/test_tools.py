@@ -243,16 +243,50 @@ def test_what_is_wrong_is_named_and_nothing_is_written(
     run(main)
 
 
-def test_limits_hold_to_the_number() -> None:
+def nested(levels: int) -> Any:
+    """An object of so many levels."""
+    return {"a": nested(levels - 1)} if levels > 1 else {"a": 1}
+
+
+def test_limits_are_those_of_the_options_to_the_number() -> None:
+    options = ServiceOptions(max_query=6, max_limit=20, max_ids=3, max_levels=6)
+    taken: list[tuple[str, dict[str, Any]]] = [
+        ("search", {"query": "xxxxxx"}),
+        ("search", {"query": "é" * 3}),
+        ("search", {"query": "x", "limit": 20}),
+        ("search", {"query": "x", "limit": 1, "offset": 19}),
+        ("search", {"query": "x", "tags": ["a"] * 3}),
+        ("save", {"text": "t", "metadata": nested(3)}),
+        ("list", {}),  # by default 50, where so many may be asked for
+    ]
+    refused: list[tuple[str, dict[str, Any], str]] = [
+        ("search", {"query": "xxxxxxx"}, "query: expected at most 6 bytes, got 7"),
+        ("search", {"query": "xé" * 3}, "query: expected at most 6 bytes, got 9"),
+        ("search", {"query": "x", "limit": 21}, "limit: expected <= 20, got 21"),
+        ("search", {"query": "x", "limit": 1, "offset": 20},
+         "offset: expected <= 20 with limit (1), got 20"),
+        ("search", {"query": "x", "tags": ["a"] * 4},
+         "tags: expected at most 3 entries in a list, got 4"),
+        ("search", {"query": "x", "filter": {"kind": ["a"] * 4}},
+         "filter: expected at most 3 entries in a list, got 4"),
+        ("save", {"text": "t", "metadata": nested(4)},
+         "metadata: expected a message of at most 6 levels of JSON, got more"),
+        ("list", {"limit": 50}, "limit: expected <= 20, got 50"),
+        ("memory_search", {"query": "x", "limit": 21}, "limit: expected <= 20, got 21"),
+    ]  # fmt: skip
+
     async def main() -> None:
-        async with asked(ANN) as (client,):
-            for given in ({"query": "x" * 32_768}, {"query": "x", "limit": 100}):
-                assert data_of(await client.call_tool("search", given))["matches"] == []
-            deep: Any = 1
-            for _ in range(17):
-                deep = {"a": deep}
-            refused = refusal_of(await client.call_tool("search", {"query": "x", "filter": deep}))
-            assert refused == "OptionError: filter: expected at most 16 levels, got more"
+        recipe = recipes.honeycomb
+        async with asked(ANN, recipe=recipe, options=options) as (client,):
+            for tool, given in taken:
+                assert data_of(await client.call_tool(tool, given)) is not None
+            for tool, given, told in refused:
+                assert refusal_of(await client.call_tool(tool, given)) == f"OptionError: {told}"
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            for name, default in (("search", 10), ("list", 20), ("memory_search", 20)):
+                limit = tools[name].input_schema["properties"]["limit"]
+                assert (limit["maximum"], limit["default"]) == (20, default)
+            assert tools["search"].input_schema["properties"]["query"]["maxLength"] == 6
 
     run(main)
 

@@ -6,8 +6,6 @@ of tags is in :mod:`hyrecall.serve.doors.hebb_graph`.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -15,8 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hyrecall.ask.filters import Filter
 from hyrecall.base.version import __version__
-from hyrecall.memory import Episode, EpisodeMatch, MatchParts
 from hyrecall.recipes import hebb
+from hyrecall.serve.documented.hebb import (
+    MOST,
+    MOST_CHARACTERS,
+    NOTHING,
+    PARTITION,
+    as_results,
+    shown,
+)
 from hyrecall.serve.doors.seen import (
     BY_REST,
     Reader,
@@ -29,14 +34,13 @@ from hyrecall.serve.doors.seen import (
     store_of,
     tell_degraded,
 )
-from hyrecall.serve.doors.shapes import ERRORS, iso
+from hyrecall.serve.doors.shapes import ERRORS
 from hyrecall.serve.limits import check_lists, options_of
 
 __all__ = ["router"]
 
 router = APIRouter(tags=["hebb"], responses=ERRORS)
 
-PARTITION = "mem_hippocampus"
 STRICT = 0.8
 """The least score with ``strict_recall``."""
 MOST_LISTED = 200
@@ -45,7 +49,7 @@ MOST_COUNTED = 10_000
 
 Weight = Annotated[float | None, Field(ge=0, le=1e6, allow_inf_nan=False)]
 Rating = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
-Content = Annotated[str, Field(min_length=1, max_length=10_000)]
+Content = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
 
 
 class _Body(BaseModel):
@@ -87,7 +91,7 @@ class SearchBody(_Body):
     query: str = Field(min_length=1)
     partition_ids: list[str] | None = None
     tags: list[str] | None = None
-    top_k: int = Field(default=10, ge=1, le=100)
+    top_k: int = Field(default=10, ge=1, le=MOST)
     weight_recency: Weight = None
     weight_importance: Weight = None
     weight_relevance: Weight = None
@@ -163,44 +167,6 @@ class ChangedMemory(_Body):
         return made | ({"input": ""} if "output" in made else {})
 
 
-def as_memory(episode: Episode, updated_at: str | None) -> dict[str, Any]:
-    """Return an episode in Hebb's shape; what a store does not tell is None."""
-    return {
-        "id": episode.id,
-        "partition_id": episode.kind,
-        "content": episode.text,
-        "importance_score": episode.importance,
-        "tags": list(episode.tags),
-        "metadata": episode.metadata,
-        "source": episode.source,
-        "created_at": iso(episode.occurred_at),
-        "updated_at": updated_at,
-        "last_accessed_at": None,
-        "access_count": None,
-        "expires_at": None,
-    }
-
-
-def as_result(match: EpisodeMatch, memory: dict[str, Any]) -> dict[str, Any]:
-    """Return a match in Hebb's shape."""
-    parts = match.parts or MatchParts()
-    return {
-        "memory": memory,
-        "score": match.score,
-        "recency_score": parts.recency,
-        "importance_score_normalized": parts.importance,
-        "relevance_score": parts.relevance,
-    }
-
-
-async def shown(seen: Seen, episodes: Iterable[Episode]) -> list[dict[str, Any]]:
-    """Return episodes in Hebb's shape, each with the time of its last version."""
-    found = list(episodes)
-    histories = await asyncio.gather(*(seen.history(one.id) for one in found))
-    times = [iso(versions[-1].recorded_at) if versions else None for versions in histories]
-    return [as_memory(one, time) for one, time in zip(found, times, strict=True)]
-
-
 @router.post("/api/v1/search", summary="Search memories")
 async def search(
     body: SearchBody, place: ReadPlace, request: Request, response: Response
@@ -210,14 +176,10 @@ async def search(
     recipe = recipe_for(seen.memory, hebb)
     check_lists(options_of(request), tags=body.tags, partition_ids=body.partition_ids)
     if not bounded_query(request, body.query).strip():
-        return {"results": [], "related": []}
+        return NOTHING
     matches = await seen.search(body.query, recipe=recipe, **body.options())
     tell_degraded(response, matches)
-    memories = await shown(seen, (match.episode for match in matches))
-    return {
-        "results": [as_result(*one) for one in zip(matches, memories, strict=True)],
-        "related": await shown(seen, matches.related),
-    }
+    return await as_results(seen.history, matches)
 
 
 @router.post("/api/v1/memories", status_code=201, summary="Keep a memory")
@@ -225,7 +187,7 @@ async def create(body: NewMemory, place: WritePlace, request: Request) -> dict[s
     """Keep a memory, and return it."""
     seen = Seen(store_of(request), place)
     kept = await seen.remember(body.content, **body.fields())
-    (made,) = await shown(seen, [await seen.get(kept.id)])
+    (made,) = await shown(seen.history, [await seen.get(kept.id)])
     return made
 
 
@@ -237,7 +199,7 @@ async def create_batch(
     seen = Seen(store_of(request), place)
     check_batch(request, len(body))
     kept = [await seen.remember(one.content, **one.fields()) for one in body]
-    return await shown(seen, [await seen.get(one.id) for one in kept])
+    return await shown(seen.history, [await seen.get(one.id) for one in kept])
 
 
 @router.get("/api/v1/memories", summary="List memories")
@@ -259,7 +221,7 @@ async def list_memories(
         rest = await seen.list(limit=MOST_COUNTED, offset=offset + limit, **options)
         beyond = len(rest)
     total = offset + len(page) + beyond if page else 0
-    items = await shown(seen, page)
+    items = await shown(seen.history, page)
     return {"items": items, "total": total, "offset": offset, "limit": limit}
 
 
@@ -267,7 +229,7 @@ async def list_memories(
 async def get(id: str, place: ReadPlace, request: Request) -> dict[str, Any]:  # noqa: A002
     """Return a memory; no access is counted."""
     seen = Seen(store_of(request), place)
-    (made,) = await shown(seen, [await seen.get(id)])
+    (made,) = await shown(seen.history, [await seen.get(id)])
     return made
 
 
@@ -282,7 +244,7 @@ async def change(
     seen = Seen(store_of(request), place)
     if changes := body.changes():
         await seen.update(id, BY_REST, **changes)
-    (made,) = await shown(seen, [await seen.get(id)])
+    (made,) = await shown(seen.history, [await seen.get(id)])
     return made
 
 

@@ -7,8 +7,7 @@ instead, and then they can only repeat it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -18,9 +17,18 @@ from pydantic.alias_generators import to_camel
 
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.shaping import Dedup, Recency, Rerank
-from hyrecall.memory import Episode, EpisodeMatch, Matches, MatchParts
 from hyrecall.recipes import honeycomb
 from hyrecall.serve.callers import Caller, narrow
+from hyrecall.serve.documented.honeycomb import (
+    LIMIT,
+    MOST,
+    MOST_TOKENS,
+    MemoryType,
+    as_changed,
+    as_memory,
+    as_recall,
+    as_stored,
+)
 from hyrecall.serve.doors.seen import (
     Place,
     Reader,
@@ -30,22 +38,15 @@ from hyrecall.serve.doors.seen import (
     recipe_for,
     store_of,
 )
-from hyrecall.serve.doors.shapes import ERRORS, iso
+from hyrecall.serve.doors.shapes import ERRORS
 from hyrecall.serve.errors import ServiceError
 
 __all__ = ["ReadAgent", "place_of_headers", "router"]
 
 router = APIRouter(prefix="/api/memories", tags=["honeycomb"], responses=ERRORS)
 
-LIMIT, MOST = 20, 200
-MOST_TOKENS = 10_000_000
 DEFAULT = "default"
 """The workspace and the agent of requests that name none."""
-
-TABLES: Mapping[str | None, str] = {
-    "memory": "memories", "summary": "memory", "session": "sessions", None: "memories",
-}  # fmt: skip
-"""Honeycomb's name of the table that a source is; without one a memory counts as a fact."""
 
 WITHOUT_PROJECTS = "a store has no projects: the directory did not narrow the reply"
 
@@ -144,11 +145,6 @@ class RecallBody(_Body):
         )
 
 
-MemoryType: TypeAlias = Literal[
-    "fact", "convention", "preference", "decision", "gotcha", "reference"
-]
-
-
 class NewMemory(_Body):
     """A memory to keep; ``visibility`` "global" lets other agents of the workspace read it."""
 
@@ -220,62 +216,6 @@ async def _reading(
 ReadAgent: TypeAlias = Annotated[Place, Depends(_reading)]
 
 
-# ---- shapes ----
-
-
-def as_hit(match: EpisodeMatch) -> dict[str, Any]:
-    """Return a match in honeycomb's shape."""
-    episode, parts = match.episode, match.parts or MatchParts()
-    is_raw = episode.source == "session"
-    made = {
-        "source": TABLES.get(episode.source, episode.source),
-        "id": episode.id,
-        "text": episode.text,
-        "score": match.score,
-        "kind": "session" if is_raw else "memory",
-        "secondary": is_raw,
-        "createdAt": iso(episode.occurred_at),
-        "freshnessScore": parts.recency,
-    }
-    return made if is_raw else {**made, "memoryId": episode.id, "memoryType": episode.kind}
-
-
-def as_reply(matches: Matches, *, has_directory: bool) -> dict[str, Any]:
-    """Return a recall in honeycomb's shape, with the scope that was read."""
-    hits = [as_hit(match) for match in matches]
-    made: dict[str, Any] = {
-        "hits": hits,
-        "sources": list(dict.fromkeys(hit["source"] for hit in hits)),
-        "degraded": matches.degraded,
-    }
-    if matches.degraded:
-        made["degradedReason"] = str(matches.reasons[0].reason)
-    if has_directory:
-        made |= {"projectScopeDegraded": True, "warning": WITHOUT_PROJECTS}
-    if matches.scope is not None:
-        scope = matches.scope
-        made["scope"] = {
-            "org": scope.org, "workspace": scope.workspace, "agent": scope.user,
-            "policy": scope.policy,
-        }  # fmt: skip
-    if matches.faults:
-        made["scopeFaults"] = [asdict(one) for one in matches.faults]
-    return made
-
-
-def as_memory(episode: Episode) -> dict[str, Any]:
-    """Return a memory in honeycomb's shape."""
-    return {
-        "id": episode.id,
-        "content": episode.text,
-        "type": episode.kind,
-        "source": TABLES.get(episode.source, episode.source),
-        "agentId": episode.user_id,
-        "visibility": episode.visibility,
-        "createdAt": iso(episode.occurred_at),
-    }
-
-
 # ---- routes ----
 
 
@@ -289,7 +229,10 @@ async def recall(body: RecallBody, place: ReadAgent, request: Request) -> dict[s
         token_budget=body.token_budget,
     )  # fmt: skip
     directory = body.cwd or request.headers.get("x-honeycomb-cwd")
-    return as_reply(matches, has_directory=bool(directory))
+    made = as_recall(matches)
+    if directory:
+        made |= {"projectScopeDegraded": True, "warning": WITHOUT_PROJECTS}
+    return made
 
 
 @router.post("", status_code=201, summary="Keep a memory")
@@ -300,7 +243,7 @@ async def store(body: NewMemory, who: Writer, request: Request) -> dict[str, Any
     kept = await seen.remember(
         body.content, kind=body.type, source="memory", visibility=body.visibility, metadata=more
     )
-    return {"id": kept.id, "action": "stored"}
+    return as_stored(kept.id)
 
 
 @router.get("", summary="List memories")
@@ -324,7 +267,7 @@ async def modify(id: str, body: Modified, who: Writer, request: Request) -> dict
     """Append a version with another text; the reason is kept with it."""
     seen = Seen(store_of(request), place_of_headers(who, request, body.agent_id))
     await seen.update(id, body.reason, output=body.content, input="")
-    return {"id": id, "action": "modified", "audited": True}
+    return as_changed(id, "modified")
 
 
 @router.post("/{id}/forget", summary="Forget a memory")
@@ -333,4 +276,4 @@ async def forget(id: str, body: Forgotten, who: Writer, request: Request) -> dic
     await Seen(store_of(request), place_of_headers(who, request, body.agent_id)).forget(
         id, body.reason
     )
-    return {"id": id, "action": "forgotten", "audited": True}
+    return as_changed(id, "forgotten")

@@ -5,41 +5,35 @@ Its other two, ``consolidate`` and ``ingest_conversation``, call a language mode
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from hyrecall.memory import Episode, EpisodeMatch, MatchParts
 from hyrecall.recipes import hebb
-from hyrecall.serve.mcp.session import Session
+from hyrecall.serve.documented.hebb import (
+    MOST,
+    MOST_CHARACTERS,
+    NOTHING,
+    PARTITION,
+    as_results,
+    shown,
+)
+from hyrecall.serve.mcp.session import Session, missing
 from hyrecall.serve.mcp.tool import Arguments, Query, Reply, Structure, Tool
 
 __all__ = ["TOOLS"]
 
-PARTITION: Final = "mem_hippocampus"
-
 
 class _Write(Arguments):
-    content: Annotated[str, Field(min_length=1, max_length=10_000)]
-    tags: Annotated[list[Annotated[str, Field(max_length=512)]], Field(max_length=256)] = Field(
-        default_factory=list
-    )
+    content: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
+    tags: list[Annotated[str, Field(max_length=512)]] = Field(default_factory=list)
     importance: Annotated[float, Field(ge=0, le=10)] = 5
-
-
-class Written(Structure):
-    """The memory that was written."""
-
-    id: str
-    version: int
 
 
 class _Search(Arguments):
     query: Annotated[Query, Field(min_length=1)]
-    top_k: Annotated[int, Field(ge=1, le=100, description="The most memories to return.")] = 5
+    top_k: Annotated[int, Field(ge=1, le=MOST, description="The most memories to return.")] = 5
 
 
 class OneMemory(Structure):
@@ -53,7 +47,10 @@ class OneMemory(Structure):
     metadata: dict[str, Any]
     source: str | None
     created_at: datetime
-    updated_at: datetime
+    updated_at: datetime | None
+    last_accessed_at: datetime | None = Field(description="Null: the store does not tell.")
+    access_count: int | None = Field(description="Null: the store does not tell.")
+    expires_at: datetime | None = Field(description="Null: never.")
 
 
 class Result(Structure):
@@ -77,46 +74,23 @@ async def _write(session: Session, given: _Write) -> Reply:
     kept = await session.remember(
         given.content, kind=PARTITION, tags=tuple(given.tags), importance=float(given.importance)
     )
-    return Reply(Written(id=kept.id, version=kept.version))
+    found = await session.get(kept.id)
+    if found is None:  # another call has forgotten it
+        raise missing()
+    (made,) = await shown(session.history, [found])
+    return Reply(made)
 
 
 async def _search(session: Session, given: _Search) -> Reply:
     if not given.query.strip():
-        return Reply(Results(results=[], related=[]))
+        return Reply(NOTHING)
     found = await session.search(given.query, recipe=hebb.name, limit=given.top_k)
-    memories = await _memories(session, [match.episode for match in found])
-    results = [_result(*one) for one in zip(found, memories, strict=True)]
-    return Reply(Results(results=results, related=await _memories(session, found.related)))
-
-
-def _result(match: EpisodeMatch, memory: OneMemory) -> Result:
-    parts = match.parts or MatchParts()
-    return Result(
-        memory=memory,
-        score=match.score,
-        recency_score=parts.recency,
-        importance_score_normalized=parts.importance,
-        relevance_score=parts.relevance,
-    )
-
-
-async def _memories(session: Session, found: Sequence[Episode]) -> list[OneMemory]:
-    """Return memories as data, each with the time of its last version."""
-    histories = await asyncio.gather(*(session.history(one.id) for one in found))
-    return [
-        OneMemory(
-            id=one.id, partition_id=one.kind, content=one.text, importance_score=one.importance,
-            tags=list(one.tags), metadata=one.metadata, source=one.source,
-            created_at=one.occurred_at,
-            updated_at=versions[-1].recorded_at if versions else one.occurred_at,
-        )
-        for one, versions in zip(found, histories, strict=True)
-    ]  # fmt: skip
+    return Reply(await as_results(session.history, found))
 
 
 TOOLS: Final = (
     Tool("write_memory", "Write a memory", "Keep a memory with its importance, 0 to 10.",
-         _Write, Written, "adds", _write),
+         _Write, OneMemory, "adds", _write),
     Tool("search_memory", "Search memories",
          "Find memories by words, meaning and tags; recent and important ones rank higher.",
          _Search, Results, "reads", _search),

@@ -7,26 +7,32 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from hyrecall.errors import NotFoundError, error
-from hyrecall.memory import Episode, EpisodeMatch
 from hyrecall.recipes import honeycomb
-from hyrecall.serve.mcp.session import Session
+from hyrecall.serve.documented.honeycomb import (
+    LIMIT,
+    MOST,
+    MOST_TOKENS,
+    MemoryType,
+    as_changed,
+    as_memory,
+    as_recall,
+    as_stored,
+)
+from hyrecall.serve.mcp.session import Session, missing
 from hyrecall.serve.mcp.tool import Arguments, Id, Query, Reply, Structure, Text, Tool
 
 __all__ = ["TOOLS"]
 
-_TABLES: Final = {"memory": "memories", "summary": "memory", "session": "sessions"}
-_Type = Literal["fact", "convention", "preference", "decision", "gotcha", "reference"]
-_MostHits = Annotated[int, Field(ge=1, le=200, description="The most hits to return.")]
+_MostHits = Annotated[int, Field(ge=1, le=MOST, description="The most hits to return.")]
 _Reason = Annotated[str, Field(min_length=1, max_length=512, description="Why.")]
 
 
 class _Search(Arguments):
     query: Annotated[Query, Field(min_length=1)]
-    limit: _MostHits = 20
+    limit: _MostHits = LIMIT
     token_budget: Annotated[
         int | None,
-        Field(alias="tokenBudget", ge=1, le=10_000_000, description="Only as many as fit."),
+        Field(alias="tokenBudget", ge=1, le=MOST_TOKENS, description="Only as many as fit."),
     ] = None
 
 
@@ -41,8 +47,8 @@ class Hit(Structure):
     secondary: bool = Field(description="Raw dialogue, which weighs less than a memory.")
     created_at: datetime = Field(alias="createdAt")
     freshness: float | None = Field(alias="freshnessScore")
-    memory_id: str | None = Field(alias="memoryId", description="Null: raw dialogue.")
-    memory_type: str | None = Field(alias="memoryType", description="Null: raw dialogue.")
+    memory_id: str = Field("", alias="memoryId", description="Not there: raw dialogue.")
+    memory_type: str = Field("", alias="memoryType", description="Not there: raw dialogue.")
 
 
 class Hits(Structure):
@@ -51,12 +57,12 @@ class Hits(Structure):
     hits: list[Hit]
     sources: list[str]
     degraded: bool
-    degraded_reason: str | None = Field(None, alias="degradedReason")
+    degraded_reason: str = Field("", alias="degradedReason", description="Only if degraded.")
 
 
 class _Store(Arguments):
     content: Text
-    type: _Type = "fact"
+    type: MemoryType = "fact"
 
 
 class _Get(Arguments):
@@ -64,8 +70,8 @@ class _Get(Arguments):
 
 
 class _List(Arguments):
-    limit: _MostHits = 20
-    offset: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+    limit: _MostHits = LIMIT
+    offset: Annotated[int, Field(ge=0)] = 0
 
 
 class _Modify(Arguments):
@@ -99,24 +105,39 @@ class OneMemory(Structure):
     created_at: datetime = Field(alias="createdAt")
 
 
+class Got(Structure):
+    """The memory that was asked for."""
+
+    memory: OneMemory
+
+
 class Memories(Structure):
     """Memories, newest first."""
 
     memories: list[OneMemory]
 
 
-class Written(Structure):
-    """What was done to a memory."""
+class Stored(Structure):
+    """The memory that was kept."""
 
     id: str
-    action: Literal["stored", "modified"]
+    action: Literal["stored"]
 
 
-class Gone(Structure):
-    """Whether a memory was forgotten."""
+class Modified(Structure):
+    """The memory whose text was replaced; the reason is in its history."""
 
     id: str
-    forgotten: bool
+    action: Literal["modified"]
+    audited: Literal[True]
+
+
+class Forgotten(Structure):
+    """The memory that was taken out of recall; the reason is in its history."""
+
+    id: str
+    action: Literal["forgotten"]
+    audited: Literal[True]
 
 
 class File(Structure):
@@ -130,48 +151,35 @@ async def _search(session: Session, given: _Search) -> Reply:
     found = await session.search(
         given.query, recipe=honeycomb.name, limit=given.limit, token_budget=given.token_budget
     )
-    hits = [_hit(match) for match in found]
-    reason = str(found.reasons[0].reason) if found.reasons else None
-    sources = list(dict.fromkeys(hit.source for hit in hits))
-    return Reply(Hits(hits=hits, sources=sources, degraded=found.degraded, degradedReason=reason))
-
-
-def _hit(match: EpisodeMatch) -> Hit:
-    one = match.episode
-    is_raw = one.source == "session"
-    return Hit(
-        source=_table(one), id=one.id, text=one.text, score=match.score,
-        kind="session" if is_raw else "memory", secondary=is_raw, createdAt=one.occurred_at,
-        freshnessScore=None if match.parts is None else match.parts.recency,
-        memoryId=None if is_raw else one.id, memoryType=None if is_raw else one.kind,
-    )  # fmt: skip
+    return Reply(as_recall(found))
 
 
 async def _store(session: Session, given: _Store) -> Reply:
     kept = await session.remember(given.content, kind=given.type, source="memory")
-    return Reply(Written(id=kept.id, action="stored"))
+    return Reply(as_stored(kept.id))
 
 
 async def _get(session: Session, given: _Get) -> Reply:
     found = await session.get(given.id)
     if found is None:
-        raise error(NotFoundError, "id", "a memory of the caller", "none")
-    return Reply(_memory(found))
+        raise missing()
+    return Reply({"memory": as_memory(found)})
 
 
 async def _list(session: Session, given: _List) -> Reply:
     found = await session.newest(limit=given.limit, offset=given.offset)
-    return Reply(Memories(memories=list(map(_memory, found))))
+    return Reply({"memories": [as_memory(one) for one in found]})
 
 
 async def _modify(session: Session, given: _Modify) -> Reply:
     kept = await session.update(given.id, given.reason, {"output": given.content, "input": ""})
-    return Reply(Written(id=kept.id, action="modified"))
+    return Reply(as_changed(kept.id, "modified"))
 
 
 async def _forget(session: Session, given: _Forget) -> Reply:
-    n = await session.forget(given.id, given.reason)
-    return Reply(Gone(id=given.id, forgotten=bool(n)))
+    if not await session.forget(given.id, given.reason):
+        raise missing()
+    return Reply(as_changed(given.id, "forgotten"))
 
 
 async def _read(session: Session, given: _Read) -> Reply:
@@ -181,18 +189,6 @@ async def _read(session: Session, given: _Read) -> Reply:
 
 async def _index(session: Session, _: _Index) -> Reply:
     return await _read(session, _Read(path="/index.md"))
-
-
-def _memory(one: Episode) -> OneMemory:
-    return OneMemory(
-        id=one.id, content=one.text, type=one.kind, source=_table(one), agentId=one.user_id,
-        visibility=one.visibility, createdAt=one.occurred_at,
-    )  # fmt: skip
-
-
-def _table(one: Episode) -> str:
-    """Return honeycomb's name of the table that a memory lies in."""
-    return _TABLES.get(one.source or "memory", one.source or "")
 
 
 def _searches(name: str) -> Tool:
@@ -207,15 +203,15 @@ def _reads(name: str) -> Tool:
 
 TOOLS: Final = (
     _searches("memory_search"),
-    Tool("memory_store", "Store a memory", "Keep a memory.", _Store, Written, "adds", _store),
+    Tool("memory_store", "Store a memory", "Keep a memory.", _Store, Stored, "adds", _store),
     Tool("memory_get", "Get a memory", "Return a memory by its id.",
-         _Get, OneMemory, "reads", _get),
+         _Get, Got, "reads", _get),
     Tool("memory_list", "List memories", "Return memories, newest first.",
          _List, Memories, "reads", _list),
     Tool("memory_modify", "Modify a memory", "Replace the text of a memory, and say why.",
-         _Modify, Written, "changes", _modify),
+         _Modify, Modified, "changes", _modify),
     Tool("memory_forget", "Forget a memory", "Take a memory out of recall, and say why.",
-         _Forget, Gone, "removes", _forget, is_repeatable=True),
+         _Forget, Forgotten, "removes", _forget),
     _searches("honeycomb_search"),
     _reads("honeycomb_read"),
     Tool("honeycomb_index", "Read the index", "Return the list of the newest memories.",

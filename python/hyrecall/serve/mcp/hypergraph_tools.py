@@ -78,7 +78,6 @@ class Recalled(Structure):
 
 
 async def _recall(session: Session, given: _Recall) -> Reply:
-    session.check_query(given.query)
     one = session.caller
     found = await ahm_recall(
         session.memory, given.query, given.session_id, given.max_results, given.force_regex,

@@ -8,9 +8,9 @@ from pydantic import Field
 
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.filters import Filter
-from hyrecall.errors import NotFoundError, OptionError, error
+from hyrecall.errors import OptionError, error
 from hyrecall.memory.derived.layout import FILTERED
-from hyrecall.serve.mcp.session import Session, read_time
+from hyrecall.serve.mcp.session import Session, missing, read_time
 from hyrecall.serve.mcp.shapes import (
     Link,
     Match,
@@ -30,17 +30,15 @@ from hyrecall.serve.mcp.tool import Arguments, Id, Limit, Query, Reply, Structur
 
 __all__ = ["TOOLS"]
 
-MOST_LEVELS: Final = 16
-MOST_REACH: Final = 1_000
 _TYPES: Final = {name: column.type for name, column in FILTERED.items()}
 
 _Tags = Annotated[
     list[Annotated[str, Field(max_length=512)]],
-    Field(max_length=256, description="Words to file it under."),
+    Field(description="Words to file it under."),
 ]
 _Wanted = Annotated[
     list[Annotated[str, Field(max_length=512)]] | None,
-    Field(max_length=256, description="Only memories with one of these tags."),
+    Field(description="Only memories with one of these tags."),
 ]
 _Filter = Annotated[
     dict[str, Any] | None,
@@ -73,9 +71,7 @@ class _Save(Arguments):
     session_id: Annotated[str | None, Field(max_length=512)] = None
     source: Annotated[str | None, Field(max_length=512)] = None
     occurred_at: Annotated[_Time, Field(description="ISO 8601; default: now.")] = None
-    input: Annotated[
-        str, Field(max_length=1_000_000, description="The message that the text answers.")
-    ] = ""
+    input: Annotated[str, Field(description="The message that the text answers.")] = ""
     visibility: Annotated[
         Literal["private", "global"],
         Field(description="global: agents of the workspace may read it, by their policy."),
@@ -85,7 +81,7 @@ class _Save(Arguments):
 class _Search(Arguments):
     query: Query
     limit: Limit = 10
-    offset: Annotated[int, Field(ge=0, le=MOST_REACH)] = 0
+    offset: Annotated[int, Field(ge=0)] = 0
     kind: _Kind = None
     tags: _Wanted = None
     filter: _Filter = None
@@ -128,7 +124,7 @@ class OneFound(Structure):
 
 class _List(Arguments):
     limit: Limit = 50
-    offset: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+    offset: Annotated[int, Field(ge=0)] = 0
     kind: _Kind = None
     tags: _Wanted = None
     pinned: Annotated[bool | None, Field(description="Only pinned ones, or only others.")] = None
@@ -143,8 +139,8 @@ class Listed(Structure):
 
 class _Update(Arguments):
     id: Id
-    text: Annotated[str | None, Field(min_length=1, max_length=1_000_000)] = None
-    input: Annotated[str | None, Field(max_length=1_000_000)] = None
+    text: Annotated[str | None, Field(min_length=1)] = None
+    input: str | None = None
     kind: Annotated[str | None, Field(min_length=1, max_length=512)] = None
     tags: Annotated[_Tags | None, Field(description="In place of those that it has.")] = None
     metadata: Annotated[dict[str, Any] | None, Field(description="In place of what it has.")] = None
@@ -204,7 +200,7 @@ async def _search(session: Session, given: _Search) -> Reply:
 async def _get(session: Session, given: _Get) -> Reply:
     found = await session.get(given.id)
     if found is None:
-        raise error(NotFoundError, "id", "a memory of the caller", "none")
+        raise missing()
     links = [edge_shape(edge) for edge in await session.links(given.id)]
     return Reply(OneFound(memory=memory_shape(found), links=links), text_of_memories([found]))
 
@@ -245,18 +241,7 @@ async def _history(session: Session, given: _Get) -> Reply:
 
 
 def _read_filter(given: dict[str, Any] | None) -> Filter | None:
-    if given is None:
-        return None
-    if _levels(given) > MOST_LEVELS:
-        raise error(OptionError, "filter", f"at most {MOST_LEVELS} levels", "more")
-    return filter_from_json(given, _TYPES, "filter")
-
-
-def _levels(value: Any, most: int = MOST_LEVELS + 1) -> int:
-    if most == 0 or not isinstance(value, dict | list):
-        return 0
-    inner = value.values() if isinstance(value, dict) else value
-    return 1 + max((_levels(one, most - 1) for one in inner), default=0)
+    return None if given is None else filter_from_json(given, _TYPES, "filter")
 
 
 TOOLS: Final = (

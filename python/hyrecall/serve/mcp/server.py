@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 import mcp_types as types
@@ -19,9 +20,9 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
 from hyrecall.base.version import __version__
-from hyrecall.errors import DTypeError, HyrecallError, OptionError, StoreError, error
+from hyrecall.errors import HyrecallError, OptionError, StoreError, error
 from hyrecall.memory import Memory
-from hyrecall.serve.identity import Caller
+from hyrecall.serve.identity import Caller, free_names
 from hyrecall.serve.mcp import (
     hebb_tools,
     honeycomb_tools,
@@ -38,7 +39,7 @@ from hyrecall.serve.options import ServiceOptions
 
 __all__ = ["CALLER", "SYSTEMS", "create_server", "default_user"]
 
-CALLER: Final = "hyrecall.caller"
+CALLER: Final = "hyrecall.mcp.caller"
 """The key of an ASGI scope under which a request's caller stands."""
 
 SYSTEMS: Final = {
@@ -62,6 +63,7 @@ def create_server(
     *,
     caller: Caller | None = None,
     systems: Iterable[str] | None = None,
+    readonly: bool = False,
     options: ServiceOptions | None = None,
 ) -> Server[Any]:
     """Make the MCP server of a store.
@@ -76,8 +78,11 @@ def create_server(
     systems : iterable of str, optional
         Whose documented tools are listed beside hyrecall's own: "hypergraph", "l0", "honeycomb",
         "hebb". The store has to serve the recipe of each. Default: the one of the store's recipe.
+    readonly : bool, default False
+        List and answer only tools that read, whatever rights a caller has.
     options : ServiceOptions, optional
-        ``deadline``, ``max_running`` and ``max_waiting`` hold for calls of tools.
+        ``deadline``, ``max_running`` and ``max_waiting`` hold for calls of tools; ``max_query``,
+        ``max_limit``, ``max_levels`` and ``max_ids`` for their arguments.
 
     Returns
     -------
@@ -107,12 +112,9 @@ def create_server(
     """
     if caller is None:
         caller = Caller(user_id=default_user(memory), rights=frozenset(("read", "write")))
-    answers = _Answers(
-        memory=memory,
-        caller=caller,
-        tools={tool.name: tool for tool in _tools(memory, systems)},
-        gate=Gate(ServiceOptions() if options is None else options),
-    )
+    options = ServiceOptions() if options is None else options
+    tools = {tool.name: tool for tool in _tools(memory, systems)}
+    answers = _Answers(memory, caller, tools, readonly, options, Gate(options))
     return Server(
         "hyrecall",
         version=__version__,
@@ -159,7 +161,13 @@ class _Answers:
     memory: Memory
     caller: Caller
     tools: dict[str, Tool]
+    readonly: bool
+    options: ServiceOptions
     gate: Gate
+
+    @cached_property
+    def _schemas(self) -> dict[str, dict[str, Any]]:
+        return {name: tool.listed(self.options).input_schema for name, tool in self.tools.items()}
 
     async def list_tools(
         self, context: _Context, params: types.PaginatedRequestParams | None
@@ -167,7 +175,7 @@ class _Answers:
         """List the tools that the caller may use."""
         session = self._session(context)
         listed = [
-            tool.listed(with_user=session.is_free)
+            tool.listed(self.options, free_names(session.caller))
             for tool in self.tools.values()
             if not tool.writes or "write" in session.caller.rights
         ]
@@ -175,8 +183,7 @@ class _Answers:
 
     def schema(self, name: str) -> dict[str, Any] | None:
         """Return what a tool takes."""
-        tool = self.tools.get(name)
-        return None if tool is None else tool.listed().input_schema
+        return self._schemas.get(name)
 
     async def call_tool(
         self, context: _Context, params: types.CallToolRequestParams
@@ -190,7 +197,9 @@ class _Answers:
             return _refused(f"BusyError: {fault}")
         except Exception as fault:
             return _refused(_internal(fault, params.name))
-        data = reply.data.model_dump(mode="json", by_alias=True)
+        data = reply.data
+        if not isinstance(data, dict):
+            data = data.model_dump(mode="json", by_alias=True)
         text = json.dumps(data, ensure_ascii=False) if reply.text is None else reply.text
         return types.CallToolResult(content=[_text(text)], structured_content=data)
 
@@ -200,12 +209,10 @@ class _Answers:
             raise error(OptionError, "name", f"one of {', '.join(self.tools)}", "another tool")
         given = dict(params.arguments or {})
         session = self._session(context)
-        if session.is_free and (user_id := given.pop("user_id", None)) is not None:
-            if not isinstance(user_id, str):
-                raise error(DTypeError, "user_id", "a string", type(user_id).__name__)
-            session = session.of_user(user_id, "user_id")
+        named = {name: given.pop(name, None) for name in free_names(session.caller)}
+        session = session.narrowed({k: one for k, one in named.items() if one is not None})
         session.check_right("write" if tool.writes else "read")
-        return await tool.answer(session, tool.read(given))
+        return await tool.answer(session, tool.read(given, self.options))
 
     async def list_resources(
         self, context: _Context, params: types.PaginatedRequestParams | None
@@ -239,7 +246,10 @@ class _Answers:
     def _session(self, context: _Context) -> Session:
         """Return the session of who calls: a request over HTTP may bring its own caller."""
         scope = getattr(context.request, "scope", {})
-        return Session(self.memory, scope.get(CALLER, self.caller))
+        caller: Caller = scope.get(CALLER, self.caller)
+        if self.readonly:
+            caller = replace(caller, rights=caller.rights - {"write"})
+        return Session(self.memory, caller)
 
 
 def _text(text: str) -> types.TextContent:

@@ -1,7 +1,7 @@
 """Carries out the calls of one caller on a store: every read and write goes through here.
 
 A `Session` adds the caller's user, agent and partition to each call, so that no tool can forget
-them, and checks what every call has in common: the right to write, and the length of a query.
+them, and checks the right to write.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from hyrecall import recipes
 from hyrecall.ask.recipe import Recipe
-from hyrecall.errors import OptionError, ScopeError, error
+from hyrecall.errors import DTypeError, NotFoundError, OptionError, ScopeError, error
 from hyrecall.memory import (
     AgentMemory,
     Browse,
@@ -26,11 +26,10 @@ from hyrecall.memory import (
     Version,
 )
 from hyrecall.memory.derived.layout import serves
-from hyrecall.serve.identity import Caller, Right
+from hyrecall.serve.identity import Caller, Right, free_names
 
-__all__ = ["DEFAULT_USER", "MOST_QUERY_BYTES", "Session", "read_time", "served_recipes"]
+__all__ = ["DEFAULT_USER", "Session", "missing", "read_time", "served_recipes"]
 
-MOST_QUERY_BYTES: Final = 32_768
 DEFAULT_USER: Final = "user"
 """Whose memories the tools of l0 keep where nobody is named: l0's own default scope."""
 
@@ -59,11 +58,26 @@ class Session:
     @property
     def is_free(self) -> bool:
         """Whether a call may name any user of the partition."""
-        one = self.caller
-        return one.may_choose_user and one.user_id is None and one.agent is None
+        return "user_id" in free_names(self.caller)
 
-    def of_user(self, user_id: str, argument: str = "scope") -> Session:
-        """Return the session of a user that a call names.
+    def narrowed(self, asked: Mapping[str, Any]) -> Session:
+        """Return the session of the user, org and workspace that a call names.
+
+        Raises
+        ------
+        ScopeError, DTypeError
+            The caller may not choose this one, or it is no string; the message does not name it.
+        """
+        free = free_names(self.caller)
+        for name, value in asked.items():
+            if not isinstance(value, str):
+                raise error(DTypeError, name, "a string", type(value).__name__)
+            if name not in free:
+                raise error(ScopeError, name, "the caller's own, or none", "another")
+        return Session(self.memory, replace(self.caller, **asked)) if asked else self
+
+    def of_user(self, user_id: str) -> Session:
+        """Return the session of a user that a call names as its scope.
 
         Raises
         ------
@@ -73,8 +87,8 @@ class Session:
         if user_id == self.user_id:
             return self
         if not self.is_free:
-            raise error(ScopeError, argument, "the caller's own, or none", "another")
-        return Session(self.memory, replace(self.caller, user_id=user_id))
+            raise error(ScopeError, "scope", "the caller's own, or none", "another")
+        return self.narrowed({"user_id": user_id})
 
     @property
     def user_id(self) -> str | None:
@@ -103,25 +117,12 @@ class Session:
         Raises
         ------
         OptionError
-            A recipe of another index, or a query that is too long.
+            A recipe of another index.
         """
-        self.check_query(query)
         chosen = None if recipe is None else self.recipe(recipe)
         if (agent := self.agent) is not None:
             return await agent.search(query, recipe=chosen, **options)
         return await self.memory.search(query, recipe=chosen, **self.where, **options)
-
-    def check_query(self, query: str) -> None:
-        """Refuse a query that is too long.
-
-        Raises
-        ------
-        OptionError
-            It has more than 32,768 bytes.
-        """
-        n_bytes = len(query.encode("utf-8", "surrogatepass"))
-        if n_bytes > MOST_QUERY_BYTES:
-            raise error(OptionError, "query", f"at most {MOST_QUERY_BYTES} bytes", n_bytes)
 
     def recipe(self, name: str) -> Recipe:
         """Return a recipe by its name.
@@ -220,6 +221,11 @@ class Session:
         if reason is None:
             raise error(OptionError, "reason", "a reason, which agents have to give", "none")
         return reason
+
+
+def missing() -> Exception:
+    """Return the error of a memory that the caller does not have, whoever else may have one."""
+    return error(NotFoundError, "id", "a memory of the caller", "none")
 
 
 def read_time(argument: str, value: str | None) -> datetime | None:

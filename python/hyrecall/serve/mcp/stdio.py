@@ -72,7 +72,7 @@ async def _serve(server: Server[Any], read: Any, write: Any) -> None:
     pending = _Pending(write)
 
     async def relay() -> None:
-        async with send:
+        async with send, read:
             async for item in read:
                 if isinstance(item, Exception):
                     await write.send(SessionMessage(_answer_to(item)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from mcp_types import Tool as ListedTool
 from mcp_types import ToolAnnotations
@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hyrecall.base.keywords import unknown_option
 from hyrecall.memory.data.given_fields import checked
-from hyrecall.serve.mcp.session import MOST_QUERY_BYTES, Session
+from hyrecall.serve.mcp.session import Session
+from hyrecall.serve.mcp.sizes import check_page, check_shape, show_sizes, with_defaults
+from hyrecall.serve.options import ServiceOptions
 
 __all__ = [
     "Arguments",
@@ -45,23 +47,30 @@ class Structure(BaseModel):
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
 
-Query: TypeAlias = Annotated[
-    str, Field(max_length=MOST_QUERY_BYTES, description="What to look for, in plain words.")
-]
-Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=1_000_000)]
+Query: TypeAlias = Annotated[str, Field(description="What to look for, in plain words.")]
+Text: TypeAlias = Annotated[str, Field(min_length=1)]
 Id: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=512, description="The id of the memory.")
 ]
 Ids: TypeAlias = Annotated[list[Annotated[str, Field(min_length=1, max_length=512)]],
-                           Field(min_length=2, max_length=256)]  # fmt: skip
-Limit: TypeAlias = Annotated[int, Field(ge=1, le=100, description="The most memories to return.")]
+                           Field(min_length=2)]  # fmt: skip
+Limit: TypeAlias = Annotated[int, Field(ge=1, description="The most memories to return.")]
+
+_SCOPE: Final = {
+    "user_id": "The user whose memories these are.",
+    "org": "The organisation of the user.",
+    "workspace": "The workspace within the organisation.",
+}
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The answer of a tool: data of its output schema, and the same as a short text."""
+    """The answer of a tool: data of its output schema, and the same as a short text.
 
-    data: Structure
+    A dict is already as JSON shows it, as the documents of a system have it.
+    """
+
+    data: Structure | dict[str, Any]
     text: str | None = None
     """None: the data as JSON."""
 
@@ -96,17 +105,16 @@ class Tool:
         """Whether the caller needs the right to write."""
         return self.effect != "reads"
 
-    def listed(self, *, with_user: bool = False) -> ListedTool:
+    def listed(self, options: ServiceOptions, names: Iterable[str] = ()) -> ListedTool:
         """Return the tool as a list of tools shows it.
 
-        ``with_user`` adds the argument ``user_id``, for callers that may choose the user.
+        ``names`` of the scope become arguments, for callers that may choose them.
         """
         takes = schema_of(self.takes)
-        if with_user:
-            told = "The user whose memories these are."
-            takes["properties"]["user_id"] = {"type": "string", "maxLength": 512} | {
-                "description": told
-            }
+        show_sizes(options, takes)
+        for name in names:
+            told = {"type": "string", "maxLength": 512, "description": _SCOPE[name]}
+            takes["properties"][name] = told
         return ListedTool(
             name=self.name,
             title=self.title,
@@ -121,19 +129,22 @@ class Tool:
             ),
         )
 
-    def read(self, given: Mapping[str, Any]) -> Arguments:
+    def read(self, given: Mapping[str, Any], options: ServiceOptions) -> Arguments:
         """Check the arguments of a call.
 
         Raises
         ------
         OptionError, DTypeError
-            The first argument that is missing, unknown or wrong is named.
+            The first argument that is missing, unknown, wrong or too large is named.
         """
         known = [field.alias or name for name, field in self.takes.model_fields.items()]
         unknown = [name for name in given if name not in known]
         if unknown:
             raise unknown_option(self.name, unknown, known)
-        return checked(self.takes, given)
+        check_shape(options, given)
+        read = with_defaults(options, checked(self.takes, given))
+        check_page(options, read)
+        return read
 
 
 def schema_of(

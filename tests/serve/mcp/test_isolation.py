@@ -1,0 +1,191 @@
+"""Every tool keeps users apart and leaves a reader's store as it is; planted bugs are caught."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra [mcp] is not installed")
+pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+
+from mcp.client import Client
+
+from hyrecall import recipes
+from hyrecall.memory import Memory, ahm_recall
+from hyrecall.serve import Caller
+from hyrecall.serve.mcp import create_server, hypergraph_tools, server
+from hyrecall.serve.mcp.session import Session
+from hyrecall.serve.mcp.tool import Reply
+from mcp_world import data_of, text_of
+
+CANARY = "qzxcanaryqzx"
+ANN = Caller(user_id="ann", rights=frozenset(("read", "write")))
+BOB = Caller(user_id="bob", rights=frozenset(("read", "write")))
+READER = replace(BOB, rights=frozenset(("read",)))
+SYSTEMS = ("default", "hypergraph", "l0", "honeycomb", "hebb")
+
+FIND, GET, READ = {"query": "tea"}, {"id": "c"}, {"path": "/index.md"}
+CALLS: dict[str, dict[str, Any]] = {
+    "search": FIND, "get": GET, "list": {}, "history": GET,
+    "browse_ls": {"path": "/memories"}, "browse_cat": READ,
+    "browse_grep": {"pattern": "tea"}, "browse_find": {},
+    "hm_recall": FIND, "memory_search": FIND, "memory_get": GET, "memory_list": {},
+    "honeycomb_search": FIND, "hivemind_search": FIND, "honeycomb_read": READ,
+    "hivemind_read": READ, "honeycomb_index": {}, "search_memory": FIND,
+    # What follows writes.
+    "save": {"text": "new tea"}, "memory_save": {"key": "new", "value": "new tea"},
+    "memory_store": {"content": "new tea"}, "write_memory": {"content": "new tea"},
+    "link": {"nodes": ["c", "s"], "relationship": "new"}, "unlink": {"id": "?"},
+    "update": {"id": "c", "text": "changed"},
+    "memory_modify": {"id": "c", "content": "changed", "reason": "r"},
+    "forget": {"id": "c"}, "memory_forget": {"id": "c", "reason": "r"},
+}  # fmt: skip
+"""Arguments of every tool, in an order in which each one finds what it needs."""
+
+
+async def seeded(memory: Memory) -> dict[str, str]:
+    """Keep the same ids for both users, of whom ann has a secret; give the edge of each."""
+    edges = {}
+    for user, word in (("ann", CANARY), ("bob", "plain")):
+        for key in ("c", "s"):
+            await memory.remember(f"{word} tea", id=key, user_id=user, kind="note", tags=(word,))
+        edges[user] = (await memory.link(["c", "s"], word, user_id=user)).id
+    return edges
+
+
+async def kept_by(memory: Memory, user: str) -> list[Any]:
+    """All that a user has."""
+    rows = await memory.list(user_id=user, limit=100)
+    versions = [await memory.history(one.id, user_id=user) for one in rows]
+    edges = [await memory.links(one.id, user_id=user) for one in rows]
+    return [(one.id, one.text) for one in rows] + versions + edges
+
+
+async def check_users_apart(name: str) -> None:
+    """Bob calls every tool: he sees nothing of ann's, and changes nothing."""
+    async with Memory.in_memory(embedder=None, recipe=getattr(recipes, name)) as memory:
+        edges = await seeded(memory)
+        before = await kept_by(memory, "ann")
+        async with Client(create_server(memory, caller=BOB)) as client:
+            tools = {tool.name for tool in (await client.list_tools()).tools}
+            assert tools <= set(CALLS)
+            for tool in [one for one in CALLS if one in tools]:
+                given = {"id": edges["ann"]} if tool == "unlink" else CALLS[tool]
+                reply = await client.call_tool(tool, given)
+                shown = f"{text_of(reply)} {reply.structured_content}"
+                assert CANARY not in shown, tool
+                if tool not in {"unlink", "memory_forget"}:  # they find nothing of bob's
+                    assert not reply.is_error, (tool, shown)
+            assert CANARY not in str(await client.list_resources())
+        assert await kept_by(memory, "ann") == before
+
+
+async def check_readers_change_nothing(name: str) -> None:
+    """Bob, who may only read, calls every tool: those that write are not listed, and refused."""
+    async with Memory.in_memory(embedder=None, recipe=getattr(recipes, name)) as memory:
+        edges = await seeded(memory)
+        before = await kept_by(memory, "bob")
+        async with Client(create_server(memory, caller=READER)) as client:
+            listed = {tool.name for tool in (await client.list_tools()).tools}
+            every = [tool.name for tool in server._tools(memory, None)]
+            assert len(listed) < len(every)
+            for tool in every:
+                given = {"id": edges["bob"]} if tool == "unlink" else CALLS[tool]
+                reply = await client.call_tool(tool, given)
+                lacks = reply.is_error and "the right to write" in text_of(reply)
+                assert lacks is (tool not in listed), tool
+        assert await kept_by(memory, "bob") == before
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_user_sees_and_changes_nothing_of_another_by_any_tool(name: str) -> None:
+    asyncio.run(check_users_apart(name))
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_caller_that_only_reads_changes_nothing_by_any_tool(name: str) -> None:
+    asyncio.run(check_readers_change_nothing(name))
+
+
+def is_caught(check: Coroutine[Any, Any, None]) -> bool:
+    """Whether a check fails by an assertion; a client's tasks may wrap it in a group."""
+    try:
+        asyncio.run(check)
+    except AssertionError:
+        return True
+    except BaseExceptionGroup as group:
+        return group.subgroup(AssertionError) is not None
+    return False
+
+
+def as_ann(method: str) -> Callable[..., Any]:
+    """A method of Session that forgets its caller, and asks on ann's behalf."""
+    original = getattr(Session, method)
+
+    async def broken(self: Session, *args: Any, **options: Any) -> Any:
+        return await original(Session(self.memory, ANN), *args, **options)
+
+    return broken
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        *("search", "get", "newest", "history", "links", "browse"),
+        *("remember", "update", "forget", "link", "unlink"),
+    ],
+)
+def test_a_session_without_its_scope_would_be_caught(
+    monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setattr(Session, method, as_ann(method))
+    assert is_caught(check_users_apart("default"))
+
+
+def test_an_alias_that_leaves_the_session_out_would_be_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def broken(*args: Any, **options: Any) -> Any:
+        return await ahm_recall(*args, **{**options, "user_id": "ann"})
+
+    monkeypatch.setattr(hypergraph_tools, "ahm_recall", broken)
+    assert is_caught(check_users_apart("hypergraph"))
+
+
+async def _stores_anyway(session: Session, given: Any) -> Reply:
+    kept = await session.memory.remember(given.content, **session.where)
+    return Reply({"id": kept.id, "action": "stored"})
+
+
+@pytest.mark.parametrize("answer", [None, _stores_anyway], ids=["says_reads", "writes_beside"])
+def test_an_alias_that_ignores_readonly_would_be_caught(
+    monkeypatch: pytest.MonkeyPatch, answer: Any
+) -> None:
+    """One that says that it reads; and one that also writes beside its session."""
+    tools = tuple(
+        replace(tool, effect="reads", answer=answer or tool.answer)
+        if tool.name == "memory_store"
+        else tool
+        for tool in server.SYSTEMS["honeycomb"]
+    )
+    monkeypatch.setitem(server.SYSTEMS, "honeycomb", tools)
+    assert is_caught(check_readers_change_nothing("honeycomb"))
+
+
+def test_readonly_holds_whatever_rights_a_caller_has() -> None:
+    async def main() -> None:
+        async with Memory.in_memory(embedder=None, recipe=recipes.honeycomb) as memory:
+            await seeded(memory)
+            both = create_server(memory, caller=BOB, readonly=True)
+            async with Client(both) as client:
+                listed = {tool.name for tool in (await client.list_tools()).tools}
+                assert listed & {"save", "memory_store", "memory_forget", "link"} == set()
+                reply = await client.call_tool("memory_store", CALLS["memory_store"])
+                assert "the right to write" in text_of(reply)
+                assert data_of(await client.call_tool("memory_get", GET))["memory"]["id"] == "c"
+
+    asyncio.run(main())
