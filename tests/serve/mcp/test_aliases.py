@@ -18,6 +18,7 @@ from mcp.client import Client
 from hyrecall import recipes
 from hyrecall.errors import OptionError
 from hyrecall.memory import Memory, MemorySync, hm_recall
+from hyrecall.memory.notes import KIND
 from hyrecall.serve import Caller
 from hyrecall.serve.mcp import create_server
 from mcp_world import data_of, refusal_of, text_of
@@ -214,6 +215,30 @@ def test_a_scope_is_the_callers_own_or_any_for_one_that_may_choose() -> None:
                 await free.call_tool("memory_search", {"query": "tea", "scope": "bob"})
             )["results"]
             assert hit["snippet"] == "<<tea>> of bob"
+
+    run(main)
+
+
+def test_scopes_of_another_organisation_are_not_looked_through() -> None:
+    """By one that may choose the user of its own organisation, then by one that names another."""
+    of_acme = Caller(org="acme", may_choose_user=True, rights=READ_AND_WRITE)
+    of_any = Caller(may_choose_user=True, may_choose_partition=True, rights=READ_AND_WRITE)
+
+    async def main() -> None:
+        async with Memory.in_memory(embedder=None, recipe=recipes.l0) as memory:
+            for org in ("acme", "other"):
+                note = {"id": "k", "kind": KIND, "user_id": f"u-{org}", "org": org}
+                await memory.remember("tea", **note)  # type: ignore[arg-type]
+            async with Client(create_server(memory, caller=of_acme)) as client:
+                found = data_of(await client.call_tool("memory_search", {"query": "tea"}))
+                assert [hit["scope"] for hit in found["results"]] == ["u-acme"]
+                given = {"query": "tea", "scope": "u-other"}
+                found = data_of(await client.call_tool("memory_search", given))
+                assert found["results"] == []
+            async with Client(create_server(memory, caller=of_any)) as client:
+                given = {"query": "tea", "org": "other"}
+                found = data_of(await client.call_tool("memory_search", given))
+                assert [hit["scope"] for hit in found["results"]] == ["u-other"]
 
     run(main)
 
