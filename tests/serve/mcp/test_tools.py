@@ -190,55 +190,55 @@ def test_links_connect_memories_and_files_show_them() -> None:
     run(main)
 
 
-@pytest.mark.parametrize(
-    ("tool", "given", "told"),
-    [
-        ("search", {}, "OptionError: query: expected a value, got none"),
-        ("search", {"querry": "x"}, "UnknownOptionError: search: expected one of its options"),
-        ("search", {"query": 5}, "DTypeError: query: expected"),
-        ("search", {"query": None}, "DTypeError: query: expected"),
-        ("search", {"query": "x", "limit": "5"}, "DTypeError: limit: expected"),
-        ("search", {"query": "x", "limit": True}, "DTypeError: limit: expected"),
-        ("search", {"query": "x", "limit": 5.5}, "DTypeError: limit: expected"),
-        ("search", {"query": "x", "limit": 0}, "OptionError: limit: expected"),
-        ("search", {"query": "x", "limit": 101}, "OptionError: limit: expected"),
-        ("search", {"query": "x", "limit": 100, "offset": 1}, "OptionError: limit: expected"),
-        ("search", {"query": "x", "tags": "t"}, "DTypeError: tags: expected"),
-        ("search", {"query": "x", "user_id": "bob"}, "UnknownOptionError: search: expected"),
-        ("search", {"query": "x", "recipe": "l0"}, "OptionError: recipe: expected one of"),
-        ("search", {"query": "x", "since": "monday"}, "OptionError: since: expected an ISO"),
-        (
-            "search",
-            {"query": "x", "filter": {"no": 1}},
-            "OptionError: no: expected an attribute",
-        ),
-        ("search", {"query": "x" * 32_769}, "OptionError: query: expected"),
-        ("search", {"query": "é" * 16_385}, "OptionError: query: expected at most 32768 bytes"),
-        ("get", {"id": "no"}, "NotFoundError: id: expected a memory of the caller"),
-        ("update", {"id": "no", "text": "x"}, "NotFoundError: id: expected"),
-        ("update", {"id": "m"}, "OptionError: text: expected a field to change"),
-        ("save", {"text": ""}, "OptionError: text: expected"),
-        ("save", {"text": "x", "id": "m"}, "KeyConflictError: id: expected"),
-        ("save", {"text": "x", "importance": 11}, "OptionError: importance: expected"),
-        ("save", {"text": "x", "visibility": "all"}, "OptionError: visibility: expected"),
-        ("link", {"nodes": ["a"], "relationship": "r"}, "OptionError: nodes: expected"),
-        ("browse_cat", {"path": "/memories"}, "OptionError: path: expected a file"),
-        ("browse_grep", {"pattern": "(", "regex": True}, "OptionError: pattern: expected"),
-        ("no_such", {}, "OptionError: name: expected one of save"),
-        ("memory_save", {"key": "k", "value": "v"}, "OptionError: name: expected one of save"),
-    ],
-)
-def test_what_is_wrong_is_named_and_nothing_is_written(
-    tool: str, given: dict[str, Any], told: str
-) -> None:
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("search", {}, "OptionError: query: expected a value, got none"),
+    ("search", {"querry": "x"}, "UnknownOptionError: search: expected one of its options"),
+    ("search", {"query": 5}, "DTypeError: query: expected"),
+    ("search", {"query": None}, "DTypeError: query: expected"),
+    ("search", {"query": "x", "limit": "5"}, "DTypeError: limit: expected"),
+    ("search", {"query": "x", "limit": True}, "DTypeError: limit: expected"),
+    ("search", {"query": "x", "limit": 5.5}, "DTypeError: limit: expected"),
+    ("search", {"query": "x", "limit": 0}, "OptionError: limit: expected"),
+    ("search", {"query": "x", "limit": 101}, "OptionError: limit: expected"),
+    ("search", {"query": "x", "limit": 100, "offset": 1}, "OptionError: limit: expected"),
+    ("search", {"query": "x", "tags": "t"}, "DTypeError: tags: expected"),
+    ("search", {"query": "x", "user_id": "bob"}, "UnknownOptionError: search: expected"),
+    ("search", {"query": "x", "recipe": "l0"}, "OptionError: recipe: expected one of"),
+    ("search", {"query": "x", "since": "monday"}, "OptionError: since: expected an ISO"),
+    (
+        "search",
+        {"query": "x", "filter": {"no": 1}},
+        "OptionError: no: expected an attribute",
+    ),
+    ("search", {"query": "x" * 32_769}, "OptionError: query: expected"),
+    ("search", {"query": "é" * 16_385}, "OptionError: query: expected at most 32768 bytes"),
+    ("get", {"id": "no"}, "NotFoundError: id: expected a memory of the caller"),
+    ("update", {"id": "no", "text": "x"}, "NotFoundError: id: expected"),
+    ("update", {"id": "m"}, "OptionError: text: expected a field to change"),
+    ("save", {"text": ""}, "OptionError: text: expected"),
+    ("save", {"text": "x", "id": "m"}, "KeyConflictError: id: expected"),
+    ("save", {"text": "x", "importance": 11}, "OptionError: importance: expected"),
+    ("save", {"text": "x", "visibility": "all"}, "OptionError: visibility: expected"),
+    ("link", {"nodes": ["a"], "relationship": "r"}, "OptionError: nodes: expected"),
+    ("browse_cat", {"path": "/memories"}, "OptionError: path: expected a file"),
+    ("browse_grep", {"pattern": "(", "regex": True}, "OptionError: pattern: expected"),
+    ("no_such", {}, "OptionError: name: expected one of save"),
+    ("memory_save", {"key": "k", "value": "v"}, "OptionError: name: expected one of save"),
+]
+
+
+def test_what_is_wrong_is_named_and_nothing_is_written() -> None:
     async def main() -> None:
         async with asked(ANN) as (client,):
             await client.call_tool("save", {"text": "first", "id": "m"})
-            refused = refusal_of(await client.call_tool(tool, given))
-            assert refused.startswith(told)
-            assert "Memory.open" not in refused  # the remedy is Python code
-            listed = data_of(await client.call_tool("list", {}))["memories"]
-            assert [one["text"] for one in listed] == ["first"]
+            for tool, given, told in WRONG:
+                refused = refusal_of(await client.call_tool(tool, given))
+                assert refused.startswith(told), (tool, given)
+                assert "Memory.open" not in refused  # the remedy is Python code
+                versions = data_of(await client.call_tool("history", {"id": "m"}))["versions"]
+                assert len(versions) == 1, (tool, given)
+                listed = data_of(await client.call_tool("list", {}))["memories"]
+                assert [one["text"] for one in listed] == ["first"], (tool, given)
 
     run(main)
 
