@@ -22,6 +22,7 @@ from hyrecall.serve.doors import open_doors
 from hyrecall.serve.guards import Guard
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.routes import (
+    arrow_recall,
     browse,
     export,
     facts,
@@ -38,7 +39,11 @@ __all__ = ["create_app"]
 
 _log = logging.getLogger("hyrecall.serve")
 
-_OF_A_STORE = (recall.router, memories.router, facts.router, browse.router, export.router)
+_OF_A_STORE = (
+    *(recall.router, arrow_recall.store_router, memories.router, facts.router),
+    *(browse.router, export.router),
+)
+_OF_AN_INDEX = (index_recall.router, arrow_recall.index_router)
 
 
 def create_app(served: Memory | Opening | Index, options: ServiceOptions | None = None) -> FastAPI:
@@ -98,7 +103,7 @@ def create_app(served: Memory | Opening | Index, options: ServiceOptions | None 
     for router in (
         health.router,
         info.router,
-        *((index_recall.router,) if is_index else _OF_A_STORE),
+        *(_OF_AN_INDEX if is_index else _OF_A_STORE),
     ):
         app.include_router(router)
     app.include_router(page.router())

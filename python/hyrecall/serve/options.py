@@ -15,6 +15,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 _COUNTS = (
     *("max_body", "max_arrow_body", "max_query", "max_limit", "max_batch", "max_levels"),
+    "max_arrow_batch",
     *("max_ids", "max_running", "max_waiting", "max_per_token", "max_joined"),
 )
 _SECONDS = ("deadline", "slow", "drain")
@@ -46,6 +47,8 @@ class ServiceOptions:
         Of ``limit``, and of ``offset + limit``.
     max_batch : int, default 256
         Queries, or memories, in one request of JSON.
+    max_arrow_batch : int, default 65,536
+        Queries in one Arrow stream.
     max_levels : int, default 16
         Levels of JSON in a request.
     max_ids : int, default 10,000
@@ -90,6 +93,7 @@ class ServiceOptions:
     max_query: int = 32 << 10
     max_limit: int = 1_000
     max_batch: int = 256
+    max_arrow_batch: int = 65_536
     max_levels: int = 16
     max_ids: int = 10_000
     deadline: float = 30.0

@@ -1,4 +1,4 @@
-"""Recalls of an index folder: one, or a batch as JSON or as an Arrow stream."""
+"""Recalls of an index folder: one, or a batch, as JSON."""
 
 from __future__ import annotations
 

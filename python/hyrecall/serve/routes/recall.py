@@ -1,4 +1,4 @@
-"""Recalls of a store: one, or a batch as JSON or as an Arrow stream."""
+"""Recalls of a store: one, or a batch, as JSON."""
 
 from __future__ import annotations
 

@@ -1,0 +1,283 @@
+"""Batches as Arrow IPC streams: a table of queries comes in, a table of hits goes out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Any
+
+import pyarrow as pa
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.responses import Response
+
+from hyrecall.ask.filter_json import filter_from_json
+from hyrecall.ask.filters import Filter
+from hyrecall.index import Index
+from hyrecall.memory import Matches
+from hyrecall.serve.bodies import RecallBody
+from hyrecall.serve.callers import Caller
+from hyrecall.serve.errors import ServiceError
+from hyrecall.serve.guards import ARROW
+from hyrecall.serve.limits import check_page, check_query, check_size, options_of
+from hyrecall.serve.options import ServiceOptions
+from hyrecall.serve.replies import ERRORS
+from hyrecall.serve.routes.index_recall import authorised, served_by
+from hyrecall.serve.routes.parameters import Reader
+from hyrecall.serve.routes.recall import answer_all, check_recall
+from hyrecall.serve.served_index import recipe_named
+
+__all__ = ["index_router", "store_router"]
+
+AS_JSON = frozenset(("filter", "metadata", "weights"))
+"""Columns of a store's table whose texts are JSON."""
+
+MATCHES = pa.schema(
+    {
+        "query": pa.int32(), "rank": pa.int32(), "id": pa.string(), "score": pa.float64(),
+        "vector_score": pa.float64(), "bm25_score": pa.float64(), "rerank_score": pa.float64(),
+        "is_fill": pa.bool_(), "text": pa.string(),
+    }
+)  # fmt: skip
+"""Columns of a store's reply."""
+
+
+def _router() -> APIRouter:
+    return APIRouter(prefix="/v1", responses=ERRORS)
+
+
+index_router, store_router = _router(), _router()
+
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_ROUTE: dict[str, Any] = {
+    "path": "/recall/arrow",
+    "summary": "Recall for a batch in an Arrow stream",
+    "response_class": Response,
+    "responses": {200: {"content": {ARROW: _BINARY}, "description": "A table of hits."}},
+    "openapi_extra": {"requestBody": {"content": {ARROW: _BINARY}, "required": True}},
+}
+
+
+class BatchOptions(BaseModel):
+    """What holds for every query of an index's batch."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    limit: Annotated[int, Field(ge=0)] = 10
+    offset: Annotated[int, Field(ge=0)] = 0
+    depth: Annotated[int, Field(ge=1)] = 100
+    recipe: str | None = None
+    normalize: bool = False
+    columns: list[str] = []
+
+
+# ---- an index ----
+
+
+@index_router.post(**_ROUTE)
+async def recall_index(
+    request: Request, who: Reader, options: Annotated[BatchOptions, Query()]
+) -> Response:
+    """Rank the documents of each query's cells.
+
+    Columns of the table: ``text`` and ``vector``, or ``text.ARM`` and ``vector.ARM``; ``scope``, a
+    cell of each query (a struct if cells have several columns), or a list of cells, by default all
+    of the token; ``filter``, JSON; ``key``, which comes back as ``query_key``.
+    """
+    served, sizes = served_by(request), options_of(request)
+    table = await _read(request, sizes)
+    check_page(sizes, options.limit, options.offset)
+    check_size("depth", options.depth, sizes.max_limit, "")
+    asked = await asyncio.to_thread(_index_arguments, served.index, sizes, who, table, options)
+    hits = await served.run(asked)
+    return await _written(hits.to_arrow)
+
+
+def _index_arguments(
+    index: Index, sizes: ServiceOptions, who: Caller, table: pa.Table, options: BatchOptions
+) -> dict[str, Any]:
+    """Return the arguments of :meth:`hyrecall.Index.recall`."""
+    arms = {"text": tuple(index.schema.text_arms), "vector": tuple(index.schema.vector_arms)}
+    known = {"scope", "filter", "key", "text", "vector"}
+    known |= {f"{kind}.{arm}" for kind, names in arms.items() for arm in names}
+    _check_columns(table, known)
+    by_arm = {kind: _by_arm(table, kind, names) for kind, names in arms.items()}
+    for texts in by_arm["text"].values():
+        if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
+            raise ServiceError(422, "Invalid", f"text: expected strings, got {texts.type}")
+        for text in texts.to_pylist():
+            check_query(sizes, text or "", "text")
+    if not any(by_arm.values()):
+        raise ServiceError(422, "Invalid", "expected a column text or vector")
+    for name in options.columns:
+        if name not in index.schema.row_columns:
+            raise ServiceError(422, "Invalid", "columns: expected columns that the index returns")
+    types = index._facts.row_types
+    asked: dict[str, Any] = {
+        "text": by_arm["text"] or None,
+        "vectors": by_arm["vector"] or None,
+        "filter": [_filter(value, types) for value in _values(table, "filter")],
+        **options.model_dump(exclude={"recipe", "columns"}),
+        "columns": tuple(options.columns),
+    }
+    if index.schema.cell_columns:
+        names = index.schema.cell_columns
+        scopes = [_scope(value, names) for value in _values(table, "scope")]
+        asked["scope"] = [authorised(index, who, one) for one in scopes]
+    elif "scope" in table.column_names:
+        raise ServiceError(422, "Invalid", "scope: expected none (the index has one audience)")
+    if options.recipe is not None:
+        asked["recipe"] = recipe_named(options.recipe)
+    if "key" in table.column_names:
+        asked["query_keys"] = table["key"]
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def _by_arm(table: pa.Table, kind: str, arms: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+    shared = dict.fromkeys(arms, table[kind]) if kind in table.column_names else {}
+    own = {arm: table[f"{kind}.{arm}"] for arm in arms if f"{kind}.{arm}" in table.column_names}
+    return {**shared, **own}
+
+
+def _scope(value: Any, names: Sequence[str]) -> Any:
+    """Return a cell, or a list of cells, as a request of JSON names it."""
+    if isinstance(value, dict):
+        if value.keys() != set(names):
+            wish = f"a struct of ({', '.join(names)})"
+            raise ServiceError(422, "Invalid", f"scope: expected {wish}")
+        return [value[name] for name in names]
+    if isinstance(value, list):
+        return {"any_of": [_scope(cell, names) for cell in value]}
+    return value
+
+
+def _filter(value: str | None, types: Any) -> Filter | None:
+    return None if value is None else filter_from_json(_parsed("filter", value), types, "filter")
+
+
+# ---- a store ----
+
+
+@store_router.post(**_ROUTE)
+async def recall_store(request: Request, who: Reader) -> Response:
+    """Rank each query's memories.
+
+    Columns of the table are fields of the body of ``POST /v1/recall``, ``query`` at least; a null
+    is a field that is not given; ``filter``, ``metadata`` and ``weights`` are JSON. The schema of
+    the reply says under ``degraded`` which queries were, and why, as JSON.
+    """
+    sizes = options_of(request)
+    table = await _read(request, sizes)
+    _check_columns(table, RecallBody.model_fields.keys() - {"explain"})
+    queries = await asyncio.to_thread(_bodies, sizes, table)
+    found = await answer_all(request, who, queries)
+    return await _written(lambda: _table_of(found))
+
+
+def _bodies(sizes: ServiceOptions, table: pa.Table) -> list[RecallBody]:
+    bodies = []
+    for at, row in enumerate(table.to_pylist()):
+        given = {
+            name: _parsed(name, value) if name in AS_JSON else value
+            for name, value in row.items()
+            if value is not None
+        }
+        try:
+            body = RecallBody(**given)
+        except ValidationError as fault:
+            first = fault.errors(include_url=False, include_context=False, include_input=False)[0]
+            field = ".".join(map(str, first["loc"]))
+            raise ServiceError(422, "Invalid", f"row {at}: {field}: {first['msg']}") from None
+        check_recall(sizes, body, f"row {at}: ")
+        bodies.append(body)
+    return bodies
+
+
+def _table_of(found: Sequence[Matches]) -> pa.Table:
+    rows = [
+        {
+            "query": at, "rank": rank, "id": one.episode.id, "score": one.score,
+            "vector_score": one.vector_score, "bm25_score": one.bm25_score,
+            "rerank_score": one.rerank_score, "is_fill": one.is_fill, "text": one.episode.text,
+        }
+        for at, matches in enumerate(found)
+        for rank, one in enumerate(matches, 1)
+    ]  # fmt: skip
+    reasons = {
+        at: [str(why) for why in one.reasons] for at, one in enumerate(found) if one.degraded
+    }
+    told = {"degraded": json.dumps(reasons)}
+    return pa.Table.from_pylist(rows, MATCHES).replace_schema_metadata(told)
+
+
+# ---- streams ----
+
+
+async def _read(request: Request, sizes: ServiceOptions) -> pa.Table:
+    """Read the table of a request.
+
+    Raises
+    ------
+    ServiceError
+        415, 422: another media type, or no valid stream of at most so many rows.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip() != ARROW:
+        raise ServiceError(415, "UnsupportedMediaType", f"expected {ARROW}")
+    body = await request.body()
+    table = await asyncio.to_thread(_table_in, body, sizes.max_arrow_batch)
+    if not table.num_rows:
+        raise ServiceError(422, "Invalid", "expected a query at least")
+    return table
+
+
+def _table_in(body: bytes, most: int) -> pa.Table:
+    """Read and check a stream; nothing that it says of sizes is believed."""
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(body)) as stream:
+            batches = list(_bounded(stream, most))
+            table = pa.Table.from_batches(batches, stream.schema)
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as fault:
+        got = type(fault).__name__
+        raise ServiceError(422, "Invalid", f"expected an Arrow IPC stream, got {got}") from None
+    return table
+
+
+def _bounded(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+    n_rows = 0
+    for batch in batches:
+        n_rows += batch.num_rows
+        check_size("rows", n_rows, most, "queries")
+        yield batch
+
+
+def _check_columns(table: pa.Table, known: Iterable[str]) -> None:
+    names, taken = table.column_names, set(known)
+    if len(set(names)) < len(names) or not set(names) <= taken:
+        wish = ", ".join(sorted(taken))
+        raise ServiceError(422, "Invalid", f"columns of the table: expected each once, of {wish}")
+
+
+def _values(table: pa.Table, name: str) -> list[Any]:
+    return table[name].to_pylist() if name in table.column_names else [None] * table.num_rows
+
+
+def _parsed(name: str, value: Any) -> Any:
+    try:
+        return json.loads(value)
+    except (TypeError, ValueError, RecursionError):
+        raise ServiceError(422, "Invalid", f"{name}: expected JSON in a text") from None
+
+
+async def _written(make: Any) -> Response:
+    """Return a table as a response."""
+
+    def work() -> bytes:
+        table, sink = make(), pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        made: bytes = sink.getvalue().to_pybytes()
+        return made
+
+    return Response(await asyncio.to_thread(work), media_type=ARROW)
