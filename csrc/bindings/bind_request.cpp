@@ -195,9 +195,14 @@ void set_fusion(BatchRequest& request, std::string const& kind, std::vector<doub
 }
 
 std::shared_ptr<BatchRequest> slice_of(BatchRequest const& request, std::size_t begin,
-                                       std::size_t end) {
+                                       std::size_t end, std::optional<std::size_t> limit) {
   require(begin <= end && end <= request.n_queries, "a range of its queries");
-  return std::make_shared<BatchRequest>(request.slice(begin, end));
+  auto out = std::make_shared<BatchRequest>(request.slice(begin, end));
+  if (limit) {
+    out->limit = *limit;
+    out->offset = 0;
+  }
+  return out;
 }
 
 py::array_t<float> query_vector(BatchRequest const& request, std::size_t arm, std::size_t query) {
@@ -259,8 +264,10 @@ void bind_request(py::module_& m) {
            py::kw_only(), py::arg("kind"), py::arg("weights"), py::arg("rank_constant"),
            py::arg("scales"), py::arg("complete"), py::arg("balance"), py::arg("min_fused"),
            py::arg("normalize"))
-      .def("slice", &slice_of, "Return a request with only the queries [begin, end).",
-           py::arg("begin"), py::arg("end"))
+      .def("slice", &slice_of,
+           "Return a request with only the queries [begin, end). With a limit it asks for so many "
+           "hits from the first.",
+           py::arg("begin"), py::arg("end"), py::arg("limit") = py::none())
       .def("query_vector", &query_vector,
            "Return a copy of the arm's query vector, padded with zeros; empty if missing.",
            py::arg("arm"), py::arg("query"))

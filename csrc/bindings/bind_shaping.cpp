@@ -103,6 +103,7 @@ py::dict dedup(HeldFusedLists const& lists, HeldExecution const& execution, std:
   py::dict out;
   out["kept"] = give_selected(std::move(found.kept));
   out["duplicates"] = give(std::move(found.duplicates));
+  out["kept_for"] = give(std::move(found.kept_for));
   return out;
 }
 

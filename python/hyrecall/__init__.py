@@ -52,6 +52,7 @@ from hyrecall.errors import (
 )
 from hyrecall.graph.graph import Graph, GraphSchema
 from hyrecall.hits.around import Neighbour
+from hyrecall.hits.dropped import Dropped, DroppedRow, StageDrops
 from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.hit import Hit, QueryHits
 from hyrecall.hits.hits import Hits
@@ -87,6 +88,8 @@ __all__ = [
     "Dedup",
     "DeviceMemoryError",
     "DeviceUnavailableError",
+    "Dropped",
+    "DroppedRow",
     "Explanation",
     "Filter",
     "Gate",
@@ -125,6 +128,7 @@ __all__ = [
     "SessionSignals",
     "ShapeError",
     "SharedTags",
+    "StageDrops",
     "StageTrace",
     "StoreBusyError",
     "StoreError",

@@ -9,6 +9,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.embed import StaticEmbedder
+from hyrecall.hits.dropped import dropped_text
 from hyrecall.hits.explain_text import wrapped_text
 
 QUERY = "amber delta kelp"
@@ -125,8 +126,14 @@ def test_explain_recomputes_the_score(run, folder, index):
     for hit in index.recall_one(text=QUERY, scope="acme", limit=2):
         shown = "\n".join(f"  {line}" for line in wrapped_text(hit.explain(), 158).splitlines())
         assert f"\n{hit.rank}  {hit.key}\n{shown}\n" in reply.out
-    explained = run("recall", folder, QUERY, "--scope", "acme", "--explain", "--json").data["hits"]
+    dropped = index.recall_one(text=QUERY, scope="acme", limit=2).explain_dropped()
+    assert dropped.n_dropped > 0
+    told = dropped_text(dropped.first(5), 158).splitlines()
+    assert reply.out.endswith("\nDropped\n" + "".join(f"  {line}\n" for line in told))
+    data = run("recall", folder, QUERY, "--scope", "acme", "--explain", "--json").data
+    explained = data["hits"]
     assert explained
+    assert data["dropped"] == index.recall_one(text=QUERY, scope="acme").explain_dropped().to_list()
     for hit in explained:
         assert hit["explain"]["score"] == hit["score"]
         terms = hit["explain"]["components"][0]["terms"]

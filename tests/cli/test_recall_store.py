@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 from hyrecall import recipes
+from hyrecall.hits.dropped import dropped_text
 from hyrecall.hits.explain_text import wrapped_text
 from hyrecall.memory import Episode, MemorySync
 
@@ -133,16 +134,22 @@ def test_an_agent_sees_by_its_policy(run: Run, store: Path) -> None:
 
 def test_a_store_explains_each_score_as_an_index_does(run: Run, store: Path) -> None:
     filled(store, recipes.loom)
-    asked = ("recall", "deploy", "--user", "ann", "--explain")
+    asked = ("recall", "deploy", "--user", "ann", "--limit", "1", "--explain")
     shown = run(*asked)
     assert shown.code == 0, shown.err
     with MemorySync.open(store, read_only=True, embedder=None) as memory:
-        matches = memory.search("deploy", user_id="ann")
+        matches = memory.search("deploy", user_id="ann", limit=1)
+        dropped = matches.explain_dropped()
     for rank, match in enumerate(matches, 1):
         lines = wrapped_text(match.explain(), 158).splitlines()
         told = "\n".join(f"  {line}" for line in lines)
         assert f"\n{rank}  {match.episode.id}\n{told}\n" in shown.out
-    explained = run(*asked, "--json").data["matches"]
+    assert dropped.n_dropped > 0
+    told = dropped_text(dropped.first(5), 158).splitlines()
+    assert shown.out.endswith("\nDropped\n" + "".join(f"  {line}\n" for line in told))
+    data = run(*asked, "--json").data
+    assert data["dropped"] == dropped.to_list()
+    explained = data["matches"]
     assert [one["explain"]["score"] for one in explained] == [one["score"] for one in explained]
 
 

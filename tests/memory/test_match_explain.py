@@ -41,6 +41,24 @@ def test_a_match_explains_the_score_it_has(recipe: object) -> None:
         assert agent.search("tea")[0].explain().score > 0
 
 
+def test_matches_tell_which_memories_of_the_caller_were_left_out() -> None:
+    with kept(recipes.honeycomb) as memory:
+        memory.agent("ann", org="o", workspace="w").remember("green tea of ann", id="d")
+        matches = memory.search("green tea", limit=1)
+        dropped = matches.explain_dropped()
+        rows = [row for stage in dropped.stages for row in stage.rows]
+        assert {row.key for row in rows} | {matches[0].episode.id} <= {"a", "b", "c"}
+        assert matches.trace is not None
+        assert [(one.stage, one.n_in, one.n_out) for one in dropped.stages[:-1]] == [
+            (one.stage, one.n_in, one.n_out) for one in matches.trace.stages
+        ]
+        assert dropped.n_dropped == len(rows) > 0
+        again = matches.with_reasons()
+        memory.forget("b")
+        assert again.explain_dropped() == dropped
+        assert matches.explain_dropped(0).n_more == dropped.n_dropped
+
+
 def test_a_match_explains_itself_after_its_list_is_gone_and_the_store_changed() -> None:
     with kept() as memory:
         match = memory.search("green tea")[0]
@@ -77,6 +95,8 @@ def test_a_match_that_was_found_without_an_index_says_so(monkeypatch: pytest.Mon
         match = memory.search("green tea")[0]
         with pytest.raises(OptionError, match=r"got one that was found without an index$"):
             match.explain()
+        with pytest.raises(OptionError, match=r"^matches: expected matches that an index ranked"):
+            memory.search("green tea").explain_dropped()
         assert Matches(ranked[:1])[0].explain().score == ranked[0].score
 
 

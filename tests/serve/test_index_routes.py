@@ -126,6 +126,10 @@ def test_a_reply_is_that_of_the_index(folder: Path) -> None:
     ]
     assert len(reply["hits"]) == 4
     assert reply["hits"][0]["explanation"]["score"] == reply["hits"][0]["score"]
+    assert reply["trace"]["dropped"] == hits[0].explain_dropped().to_list()
+    assert [one["reason"] for one in reply["trace"]["dropped"][0]["rows"]][:2] == [
+        "offset", "limit",
+    ]  # fmt: skip
     assert set(reply["hits"][0]["columns"]) == {"text", "kind"}
 
 

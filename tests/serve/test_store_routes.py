@@ -109,6 +109,9 @@ def test_a_recall_over_http_is_that_of_the_store(tmp_path: Path) -> None:
     assert first["ranks"] == matches[0].parts.tiers
     assert first["explanation"]["score"] == first["score"]
     assert first["explanation"]["text"] == str(matches[0].explain())
+    dropped = matches.explain_dropped()
+    assert one["trace"]["dropped"] == json.loads(json.dumps(dropped.to_list()))
+    assert dropped.n_dropped > 0
     assert one["now"] == "2026-05-01T00:00:00Z"
     assert one["trace"]["arms"] == list(matches.trace.arms)
     again = batch["replies"][0]

@@ -55,6 +55,7 @@ class Vectors {
 struct QueryDeduped {
   std::vector<std::int64_t> kept;
   std::vector<std::int64_t> duplicates;
+  std::vector<std::int64_t> kept_for;  // first the number of each entry's cluster
 };
 
 QueryDeduped dedup_query(Snapshot const& snapshot, FusedListsView const& lists,
@@ -69,6 +70,8 @@ QueryDeduped dedup_query(Snapshot const& snapshot, FusedListsView const& lists,
     std::int64_t size;
   };
   std::vector<Cluster> clusters;
+  QueryDeduped out;
+  out.kept_for.reserve(n);
   auto const is_better = [&](std::size_t a, std::size_t b) {
     return !params.preference.empty() &&
            params.preference[begin + a] < params.preference[begin + b];
@@ -88,6 +91,7 @@ QueryDeduped dedup_query(Snapshot const& snapshot, FusedListsView const& lists,
       members.add(column, row);
       cluster_of.push_back(cluster);
     }
+    out.kept_for.push_back(static_cast<std::int64_t>(cluster));
     if (cluster == clusters.size()) {
       clusters.push_back({entry, 1});
     } else {
@@ -96,9 +100,10 @@ QueryDeduped dedup_query(Snapshot const& snapshot, FusedListsView const& lists,
       if (is_better(entry, joined.best)) joined.best = entry;
     }
   }
+  for (std::int64_t& entry : out.kept_for)
+    entry = static_cast<std::int64_t>(begin + clusters[static_cast<std::size_t>(entry)].best);
   std::sort(clusters.begin(), clusters.end(),
             [](Cluster const& a, Cluster const& b) { return a.best < b.best; });
-  QueryDeduped out;
   for (Cluster const& cluster : clusters) {
     out.kept.push_back(static_cast<std::int64_t>(begin + cluster.best));
     out.duplicates.push_back(cluster.size - 1);
@@ -240,6 +245,7 @@ Deduped dedup_lists(Snapshot const& snapshot, FusedListsView const& lists,
   for (QueryDeduped const& one : results) {
     append(out.kept, one.kept);
     append(out.duplicates, one.duplicates);
+    append(out.kept_for, one.kept_for);
   }
   return out;
 }

@@ -41,6 +41,7 @@ struct DedupParams {
 struct Deduped {
   Selected kept;                         // survivors, in the order they had
   std::vector<std::int64_t> duplicates;  // per survivor, how many others it stands for
+  std::vector<std::int64_t> kept_for;    // [n], which entry stays of each entry's cluster
 };
 // Collapses near-duplicates: an entry joins the first cluster one of whose members it is closer to
 // than the threshold, else founds one. Of a cluster the entry with the least (preference, place)

@@ -315,8 +315,8 @@ class BatchRequest:
         offset: int,
         threads: int,
     ) -> None: ...
-    def slice(self, begin: int, end: int) -> BatchRequest:
-        """Return a request with only the queries [begin, end)."""
+    def slice(self, begin: int, end: int, limit: int | None = None) -> BatchRequest:
+        """Return a request with only the queries [begin, end); limit: for so many hits."""
     def query_vector(self, arm: int, query: int) -> npt.NDArray[np.float32]:
         """Return a copy of the arm's query vector, padded with zeros; empty if missing."""
     def divide(self, part: int, values: Sequence[bytes]) -> None:

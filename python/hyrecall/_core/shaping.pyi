@@ -26,6 +26,7 @@ class FusedLists:
 class _Deduped(TypedDict):
     kept: _Selected
     duplicates: _Ints
+    kept_for: _Ints
 
 class _Diversified(TypedDict):
     chosen: _Selected

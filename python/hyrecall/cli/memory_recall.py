@@ -18,7 +18,7 @@ from hyrecall.cli.memory_options import (
     tell_reasons,
 )
 from hyrecall.cli.settings import read_settings
-from hyrecall.cli.show import print_explanation, print_json, print_table, say
+from hyrecall.cli.show import print_dropped, print_explanation, print_json, print_table, say
 from hyrecall.cli.snippets import Snippets
 from hyrecall.errors import OptionError, WriterBusyError, error
 from hyrecall.hits.hit_tables import EXACT
@@ -143,6 +143,8 @@ def _as_dict(query: str, matches: Matches, *, explain: bool) -> dict[str, Any]:
     if explain:
         for one, match in zip(shown, matches, strict=True):
             one["explain"] = None if matches._ranked is None else asdict(match.explain())
+    is_explained = explain and matches._ranked is not None
+    dropped = {"dropped": matches.explain_dropped().to_list()} if is_explained else {}
     return {
         "query": query,
         "matches": shown,
@@ -156,6 +158,7 @@ def _as_dict(query: str, matches: Matches, *, explain: bool) -> dict[str, Any]:
         "degraded": matches.degraded,
         "reasons": [str(reason) for reason in matches.reasons],
         "scope": None if scope is None else asdict(scope),
+        **dropped,
     }
 
 
@@ -183,6 +186,7 @@ def _print(asked: Asked, matches: Matches, analyzer: Analyzer, *, explain: bool)
     elif explain:
         for rank, match in enumerate(matches, asked.offset + 1):
             print_explanation(rank, match.episode.id, match.explain())
+        print_dropped(matches.explain_dropped())
 
 
 def _part(score: float | None) -> str:

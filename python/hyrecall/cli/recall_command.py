@@ -186,7 +186,10 @@ def recall(
         ),
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show all parts of each score.")
+        bool,
+        typer.Option(
+            "--explain", help="Show all parts of each score, and what each stage dropped."
+        ),
     ] = False,
     threads: Threads = None,
 ) -> None:
@@ -227,7 +230,8 @@ def recall(
     if as_json:
         rows = hits.to_list()[0]
         found = hits_to_dict(hits[0], rows, explain=explain)
-        print_json({"query": query, "arms": list(hits.trace.arms), "hits": found})
+        data = {"query": query, "arms": list(hits.trace.arms), "hits": found}
+        print_json(data | ({"dropped": hits[0].explain_dropped().to_list()} if explain else {}))
         return
     if not len(hits[0]):
         say("note: no hits")

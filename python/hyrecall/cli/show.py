@@ -15,6 +15,7 @@ from rich.console import Console
 
 from hyrecall.base.text_tables import Column, Line, Row, clean, table, visible
 from hyrecall.cli.snippets import Snippets
+from hyrecall.hits.dropped import Dropped, dropped_text
 from hyrecall.hits.explain_text import wrapped_text
 from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.hit_tables import hit_lines
@@ -26,6 +27,7 @@ __all__ = [
     "finite",
     "hits_to_dict",
     "one_line",
+    "print_dropped",
     "print_explanation",
     "print_hits",
     "print_json",
@@ -36,6 +38,9 @@ __all__ = [
     "screen_width",
     "shown_texts",
 ]
+
+DROPPED_SHOWN = 5
+"""Rows that are shown of each stage; ``--json`` has more."""
 
 
 def say(message: str) -> None:
@@ -107,6 +112,7 @@ def print_hits(hits: QueryHits, query: str | None, *, explain: bool = False) -> 
     if explain:
         for hit in hits:
             print_explanation(hit.rank, str(hit.key), hit.explain())
+        print_dropped(hits.explain_dropped())
 
 
 def print_explanation(rank: int, key: str, made: Explanation) -> None:
@@ -114,6 +120,14 @@ def print_explanation(rank: int, key: str, made: Explanation) -> None:
     title = f"{rank}  {clean(key)}"
     print_lines([Line(""), Line(title, ((0, len(title), "heading"),))])
     for line in wrapped_text(made, screen_width() - 2).splitlines():
+        print(f"  {line}")
+
+
+def print_dropped(dropped: Dropped) -> None:
+    """Write to stdout what each stage left out: its first rows, and how many more."""
+    title = "Dropped"
+    print_lines([Line(""), Line(title, ((0, len(title), "heading"),))])
+    for line in dropped_text(dropped.first(DROPPED_SHOWN), screen_width() - 2).splitlines():
         print(f"  {line}")
 
 

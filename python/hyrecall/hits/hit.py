@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from hyrecall.ask.shaping import Phase
-from hyrecall.base.arguments import position_in
+from hyrecall.base.arguments import as_int, position_in
 from hyrecall.base.keywords import check_methods
+from hyrecall.errors import OptionError, error
 from hyrecall.hits import hit_tables, rich_tables
 from hyrecall.hits.around import Neighbour, Related
+from hyrecall.hits.dropped import MOST_DROPPED, Dropped
 from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.frames import pandas_of, polars_of
 from hyrecall.hits.reply import Reply
@@ -83,6 +85,48 @@ class QueryHits(Sequence["Hit"]):
         """Documents beside the hits: those that ``expansion=SharedTags`` found."""
         around = self._reply.around
         return [] if around is None else list(around.related[self.query])
+
+    def explain_dropped(self, most: int = MOST_DROPPED) -> Dropped:
+        """Say which documents each stage left out, and why, by running the stages again.
+
+        Parameters
+        ----------
+        most : int, default 100
+            How many documents are described, at least 0: those of the first stages first, each
+            stage's by their place. All are counted.
+
+        Returns
+        -------
+        Dropped
+            A :class:`StageDrops` for the floor ``min_fused`` if there is one, for each stage of
+            ``hits.trace.stages``, and for the page that ``limit`` and ``offset`` cut.
+
+        Raises
+        ------
+        OptionError
+            The hits were unpickled: they hold no index.
+
+        Notes
+        -----
+        The same for any batch that the query was in: it runs alone, on the snapshot of the call.
+        Callables of stages are not called again. Cost: a recall of the query with its whole list,
+        and a cosine for each described document and document of its cluster (``Dedup``) or chosen
+        document (``MMR``). A recall that nobody asks does not pay for it.
+
+        Examples
+        --------
+        >>> import hyrecall as hr
+        >>> table = pa.table({"id": [1, 2, 3], "text": ["tea", "tea tea", "green tea"]})
+        >>> index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"))
+        >>> hits = index.recall_one(text="tea", limit=2)
+        >>> print(hits.explain_dropped())
+        limit: 1 of 3 dropped
+          3  3: beyond the limit, score 0.0561056, the last that stayed has 0.0725714
+        """
+        number = as_int(most)
+        if number is None or number < 0:
+            raise error(OptionError, "most", "an int >= 0", repr(most))
+        return self._reply.source.explain_dropped(self._reply, self.query, number)
 
     def _alone(self) -> Reply:
         """Return the reply to the batch with the hits of this query only."""

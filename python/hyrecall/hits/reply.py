@@ -19,6 +19,7 @@ from hyrecall.ask.shaping import Phase
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.arm_texts import join_texts
 from hyrecall.hits.around import Around
+from hyrecall.hits.dropped import Dropped
 from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.reply_arrays import Arrays, only_queries
 from hyrecall.hits.trace import Trace
@@ -49,6 +50,10 @@ class Source(Protocol):
 
     def explain(self, reply: Reply, query: int, at: int) -> Explanation:
         """Recompute the score of a hit, which is the reply's number ``at``."""
+        ...
+
+    def explain_dropped(self, reply: Reply, query: int, most: int) -> Dropped:
+        """Run the stages of a query again and say what each dropped; ``most`` rows in all."""
         ...
 
 

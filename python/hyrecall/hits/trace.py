@@ -20,7 +20,8 @@ class StageTrace:
     stage : str
         Its class: "Dedup", say.
     n_in, n_out : int
-        Entries of all queries' lists before and after.
+        Entries of all queries' lists before and after. ``hits[i].explain_dropped()`` names those
+        that it left out for a query, and says why.
     milliseconds : float
         Wall time.
     notes : tuple of str

@@ -114,7 +114,7 @@ def run_recall(
         fusion=plan.fusion,
         normalize=plan.normalize,
         phases=phases_of(plan.stages, plan.sessions) if plan.stages else None,
-        kept_source=RecallSource(plan.answered(listed), state),
+        kept_source=RecallSource(plan.answered(listed), state, shaper.results),
     )
     if expansion:
         began = time.perf_counter()

@@ -7,11 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hyrecall import _core
+from hyrecall.hits.dropped import Dropped
 from hyrecall.hits.explain_text import fusion_text
 from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.explanation_parts import Component, Step, Term
 from hyrecall.hits.fused_score import FusedScore, fuse
 from hyrecall.hits.reply import Reply
+from hyrecall.recall.callables import CallableResults
+from hyrecall.recall.explain_dropped import explain_dropped
 from hyrecall.recall.explain_stages import Place, Recalled, explain_stages
 from hyrecall.recall.plan import Plan
 from hyrecall.segments.segments import State
@@ -20,10 +23,14 @@ __all__ = ["RecallSource", "explain"]
 
 
 class RecallSource(NamedTuple):
-    """What a reply keeps of its call: the plan with what its arms found, and the snapshot."""
+    """What a reply keeps of its call.
+
+    The plan with what its arms found, the snapshot, and what callables of its stages returned.
+    """
 
     plan: Plan
     state: State
+    results: CallableResults
 
     @property
     def request(self) -> _core.BatchRequest:
@@ -38,6 +45,10 @@ class RecallSource(NamedTuple):
     def explain(self, reply: Reply, query: int, at: int) -> Explanation:
         """Recompute the score of a hit, which is the reply's number ``at``."""
         return explain(Recalled(self.plan, self.state, reply), query, at)
+
+    def explain_dropped(self, reply: Reply, query: int, most: int) -> Dropped:
+        """Run the stages of a query again and say what each dropped."""
+        return explain_dropped(self.plan, self.state, self.results, reply, query, most)
 
 
 def explain(recalled: Recalled, query: int, at: int) -> Explanation:

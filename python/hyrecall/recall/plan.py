@@ -69,6 +69,23 @@ class Plan(NamedTuple):
         request.set_fusion(**self.joining)
         return found
 
+    def again(self, query: int, **joining: Any) -> _core.BatchRequest:
+        """Return the request of one query for its whole list, with what other arms found for it.
+
+        ``joining`` replaces how its arms are joined.
+        """
+        n_lists = len(self.joining["weights"])
+        request = self.request.slice(query, query + 1, self.depth * n_lists)
+        if request.n_arms < n_lists:  # the batch ran in parts, which have these arms
+            for arm, found in self.listed.items():
+                own = found.part(query, query + 1)
+                floor = self.searches.floors.get(arm)
+                request.add_listed(arm, own.offsets, own.segment, own.row, own.score, floor)
+            if self.exact is not None:
+                self.exact.add_to(request, query)
+        request.set_fusion(**{**self.joining, **joining})
+        return request
+
     def answered(self, found: Sequence[Mapping[str, FoundDocs]]) -> Plan:
         """Return the plan with what its arms found for each part, without what they were asked."""
         if not self.searches.asked:

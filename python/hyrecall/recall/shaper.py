@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ from hyrecall.base.ages import age_seconds, importances
 from hyrecall.hits.arm_texts import join_texts
 from hyrecall.hits.reply_arrays import QUERY_ARRAYS
 from hyrecall.hits.trace import StageTrace
+from hyrecall.recall.callables import CallableResults
 from hyrecall.recall.fill import fill_lists
 from hyrecall.recall.fused_lists import (
     Array,
@@ -64,8 +66,13 @@ class Shaper:
         now: datetime,
         texts: Sequence[str | None],
         reaches: Reaches,
+        known: CallableResults | None = None,
     ) -> None:
-        """Take what the stages may need; ``texts`` are the queries' own, for rerankers."""
+        """Take what the stages may need; ``texts`` are the queries' own, for rerankers.
+
+        ``known``: what callables returned before, for one query that is shaped again; None: they
+        are called, and ``results`` keeps what they return.
+        """
         self._facts = facts
         self._state = state
         self._plan = plan
@@ -73,6 +80,8 @@ class Shaper:
         self._now = now
         self._texts = texts
         self._reaches = reaches
+        self._known = known
+        self.results = CallableResults()
         exact = plan.exact
         self.exact = {} if exact is None else dict.fromkeys(exact.queries.tolist(), 0)
         self._traces = [StageTrace(type(s).__name__, 0, 0, 0.0, ()) for s in plan.stages]
@@ -84,30 +93,18 @@ class Shaper:
 
     def run(self, arrays: dict[str, Array], piece: Piece) -> dict[str, Array]:
         """Shape the native hits of a piece and cut offset and limit."""
-        exact = self._plan.exact
-        if exact is not None and exact.lists:
-            arrays = exact.split(arrays, len(self._plan.arms), piece.first_query)
-            self.exact |= exact.counts(arrays, piece.first_query)
-        offsets = arrays["offsets"]
-        entries = {name: a for name, a in arrays.items() if name not in QUERY_ARRAYS}
-        n_arms = len(self._plan.arms)
-        for name in ("arm_scores", "arm_ranks"):
-            entries[name] = entries[name].reshape(-1, n_arms)
-        pool = FusedLists(offsets, entries)
-        n = len(offsets) - 1
-        blank = np.zeros(n, np.bool_)
-        if self._plan.blank_queries:
-            blank = np.isin(np.arange(n) + piece.first_query, self._plan.blank_queries)
-            pool = pool.keep(~np.repeat(blank, np.diff(offsets)))
-        pool = before = lead(self._break_ties(pool))
+        arrays, pool = self.begin(arrays, piece)
+        blank = self._blank(len(pool.offsets) - 1, piece)
+        before = pool
         for number, stage in enumerate(self._stages):
             started = time.perf_counter()
             n_in = len(pool)
-            pool, note = self._run_stage(stage, pool, piece)
+            pool, note = self.run_stage(stage, pool, piece)
             seconds = time.perf_counter() - started
             self._traces[number] = self._traces[number].plus(n_in, len(pool), seconds * 1e3, note)
         if self._plan.fill is not None:
             selected = self._plan.selected
+            n = len(blank)
             may = np.ones(n, np.bool_) if selected is None else selected[piece.first_query :][:n]
             pool = fill_lists(
                 pool, self._facts, self._state, self._plan, piece.request, piece.first_query,
@@ -121,9 +118,33 @@ class Shaper:
         kept = {name: arrays[name] for name in QUERY_ARRAYS}
         return {**kept, **pool.arrays, **flat, "offsets": pool.offsets}
 
-    def _run_stage(
+    def begin(self, arrays: dict[str, Array], piece: Piece) -> tuple[dict[str, Array], FusedLists]:
+        """Return the native hits of a piece, and the lists that the first stage gets."""
+        exact = self._plan.exact
+        if exact is not None and exact.lists:
+            arrays = exact.split(arrays, len(self._plan.arms), piece.first_query)
+            self.exact |= exact.counts(arrays, piece.first_query)
+        offsets = arrays["offsets"]
+        entries = {name: a for name, a in arrays.items() if name not in QUERY_ARRAYS}
+        n_arms = len(self._plan.arms)
+        for name in ("arm_scores", "arm_ranks"):
+            entries[name] = entries[name].reshape(-1, n_arms)
+        pool = FusedLists(offsets, entries)
+        if self._plan.blank_queries:
+            blank = self._blank(len(offsets) - 1, piece)
+            pool = pool.keep(~np.repeat(blank, np.diff(offsets)))
+        return arrays, lead(self._break_ties(pool))
+
+    def _blank(self, n_queries: int, piece: Piece) -> npt.NDArray[np.bool_]:
+        """Say which queries of a piece are without a word."""
+        if not self._plan.blank_queries:
+            return np.zeros(n_queries, np.bool_)
+        return np.isin(np.arange(n_queries) + piece.first_query, self._plan.blank_queries)
+
+    def run_stage(
         self, stage: Stage, pool: FusedLists, piece: Piece
     ) -> tuple[FusedLists, str | None]:
+        """Return the lists after a stage, and what it could not do."""
         note = None
         match stage:
             case Provenance():
@@ -197,6 +218,8 @@ class Shaper:
     ) -> tuple[FusedLists, str | None]:
         if not len(pool):
             return self._permuted(pool, np.zeros(0), stage.window), None
+        if self._known is not None:
+            return self._permuted(pool, self._known.of(stage, first_query), stage.window), None
         inside = pool.places < stage.window
         texts = self._texts_of(stage, pool.keep(inside))
         counts = np.minimum(np.diff(pool.offsets), stage.window)
@@ -206,6 +229,7 @@ class Shaper:
         found, note = rerank_scores(stage, queries, lists)
         scores = np.full(len(pool), np.nan)
         scores[inside] = np.concatenate([np.asarray(one, np.float64) for one in found])
+        self.results.keep(stage, first_query, pool.offsets, scores)
         return self._permuted(pool, scores, stage.window), note
 
     def _permuted(self, pool: FusedLists, scores: Floats, window: int) -> FusedLists:
@@ -225,17 +249,21 @@ class Shaper:
         return moved.with_arrays(score=pool.score, tie_rank=pool.places, **donors)
 
     def _dedup(self, stage: Dedup, pool: FusedLists, piece: Piece) -> FusedLists:
+        found = self.clusters(stage, pool, piece)
+        return pool.take(found["kept"]).with_arrays(n_duplicates=found["duplicates"])
+
+    def clusters(self, stage: Dedup, pool: FusedLists, piece: Piece) -> Any:
+        """Return the clusters of near-duplicates, as ``_core.shaping.dedup`` gives them."""
         preference = np.zeros(0, np.int64)
         if stage.keep is not None:
             pairs = [(value, float(at)) for at, value in enumerate(stage.prefer)]
             ranks = self._by_value(pool, stage.keep, pairs, float(len(stage.prefer)))
             # A copy that does not hold what was asked for stands for none that does.
             preference = ranks.astype(np.int64) + others(pool) * (len(stage.prefer) + 1)
-        column = self._dense(vector_arm(self._facts, stage))
-        found = _core.shaping.dedup(
+        column = self.dense(stage)
+        return _core.shaping.dedup(
             pool.native, piece.execution, column, stage.limit, stage.scale == "unit", preference
         )
-        return pool.take(found["kept"]).with_arrays(n_duplicates=found["duplicates"])
 
     def _recency(self, stage: Recency, pool: FusedLists) -> FusedLists:
         age = age_seconds(self.column(pool, stage.column), self._now)
@@ -294,12 +322,12 @@ class Shaper:
         bounded = budget is not None and budget.bounds
         if bounded:
             assert budget is not None
-            tokens = self._tokens(budget, pool)
+            tokens = self.tokens(budget, pool, piece)
             budgets = np.full(len(pool.offsets) - 1, budget.tokens, np.int64)
             pool = pool.with_arrays(token_estimate=tokens)
         elif mmr is None:
             return pool
-        column = None if mmr is None else self._dense(vector_arm(self._facts, mmr))
+        column = None if mmr is None else self.dense(mmr)
         found = _core.shaping.diversify(
             pool.native,
             piece.execution,
@@ -332,16 +360,23 @@ class Shaper:
             **near,
         )
 
-    def _tokens(self, budget: Budget, pool: FusedLists) -> npt.NDArray[np.int64]:
+    def tokens(self, budget: Budget, pool: FusedLists, piece: Piece) -> npt.NDArray[np.int64]:
         """Estimate what each entry's text takes."""
-        return token_counts(budget, self._texts_of(budget, pool))
+        if self._known is not None and budget.estimate is not None:
+            return self._known.of(budget, piece.first_query)
+        counts = token_counts(budget, self._texts_of(budget, pool))
+        if budget.estimate is not None:
+            self.results.keep(budget, piece.first_query, pool.offsets, counts)
+        return counts
 
     def _texts_of(self, stage: RerankBy | Budget, pool: FusedLists) -> pa.Array:
         """Return the text of each entry that a stage reads."""
         names = text_columns(self._facts, stage)
         return join_texts([self.column(pool, name) for name in names])
 
-    def _dense(self, arm: str) -> int:
+    def dense(self, stage: Dedup | MMR) -> int:
+        """Return the number of the dense column whose rows a stage compares."""
+        arm = vector_arm(self._facts, stage)
         for segment in self._state.segments:
             segment.check(arm)  # as the scan does: the stage reads the arm's rows
         return self._facts.vector_arms.index(arm)

@@ -84,7 +84,10 @@ class RecallBody(ScopedBody):
     candidates: list[str] | dict[str, Number] | None = None
     touch: StrictBool = False
     now: datetime | None = None
-    explain: StrictBool = Field(False, description="Add to each match how its score came about.")
+    explain: StrictBool = Field(
+        False,
+        description="Add to each match how its score came about, and what each stage dropped.",
+    )
 
 
 class BatchBody(Body):

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticSerializationError, to_json
 from starlette.responses import Response
 
+from hyrecall.hits.dropped import Dropped
 from hyrecall.hits.hit import Hit, QueryHits
 from hyrecall.hits.hits import Hits
 from hyrecall.hits.trace import Trace
@@ -183,6 +184,7 @@ def _plain(value: Any) -> Any:
 def recall_data(matches: Matches, *, explain: bool, began: float) -> dict[str, Any]:
     """Return the reply to a recall as plain data; `began` is of ``time.perf_counter``."""
     is_explained = explain and matches._ranked is not None
+    dropped = matches.explain_dropped() if is_explained else None
     shown = []
     for match in matches:
         one: dict[str, Any] = {
@@ -208,7 +210,7 @@ def recall_data(matches: Matches, *, explain: bool, began: float) -> dict[str, A
         "degraded": matches.degraded,
         "reasons": _reasons(matches.reasons),
         "lexical_mode": matches.lexical_mode,
-        "trace": None if matches.trace is None else _trace(matches.trace),
+        "trace": None if matches.trace is None else _trace(matches.trace, dropped),
         "tiers": matches.tiers,
         "phase": None if matches.phase is None else asdict(matches.phase),
         "related": list(matches.related),
@@ -229,9 +231,11 @@ def _reasons(reasons: Any) -> list[dict[str, str]]:
     return [{"reason": str(one.reason), "detail": one.detail} for one in reasons]
 
 
-def _trace(trace: Trace) -> dict[str, Any]:
+def _trace(trace: Trace, dropped: Dropped | None) -> dict[str, Any]:
     data = asdict(trace)
     data["exact"] = {str(query): n for query, n in trace.exact.items()}
+    if dropped is not None:
+        data["dropped"] = dropped.to_list()
     return data
 
 
@@ -274,7 +278,7 @@ def index_data(
         "hits": [_hit(hit, trace.arms, columns, explain=explain) for hit in query],
         "degraded": bool(trace.degraded),
         "reasons": [{"reason": "degraded", "detail": one} for one in trace.degraded],
-        "trace": _trace(trace),
+        "trace": _trace(trace, query.explain_dropped() if explain else None),
         "now": hits.now,
         "took_ms": (time.perf_counter() - began) * 1e3,
     }

@@ -8,6 +8,7 @@ import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from hyrecall.errors import (
 )
 from hyrecall.memory import MemorySync
 from hyrecall.memory.sharing import client, election, server
+from hyrecall.memory.sharing.asking import ExplainDropped
 from hyrecall.memory.sql.lock import SHARED, SOCKET, read_holder
 from hyrecall.recipes import hypergraph, l0, loom
 from memory.children import in_child
@@ -208,3 +210,18 @@ def test_a_closed_client_is_closed_and_its_owner_is_not(tmp_path: Path) -> None:
         with pytest.raises(OptionError, match="a closed one"):
             call()
     owner.remember("note", id="a", user_id=USER)
+
+
+@pytest.mark.parametrize(
+    ("rows", "scores"), [((2, 1), (0.5, 0.4)), ((1, 2), (0.5, 0.3)), ((1,), (0.5,))]
+)
+def test_what_was_dropped_is_told_only_while_the_same_rows_are_found(
+    rows: tuple[int, ...], scores: tuple[float, ...]
+) -> None:
+    ranked = SimpleNamespace(explain_dropped=lambda most: ("dropped", most))
+    found = SimpleNamespace(rows=(1, 2), scores=(0.5, 0.4), ranked=ranked)
+    parts: Any = SimpleNamespace(search_index=lambda question: found)
+    question: Any = None
+    assert ExplainDropped(question, found.rows, found.scores, 7).run(parts) == ("dropped", 7)
+    with pytest.raises(OptionError, match=r"^matches: expected matches that are still found"):
+        ExplainDropped(question, rows, scores, 7).run(parts)

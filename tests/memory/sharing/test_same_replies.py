@@ -165,6 +165,7 @@ CALLS: dict[str, Callable[[MemorySync], Any]] = {
     "recall_scored": lambda m: m.recall_scored("ash", **ANN),
     "recall_facts": lambda m: m.recall_facts("tea", **ANN),
     "explain": explained,
+    "explain_dropped": lambda m: m.search("ash", limit=1, **ANN).explain_dropped(),
     "reranker": reranked,
     "reranker that fails": badly_reranked,
     "estimate of tokens": estimated,

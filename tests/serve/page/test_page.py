@@ -56,7 +56,7 @@ def test_the_trace_tells_steps_with_times_and_how_many_each_stage_dropped(
     assert f"Nothing by {next(arm for arm, count in expected.tiers.items() if not count)}" in (
         page.inner_text(".trace")
     )
-    stages = texts(page, ".stages li")
+    stages = texts(page, ".stages > li")
     assert len(stages) == len(trace.stages) == 3
     for shown, stage in zip(stages, trace.stages, strict=True):
         assert stage.stage in shown
@@ -65,6 +65,11 @@ def test_the_trace_tells_steps_with_times_and_how_many_each_stage_dropped(
     assert max(dropped) == 1
     assert "1 dropped: nearly the same as a memory that was kept" in stages[dropped.index(1)]
     assert "stands for 1 duplicate" in page.inner_text("ol.hits")
+    row = expected.explain_dropped().stages[dropped.index(1)].rows[0]
+    assert row.kept is not None
+    told = stages[dropped.index(1)]
+    assert f"{row.place} {row.key} duplicate of {row.kept.key}: similarity " in told
+    assert "does not name it" not in page.inner_text(".trace")
 
 
 def test_a_degraded_reply_says_in_words_what_did_not_run(

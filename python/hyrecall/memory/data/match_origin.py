@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from hyrecall.errors import OptionError, error
 
 if TYPE_CHECKING:
+    from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explanation import Explanation
 
 __all__ = ["BY_HAND", "WITHOUT_INDEX", "Origin", "Ranked"]
@@ -20,6 +21,10 @@ class Ranked(Protocol):
 
     def explain(self, place: int, /) -> Explanation:
         """Recompute the score of a row, by its place from 0."""
+        ...
+
+    def explain_dropped(self, most: int, /) -> Dropped:
+        """Say what the stages of the recipe left out."""
         ...
 
 

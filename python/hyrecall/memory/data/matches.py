@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Literal
 
 from hyrecall.base.arguments import position_in
 from hyrecall.errors import OptionError, error
+from hyrecall.hits.dropped import MOST_DROPPED
 from hyrecall.memory.data.degradation import Degradation
 from hyrecall.memory.data.match_origin import WITHOUT_INDEX, Origin, Ranked
 from hyrecall.memory.data.types import Edge, Episode, EpisodeMatch, Fact
 
 if TYPE_CHECKING:
     from hyrecall.ask.shaping import Phase
+    from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explanation import Explanation
     from hyrecall.hits.trace import Trace
 
@@ -183,6 +185,38 @@ class Matches(list[EpisodeMatch]):
         if self._ranked is None:
             raise error(OptionError, "at", "a match that an index ranked", "none")
         return self._ranked.explain(self._places[position_in(len(self._places), at, "at")])
+
+    def explain_dropped(self, most: int = MOST_DROPPED) -> Dropped:
+        """Say which memories each stage of the recipe left out, and why.
+
+        Parameters
+        ----------
+        most : int, default 100
+            How many memories are described, at least 0. All are counted.
+
+        Returns
+        -------
+        Dropped
+            As of :meth:`hyrecall.QueryHits.explain_dropped`; the key of a row is the memory's id.
+
+        Raises
+        ------
+        OptionError
+            There was no index.
+
+        Examples
+        --------
+        >>> from hyrecall.memory import MemorySync
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     kept = [memory.remember(text, user_id="ann") for text in ("Tea", "Green tea")]
+        ...     matches = memory.search("tea", user_id="ann", limit=1)
+        ...     matches.explain_dropped().n_dropped
+        1
+        """
+        if self._ranked is None:
+            raise error(OptionError, "matches", "matches that an index ranked", "none")
+        return self._ranked.explain_dropped(most)
 
     def with_reasons(self, *reasons: Degradation) -> Matches:
         """Return the same matches with more reasons, each once.

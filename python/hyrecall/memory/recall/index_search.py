@@ -12,6 +12,7 @@ from hyrecall.ask.expansion import Context
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import Scope
 from hyrecall.embed.protocol import EmbedFault
+from hyrecall.hits.dropped import Dropped
 from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import reply_of
@@ -145,7 +146,7 @@ def _may_join(first: Question, second: Question) -> bool:
 
 
 class _LocalHits:
-    """Explains hits by the state of the index at the search, which lives as long as this."""
+    """Explains hits and what was dropped, by the index state of the search, which it keeps."""
 
     def __init__(self, hits: QueryHits) -> None:
         """Hold the hits."""
@@ -154,6 +155,10 @@ class _LocalHits:
     def explain(self, place: int) -> Explanation:
         """Recompute the score of a hit."""
         return self.hits[place].explain()
+
+    def explain_dropped(self, most: int) -> Dropped:
+        """Say what the stages left out."""
+        return self.hits.explain_dropped(most)
 
 
 def _candidates(

@@ -8,13 +8,23 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from hyrecall.errors import OptionError, StoreMismatchError, error
+from hyrecall.hits.dropped import Dropped
 from hyrecall.hits.explanation import Explanation
 from hyrecall.memory.changes.change import Change
 from hyrecall.memory.keeping.keeper import Keeper, Parts, Task
 from hyrecall.memory.keeping.owner import Owner
 from hyrecall.memory.recall.question import FoundRows, Question
 
-__all__ = ["About", "Answered", "Asked", "ExplainRow", "RemoteRows", "answer", "compare"]
+__all__ = [
+    "About",
+    "Answered",
+    "Asked",
+    "ExplainDropped",
+    "ExplainRow",
+    "RemoteRows",
+    "answer",
+    "compare",
+]
 
 About: TypeAlias = Mapping[str, str | int | None]
 """What a process knows of its store: format, layout, recipe, analyzer, model, dim."""
@@ -91,6 +101,41 @@ class ExplainRow(Task[Explanation]):
         return found.ranked.explain(self.place)
 
 
+@dataclass(frozen=True)
+class ExplainDropped(Task[Dropped]):
+    """Ask a question again and say what was left out, if it still finds the same rows.
+
+    Attributes
+    ----------
+    question : Question
+    rows : tuple of int
+    scores : tuple of float
+    most : int
+        How many memories are described.
+    """
+
+    question: Question
+    rows: tuple[int, ...]
+    scores: tuple[float, ...]
+    most: int
+
+    def run(self, owner: Parts) -> Dropped:
+        """Search and say what was left out.
+
+        Raises
+        ------
+        OptionError
+            The index has changed, and with it the rows or their scores.
+        """
+        found = owner.search_index(self.question)
+        is_same = (found.rows, found.scores) == (self.rows, self.scores)
+        if found.ranked is None or not is_same:
+            wish = "matches that are still found with the same scores"
+            remedy = "the store has changed since the search: search again"
+            raise error(OptionError, "matches", wish, "others", remedy)
+        return found.ranked.explain_dropped(self.most)
+
+
 class RemoteRows:
     """Explains rows that the owner ranked, by asking it again.
 
@@ -110,6 +155,10 @@ class RemoteRows:
         """Recompute the score of a row, by its place from 0."""
         row, score = self._rows[place], self._scores[place]
         return self._keeper.run(ExplainRow(self._question, place, row, score))
+
+    def explain_dropped(self, most: int) -> Dropped:
+        """Say what the stages left out."""
+        return self._keeper.run(ExplainDropped(self._question, self._rows, self._scores, most))
 
 
 _COMPARED = ("format", "analyzer", "recipe", "model", "dim")

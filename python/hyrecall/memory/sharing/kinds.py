@@ -15,6 +15,7 @@ from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.session import Session
 from hyrecall.errors import OptionError, error
+from hyrecall.hits.dropped import Dropped, DroppedRow, Peer, StageDrops
 from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.explanation_parts import Component, Scaling, Step, Term
 from hyrecall.hits.trace import StageTrace, Trace
@@ -26,7 +27,7 @@ from hyrecall.memory.faces.export_lines import AgentLine, Line, VersionLine
 from hyrecall.memory.keeping import tasks
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy
 from hyrecall.memory.recall.question import FoundRows, Question
-from hyrecall.memory.sharing.asking import Asked, ExplainRow
+from hyrecall.memory.sharing.asking import Asked, ExplainDropped, ExplainRow
 from hyrecall.memory.sharing.protocol import ClientState, OwnerState
 from hyrecall.memory.sharing.wire import Codec, Kind
 from hyrecall.memory.sql.cells import Cell
@@ -103,7 +104,7 @@ OF_REQUESTS: Final[tuple[type | Kind, ...]] = (
 """What else a request of an index is made of."""
 
 OF_STORES: Final[tuple[type | Kind, ...]] = (
-    *(Asked, ExplainRow, Question, FoundRows, OwnerState, ClientState),
+    *(Asked, ExplainRow, ExplainDropped, Question, FoundRows, OwnerState, ClientState),
     *(episodes.Remember, episodes.RememberFact, episodes.Update, episodes.Supersede),
     *(episodes.Forget, episodes.Pin, edges.Link, edges.Unlink, policies.SetPolicy),
     *(signals.Touch, signals.RecordConversations, vectors.SetVectors),
@@ -114,6 +115,7 @@ OF_STORES: Final[tuple[type | Kind, ...]] = (
     *(Line, VersionLine, AgentLine, AskedBy, type(EVERYONE)),
     *(Check, Degradation, DegradedReason, Trace, StageTrace),
     *(Explanation, Component, Scaling, Step, Term),
+    *(Dropped, StageDrops, DroppedRow, Peer),
 )
 """Changes, questions and tasks of a store, their replies, and what they are made of."""
 

@@ -63,6 +63,7 @@ export function readReply(raw, recipe, offset = 0) {
     found: raw.tiers ?? {},
     trace,
     stages: trace?.stages ?? [],
+    dropped: new Map((trace?.dropped ?? []).map((one) => [one.stage, one])),
     reasons: raw.reasons ?? [],
     degraded: raw.degraded === true,
     mode: raw.lexical_mode ?? null,

@@ -1,7 +1,7 @@
 // Shows how a reply came about: the time of each step, what arms found, what stages kept and dropped.
 import { el } from "./dom.js";
 import { duration, listed, plural, time } from "./format.js";
-import { armInWords, dropInWords, reasonInWords, stageInWords, stepInWords } from "./words.js";
+import { armInWords, cutInWords, dropInWords, reasonInWords, stageInWords, stepInWords, whyDropped } from "./words.js";
 
 function times(reply) {
   const steps = Object.entries(reply.trace.milliseconds ?? {});
@@ -25,7 +25,31 @@ function arms(reply, colourOf) {
     none.length > 0 && el("p", { class: "faint nothing" }, `Nothing by ${listed(none)}.`));
 }
 
-function stage(one, most) {
+const SHOWN = 5; // rows of a stage that are seen at once; the others are folded
+
+function droppedRow(row) {
+  return el("li", null, el("span", { class: "faint" }, `${row.place} `), el("code", null, String(row.key)), ` ${whyDropped(row)}`);
+}
+
+/** The rows that a stage dropped, each with its reason, number and the row that was kept for it. */
+function droppedRows(drops) {
+  const [first, rest] = [drops.rows.slice(0, SHOWN), drops.rows.slice(SHOWN)];
+  const unnamed = drops.n_more > 0 && el("p", { class: "faint" }, `${drops.n_more} more are counted and not named.`);
+  return [
+    first.length > 0 && el("ul", { class: "dropped" }, first.map(droppedRow)),
+    rest.length > 0 && el("details", null, el("summary", null, `${rest.length} more`), el("ul", { class: "dropped" }, rest.map(droppedRow))),
+    unnamed,
+  ];
+}
+
+function cut(drops) {
+  const [title, does] = cutInWords(drops.stage);
+  return el("li", null, el("p", null, el("b", null, title)), el("p", { class: "faint" }, does),
+    el("p", { class: "faint" }, `${drops.n_in} in, ${drops.n_out} out`),
+    el("p", null, el("strong", null, `${drops.n_dropped} dropped:`)), droppedRows(drops));
+}
+
+function stage(one, drops, most) {
   const dropped = one.n_in - one.n_out;
   const kept = el("i", { class: "kept" });
   const lost = el("i", { class: "lost" });
@@ -37,15 +61,16 @@ function stage(one, most) {
     el("div", { class: "funnel", "aria-hidden": "true" }, kept, lost),
     el("p", { class: "faint" }, `${one.n_in} in, ${one.n_out} out`),
     dropped > 0 && el("p", { class: "warn" }, el("strong", null, `${dropped} dropped: `), dropInWords(one.stage)),
+    drops && droppedRows(drops),
     (one.notes ?? []).map((note) => el("p", { class: "warn" }, note)));
 }
 
 function stages(reply) {
-  if (!reply.stages.length) return el("p", { class: "faint" }, "This recipe has no stages: the order of the fusion stands.");
   const most = Math.max(...reply.stages.map((one) => one.n_in), 1);
-  const dropped = reply.stages.some((one) => one.n_in > one.n_out);
-  return [el("ol", { class: "stages" }, reply.stages.map((one) => stage(one, most))),
-    dropped && el("p", { class: "faint" }, "The trace counts what a stage drops; it does not name it.")];
+  const cutBy = (name) => (reply.dropped.get(name)?.n_dropped ? cut(reply.dropped.get(name)) : null);
+  const shown = [cutBy("min_fused"), ...reply.stages.map((one) => stage(one, reply.dropped.get(one.stage), most)), cutBy("limit")].filter(Boolean);
+  return [!reply.stages.length && el("p", { class: "faint" }, "This recipe has no stages: the order of the fusion stands."),
+    shown.length > 0 && el("ol", { class: "stages" }, shown)];
 }
 
 /** What a reply could not do, in words; nothing where it could do everything. */

@@ -1,4 +1,5 @@
 // What the service's names of faults, steps and stages mean, in words.
+import { number, plural } from "./format.js";
 
 const REASONS = {
   embeddings_off: "This store has no embedder, so only words were matched, not meanings.",
@@ -43,6 +44,28 @@ const STAGES = {
 
 export const stageInWords = (stage) => STAGES[stage]?.[0] ?? "";
 export const dropInWords = (stage) => STAGES[stage]?.[1] ?? "dropped by this stage";
+
+// Of the steps around the stages: what each does.
+const CUTS = {
+  min_fused: ["Floor", "drops what the fusion scores below the recipe's floor"],
+  limit: ["Page", "cuts the list to the number of hits that was asked for"],
+};
+
+export const cutInWords = (step) => CUTS[step];
+
+/** Why a row was dropped: the reason, the numbers, and whom it made room for, as `row` says them. */
+export function whyDropped(row) {
+  const bound = row.bound === null ? null : number(row.bound);
+  if (row.reason === "floor") return `score ${number(row.value)}, floor ${bound}`;
+  if (row.reason === "budget") return `${plural(row.value, "token")}, ${bound} left in the budget`;
+  if (row.reason === "duplicate") {
+    const through = row.via ? `, through ${row.via.key}` : "";
+    return `duplicate of ${row.kept.key}${through}: similarity ${number(row.value)}, above ${bound}`;
+  }
+  if (row.reason === "offset") return `on an earlier page, score ${number(row.value)}`;
+  if (row.reason === "limit") return `beyond the limit, score ${number(row.value)}${bound === null ? "" : `, the last that stayed has ${bound}`}`;
+  return row.why ?? row.reason;
+}
 
 const ARMS = {
   text: "words (BM25)",
