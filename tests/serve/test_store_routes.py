@@ -215,7 +215,11 @@ def test_every_example_of_the_api_description_runs(store: Opening) -> None:
         for path, methods in own.items():
             for method, route in methods.items():
                 content = route.get("requestBody", {}).get("content", {})
-                for media in content.values():
+                for kind, media in content.items():
+                    if (
+                        kind != "application/json"
+                    ):  # Arrow streams: tests/serve/test_arrow_routes.py
+                        continue
                     name = media["schema"]["$ref"].rpartition("/")[2]
                     (example,) = schemas[name]["examples"]
                     key = f"m{n_run}"

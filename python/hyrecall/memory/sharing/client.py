@@ -12,6 +12,7 @@ import queue
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -268,6 +269,8 @@ class Connections:
         first = Link(connect, codec, hello)
         self.pid, self.about = first.pid, first.welcome.about
         self._idle = [first]
+        # A handle that nobody closes leaves no open sockets, at exit neither.
+        weakref.finalize(self, _close_all, self._pid, self._idle)
 
     def ask(self, message: object, *, seconds: float | None = None) -> Any:
         """Return the owner's reply to a message; raises what the owner raised.
@@ -292,7 +295,8 @@ class Connections:
             return
         with self._state:
             self._is_closed = True
-            idle, self._idle = self._idle, []
+            idle = list(self._idle)
+            self._idle.clear()
         for link in idle:
             link.close()
 
@@ -328,6 +332,13 @@ class Connections:
         """Ask the owner for a sign of life; a reply that takes long is none that hangs."""
         with contextlib.suppress(ConnectionLost):  # the connection that waits finds out too
             self.state()
+
+
+def _close_all(pid: int, links: list[Link]) -> None:
+    """Close connections in the process that made them; a forked child has none."""
+    if pid == os.getpid():
+        for link in links:
+            link.close()
 
 
 def state_of(connect: Connect, codec: Codec) -> OwnerState:
