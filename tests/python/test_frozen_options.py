@@ -16,6 +16,7 @@ from hyrecall.base.arguments import convert_field
 from hyrecall.errors import OptionError
 from hyrecall.evaluate import Setting
 from hyrecall.recipe import Dense, Fill, Lexical, Tables, TieBreak
+from hyrecall.serve.options import ServiceOptions
 
 PACKAGE = Path(hr.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -63,6 +64,7 @@ OPTIONS: tuple[Any, ...] = (
     arms.Regex("code"),
     arms.EdgeLexical("graph"),
     Setting("mine", {"limit": 3}),
+    ServiceOptions(allowed_hosts=["a.example"]),  # type: ignore[arg-type]
 )
 NOT_REPLACED = (hr.Text, hr.All, hr.Any)  # positional parameters, *args
 NOT_HASHED = (hr.Session, Setting)  # hold a mapping

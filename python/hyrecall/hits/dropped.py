@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hyrecall.base.keywords import check_keywords
 from hyrecall.base.text_tables import Line, clean, wrap
 
 __all__ = ["MOST_DROPPED", "Dropped", "DroppedRow", "Peer", "StageDrops", "dropped_text"]
@@ -13,6 +14,7 @@ MOST_DROPPED = 100
 """Rows that are described for one query, unless a call asks for another number."""
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Peer:
     """Another document of the same list.
@@ -26,6 +28,7 @@ class Peer:
     cell: tuple[Any, ...]
 
 
+@check_keywords
 @dataclass(frozen=True)
 class DroppedRow:
     """A document that a stage left out.
@@ -74,6 +77,7 @@ class DroppedRow:
         return _REASONS[self.reason](self)
 
 
+@check_keywords
 @dataclass(frozen=True)
 class StageDrops:
     """What a stage left out for one query.
@@ -105,6 +109,7 @@ class StageDrops:
         return self.n_dropped - len(self.rows)
 
 
+@check_keywords
 @dataclass(frozen=True)
 class Dropped:
     """What the stages left out for one query, in the order they ran.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, fields
 
+from hyrecall.base.arguments import convert_field
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 
@@ -114,7 +115,7 @@ class ServiceOptions:
             elif field.name in _SECONDS:
                 _check_number(field.name, value, (int, float), 0.001)
             elif field.name.startswith("allowed_"):
-                object.__setattr__(self, field.name, _names(field.name, value))
+                convert_field(self, field.name, _names)
         if not isinstance(self.host, str) or not self.host:
             raise error(DTypeError, "host", "a str", repr(self.host))
         _check_number("port", self.port, int, 0)

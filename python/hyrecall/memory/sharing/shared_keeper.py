@@ -15,6 +15,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -240,9 +241,9 @@ class SharedKeeper:
         if isinstance(place, Host):
             return place.owner.search_index(question)
         found: FoundRows = self._ask(Asked(question))
-        if found.ranked is None:
-            object.__setattr__(found, "ranked", RemoteRows(self, question, found))
-        return found
+        if found.ranked is not None:  # this process has become the owner meanwhile
+            return found
+        return replace(found, ranked=RemoteRows(self, question, found))
 
     def run(self, task: Task[Reply]) -> Reply:
         """Do a task, as :meth:`hyrecall.memory.keeping.keeper.Keeper.run`."""
