@@ -206,7 +206,7 @@ def test_H14_what_no_tool_takes_is_refused_without_a_traceback() -> None:
 
     async def main() -> list[dict[str, Any]]:
         lines = [one for one in wrong if not isinstance(one, str) or _is_utf8(one)]
-        async with Memory.in_memory(embedder=None) as memory:
+        async with Memory.in_memory(recipe=recipes.default, embedder=None) as memory:
             return await talk_here(create_server(memory, caller=ANN), lines)
 
     replies = asyncio.run(main())

@@ -92,17 +92,18 @@ class IndexSearch:
             now=first.now,
         )
         return [
-            self._of_question(ready, one, hits[at], vectors[at] is not None)
+            self._of_question(
+                ready, one, hits[at], hits.trace.of_query(at), vectors[at] is not None
+            )
             for at, one in enumerate(questions)
         ]
 
     def _of_question(
-        self, ready: Ready, question: Question, hits: QueryHits, has_vector: bool
+        self, ready: Ready, question: Question, hits: QueryHits, trace: Trace, has_vector: bool
     ) -> FoundRows:
         """Return what was found for one question, with what the index could not do for it."""
         if reply_of(hits).n_queries > 1:
             hits = QueryHits(hits._alone(), hits.query)  # others' rows are not kept alive with it
-        trace = reply_of(hits).trace.of_query(hits.query)
         reasons: list[Degradation] = []
         if ready.behind:
             reasons.append(Degradation(DegradedReason.INDEX_NOT_READY, BEHIND))
