@@ -22,7 +22,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
-import httpx
+import httpx2
 
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
@@ -45,7 +45,7 @@ class House:
 
     name: str
     memory: MemorySync
-    client: httpx.AsyncClient
+    client: httpx2.AsyncClient
     run: Command
 
 

@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 pytest.importorskip("hypothesis", reason="the extra [test] is not installed")
 
-import httpx
+import httpx2
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -125,10 +125,10 @@ class Door:
             memory.remember(
                 text, id="a1", user_id=user, tags=(text,), session_id="s1", kind="fact", **HOUSE
             )
-        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
-        self.client = httpx.AsyncClient(transport=transport, base_url=BASE)
+        transport = httpx2.ASGITransport(self.app, raise_app_exceptions=False)
+        self.client = httpx2.AsyncClient(transport=transport, base_url=BASE)
 
-    def send(self, method: str, url: str, **given: Any) -> httpx.Response:
+    def send(self, method: str, url: str, **given: Any) -> httpx2.Response:
         return self.loop.run_until_complete(self.client.request(method, url, **given))
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ def plain(value: Any) -> str:
     return str(value).encode("utf-8", "replace").decode()
 
 
-def check(reply: httpx.Response) -> None:
+def check(reply: httpx2.Response) -> None:
     assert reply.status_code < 500, reply.text
     assert "Traceback" not in reply.text
     assert CANARY not in reply.text

@@ -192,7 +192,6 @@ def test_a_saved_index_is_used_where_nothing_can_be_written(
 PROGRAM = """
 import sys
 from hyrecall.memory import MemorySync
-from memory.copies import copy_store
 with MemorySync.open(sys.argv[1], embedder=None, read_only=True) as reader:
     for line in sys.stdin:
         print(len(reader.list(user_id="ann")), flush=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-import httpx
+import httpx2
 
 from hyrecall.ask.recipe import Recipe
 from hyrecall.memory import Memory, MemorySync
@@ -34,7 +34,7 @@ class Tokens:
 class Served:
     """A client of an app, and the store behind it."""
 
-    client: httpx.AsyncClient
+    client: httpx2.AsyncClient
     memory: MemorySync
 
     async def send(self, method: str, path: str, status: int = 200, **given: Any) -> Any:
