@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 import hyrecall as hr
+from hyrecall.arms import Regex
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Matches, MemorySync
 from hyrecall.memory.recall.joined_search import JoinedSearch
+from hyrecall.recipe import Lexical
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 WORDS = ("oak", "ash", "elm", "fir", "yew", "tea")
@@ -146,9 +148,39 @@ def test_joined_searches_of_a_store_are_those_of_single_calls(memory: MemorySync
     assert any("no indexable token" in str(one) for one in alone)
 
 
-def test_a_search_with_stages_is_not_joined() -> None:
-    with MemorySync.in_memory(recipe=hr.recipes.hebb, embedder=None) as memory:
+FALLS_BACK = hr.Recipe(
+    name="mine",
+    arms=(Lexical(),),
+    on_no_match=(Regex(("key", "description")),),
+    fusion=hr.RRF(),
+    analyzer=hr.recipes.hypergraph.analyzer,
+)
+
+
+@pytest.mark.parametrize("recipe", [hr.recipes.hebb, FALLS_BACK], ids=lambda one: one.name)
+def test_a_search_whose_trace_tells_of_a_whole_batch_is_not_joined(recipe: hr.Recipe) -> None:
+    with MemorySync.in_memory(recipe=recipe, embedder=None) as memory:
         memory.remember("oak", user_id="ann")
         assert len(memory.search("oak", user_id="ann")) == 1
         search = memory._store.keeper._search  # type: ignore[attr-defined]
         assert search.joined.n_calls == 0
+
+
+def test_a_joined_search_would_tell_that_another_one_fell_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hyrecall.memory.recall.index_search.is_joinable", lambda _: True)
+    with MemorySync.in_memory(recipe=FALLS_BACK, embedder=None) as memory:
+        for user in ("ann", "bob"):
+            memory.remember("oak by the sea", user_id=user)
+        search = memory._store.keeper._search  # type: ignore[attr-defined]
+
+        def ask(query: str, user: str) -> Any:
+            return plain(memory.search(query, user_id=user, now=NOW))
+
+        asked = [("oak", "ann"), ("oak", "ann"), ("k b", "bob")]
+        search.joined.most = 1
+        alone = [ask(*one) for one in asked]
+        search.joined.most = 64
+        joined, _ = together(search.joined, [lambda one=one: ask(*one) for one in asked])
+        assert joined[1] != alone[1]

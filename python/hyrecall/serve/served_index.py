@@ -12,6 +12,7 @@ from typing import Any
 
 from hyrecall import recipes
 from hyrecall.ask.filters import Filter
+from hyrecall.ask.joinable import is_joinable
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import Scope
 from hyrecall.errors import HyrecallError, OptionError, error
@@ -60,10 +61,10 @@ class IndexQuery:
     def key(self) -> object:
         """What queries of one batch have in common: options, and which arms are asked.
 
-        A recipe whose stages or neighbours count over a whole batch is answered alone.
+        A recipe whose trace tells of a whole batch is answered alone.
         """
         recipe = dict(self.shared).get("recipe")
-        if recipe is not None and (recipe.shaping or recipe.expansion):
+        if recipe is not None and not is_joinable(recipe):
             return object()
         return (*self.shared, tuple(sorted(self.text)), tuple(sorted(self.vector)))
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.ask.expansion import Context
+from hyrecall.ask.joinable import is_joinable
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import Scope
 from hyrecall.embed.protocol import EmbedFault
@@ -60,7 +61,7 @@ class IndexSearch:
 
         A question that can be answered together with others joins those that wait.
         """
-        if self.joined.most > 1 and _is_joinable(question):
+        if self.joined.most > 1 and _joins(question):
             return self.joined(question, _may_join)
         return self._search([question])[0]
 
@@ -124,13 +125,9 @@ def _vector(question: Question, dim: int) -> npt.NDArray[np.float32] | None:
     return None if vector is None or len(vector) != dim else vector
 
 
-def _is_joinable(question: Question) -> bool:
-    """Say whether a question's reply depends on nothing that a batch has in common.
-
-    Stages and neighbours take the time of the call, and their counts are those of a whole batch.
-    """
-    recipes = (question.recipe, question.by_words)
-    return not any(one.shaping or one.expansion or one.without_graphs() != one for one in recipes)
+def _joins(question: Question) -> bool:
+    """Say whether a question may be searched together with others."""
+    return is_joinable(question.recipe) and is_joinable(question.by_words)
 
 
 def _may_join(first: Question, second: Question) -> bool:
@@ -141,7 +138,7 @@ def _may_join(first: Question, second: Question) -> bool:
         and (first.vector is None) == (second.vector is None)
         and bool(first.query.strip()) == bool(second.query.strip())
         and (first.candidates is None) == (second.candidates is None)
-        and _is_joinable(second)
+        and _joins(second)
         and (first.recipe, first.by_words) == (second.recipe, second.by_words)
     )
 
