@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from memory.sharing.handles import HANDLES
 from memory.sharing.house import OPENED, House
 
 
 @pytest.fixture(autouse=True)
 def closing() -> Iterator[None]:
     yield
+    while HANDLES:
+        HANDLES.pop().close()
     while OPENED:
         OPENED.pop().stop()
 

@@ -6,7 +6,6 @@ import os
 import socket
 import stat
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,31 +26,8 @@ from hyrecall.memory.sharing.asking import ExplainDropped
 from hyrecall.memory.sql.lock import SHARED, SOCKET, read_holder
 from hyrecall.recipes import hypergraph, l0, loom
 from memory.children import in_child
-from memory.sharing.peer import DIM, USER, open_it
-
-OPENED: list[MemorySync] = []
-
-
-@pytest.fixture(autouse=True)
-def _closing() -> Iterator[None]:
-    yield
-    while OPENED:
-        OPENED.pop().close()
-
-
-def opened(folder: Path, **options: Any) -> MemorySync:
-    made = open_it(str(folder), **options)
-    OPENED.append(made)
-    return made
-
-
-def is_owner(memory: MemorySync) -> bool:
-    shared = memory._store._shared
-    return shared is not None and shared.owner is not None
-
-
-def ids(memory: MemorySync) -> list[str]:
-    return sorted(one.id for one in memory.list(user_id=USER, limit=100_000))
+from memory.sharing.handles import ids, is_owner, opened
+from memory.sharing.peer import DIM, USER
 
 
 @pytest.mark.parametrize(

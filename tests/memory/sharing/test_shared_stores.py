@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,31 +21,8 @@ from hyrecall.memory.sharing import client, election, server
 from hyrecall.memory.sql.lock import read_holder
 from hyrecall.recipes import hypergraph
 from laws.effort import Effort
-from memory.sharing.peer import USER, open_it, peers
-
-OPENED: list[MemorySync] = []
-
-
-@pytest.fixture(autouse=True)
-def _closing() -> Iterator[None]:
-    yield
-    while OPENED:
-        OPENED.pop().close()
-
-
-def opened(folder: Path, **options: Any) -> MemorySync:
-    made = open_it(str(folder), **options)
-    OPENED.append(made)
-    return made
-
-
-def is_owner(memory: MemorySync) -> bool:
-    shared = memory._store._shared
-    return shared is not None and shared.owner is not None
-
-
-def ids(memory: MemorySync) -> list[str]:
-    return sorted(one.id for one in memory.list(user_id=USER, limit=100_000))
+from memory.sharing.handles import ids, is_owner, opened
+from memory.sharing.peer import USER, peers
 
 
 def test_two_processes_write_and_read_one_store(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
@@ -50,8 +50,30 @@ STATUS: Final = "status"  # a message that every owner answers
 _CREDENTIALS = struct.Struct("3i")
 
 
+class _Greeting:
+    """The first frame of a side, before both know that they speak the same protocol."""
+
+    def to_bytes(self) -> bytes:
+        """Return the frame."""
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def of_bytes(cls, data: bytes) -> Self:
+        """Read the frame.
+
+        Raises
+        ------
+        WireError
+            It is another frame, or none.
+        """
+        try:
+            return msgspec.msgpack.decode(data, type=cls)
+        except msgspec.MsgspecError as fault:
+            raise error(WireError, cls.__name__.lower(), "one of hyrecall", str(fault)) from None
+
+
 @dataclass(frozen=True)
-class Hello:
+class Hello(_Greeting):
     """The first frame of a client. Its form outlives protocols: a map of plain values.
 
     Attributes
@@ -72,27 +94,9 @@ class Hello:
     protocol: int = PROTOCOL
     version: str = __version__
 
-    def to_bytes(self) -> bytes:
-        """Return the frame."""
-        return msgspec.msgpack.encode(self)
-
-    @classmethod
-    def of_bytes(cls, data: bytes) -> Hello:
-        """Read the frame.
-
-        Raises
-        ------
-        WireError
-            It is no hello.
-        """
-        try:
-            return msgspec.msgpack.decode(data, type=cls)
-        except msgspec.MsgspecError as fault:
-            raise error(WireError, "hello", "one of hyrecall", str(fault)) from None
-
 
 @dataclass(frozen=True)
-class Welcome:
+class Welcome(_Greeting):
     """The reply to a hello.
 
     Attributes
@@ -118,24 +122,6 @@ class Welcome:
     about: Mapping[str, str | int | None] = field(default_factory=dict)
     protocol: int = PROTOCOL
     version: str = __version__
-
-    def to_bytes(self) -> bytes:
-        """Return the frame."""
-        return msgspec.msgpack.encode(self)
-
-    @classmethod
-    def of_bytes(cls, data: bytes) -> Welcome:
-        """Read the frame.
-
-        Raises
-        ------
-        WireError
-            It is no reply to a hello.
-        """
-        try:
-            return msgspec.msgpack.decode(data, type=cls)
-        except msgspec.MsgspecError as fault:
-            raise error(WireError, "welcome", "one of hyrecall", str(fault)) from None
 
 
 @dataclass(frozen=True)
