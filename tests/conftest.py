@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,10 @@ def pytest_configure(config: pytest.Config) -> None:
             "full", max_examples=1000, deadline=None, suppress_health_check=slow
         )
         settings.load_profile(config.getoption("--laws"))
+    with contextlib.suppress(ImportError):
+        from typer import testing
+
+        testing._get_command = cache(testing._get_command)  # half of the time of a short command
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -40,7 +40,7 @@ def test_importing_loads_no_optional_or_heavy_package() -> None:
     loaded = set(json.loads(run_python(code)))
     heavy = {"torch", "tokenizers", "Stemmer", "pandas", "polars", "ml_dtypes", "typer", "rich"}
     heavy |= {"wordllama", "safetensors", "scipy", "faiss", "matplotlib", "ir_measures"}
-    heavy |= {"apsw", "pydantic", "platformdirs"}
+    heavy |= {"apsw", "pydantic", "platformdirs", "asyncio", "ssl"}
     assert "hyrecall._core" in loaded
     assert loaded & heavy == set()
 
@@ -48,9 +48,13 @@ def test_importing_loads_no_optional_or_heavy_package() -> None:
 def test_importing_takes_at_most_four_times_what_numpy_takes() -> None:
     # In turns, of the processor: the same import takes 0.4 s on one machine and 1 on another.
     code = "import time; t = time.process_time(); import {}; print(time.process_time() - t)"
-    turns = [[float(run_python(code.format(name))) for name in NUMPY_FIRST] for _ in range(4)]
-    least_numpy, least = (min(seconds) for seconds in zip(*turns, strict=True))
-    assert least < 4 * least_numpy
+    least = dict.fromkeys(NUMPY_FIRST, float("inf"))
+    for _ in range(12):  # the least of several: other work on the machine only adds to a time
+        for name in NUMPY_FIRST:
+            least[name] = min(least[name], float(run_python(code.format(name))))
+        if least["hyrecall"] < 4 * least["numpy"]:
+            return
+    pytest.fail(f"the least processor seconds of 12 imports: {least}")
 
 
 def test_importing_loads_no_cuda_library() -> None:

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from embed.stub_server import StubServer
-from hyrecall.embed.pool import Pool
+from hyrecall.base.pool import Pool
 from laws.effort import Effort
 
 __all__ = [

@@ -28,9 +28,9 @@ from embed.lateness import (
     plain_request,
 )
 from embed.stub_server import StubServer, serving
+from hyrecall.base.pool import Pool
 from hyrecall.embed import EmbedFault, Guard, NoVectors
 from hyrecall.embed.breaker import Breaker
-from hyrecall.embed.pool import Pool
 from laws.effort import Effort
 
 BUDGETS = (0.05, 0.2)  # a second too, through a store: memory/faults/test_embed_faults.py

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -30,5 +29,7 @@ _workers = _Workers()
 
 async def off_loop(call: Callable[..., T], options: Mapping[str, Any]) -> T:
     """Run a blocking call in a thread and await its result."""
+    import asyncio  # here, since it is a tenth of the time that `import hyrecall` would take
+
     job = partial(call, **options)
     return await asyncio.get_running_loop().run_in_executor(_workers.executor, job)

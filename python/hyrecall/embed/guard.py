@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from hyrecall.base import threads
 from hyrecall.base.keywords import check_keywords
+from hyrecall.base.pool import AllHungError, LateError, Pool, PoolClosedError
 from hyrecall.embed.breaker import Breaker
-from hyrecall.embed.pool import AllHungError, LateError, Pool, PoolClosedError
 from hyrecall.embed.protocol import Embedder, EmbedError, EmbedFault, NoVectors, check_vectors
 from hyrecall.errors import DTypeError, OptionError, error
 

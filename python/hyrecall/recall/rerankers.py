@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import time
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ import numpy.typing as npt
 
 from hyrecall.ask.shaping import RerankBy
 from hyrecall.ask.shaping.checks import read_duration
-from hyrecall.embed.pool import AllHungError, LateError, Pool
+from hyrecall.base.pool import AllHungError, LateError, Pool
 
 __all__ = ["rerank_scores"]
 
@@ -65,6 +64,8 @@ def _call(given: tuple[RerankBy, str, list[str]], _: float) -> Floats | str:
 def _scores(stage: RerankBy, query: str, texts: list[str]) -> Floats:
     made: Any = stage.function(query, texts)
     if inspect.isawaitable(made):
+        import asyncio
+
         made = asyncio.run(_result(made))
     scores = np.asarray(made, np.float64)
     if scores.shape != (len(texts),):

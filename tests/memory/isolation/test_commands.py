@@ -72,6 +72,7 @@ def run(world: World, viewer: Viewer, name: str, arguments: list[str], folder: P
         word for option, value in place.items() if value is not None for word in (option, value)
     ]  # fmt: skip
     if name.startswith("ltm "):  # which knows users alone, as scopes
+        viewer = Viewer(viewer.user)
         options = [] if viewer.user is None else ["--scope", viewer.user]
     given = [word.replace("FILE", str(folder / "lines")) for word in arguments]
     at = {"LTM_DB": str(folder)} if name.startswith("ltm ") else {}
