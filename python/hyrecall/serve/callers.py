@@ -16,13 +16,13 @@ __all__ = [
     "RIGHTS",
     "Caller",
     "CallerOf",
+    "Keeper",
+    "Reader",
     "Right",
     "Tokens",
+    "Writer",
     "caller",
     "identify",
-    "may_read",
-    "may_upkeep",
-    "may_write",
     "narrow",
     "require",
 ]
@@ -93,8 +93,10 @@ async def _keeper(who: CallerOf) -> Caller:
     return require(who, "upkeep")
 
 
-may_read, may_write, may_upkeep = Depends(_reader), Depends(_writer), Depends(_keeper)
-"""Dependencies of a route that return the caller, or refuse one that lacks the right."""
+Reader: TypeAlias = Annotated[Caller, Depends(_reader)]
+Writer: TypeAlias = Annotated[Caller, Depends(_writer)]
+Keeper: TypeAlias = Annotated[Caller, Depends(_keeper)]
+"""The caller of a route; one that lacks the right is refused."""
 
 
 def narrow(who: Caller, asked: Mapping[str, Any] | object) -> dict[str, str | None]:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from hyrecall.ask.filters import Filter
 from hyrecall.base.version import __version__
 from hyrecall.recipes import hebb
+from hyrecall.serve.callers import Reader
 from hyrecall.serve.documented.hebb import (
     MOST,
     MOST_CHARACTERS,
@@ -22,20 +23,9 @@ from hyrecall.serve.documented.hebb import (
     as_results,
     shown,
 )
-from hyrecall.serve.doors.seen import (
-    BY_REST,
-    Reader,
-    ReadPlace,
-    Seen,
-    WritePlace,
-    bounded_query,
-    check_batch,
-    recipe_for,
-    store_of,
-    tell_degraded,
-)
-from hyrecall.serve.doors.shapes import ERRORS
-from hyrecall.serve.limits import check_lists, options_of
+from hyrecall.serve.doors.shapes import BY_REST, ERRORS, tell_degraded
+from hyrecall.serve.limits import check_lists, check_query, check_size, options_of
+from hyrecall.serve.scoped_store import ReadScope, ScopedStore, WriteScope, memory_of
 
 __all__ = ["router"]
 
@@ -169,42 +159,43 @@ class ChangedMemory(_Body):
 
 @router.post("/api/v1/search", summary="Search memories")
 async def search(
-    body: SearchBody, place: ReadPlace, request: Request, response: Response
+    body: SearchBody, scope: ReadScope, request: Request, response: Response
 ) -> dict[str, Any]:
     """Search as Hebb's documents say; a query without a word finds nothing."""
-    seen = Seen(store_of(request), place)
-    recipe = recipe_for(seen.memory, hebb)
-    check_lists(options_of(request), tags=body.tags, partition_ids=body.partition_ids)
-    if not bounded_query(request, body.query).strip():
+    store = ScopedStore(memory_of(request), scope)
+    recipe, options = store.recipe_for(hebb), options_of(request)
+    check_lists(options, tags=body.tags, partition_ids=body.partition_ids)
+    check_query(options, body.query)
+    if not body.query.strip():
         return NOTHING
-    matches = await seen.search(body.query, recipe=recipe, **body.options())
+    matches = await store.call("search", body.query, recipe=recipe, **body.options())
     tell_degraded(response, matches)
-    return await as_results(seen.history, matches)
+    return await as_results(store.history, matches)
 
 
 @router.post("/api/v1/memories", status_code=201, summary="Keep a memory")
-async def create(body: NewMemory, place: WritePlace, request: Request) -> dict[str, Any]:
+async def create(body: NewMemory, scope: WriteScope, request: Request) -> dict[str, Any]:
     """Keep a memory, and return it."""
-    seen = Seen(store_of(request), place)
-    kept = await seen.remember(body.content, **body.fields())
-    (made,) = await shown(seen.history, [await seen.get(kept.id)])
+    store = ScopedStore(memory_of(request), scope)
+    kept = await store.call("remember", body.content, **body.fields())
+    (made,) = await shown(store.history, [await store.existing(kept.id)])
     return made
 
 
 @router.post("/api/v1/memories/batch", status_code=201, summary="Keep several memories")
 async def create_batch(
-    body: list[NewMemory], place: WritePlace, request: Request
+    body: list[NewMemory], scope: WriteScope, request: Request
 ) -> list[dict[str, Any]]:
     """Keep memories one after the other, and return them."""
-    seen = Seen(store_of(request), place)
-    check_batch(request, len(body))
-    kept = [await seen.remember(one.content, **one.fields()) for one in body]
-    return await shown(seen.history, [await seen.get(one.id) for one in kept])
+    store = ScopedStore(memory_of(request), scope)
+    check_size("memories", len(body), options_of(request).max_batch, "in a request")
+    kept = [await store.call("remember", one.content, **one.fields()) for one in body]
+    return await shown(store.history, [await store.existing(one.id) for one in kept])
 
 
 @router.get("/api/v1/memories", summary="List memories")
 async def list_memories(
-    place: ReadPlace,
+    scope: ReadScope,
     request: Request,
     partition_id: Annotated[str | None, Query(max_length=512)] = None,
     tags: Annotated[str | None, Query(description="Several are separated by commas.")] = None,
@@ -212,24 +203,24 @@ async def list_memories(
     limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 50,
 ) -> dict[str, Any]:
     """List memories, newest first; ``total`` counts at most 10,000 beyond the page."""
-    seen = Seen(store_of(request), place)
+    store = ScopedStore(memory_of(request), scope)
     wanted = [one for part in (tags or "").split(",") if (one := part.strip())] or None
     options: dict[str, Any] = {"kind": partition_id, "tags": wanted}
-    page = await seen.list(limit=limit, offset=offset, **options)
+    page = await store.call("list", limit=limit, offset=offset, **options)
     beyond = 0
     if len(page) == limit:
-        rest = await seen.list(limit=MOST_COUNTED, offset=offset + limit, **options)
+        rest = await store.call("list", limit=MOST_COUNTED, offset=offset + limit, **options)
         beyond = len(rest)
     total = offset + len(page) + beyond if page else 0
-    items = await shown(seen.history, page)
+    items = await shown(store.history, page)
     return {"items": items, "total": total, "offset": offset, "limit": limit}
 
 
 @router.get("/api/v1/memories/{id}", summary="Get a memory")
-async def get(id: str, place: ReadPlace, request: Request) -> dict[str, Any]:  # noqa: A002
+async def get(id: str, scope: ReadScope, request: Request) -> dict[str, Any]:  # noqa: A002
     """Return a memory; no access is counted."""
-    seen = Seen(store_of(request), place)
-    (made,) = await shown(seen.history, [await seen.get(id)])
+    store = ScopedStore(memory_of(request), scope)
+    (made,) = await shown(store.history, [await store.existing(id)])
     return made
 
 
@@ -237,21 +228,21 @@ async def get(id: str, place: ReadPlace, request: Request) -> dict[str, Any]:  #
 async def change(
     id: str,  # noqa: A002
     body: ChangedMemory,
-    place: WritePlace,
+    scope: WriteScope,
     request: Request,
 ) -> dict[str, Any]:
     """Change fields of a memory, and return it."""
-    seen = Seen(store_of(request), place)
+    store = ScopedStore(memory_of(request), scope)
     if changes := body.changes():
-        await seen.update(id, BY_REST, **changes)
-    (made,) = await shown(seen.history, [await seen.get(id)])
+        await store.call("update", id, reason=BY_REST, **changes)
+    (made,) = await shown(store.history, [await store.existing(id)])
     return made
 
 
 @router.delete("/api/v1/memories/{id}", status_code=204, summary="Forget a memory")
-async def forget(id: str, place: WritePlace, request: Request) -> None:  # noqa: A002
+async def forget(id: str, scope: WriteScope, request: Request) -> None:  # noqa: A002
     """Take a memory out of recall; its history stays."""
-    await Seen(store_of(request), place).forget(id)
+    await ScopedStore(memory_of(request), scope).forget(id, reason=BY_REST)
 
 
 @router.get("/health", summary="The process answers")
@@ -263,7 +254,7 @@ async def health() -> dict[str, str]:
 @router.get("/status", summary="Version, recipe and embedding model")
 async def status(who: Reader, request: Request) -> dict[str, Any]:
     """Tell what the store embeds with; numbers of memories are in ``/metrics``."""
-    store = store_of(request)._sync._store
+    store = memory_of(request)._sync._store
     model = store.guard.model
     return {
         "version": __version__,

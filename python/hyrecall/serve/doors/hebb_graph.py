@@ -14,9 +14,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
+from hyrecall.errors import NotFoundError, error
 from hyrecall.memory import Episode
-from hyrecall.serve.doors.seen import ReadPlace, Seen, missing, store_of
 from hyrecall.serve.doors.shapes import ERRORS
+from hyrecall.serve.scoped_store import ReadScope, ScopedStore, memory_of
 
 __all__ = ["TagGraph", "router", "tag_graph"]
 
@@ -116,48 +117,48 @@ def plain(tag: str) -> str:
     return tag.strip().lower()
 
 
-async def _graph(request: Request, place: ReadPlace) -> TagGraph:
-    return tag_graph(await Seen(store_of(request), place).list(limit=MOST_READ))
+async def _graph(request: Request, scope: ReadScope) -> TagGraph:
+    return tag_graph(await ScopedStore(memory_of(request), scope).call("list", limit=MOST_READ))
 
 
 @router.get("/tags", summary="List tags")
 async def tags(
-    place: ReadPlace, request: Request, q: Annotated[str, Query(max_length=512)] = ""
+    scope: ReadScope, request: Request, q: Annotated[str, Query(max_length=512)] = ""
 ) -> list[dict[str, Any]]:
     """List tags, those of most memories first; ``q`` is a part of their names."""
-    return (await _graph(request, place)).tags(plain(q))
+    return (await _graph(request, scope)).tags(plain(q))
 
 
 @router.get("/tags/{id}", summary="Get a tag")
-async def tag(id: str, place: ReadPlace, request: Request) -> dict[str, Any]:  # noqa: A002
+async def tag(id: str, scope: ReadScope, request: Request) -> dict[str, Any]:  # noqa: A002
     """Return a tag with the ids of its memories."""
-    graph = await _graph(request, place)
+    graph = await _graph(request, scope)
     if plain(id) not in graph.memories:
-        raise missing("tag")
+        raise error(NotFoundError, "id", "a tag of the caller's memories", "none")
     return graph.node(plain(id))
 
 
 @router.get("/neighbors/{id}", summary="Tags within some steps of one")
 async def neighbors(
     id: str,  # noqa: A002
-    place: ReadPlace,
+    scope: ReadScope,
     request: Request,
     depth: Annotated[int, Query(ge=1, le=5)] = 1,
 ) -> dict[str, Any]:
     """Return the tags within ``depth`` steps, and the edges between them; none of a missing tag."""
-    graph = await _graph(request, place)
+    graph = await _graph(request, scope)
     return {**graph.among(graph.near(plain(id), depth)), "paths": []}
 
 
 @router.get("/path", summary="A shortest path between two tags")
 async def path(
-    place: ReadPlace,
+    scope: ReadScope,
     request: Request,
     begin: Annotated[str, Query(alias="from", max_length=512)],
     end: Annotated[str, Query(alias="to", max_length=512)],
 ) -> dict[str, Any]:
     """Return a shortest path; none where the tags are not connected or one is missing."""
-    graph = await _graph(request, place)
+    graph = await _graph(request, scope)
     found = graph.path(plain(begin), plain(end))
     return {
         "nodes": [graph.node(one) for one in found],
@@ -167,7 +168,7 @@ async def path(
 
 
 @router.get("/export", summary="The whole graph")
-async def export(place: ReadPlace, request: Request) -> dict[str, Any]:
+async def export(scope: ReadScope, request: Request) -> dict[str, Any]:
     """Return all tags and edges."""
-    graph = await _graph(request, place)
+    graph = await _graph(request, scope)
     return graph.among(graph.memories)

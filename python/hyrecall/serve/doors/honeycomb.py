@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.shaping import Dedup, Recency, Rerank
 from hyrecall.recipes import honeycomb
-from hyrecall.serve.callers import Caller, narrow
+from hyrecall.serve.callers import Caller, Reader, Writer, narrow
 from hyrecall.serve.documented.honeycomb import (
     LIMIT,
     MOST,
@@ -29,19 +29,12 @@ from hyrecall.serve.documented.honeycomb import (
     as_recall,
     as_stored,
 )
-from hyrecall.serve.doors.seen import (
-    Place,
-    Reader,
-    Seen,
-    Writer,
-    bounded_query,
-    recipe_for,
-    store_of,
-)
 from hyrecall.serve.doors.shapes import ERRORS
 from hyrecall.serve.errors import ServiceError
+from hyrecall.serve.limits import check_query, options_of
+from hyrecall.serve.scoped_store import RequestScope, ScopedStore, memory_of
 
-__all__ = ["ReadAgent", "place_of_headers", "router"]
+__all__ = ["ReadAgent", "router", "scope_of_headers"]
 
 router = APIRouter(prefix="/api/memories", tags=["honeycomb"], responses=ERRORS)
 
@@ -176,7 +169,7 @@ class Forgotten(_Body):
 # ---- who asks ----
 
 
-def place_of_headers(who: Caller, request: Request, agent_id: str | None = None) -> Place:
+def scope_of_headers(who: Caller, request: Request, agent_id: str | None = None) -> RequestScope:
     """Return on whose behalf a request with honeycomb's headers asks.
 
     Raises
@@ -195,12 +188,12 @@ def place_of_headers(who: Caller, request: Request, agent_id: str | None = None)
     if who.agent is not None:
         if asked not in (None, who.agent):
             raise ServiceError(403, "ScopeError", "agent: expected that of the token")
-        return Place(None, names["org"], workspace, who.agent)
+        return RequestScope(None, names["org"], workspace, who.agent)
     if who.may_choose_user and who.user_id is None:
-        return Place(None, names["org"], workspace, asked or DEFAULT)
+        return RequestScope(None, names["org"], workspace, asked or DEFAULT)
     if asked not in (None, who.user_id):
         raise ServiceError(403, "ScopeError", "agent: expected that of the token")
-    return Place(who.user_id, names["org"], workspace)
+    return RequestScope(who.user_id, names["org"], workspace)
 
 
 async def _reading(
@@ -209,25 +202,25 @@ async def _reading(
     x_honeycomb_org: Annotated[str | None, Header()] = None,
     x_honeycomb_workspace: Annotated[str | None, Header()] = None,
     x_honeycomb_agent: Annotated[str | None, Header()] = None,
-) -> Place:
-    return place_of_headers(who, request)
+) -> RequestScope:
+    return scope_of_headers(who, request)
 
 
-ReadAgent: TypeAlias = Annotated[Place, Depends(_reading)]
+ReadAgent: TypeAlias = Annotated[RequestScope, Depends(_reading)]
 
 
 # ---- routes ----
 
 
 @router.post("/recall", summary="Recall memories")
-async def recall(body: RecallBody, place: ReadAgent, request: Request) -> dict[str, Any]:
+async def recall(body: RecallBody, scope: ReadAgent, request: Request) -> dict[str, Any]:
     """Recall what the agent may see, best first."""
-    seen = Seen(store_of(request), place)
-    recipe = body.recipe(recipe_for(seen.memory, honeycomb))
-    matches = await seen.search(
-        bounded_query(request, body.query), limit=body.most(), recipe=recipe,
-        token_budget=body.token_budget,
-    )  # fmt: skip
+    store = ScopedStore(memory_of(request), scope)
+    recipe = body.recipe(store.recipe_for(honeycomb))
+    check_query(options_of(request), body.query)
+    matches = await store.call(
+        "search", body.query, limit=body.most(), recipe=recipe, token_budget=body.token_budget
+    )
     directory = body.cwd or request.headers.get("x-honeycomb-cwd")
     made = as_recall(matches)
     if directory:
@@ -236,44 +229,44 @@ async def recall(body: RecallBody, place: ReadAgent, request: Request) -> dict[s
 
 
 @router.post("", status_code=201, summary="Keep a memory")
-async def store(body: NewMemory, who: Writer, request: Request) -> dict[str, Any]:
+async def keep(body: NewMemory, who: Writer, request: Request) -> dict[str, Any]:
     """Keep a memory of the agent."""
-    seen = Seen(store_of(request), place_of_headers(who, request, body.agent_id))
+    store = ScopedStore(memory_of(request), scope_of_headers(who, request, body.agent_id))
     more = {} if body.normalized_content is None else {"normalizedContent": body.normalized_content}
-    kept = await seen.remember(
-        body.content, kind=body.type, source="memory", visibility=body.visibility, metadata=more
-    )
+    kept = await store.call(
+        "remember", body.content, kind=body.type, source="memory", visibility=body.visibility,
+        metadata=more,
+    )  # fmt: skip
     return as_stored(kept.id)
 
 
 @router.get("", summary="List memories")
 async def list_memories(
-    place: ReadAgent, request: Request, limit: float | None = None
+    scope: ReadAgent, request: Request, limit: float | None = None
 ) -> dict[str, Any]:
     """List memories, newest first."""
     most = RecallBody.model_construct(query="", limit=limit).most()
-    found = await Seen(store_of(request), place).list(limit=most)
+    found = await ScopedStore(memory_of(request), scope).call("list", limit=most)
     return {"memories": [as_memory(one) for one in found]}
 
 
 @router.get("/{id}", summary="Get a memory")
-async def get(id: str, place: ReadAgent, request: Request) -> dict[str, Any]:  # noqa: A002
+async def get(id: str, scope: ReadAgent, request: Request) -> dict[str, Any]:  # noqa: A002
     """Return a memory."""
-    return {"memory": as_memory(await Seen(store_of(request), place).get(id))}
+    return {"memory": as_memory(await ScopedStore(memory_of(request), scope).existing(id))}
 
 
 @router.post("/{id}/modify", summary="Change a memory")
 async def modify(id: str, body: Modified, who: Writer, request: Request) -> dict[str, Any]:  # noqa: A002
     """Append a version with another text; the reason is kept with it."""
-    seen = Seen(store_of(request), place_of_headers(who, request, body.agent_id))
-    await seen.update(id, body.reason, output=body.content, input="")
+    store = ScopedStore(memory_of(request), scope_of_headers(who, request, body.agent_id))
+    await store.call("update", id, reason=body.reason, output=body.content, input="")
     return as_changed(id, "modified")
 
 
 @router.post("/{id}/forget", summary="Forget a memory")
 async def forget(id: str, body: Forgotten, who: Writer, request: Request) -> dict[str, Any]:  # noqa: A002
     """Take a memory out of recall; the reason is kept with it."""
-    await Seen(store_of(request), place_of_headers(who, request, body.agent_id)).forget(
-        id, body.reason
-    )
+    store = ScopedStore(memory_of(request), scope_of_headers(who, request, body.agent_id))
+    await store.forget(id, reason=body.reason)
     return as_changed(id, "forgotten")

@@ -12,10 +12,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from hyrecall.memory import Browse
+from hyrecall.serve.callers import Reader
 from hyrecall.serve.doors.honeycomb import ReadAgent
-from hyrecall.serve.doors.seen import Reader, Seen, store_of
 from hyrecall.serve.doors.shapes import ERRORS
 from hyrecall.serve.errors import ServiceError, error_response
+from hyrecall.serve.scoped_store import ScopedStore, memory_of
 
 __all__ = ["mounted", "router"]
 
@@ -51,8 +52,8 @@ def _needed(name: str, value: str | None) -> str:
     return value
 
 
-def _files(request: Request, place: ReadAgent) -> Browse:
-    return Seen(store_of(request), place).browse()
+def _files(request: Request, scope: ReadAgent) -> Browse:
+    return ScopedStore(memory_of(request), scope).browse()
 
 
 def _entry(path: str) -> dict[str, str]:
@@ -60,48 +61,48 @@ def _entry(path: str) -> dict[str, str]:
 
 
 @router.get("/cat", summary="Read a file")
-async def cat(place: ReadAgent, request: Request, path: str | None = None) -> dict[str, Any]:
+async def cat(scope: ReadAgent, request: Request, path: str | None = None) -> dict[str, Any]:
     """Return a file's text; that of one that is not there is empty."""
-    files, where = _files(request, place), mounted(_needed("path", path))
+    files, where = _files(request, scope), mounted(_needed("path", path))
     text = await run_in_threadpool(files.cat, where)
     return {"path": where, "found": bool(text), "content": text}
 
 
 @router.get("/grep", summary="Find lines")
 async def grep(
-    place: ReadAgent, request: Request, q: str | None = None, prefix: str = "/"
+    scope: ReadAgent, request: Request, q: str | None = None, prefix: str = "/"
 ) -> dict[str, Any]:
     """Return at most 50 lines that hold a text as it is, newest memory first."""
-    files, wanted = _files(request, place), _needed("q", q)
+    files, wanted = _files(request, scope), _needed("q", q)
     lines = await run_in_threadpool(files.grep, wanted, mounted(prefix), limit=MOST_LINES)
     hits = [{"path": one.path, "line": one.number, "content": one.text} for one in lines]
     return {"query": wanted, "degraded": False, "hits": hits}
 
 
 @router.get("/ls", summary="List a folder")
-async def ls(place: ReadAgent, request: Request, prefix: str = "") -> dict[str, Any]:
+async def ls(scope: ReadAgent, request: Request, prefix: str = "") -> dict[str, Any]:
     """List at most 200 entries of a folder, newest first."""
-    files, where = _files(request, place), mounted(prefix) or "/"
+    files, where = _files(request, scope), mounted(prefix) or "/"
     found = await run_in_threadpool(files.ls, where, limit=MOST_LISTED)
     return {"prefix": where, "entries": [_entry(one) for one in found]}
 
 
 @router.get("/find", summary="Find files by name")
 async def find(
-    place: ReadAgent, request: Request, pattern: str | None = None, prefix: str = "/"
+    scope: ReadAgent, request: Request, pattern: str | None = None, prefix: str = "/"
 ) -> dict[str, Any]:
     """List at most 200 files by name: with ``*``, ``?`` or ``[ab]``, else by a part of it."""
-    files, wanted = _files(request, place), _needed("pattern", pattern)
+    files, wanted = _files(request, scope), _needed("pattern", pattern)
     names = wanted if any(one in wanted for one in "*?[") else f"*{wanted}*"
     found = await run_in_threadpool(files.find, names, mounted(prefix), limit=MOST_LISTED)
     return {"pattern": wanted, "matches": [_entry(one) for one in found]}
 
 
 @router.get("/classify", summary="Say what a path names")
-async def classify(place: ReadAgent, request: Request, path: str | None = None) -> dict[str, str]:
+async def classify(scope: ReadAgent, request: Request, path: str | None = None) -> dict[str, str]:
     """Return the class of a path, whether or not there is such a file."""
     where = mounted(_needed("path", path))
-    return {"path": where, "pathClass": _files(request, place).classify(where)}
+    return {"path": where, "pathClass": _files(request, scope).classify(where)}
 
 
 @router.api_route(

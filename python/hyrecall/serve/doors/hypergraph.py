@@ -9,8 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hyrecall.memory import ahm_recall
 from hyrecall.recipes import hypergraph
-from hyrecall.serve.doors.seen import Reader, bounded_query, place_of, recipe_for, store_of
+from hyrecall.serve.callers import Reader
 from hyrecall.serve.doors.shapes import ERRORS
+from hyrecall.serve.limits import check_query, options_of
+from hyrecall.serve.scoped_store import scoped_store
 
 __all__ = ["router"]
 
@@ -56,10 +58,10 @@ async def recall(
 ) -> dict[str, Any]:
     """Recall as HyperMemory's documents say; ``X-Graph-Id`` or ``user_id`` names whose graph."""
     names = {"user_id": x_graph_id if user_id is None else user_id}
-    place = place_of(who, {**names, "org": org, "workspace": workspace})
-    memory = store_of(request)
-    recipe_for(memory, hypergraph)
+    store = scoped_store(request, who, {**names, "org": org, "workspace": workspace})
+    store.recipe_for(hypergraph)
+    check_query(options_of(request), body.query)
     return await ahm_recall(
-        memory, bounded_query(request, body.query), body.session_id, body.max_results,
-        body.force_regex, agent=place.agent, **place.names,
+        store.memory, body.query, body.session_id, body.max_results, body.force_regex,
+        agent=store.scope.agent, **store.scope.names,
     )  # fmt: skip

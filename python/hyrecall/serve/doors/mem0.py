@@ -15,25 +15,18 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from hyrecall.ask.filters import Filter
 from hyrecall.memory import Episode, Version
-from hyrecall.serve.callers import Caller
-from hyrecall.serve.doors.seen import (
-    BY_REST,
-    Place,
-    Reader,
-    ReadPlace,
-    Seen,
-    WritePlace,
-    Writer,
-    bounded_limit,
-    bounded_query,
-    check_batch,
-    place_of,
-    store_of,
-    tell_degraded,
-)
-from hyrecall.serve.doors.shapes import ERRORS, iso
+from hyrecall.serve.callers import Caller, Reader, Writer
+from hyrecall.serve.doors.shapes import BY_REST, ERRORS, iso, tell_degraded
 from hyrecall.serve.errors import ServiceError
-from hyrecall.serve.limits import check_lists, options_of
+from hyrecall.serve.limits import check_lists, check_page, check_query, check_size, options_of
+from hyrecall.serve.scoped_store import (
+    ReadScope,
+    RequestScope,
+    ScopedStore,
+    WriteScope,
+    memory_of,
+    scope_of,
+)
 
 __all__ = ["router"]
 
@@ -143,7 +136,7 @@ class Asks(BaseModel):
     workspace: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
 
-    def place(self, who: Caller) -> Place:
+    def scope(self, who: Caller) -> RequestScope:
         """Return on whose behalf the request asks.
 
         Raises
@@ -155,7 +148,7 @@ class Asks(BaseModel):
         if not any(one is not None for one in named):
             raise ServiceError(400, "BadRequest", "expected one of user_id, agent_id and run_id")
         names = {"user_id": self.user_id, "org": self.org, "workspace": self.workspace}
-        return place_of(who, names)
+        return scope_of(who, names)
 
     @property
     def narrowing(self) -> dict[str, Any]:
@@ -227,12 +220,12 @@ async def add(body: NewMemories, who: Writer, request: Request) -> dict[str, Any
     """Keep each message as a memory; ``infer`` is refused, because nothing is inferred here."""
     if body.infer:
         raise ServiceError(422, "Invalid", "infer: expected false, because nothing is inferred")
-    check_batch(request, len(body.messages))
+    check_size("memories", len(body.messages), options_of(request).max_batch, "in a request")
     names = body.model_dump(include=set(Identifiers.model_fields))
-    seen = Seen(store_of(request), Asks(**names).place(who))
+    store = ScopedStore(memory_of(request), Asks(**names).scope(who))
     results = []
     for message in body.messages:
-        kept = await seen.remember(message.content, **_kept(message, body))
+        kept = await store.call("remember", message.content, **_kept(message, body))
         told = {"id": kept.id, "memory": message.content, "event": "ADD", "role": message.role}
         results.append(told if message.name is None else told | {"actor_id": message.name})
     return {"results": results}
@@ -253,9 +246,9 @@ async def get_all(
     asks = Asks(
         user_id=user_id, agent_id=agent_id, run_id=run_id, org=org, workspace=workspace
     )  # fmt: skip
-    found = await Seen(store_of(request), asks.place(who)).list(
-        limit=bounded_limit(request, limit), **asks.narrowing
-    )
+    store = ScopedStore(memory_of(request), asks.scope(who))
+    check_page(options_of(request), limit)
+    found = await store.call("list", limit=limit, **asks.narrowing)
     return {"results": [as_memory(one) for one in found]}
 
 
@@ -273,15 +266,15 @@ async def delete_all(
     asks = Asks(
         user_id=user_id, agent_id=agent_id, run_id=run_id, org=org, workspace=workspace
     )  # fmt: skip
-    seen = Seen(store_of(request), asks.place(who))
-    place = seen.place
-    if place.agent is None and agent_id is None:
+    store = ScopedStore(memory_of(request), asks.scope(who))
+    agent = store.scope.agent
+    if agent is None and agent_id is None:
         whole: dict[str, Any] = {"session_id": run_id} if run_id else {"everything": True}
-        await seen.memory.forget(**whole, **dict[str, Any](place.names), reason=BY_REST)
+        await store.call("forget", **whole, reason=BY_REST)
     else:
-        for one in await seen.list(limit=2**31 - 1, **asks.narrowing):
-            if place.agent in (None, one.user_id):
-                await seen.forget(one.id)
+        for one in await store.call("list", limit=2**31 - 1, **asks.narrowing):
+            if agent in (None, one.user_id):
+                await store.forget(one.id, reason=BY_REST)
     return {"message": "All relevant memories deleted"}
 
 
@@ -290,22 +283,24 @@ async def search(
     body: SearchBody, who: Reader, request: Request, response: Response
 ) -> dict[str, Any]:
     """Search by the recipe of the served store, best first."""
-    check_lists(options_of(request), filters=body.filters)
+    options = options_of(request)
+    check_lists(options, filters=body.filters)
     asks = body.asked()
-    seen = Seen(store_of(request), asks.place(who))
-    matches = await seen.search(
-        bounded_query(request, body.query), limit=bounded_limit(request, body.limit),
-        min_score=body.threshold, **asks.narrowing,
-    )  # fmt: skip
+    store = ScopedStore(memory_of(request), asks.scope(who))
+    check_query(options, body.query)
+    check_page(options, body.limit)
+    matches = await store.call(
+        "search", body.query, limit=body.limit, min_score=body.threshold, **asks.narrowing
+    )
     tell_degraded(response, matches)
     return {"results": [as_memory(one.episode) | {"score": one.score} for one in matches]}
 
 
 @router.get("/memories/{id}", summary="Get a memory")
-async def get(id: str, place: ReadPlace, request: Request) -> dict[str, Any]:  # noqa: A002
+async def get(id: str, scope: ReadScope, request: Request) -> dict[str, Any]:  # noqa: A002
     """Return a memory."""
-    seen = Seen(store_of(request), place)
-    found, versions = await seen.get(id), await seen.history(id)
+    store = ScopedStore(memory_of(request), scope)
+    found, versions = await store.existing(id), await store.history(id)
     return as_memory(found, iso(versions[-1].recorded_at) if versions else None)
 
 
@@ -313,28 +308,28 @@ async def get(id: str, place: ReadPlace, request: Request) -> dict[str, Any]:  #
 async def update(
     id: str,  # noqa: A002
     body: ChangedMemory,
-    place: WritePlace,
+    scope: WriteScope,
     request: Request,
 ) -> dict[str, str]:
     """Append a version with another text."""
-    seen = Seen(store_of(request), place)
+    store = ScopedStore(memory_of(request), scope)
     more: dict[str, Any] = {}
     if body.metadata is not None:
-        old = (await seen.get(id)).metadata
+        old = (await store.existing(id)).metadata
         own = {name: old[name] for name in OWN_KEYS if name in old}
         more = {"metadata": body.metadata | own}
-    await seen.update(id, output=body.text, input="", **more)
+    await store.call("update", id, reason=BY_REST, output=body.text, input="", **more)
     return {"message": "Memory updated successfully!"}
 
 
 @router.delete("/memories/{id}", summary="Forget a memory")
-async def delete(id: str, place: WritePlace, request: Request) -> dict[str, str]:  # noqa: A002
+async def delete(id: str, scope: WriteScope, request: Request) -> dict[str, str]:  # noqa: A002
     """Take a memory out of recall; its history stays."""
-    await Seen(store_of(request), place).forget(id)
+    await ScopedStore(memory_of(request), scope).forget(id, reason=BY_REST)
     return {"message": "Memory deleted successfully"}
 
 
 @router.get("/memories/{id}/history", summary="The versions of a memory")
-async def history(id: str, place: ReadPlace, request: Request) -> list[dict[str, Any]]:  # noqa: A002
+async def history(id: str, scope: ReadScope, request: Request) -> list[dict[str, Any]]:  # noqa: A002
     """Return every version of a memory, oldest first; none of one that is not there."""
-    return as_history(id, await Seen(store_of(request), place).history(id))
+    return as_history(id, await ScopedStore(memory_of(request), scope).history(id))

@@ -5,9 +5,18 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from fastapi import Response
+
+from hyrecall.memory import Matches
 from hyrecall.serve.errors import ErrorBody
 
-__all__ = ["ERRORS", "iso"]
+__all__ = ["BY_REST", "ERRORS", "iso", "tell_degraded"]
+
+BY_REST = "changed by a REST call"
+"""The reason that is kept with a change whose request has no field for one."""
+
+DEGRADED = "X-Hyrecall-Degraded"
+"""The header that names the reasons where a document's reply has no field for them."""
 
 _MEANINGS = {
     401: "no token, or an unknown one",
@@ -29,3 +38,9 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 def iso(time: datetime | None) -> str | None:
     """Return a time as ISO 8601; None of none."""
     return None if time is None else time.isoformat()
+
+
+def tell_degraded(response: Response, matches: Matches) -> None:
+    """Name in a header why a reply is degraded."""
+    if matches.degraded:
+        response.headers[DEGRADED] = ", ".join(str(one.reason) for one in matches.reasons)

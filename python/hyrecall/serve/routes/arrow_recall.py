@@ -17,14 +17,13 @@ from hyrecall.ask.filters import Filter
 from hyrecall.index import Index
 from hyrecall.memory import Matches
 from hyrecall.serve.bodies import RecallBody
-from hyrecall.serve.callers import Caller
+from hyrecall.serve.callers import Caller, Reader
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.guards import ARROW
 from hyrecall.serve.limits import check_page, check_query, check_size, options_of
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import ERRORS
 from hyrecall.serve.routes.index_recall import authorised, served_by
-from hyrecall.serve.routes.parameters import Reader
 from hyrecall.serve.routes.recall import answer_all, check_recall
 from hyrecall.serve.served_index import recipe_named
 

@@ -8,11 +8,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from hyrecall.serve.desk import desk_of
+from hyrecall.serve.callers import Reader
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_page, check_size, options_of
 from hyrecall.serve.replies import ERRORS, JsonResponse, encode
-from hyrecall.serve.routes.parameters import Reader, ScopeParams
+from hyrecall.serve.routes.parameters import ScopeParams
+from hyrecall.serve.scoped_store import scoped_store
 
 __all__ = ["router"]
 
@@ -46,15 +47,15 @@ class _Grep(_Path):
 async def ls(request: Request, asked: Annotated[_Path, Query()], who: Reader) -> Response:
     """List a folder, newest first; folders end in a slash."""
     check_page(options_of(request), asked.limit)
-    desk = desk_of(request, who, asked)
-    found = await desk.run(lambda desk: desk.browse().ls(asked.path, limit=asked.limit))
+    store = scoped_store(request, who, asked)
+    found = await store.run(lambda store: store.browse().ls(asked.path, limit=asked.limit))
     return JsonResponse(encode({"paths": found}))
 
 
 @router.get("/cat", summary="Read a file")
 async def cat(request: Request, asked: Annotated[_File, Query()], who: Reader) -> Response:
     """Return a file's text; 404 for one that is not there."""
-    text = await desk_of(request, who, asked).run(lambda desk: desk.browse().cat(asked.path))
+    text = await scoped_store(request, who, asked).run(lambda store: store.browse().cat(asked.path))
     if not text:
         raise ServiceError(404, "NotFound", "path: expected a file of the caller")
     return JsonResponse(encode({"path": asked.path, "text": text}))
@@ -64,9 +65,9 @@ async def cat(request: Request, asked: Annotated[_File, Query()], who: Reader) -
 async def find(request: Request, asked: Annotated[_Find, Query()], who: Reader) -> Response:
     """Return paths of memories whose file name matches a pattern, newest first."""
     check_page(options_of(request), asked.limit)
-    desk = desk_of(request, who, asked)
-    found = await desk.run(
-        lambda desk: desk.browse().find(asked.pattern, asked.path, limit=asked.limit)
+    store = scoped_store(request, who, asked)
+    found = await store.run(
+        lambda store: store.browse().find(asked.pattern, asked.path, limit=asked.limit)
     )
     return JsonResponse(encode({"paths": found}))
 
@@ -76,9 +77,9 @@ async def grep(request: Request, asked: Annotated[_Grep, Query()], who: Reader) 
     """Return lines that hold a text or match a regular expression (RE2), newest memory first."""
     check_page(options_of(request), asked.limit)
     check_size("pattern", len(asked.pattern.encode("utf-8", "replace")), _PATTERN_BYTES, "bytes")
-    desk = desk_of(request, who, asked)
-    found = await desk.run(
-        lambda desk: desk.browse().grep(
+    store = scoped_store(request, who, asked)
+    found = await store.run(
+        lambda store: store.browse().grep(
             asked.pattern, asked.path, regex=asked.regex, limit=asked.limit
         )
     )

@@ -10,10 +10,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from hyrecall.serve.desk import Desk, desk_of
+from hyrecall.serve.callers import Reader
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.replies import ERRORS
-from hyrecall.serve.routes.parameters import Reader, ScopeParams
+from hyrecall.serve.routes.parameters import ScopeParams
+from hyrecall.serve.scoped_store import ScopedStore, scoped_store
 
 __all__ = ["router"]
 
@@ -84,8 +85,8 @@ async def _pipe() -> AsyncIterator[_Pipe]:
         pipe.leave()
 
 
-def _write(desk: Desk, pipe: _Pipe, *, history: bool) -> None:
-    desk.sync("export", pipe, history=history)
+def _write(store: ScopedStore, pipe: _Pipe, *, history: bool) -> None:
+    store.sync("export", pipe, history=history)
     pipe.finish()
 
 
@@ -99,8 +100,8 @@ async def export(
     """Stream one state of the caller's memories, facts and edges; the first line is its format."""
     if who.agent is not None:
         raise ServiceError(403, "Forbidden", "agents have no export")
-    desk = desk_of(request, who, asked)
-    job = asyncio.create_task(desk.run(lambda desk: _write(desk, pipe, history=asked.history)))
+    store = scoped_store(request, who, asked)
+    job = asyncio.create_task(store.run(lambda store: _write(store, pipe, history=asked.history)))
     job.add_done_callback(lambda job: job.cancelled() or job.exception())  # if nobody reads it
     chunks = pipe.chunks()
     # The first chunk, so that what is refused has its status.

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from hyrecall.memory import Fact
 from hyrecall.memory.data.given_fields import checked
 from hyrecall.serve.bodies import FactBody, FactsBody
-from hyrecall.serve.desk import desk_of
+from hyrecall.serve.callers import Reader, Writer
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_lists, check_page, check_query, options_of
 from hyrecall.serve.replies import (
@@ -19,7 +19,7 @@ from hyrecall.serve.replies import (
     encode,
     remembered_data,
 )
-from hyrecall.serve.routes.parameters import Reader, Writer
+from hyrecall.serve.scoped_store import scoped_store
 
 __all__ = ["router"]
 
@@ -34,10 +34,12 @@ async def remember_fact(request: Request, body: FactBody, who: Writer) -> Respon
     if who.agent is not None:
         raise ServiceError(403, "Forbidden", "agents keep no facts")
     check_lists(options_of(request), metadata=body.metadata)
-    desk = desk_of(request, who, body)
+    store = scoped_store(request, who, body)
     given = {name: getattr(body, name) for name in body.model_fields_set}
     fields = {name: value for name, value in given.items() if value is not None}
-    done = await desk.call_as_owner("remember_fact", checked(Fact, {**fields, **desk.scope}))
+    done = await store.call_with_records(
+        "remember_fact", checked(Fact, {**fields, **store.scope.names})
+    )
     return JsonResponse(encode(remembered_data(done)), 201)
 
 
@@ -47,8 +49,8 @@ async def recall_facts(request: Request, body: FactsBody, who: Reader) -> Respon
     options = options_of(request)
     check_query(options, body.query)
     check_page(options, body.limit)
-    desk = desk_of(request, who, body)
-    found = await desk.call("recall_facts", body.query, limit=body.limit, valid_at=body.valid_at)
+    store = scoped_store(request, who, body)
+    found = await store.call("recall_facts", body.query, limit=body.limit, valid_at=body.valid_at)
     data = {
         "facts": [{"text": fact.text, **fact.model_dump(mode="json")} for fact in found],
         "degraded": found.degraded,

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
+from hyrecall.serve.callers import Keeper
 from hyrecall.serve.replies import ERRORS
-from hyrecall.serve.routes.parameters import Keeper
 
 __all__ = ["router"]
 

@@ -13,12 +13,11 @@ from hyrecall.ask.scope import Scope
 from hyrecall.errors import HyrecallError
 from hyrecall.index import Index
 from hyrecall.serve.bodies import IndexBatchBody, IndexQueryBody
-from hyrecall.serve.callers import Caller
+from hyrecall.serve.callers import Caller, Reader
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_lists, check_page, check_query, check_size, options_of
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import ERRORS, IndexReply, JsonResponse
-from hyrecall.serve.routes.parameters import Reader
 from hyrecall.serve.served_index import IndexQuery, ServedIndex, recipe_named
 
 __all__ = ["authorised", "read_query", "router", "served_by"]

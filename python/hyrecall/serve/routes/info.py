@@ -11,10 +11,9 @@ from hyrecall.base.version import __version__
 from hyrecall.index import Index
 from hyrecall.memory.derived.layout import serves
 from hyrecall.memory.store import Store
-from hyrecall.serve.callers import Caller
+from hyrecall.serve.callers import Caller, Reader
 from hyrecall.serve.limits import options_of
 from hyrecall.serve.replies import ERRORS
-from hyrecall.serve.routes.parameters import Reader
 
 __all__ = ["recipes_of", "router"]
 

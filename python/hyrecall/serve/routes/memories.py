@@ -18,7 +18,7 @@ from hyrecall.serve.bodies import (
     PinBody,
     SupersedeBody,
 )
-from hyrecall.serve.desk import Desk, desk_of
+from hyrecall.serve.callers import Reader, Writer
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_lists, check_page, check_size, options_of
 from hyrecall.serve.replies import (
@@ -30,7 +30,8 @@ from hyrecall.serve.replies import (
     remembered_data,
     version_data,
 )
-from hyrecall.serve.routes.parameters import PageParams, Reader, Scoped, ScopeParams, Writer
+from hyrecall.serve.routes.parameters import PageParams, Scoped, ScopeParams
+from hyrecall.serve.scoped_store import ScopedStore, scoped_store
 
 __all__ = ["router"]
 
@@ -54,7 +55,7 @@ def _json(data: Any, status: int = 200) -> Response:
     return JsonResponse(encode(data), status)
 
 
-def _episode(desk: Desk, body: MemoryBody | SupersedeBody) -> Episode:
+def _episode(store: ScopedStore, body: MemoryBody | SupersedeBody) -> Episode:
     """Return the memory that a body describes, in the caller's scope."""
     given = {name: getattr(body, name) for name in body.model_fields_set - _SCOPE}
     fields = {name: value for name, value in given.items() if name not in ("vector", "reason")}
@@ -63,7 +64,7 @@ def _episode(desk: Desk, body: MemoryBody | SupersedeBody) -> Episode:
         fields.pop("id", None)
     if fields.get("occurred_at") is None:
         fields.pop("occurred_at", None)
-    return checked(Episode, {**fields, **desk.scope})
+    return checked(Episode, {**fields, **store.scope.names})
 
 
 @router.post(
@@ -75,17 +76,17 @@ def _episode(desk: Desk, body: MemoryBody | SupersedeBody) -> Episode:
 async def remember(request: Request, body: MemoryBody, who: Writer) -> Response:
     """Keep a memory; when this answers, it is on the disk."""
     check_lists(options_of(request), tags=body.tags, metadata=body.metadata, vector=body.vector)
-    desk = desk_of(request, who, body)
-    if desk.who.agent is not None:
-        return _json(remembered_data(await _remember_as_agent(desk, body)), 201)
-    done = await desk.call_as_owner("remember", _episode(desk, body), vector=body.vector)
+    store = scoped_store(request, who, body)
+    if store.scope.agent is not None:
+        return _json(remembered_data(await _remember_as_agent(store, body)), 201)
+    done = await store.call_with_records("remember", _episode(store, body), vector=body.vector)
     return _json(remembered_data(done), 201)
 
 
-async def _remember_as_agent(desk: Desk, body: MemoryBody) -> Any:
+async def _remember_as_agent(store: ScopedStore, body: MemoryBody) -> Any:
     own = body.model_fields_set - _SCOPE - {"text"}
     fields = {name: getattr(body, name) for name in own if getattr(body, name) is not None}
-    return await desk.call("remember", body.text, **fields)
+    return await store.call("remember", body.text, **fields)
 
 
 @router.post(
@@ -105,9 +106,9 @@ async def remember_batch(request: Request, body: MemoriesBody, who: Writer) -> R
         check_lists(options, tags=one.tags, metadata=one.metadata, vector=one.vector)
         if one.vector is not None:
             raise ServiceError(422, "Invalid", "vector: expected none in a batch")
-        episodes.append(_episode(desk_of(request, who, one), one))
-    desk = desk_of(request, who, {})
-    done = await desk.call_as_owner("remember_batch", episodes)
+        episodes.append(_episode(scoped_store(request, who, one), one))
+    store = scoped_store(request, who, {})
+    done = await store.call_with_records("remember_batch", episodes)
     return _json([remembered_data(one) for one in done], 201)
 
 
@@ -119,7 +120,7 @@ async def list_memories(
     options = options_of(request)
     check_page(options, page.limit)
     check_lists(options, tag=page.tag)
-    found = await desk_of(request, who, page).call(
+    found = await scoped_store(request, who, page).call(
         "list", kind=page.kind, tags=page.tag, pinned=page.pinned,
         limit=page.limit, offset=page.offset,
     )  # fmt: skip
@@ -129,23 +130,20 @@ async def list_memories(
 @router.get(ID + "/history", summary="Every version of a memory, oldest first")
 async def history(request: Request, id: str, scope: Scoped, who: Reader) -> Response:  # noqa: A002
     """Return what a memory was; empty where the caller has none of that id."""
-    found = await desk_of(request, who, scope).call("history", id)
+    found = await scoped_store(request, who, scope).history(id)
     return _json({"versions": [version_data(one) for one in found]})
 
 
 @router.get(ID + "/links", summary="The edges of a memory")
 async def links(request: Request, id: str, scope: Scoped, who: Reader) -> Response:  # noqa: A002
     """Return the edges in which a memory takes part."""
-    return _json({"links": await desk_of(request, who, scope).call("links", id)})
+    return _json({"links": await scoped_store(request, who, scope).call("links", id)})
 
 
 @router.get(ID, summary="Read a memory", responses=MISSING)
 async def get(request: Request, id: str, scope: Scoped, who: Reader) -> Response:  # noqa: A002
     """Return a memory by its id."""
-    found = await desk_of(request, who, scope).call("get", id)
-    if found is None:
-        raise error(NotFoundError, "id", "a memory of the caller", "none")
-    return _json(episode_data(found))
+    return _json(episode_data(await scoped_store(request, who, scope).existing(id)))
 
 
 @router.patch(
@@ -157,8 +155,8 @@ async def update(request: Request, id: str, body: PatchBody, who: Writer) -> Res
     changes = {name: getattr(body, name) for name in body.model_fields_set - _SCOPE - {"reason"}}
     if "text" in changes:
         changes["output"] = changes.pop("text")
-    desk = desk_of(request, who, body)
-    return _json(remembered_data(await desk.call("update", id, reason=body.reason, **changes)))
+    store = scoped_store(request, who, body)
+    return _json(remembered_data(await store.call("update", id, reason=body.reason, **changes)))
 
 
 @router.delete(ID, summary="Forget a memory", responses=MISSING)
@@ -169,12 +167,9 @@ async def forget(
     who: Writer,
 ) -> Response:
     """Take a memory out of recall; with ``erase``, remove every byte of it."""
-    desk = desk_of(request, who, asked)
+    store = scoped_store(request, who, asked)
     how = {"erase": True} if asked.erase else {}
-    n_gone = await desk.call("forget", id, reason=asked.reason, **how)
-    if not n_gone:
-        raise error(NotFoundError, "id", "a memory of the caller", "none")
-    return _json({"forgotten": n_gone})
+    return _json({"forgotten": await store.forget(id, reason=asked.reason, **how)})
 
 
 @router.post(
@@ -191,15 +186,15 @@ async def supersede(
 ) -> Response:
     """Keep a new memory, which the old one's history then names."""
     check_lists(options_of(request), tags=body.tags, metadata=body.metadata)
-    desk = desk_of(request, who, body)
-    done = await desk.call("supersede", id, _episode(desk, body), reason=body.reason)
+    store = scoped_store(request, who, body)
+    done = await store.call("supersede", id, _episode(store, body), reason=body.reason)
     return _json(remembered_data(done), 201)
 
 
 @router.put(ID + "/pin", summary="Pin or unpin a memory", responses=MISSING)
 async def pin(request: Request, id: str, body: PinBody, who: Writer) -> Response:  # noqa: A002
     """Pin or unpin, without a new version."""
-    await desk_of(request, who, body).call("pin", id, pinned=body.pinned)
+    await scoped_store(request, who, body).call("pin", id, pinned=body.pinned)
     return _json({"id": id, "pinned": body.pinned})
 
 
@@ -211,7 +206,7 @@ async def link(request: Request, body: LinkBody, who: Writer) -> Response:
         one if isinstance(one, str) else checked(Participant, one.model_dump())
         for one in body.nodes
     ]
-    edge = await desk_of(request, who, body).call(
+    edge = await scoped_store(request, who, body).call(
         "link", nodes, body.relationship, visibility=body.visibility, id=body.id,
         description=body.description, data=body.data,
     )  # fmt: skip
@@ -221,6 +216,6 @@ async def link(request: Request, body: LinkBody, who: Writer) -> Response:
 @router.delete("/links/{id:path}", summary="Remove an edge")
 async def unlink(request: Request, id: str, scope: Scoped, who: Writer) -> Response:  # noqa: A002
     """Remove an edge; 404 if the caller has none of that id."""
-    if not await desk_of(request, who, scope).call("unlink", id):
+    if not await scoped_store(request, who, scope).call("unlink", id):
         raise error(NotFoundError, "id", "an edge of the caller", "none")
     return _json({"unlinked": 1})

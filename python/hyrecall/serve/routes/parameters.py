@@ -10,13 +10,8 @@ from pydantic import BaseModel, ConfigDict
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.filters import Filter
 from hyrecall.memory.derived.layout import FILTERED
-from hyrecall.serve.callers import Caller, may_read, may_upkeep, may_write
 
-__all__ = ["Keeper", "PageParams", "Reader", "ScopeParams", "Scoped", "Writer", "store_filter"]
-
-Reader: TypeAlias = Annotated[Caller, may_read]
-Writer: TypeAlias = Annotated[Caller, may_write]
-Keeper: TypeAlias = Annotated[Caller, may_upkeep]
+__all__ = ["PageParams", "ScopeParams", "Scoped", "store_filter"]
 
 _TYPES = {name: column.type for name, column in FILTERED.items()}
 

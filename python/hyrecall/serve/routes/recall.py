@@ -13,7 +13,7 @@ from hyrecall.ask.recipe import Recipe
 from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.memory import Matches
 from hyrecall.serve.bodies import BatchBody, RecallBody
-from hyrecall.serve.desk import Desk, desk_of
+from hyrecall.serve.callers import Reader
 from hyrecall.serve.limits import check_lists, check_page, check_query, check_size, options_of
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import (
@@ -24,7 +24,8 @@ from hyrecall.serve.replies import (
     encode,
     recall_data,
 )
-from hyrecall.serve.routes.parameters import Reader, store_filter
+from hyrecall.serve.routes.parameters import store_filter
+from hyrecall.serve.scoped_store import ScopedStore, scoped_store
 
 __all__ = ["answer_all", "check_recall", "recipe_of", "router", "search"]
 
@@ -43,12 +44,12 @@ async def recall(request: Request, body: RecallBody, who: Reader) -> Response:
     """Rank the caller's memories for one query."""
     began = time.perf_counter()
     check_recall(options_of(request), body)
-    desk = desk_of(request, who, body)
+    store = scoped_store(request, who, body)
 
-    def work(desk: Desk) -> bytes:
-        return encode(recall_data(search(desk, body), explain=body.explain, began=began))
+    def work(store: ScopedStore) -> bytes:
+        return encode(recall_data(search(store, body), explain=body.explain, began=began))
 
-    return JsonResponse(await desk.run(work))
+    return JsonResponse(await store.run(work))
 
 
 @router.post(
@@ -73,11 +74,11 @@ async def recall_batch(request: Request, body: BatchBody, who: Reader) -> Respon
 
 async def answer_all(request: Request, who: Reader, queries: list[RecallBody]) -> list[Matches]:
     """Answer queries on the threads of the store; the first error of one is named and raised."""
-    desks = [desk_of(request, who, query) for query in queries]
+    stores = [scoped_store(request, who, query) for query in queries]
     async with asyncio.TaskGroup() as group:
         tasks = [
-            group.create_task(_answer(desk, query, at))
-            for at, (desk, query) in enumerate(zip(desks, queries, strict=True))
+            group.create_task(_answer(store, query, at))
+            for at, (store, query) in enumerate(zip(stores, queries, strict=True))
         ]
     found = [task.result() for task in tasks]
     for one in found:
@@ -86,9 +87,9 @@ async def answer_all(request: Request, who: Reader, queries: list[RecallBody]) -
     return [one for one in found if isinstance(one, Matches)]
 
 
-async def _answer(desk: Desk, query: RecallBody, at: int) -> Matches | HyrecallError:
+async def _answer(store: ScopedStore, query: RecallBody, at: int) -> Matches | HyrecallError:
     try:
-        return await desk.run(lambda desk: search(desk, query))
+        return await store.run(lambda store: search(store, query))
     except HyrecallError as fault:
         fault.args = (f"queries[{at}].{fault}",)
         return fault
@@ -105,14 +106,14 @@ def check_recall(options: ServiceOptions, body: RecallBody, place: str = "") -> 
     )  # fmt: skip
 
 
-def search(desk: Desk, body: RecallBody) -> Matches:
+def search(store: ScopedStore, body: RecallBody) -> Matches:
     """Answer one query; blocks."""
     given = {name: getattr(body, name) for name in body.model_fields_set - _ONLY_HERE}
     query = given.pop("query")
     recipe = recipe_of(body.recipe)
     if body.depth is not None:
-        recipe = (desk.store.recipe if recipe is None else recipe).replace(depth=body.depth)
-    found: Matches = desk.sync(
+        recipe = (store.opened.recipe if recipe is None else recipe).replace(depth=body.depth)
+    found: Matches = store.sync(
         "search", query, filter=store_filter(body.filter), recipe=recipe, **given
     )
     return found

@@ -1,0 +1,224 @@
+"""Binds the store to the caller of a request, so that no route or door can leave the scope out.
+
+A token, narrowed by the request, gives a `RequestScope`; a `ScopedStore` adds it to every call of
+the store. An agent's scope leads to the agent's own view of the store, with its read policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+from fastapi import Depends, Query, Request
+
+from hyrecall.ask.recipe import Recipe
+from hyrecall.errors import NotFoundError, OptionError, error
+from hyrecall.memory import AgentMemorySync, Browse, Episode, Memory
+from hyrecall.memory.store import Store
+from hyrecall.serve.callers import Caller, Reader, Writer, narrow
+from hyrecall.serve.errors import ServiceError
+
+__all__ = [
+    "ReadScope",
+    "RequestScope",
+    "ScopedStore",
+    "WriteScope",
+    "memory_of",
+    "scope_of",
+    "scoped_store",
+]
+
+T_ = TypeVar("T_")
+
+Name: TypeAlias = Annotated[str | None, Query(max_length=512)]
+
+
+@dataclass(frozen=True)
+class RequestScope:
+    """On whose behalf a request reads or writes, after its token has been asked.
+
+    Attributes
+    ----------
+    user_id, org, workspace : str or None
+    agent : str or None
+        Reads by this agent's policy, and writes its own memories; then there is no user.
+    """
+
+    user_id: str | None = None
+    org: str | None = None
+    workspace: str | None = None
+    agent: str | None = None
+
+    @property
+    def names(self) -> dict[str, str | None]:
+        """Return the keywords of a store's methods."""
+        return {"user_id": self.user_id, "org": self.org, "workspace": self.workspace}
+
+
+def scope_of(who: Caller, asked: Any) -> RequestScope:
+    """Narrow a caller to what a request names in its body or its query string.
+
+    Raises
+    ------
+    ServiceError
+        403: a request that would widen the token.
+    """
+    names = narrow(who, asked)
+    if who.agent is None:
+        return RequestScope(**names)
+    return RequestScope(None, names["org"], names["workspace"], who.agent)
+
+
+async def _scope_to_read(
+    who: Reader, user_id: Name = None, org: Name = None, workspace: Name = None
+) -> RequestScope:
+    return scope_of(who, {"user_id": user_id, "org": org, "workspace": workspace})
+
+
+async def _scope_to_write(
+    who: Writer, user_id: Name = None, org: Name = None, workspace: Name = None
+) -> RequestScope:
+    return scope_of(who, {"user_id": user_id, "org": org, "workspace": workspace})
+
+
+ReadScope: TypeAlias = Annotated[RequestScope, Depends(_scope_to_read)]
+WriteScope: TypeAlias = Annotated[RequestScope, Depends(_scope_to_write)]
+"""The scope of a route whose documents have no field for it: its query string may narrow it."""
+
+
+def memory_of(request: Request) -> Memory:
+    """Return the store that is served.
+
+    Raises
+    ------
+    ServiceError
+        503: the store is not open yet, or no longer.
+    """
+    memory: Memory | None = request.app.state.memory
+    if memory is None:
+        raise ServiceError(503, "Unavailable", "the store is not open", retry_after=1)
+    return memory
+
+
+class ScopedStore:
+    """The store, bound to one scope.
+
+    Parameters
+    ----------
+    memory : Memory
+    scope : RequestScope
+
+    Attributes
+    ----------
+    memory : Memory
+    scope : RequestScope
+    """
+
+    def __init__(self, memory: Memory, scope: RequestScope) -> None:
+        """Hold them."""
+        self.memory, self.scope = memory, scope
+
+    @property
+    def opened(self) -> Store:
+        """What the store's handle holds: its recipe, its layout."""
+        return self.memory._sync._store
+
+    async def run(self, work: Callable[[ScopedStore], T_]) -> T_:
+        """Call a function on a thread of the store; it uses :meth:`sync`."""
+        return await self.memory._run(work, self)
+
+    def sync(self, name: str, *args: Any, **options: Any) -> Any:
+        """Call a method of the store within the scope; blocks.
+
+        Raises
+        ------
+        ServiceError
+            403: an agent has no such method.
+        """
+        if self.scope.agent is None:
+            return getattr(self.memory._sync, name)(*args, **options, **self.scope.names)
+        method = getattr(self._agent(), name, None)
+        if method is None:
+            raise ServiceError(403, "Forbidden", f"agents have no {name}")
+        return method(*args, **options)
+
+    async def call(self, name: str, *args: Any, **options: Any) -> Any:
+        """Call a method of the store within the scope, on a thread."""
+        return await self.memory._run(self.sync, name, *args, **options)
+
+    async def call_with_records(self, name: str, *args: Any, **options: Any) -> Any:
+        """Call a method that takes records, each of which holds its scope, on a thread."""
+        return await self.memory._run(getattr(self.memory._sync, name), *args, **options)
+
+    async def existing(self, key: str) -> Episode:
+        """Return a memory.
+
+        Raises
+        ------
+        NotFoundError
+            The scope has none of this id, whoever else may have one.
+        """
+        found: Episode | None = await self.call("get", key)
+        if found is None:
+            raise error(NotFoundError, "id", "a memory of the caller", "none")
+        return found
+
+    async def forget(self, key: str, **options: Any) -> int:
+        """Take a memory out of recall.
+
+        Raises
+        ------
+        NotFoundError
+            The scope has none of this id, whoever else may have one.
+        """
+        n_gone: int = await self.call("forget", key, **options)
+        if not n_gone:
+            raise error(NotFoundError, "id", "a memory of the caller", "none")
+        return n_gone
+
+    async def history(self, key: str) -> Any:
+        """Return all versions of a memory, oldest first; none of one that is not there."""
+        return await self.call("history", key)
+
+    def browse(self) -> Browse:
+        """Return the memories as files, whose methods block."""
+        if self.scope.agent is not None:
+            return self._agent().browse()
+        return self.memory.browse(**self.scope.names)
+
+    def recipe_for(self, wanted: Recipe) -> Recipe:
+        """Return the store's own recipe where it is a form of the wanted one, else the wanted one.
+
+        So a store that was opened with other weights or half-lives keeps them.
+
+        Raises
+        ------
+        ServiceError
+            409: the store's index cannot answer the wanted recipe.
+        """
+        if self.opened.recipe.name == wanted.name:
+            return self.opened.recipe
+        try:
+            return self.opened.check_recipe(wanted)
+        except OptionError:
+            message = f"this route needs a store that is served with the recipe {wanted.name!r}"
+            raise ServiceError(409, "RecipeMismatch", message) from None
+
+    def _agent(self) -> AgentMemorySync:
+        scope = self.scope
+        assert scope.agent is not None
+        # The store refuses an agent without a partition.
+        return self.memory._sync.agent(scope.agent, org=scope.org, workspace=scope.workspace)  # type: ignore[arg-type]
+
+
+def scoped_store(request: Request, who: Caller, asked: Any) -> ScopedStore:
+    """Return the store within the caller's scope, narrowed by a body or a query string.
+
+    Raises
+    ------
+    ServiceError
+        403: a wider scope than the token's; 503: the store is not open.
+    """
+    scope = scope_of(who, asked)
+    return ScopedStore(memory_of(request), scope)
