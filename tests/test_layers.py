@@ -141,7 +141,9 @@ def python_faults(root: Path) -> Iterator[str]:
 
 
 # What an embedder may import beside its own room.
-EMBED_MAY_IMPORT = {f"base/{name}" for name in ("arguments", "keywords", "threads")} | {"errors"}
+EMBED_MAY_IMPORT = {f"base/{name}" for name in ("arguments", "keywords", "pool", "threads")} | {
+    "errors"
+}
 
 
 def module_imports(root: Path) -> dict[str, set[str]]:

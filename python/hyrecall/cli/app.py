@@ -12,24 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from hyrecall.base.version import __version__
-from hyrecall.cli.batch_command import batch
-from hyrecall.cli.browse_command import browse
-from hyrecall.cli.config_command import config
-from hyrecall.cli.demo import demo
-from hyrecall.cli.eval_command import evaluate
-from hyrecall.cli.help import Command, Group
-from hyrecall.cli.hm_command import hm
-from hyrecall.cli.index_command import index
-from hyrecall.cli.info_command import info
-from hyrecall.cli.ltm_command import ltm
-from hyrecall.cli.mcp_command import mcp
-from hyrecall.cli.memory_commands import compact, doctor, forget, reembed, remember
-from hyrecall.cli.recall_command import Recall, recall
-from hyrecall.cli.serve_command import serve
+from hyrecall.cli.command_table import Commands
+from hyrecall.cli.help import Group
 from hyrecall.cli.show import one_line, say
-from hyrecall.cli.token_command import token
-from hyrecall.cli.transfer_command import export, import_
-from hyrecall.cli.tune_command import tune
 from hyrecall.errors import (
     CorruptIndexError,
     CorruptStoreError,
@@ -62,6 +47,14 @@ class _Commands(Group):
     """The group of all commands, which handles their errors."""
 
     notes = (("Exit codes", [(str(code), text) for code, text in _EXIT_CODES]),)
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands: Any = Commands()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return list(self.commands)
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run the command line, then flush stdout.
@@ -177,29 +170,3 @@ def _settings(
     ] = False,
 ) -> None:
     """Declare the options before the command's name; the group reads ``debug``."""
-
-
-for command in (
-    index,
-    batch,
-    info,
-    demo,
-    tune,
-    remember,
-    forget,
-    reembed,
-    export,
-    doctor,
-    compact,
-    serve,
-    mcp,
-):
-    app.command(cls=Command)(command)
-app.command(cls=Recall)(recall)
-app.command("eval", cls=Command)(evaluate)
-app.command("import", cls=Command)(import_)
-app.add_typer(browse)
-app.add_typer(config)
-app.add_typer(hm)
-app.add_typer(ltm)
-app.add_typer(token)

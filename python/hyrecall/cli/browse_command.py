@@ -35,6 +35,7 @@ browse = typer.Typer(
     help="Read memories as files: /index.md, /memories, /shared, /sessions, /facts, /graph, "
     "/pinned. Read-only.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 

@@ -19,6 +19,7 @@ config = typer.Typer(
     cls=Group,
     help=f"Settings, kept in one JSON file: {', '.join(KEYS)}.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 

@@ -50,6 +50,7 @@ hm = typer.Typer(
     cls=_Commands,
     help="Recall nodes and the edges between them, as HyperMemory's command does.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 

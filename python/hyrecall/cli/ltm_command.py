@@ -44,6 +44,7 @@ ltm = typer.Typer(
     cls=_Commands,
     help="Keep and find notes by key, as l0-memory's command does. Replies are JSON.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 

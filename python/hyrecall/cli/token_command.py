@@ -34,6 +34,7 @@ token = typer.Typer(
     cls=Group,
     help="Tokens of callers of hyrecall serve.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 
