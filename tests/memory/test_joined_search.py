@@ -15,7 +15,7 @@ import hyrecall as hr
 from hyrecall.arms import Regex
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Matches, MemorySync
-from hyrecall.memory.recall.joined_search import JoinedSearch
+from hyrecall.memory.recall.joined_search import JoinedSearch, Joining
 from hyrecall.recipe import Lexical
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -65,17 +65,17 @@ def anything(_: Any, __: Any) -> bool:
 
 
 def test_what_waits_is_one_batch_of_at_most_so_many() -> None:
-    joined: JoinedSearch[int, int] = JoinedSearch(times_ten, 3)
+    joined: JoinedSearch[int, int] = JoinedSearch(times_ten, Joining(3))
     works = [lambda n=n: joined(n, anything) for n in range(8)]
     done, gate = together(joined, works)
     assert done == [n * 10 for n in range(8)]
     assert gate.batches == [1, 3, 3, 1]
-    assert (joined.n_calls, joined.n_batches) == (8, 4)
+    assert (joined.joining.n_calls, joined.joining.n_batches) == (8, 4)
     assert joined(9, anything) == 90
 
 
 def test_only_calls_that_may_be_together_are_joined() -> None:
-    joined: JoinedSearch[int, int] = JoinedSearch(times_ten, 64)
+    joined: JoinedSearch[int, int] = JoinedSearch(times_ten, Joining())
     works = [lambda n=n: joined(n, lambda a, b: a % 2 == b % 2) for n in range(7)]
     done, gate = together(joined, works)
     assert done == [n * 10 for n in range(7)]
@@ -83,7 +83,7 @@ def test_only_calls_that_may_be_together_are_joined() -> None:
 
 
 def test_a_call_that_fails_fails_alone() -> None:
-    joined: JoinedSearch[int, int] = JoinedSearch(times_ten, 64)
+    joined: JoinedSearch[int, int] = JoinedSearch(times_ten, Joining())
     done, gate = together(joined, [lambda n=n: joined(n, anything) for n in (1, 12, 13, 14)])
     assert done[:2] + done[3:] == [10, 120, 140]
     assert isinstance(done[2], ValueError)
@@ -97,7 +97,7 @@ def test_an_interrupted_leader_lets_the_others_go_on() -> None:
             raise KeyboardInterrupt
         return times_ten(calls)
 
-    joined: JoinedSearch[int, int] = JoinedSearch(interrupted, 64)
+    joined: JoinedSearch[int, int] = JoinedSearch(interrupted, Joining())
     done, _ = together(joined, [lambda n=n: joined(n, anything) for n in range(5)])
     assert sorted(str(type(one).__name__) for one in done) == ["KeyboardInterrupt", *["int"] * 4]
     assert joined(7, anything) == 70
@@ -138,9 +138,9 @@ def test_joined_searches_of_a_store_are_those_of_single_calls(memory: MemorySync
             one["query"] = '"number7"'
         asked.append(one)
     search = memory._store.keeper._search  # type: ignore[attr-defined]
-    search.joined.most = 1
+    search.joined.joining.most = 1
     alone = [plain(memory.search(**one)) for one in asked]
-    search.joined.most = 64
+    search.joined.joining.most = 64
     works = [lambda one=one: plain(memory.search(**one)) for one in asked]
     joined, gate = together(search.joined, works)
     assert max(gate.batches) > 5
@@ -163,7 +163,7 @@ def test_a_search_whose_trace_tells_of_a_whole_batch_is_not_joined(recipe: hr.Re
         memory.remember("oak", user_id="ann")
         assert len(memory.search("oak", user_id="ann")) == 1
         search = memory._store.keeper._search  # type: ignore[attr-defined]
-        assert search.joined.n_calls == 0
+        assert search.joined.joining.n_calls == 0
 
 
 def test_a_joined_search_would_tell_that_another_one_fell_back(
@@ -179,8 +179,8 @@ def test_a_joined_search_would_tell_that_another_one_fell_back(
             return plain(memory.search(query, user_id=user, now=NOW))
 
         asked = [("oak", "ann"), ("oak", "ann"), ("k b", "bob")]
-        search.joined.most = 1
+        search.joined.joining.most = 1
         alone = [ask(*one) for one in asked]
-        search.joined.most = 64
+        search.joined.joining.most = 64
         joined, _ = together(search.joined, [lambda one=one: ask(*one) for one in asked])
         assert joined[1] != alone[1]

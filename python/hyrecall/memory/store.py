@@ -36,6 +36,7 @@ from hyrecall.memory.keeping.owner import Owner
 from hyrecall.memory.keeping.tasks import AwaitIndex, Follow, TakeVectors
 from hyrecall.memory.opening import about_store, open_database
 from hyrecall.memory.options import SECONDS, Clock, StoreOptions
+from hyrecall.memory.recall.joined_search import Joining
 from hyrecall.memory.recall.recalling import Means
 from hyrecall.memory.recall.time_limit import Bounded
 from hyrecall.memory.sharing.asking import About
@@ -79,6 +80,8 @@ class Store:
         By which a search ranks that names no other.
     formula : Recipe
         By which ``recall_scored`` ranks.
+    joining : Joining
+        How searches become batches while this process owns the store, also after a take-over.
     """
 
     def __init__(self, path: str | os.PathLike[str], options: StoreOptions) -> None:
@@ -97,6 +100,7 @@ class Store:
         )
         self._clock = _now if options.clock is None else options.clock
         self._settling = threading.Lock()
+        self.joining = Joining()
         with ExitStack() as opened:
             opened.callback(self.guard.close)
             about = about_store(self.recipe, self.layout, self.guard.model, self._known_dim)
@@ -150,6 +154,7 @@ class Store:
             model=self.guard.model,
             dim=self.dim,
             clock=self.now,
+            joining=self.joining,
             snapshot_every=options.snapshot_every,
             device=options.device,
             threads=options.threads,

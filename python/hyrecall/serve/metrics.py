@@ -13,7 +13,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from hyrecall.base.version import __version__
+from hyrecall.errors import StoreError
 from hyrecall.memory import Memory
+from hyrecall.memory.store import Store
 from hyrecall.serve.options import ServiceOptions
 
 __all__ = ["Metrics", "count_store", "index_numbers", "store_numbers"]
@@ -96,12 +98,20 @@ def _total(sizes: Any) -> int:
 def count_store(metrics: Metrics, memory: Memory, options: ServiceOptions) -> None:
     """Show a store's numbers, those of doctor(); join its searches as the options say."""
     store = memory._sync._store
-    metrics.read("store", lambda: store_numbers(store.follower.report(), store.database.size()))
-    search = getattr(store.keeper, "_search", None)
-    if search is not None:  # the index is in this process
-        joined = search.joined
-        joined.most = options.max_joined if options.join else 1
-        metrics.read("joined", lambda: {"queries": joined.n_calls, "batches": joined.n_batches})
+    joining = store.joining
+    joining.most = options.max_joined if options.join else 1
+    metrics.read("joined", lambda: {"queries": joining.n_calls, "batches": joining.n_batches})
+    metrics.read("store", lambda: _of_handle(store))
+
+
+def _of_handle(store: Store) -> Numbers:
+    """Return the numbers that this process knows: those of the index are the owner's."""
+    size = store.database.size()
+    try:
+        follower = store.follower
+    except StoreError:  # another process owns the store
+        return {"is_owner": 0.0, "database_bytes": float(size)}
+    return {"is_owner": 1.0} | store_numbers(follower.report(), size)
 
 
 def store_numbers(report: dict[str, Any], size: int) -> Numbers:

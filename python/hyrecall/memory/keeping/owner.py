@@ -16,6 +16,7 @@ from hyrecall.memory.derived.readiness import OpenReport
 from hyrecall.memory.keeping.group_commit import GroupCommit
 from hyrecall.memory.keeping.keeper import Task
 from hyrecall.memory.recall.index_search import IndexSearch
+from hyrecall.memory.recall.joined_search import Joining
 from hyrecall.memory.recall.question import FoundRows, Question
 from hyrecall.memory.sql.applied_writes import check_write_id
 from hyrecall.memory.sql.database import Database
@@ -42,6 +43,8 @@ class Owner:
         Their length.
     clock : callable
         When changes count as recorded that do not say so.
+    joining : Joining
+        How searches of several threads become one batch.
     snapshot_every : int
         Changes after which the index is saved.
     device, threads, progress
@@ -67,6 +70,7 @@ class Owner:
         model: str | None,
         dim: int,
         clock: Callable[[], datetime],
+        joining: Joining,
         snapshot_every: int = 10_000,
         device: str = "cpu",
         threads: int | None = None,
@@ -92,7 +96,7 @@ class Owner:
         else:
             self.opened = self.follower.open(progress=progress, background=True)
         self.background = Background(self.follower, snapshot_every=snapshot_every)
-        self._search = IndexSearch(database, self.follower)
+        self._search = IndexSearch(database, self.follower, joining)
         self._group = GroupCommit(database, self.follower, self.background.poke, clock)
         self.background.start()
 

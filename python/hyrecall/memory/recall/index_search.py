@@ -23,7 +23,7 @@ from hyrecall.memory.derived.comparable_vectors import STALE, ComparableVectors
 from hyrecall.memory.derived.follower import Follower
 from hyrecall.memory.derived.readiness import BEHIND, Ready
 from hyrecall.memory.recall.call import Hints
-from hyrecall.memory.recall.joined_search import JoinedSearch
+from hyrecall.memory.recall.joined_search import JoinedSearch, Joining
 from hyrecall.memory.recall.question import FoundRows, Question
 from hyrecall.memory.recall.recipe_options import hints_arm
 from hyrecall.memory.sql.database import Database
@@ -32,7 +32,6 @@ from hyrecall.table.schema import STAGE_COLUMNS
 __all__ = ["IndexSearch"]
 
 GRAPH = "graph"  # what recipes call it
-MOST_JOINED = 64  # questions in a batch
 EDGES = "edges"  # the arm over edges' texts, as recipes call it
 
 
@@ -43,6 +42,7 @@ class IndexSearch:
     ----------
     database : Database
     follower : Follower
+    joining : Joining
 
     Attributes
     ----------
@@ -50,18 +50,18 @@ class IndexSearch:
         Joins questions of several threads to one batch.
     """
 
-    def __init__(self, database: Database, follower: Follower) -> None:
+    def __init__(self, database: Database, follower: Follower, joining: Joining) -> None:
         """Hold the follower."""
         self._follower = follower
         self._usable = ComparableVectors(database)
-        self.joined: JoinedSearch[Question, FoundRows] = JoinedSearch(self._search, MOST_JOINED)
+        self.joined: JoinedSearch[Question, FoundRows] = JoinedSearch(self._search, joining)
 
     def __call__(self, question: Question) -> FoundRows:
         """Rank the rows that a caller may see, as :meth:`Keeper.search_index`.
 
         A question that can be answered together with others joins those that wait.
         """
-        if self.joined.most > 1 and _joins(question):
+        if self.joined.joining.most > 1 and _joins(question):
             return self.joined(question, _may_join)
         return self._search([question])[0]
 

@@ -11,10 +11,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-__all__ = ["JoinedSearch"]
+__all__ = ["MOST_JOINED", "JoinedSearch", "Joining"]
+
+MOST_JOINED = 64
 
 Call_ = TypeVar("Call_")
 Reply_ = TypeVar("Reply_")
+
+
+@dataclass
+class Joining:
+    """How calls are joined, and how many were.
+
+    A store has one of them, whichever process owns it: so it outlives a take-over.
+
+    Attributes
+    ----------
+    most : int
+        Calls in a batch; 1 joins none. It may be changed.
+    n_calls, n_batches : int
+        How many there were.
+    """
+
+    most: int = MOST_JOINED
+    n_calls: int = 0
+    n_batches: int = 0
 
 
 @dataclass(eq=False)
@@ -34,22 +55,17 @@ class JoinedSearch(Generic[Call_, Reply_]):
     ----------
     run : callable
         ``run(calls) -> replies``, in their order.
-    most : int
-        Calls in a batch; 1 joins none. It may be changed.
-
-    Attributes
-    ----------
-    n_calls, n_batches : int
-        How many there were.
+    joining : Joining
     """
 
-    def __init__(self, run: Callable[[Sequence[Call_]], Sequence[Reply_]], most: int) -> None:
+    def __init__(
+        self, run: Callable[[Sequence[Call_]], Sequence[Reply_]], joining: Joining
+    ) -> None:
         """Run nothing yet."""
-        self._run, self.most = run, most
+        self._run, self.joining = run, joining
         self._lock = threading.Lock()
         self._waiting: list[_Waiting[Call_, Reply_]] = []
         self._is_led = False
-        self.n_calls, self.n_batches = 0, 0
 
     def __call__(self, call: Call_, may_join: Callable[[Call_, Call_], bool]) -> Reply_:
         """Return the reply of a call; blocks.
@@ -86,10 +102,10 @@ class JoinedSearch(Generic[Call_, Reply_]):
         with self._lock:
             others = [other for other in self._waiting if other is not one]
             joined = [other for other in others if may_join(one.call, other.call)]
-            batch = [one, *joined[: self.most - 1]]
+            batch = [one, *joined[: self.joining.most - 1]]
             self._waiting = [other for other in others if other not in batch]
-            self.n_calls += len(batch)
-            self.n_batches += 1
+            self.joining.n_calls += len(batch)
+            self.joining.n_batches += 1
         try:
             if len(batch) > 1:
                 replies = self._run([each.call for each in batch])
