@@ -1,5 +1,5 @@
 // What:   segments, views and tables of the device; the int8 plane of a column is made here.
-// In/Out: SegmentParams, ViewParams, TableParams: host arrays, checked by device/dense_device.cpp.
+// In/Out: SegmentParams, ViewParams, TableParams: host arrays, checked by device/device_segment.cpp.
 // Launch: tile_rows, take_rows, make_codes: any grid, a warp a row.
 // Cost:   an upload of every row, or a copy of what lies on the device already; the plane reads
 //         each row three times, mostly from cache.

@@ -1,0 +1,110 @@
+// What a CUDA device holds of an index: segments, views of them, tables of views.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/zone.hpp"
+#include "device/device_guest.hpp"
+#include "kernels/int8_bound.hpp"
+#include "kernels/shared/dense_rows.hpp"
+
+namespace hyrecall::device {
+
+// An attribute column in host memory, as engine/segment/attributes.hpp has it.
+struct AttributeArrays {
+  std::span<std::int64_t const> codes;
+  std::span<std::int64_t const> offsets;  // empty: one value a row
+  std::span<std::uint64_t const> valid;   // empty: every row has a value
+  std::span<Zone const> zones;
+};
+
+// A dense column in host memory.
+struct ColumnArrays {
+  RowType type;
+  std::uint32_t dim;
+  std::uint8_t const* rows;    // [n_rows, dim] of type
+  float const* inverse_norms;  // [n_rows], 0: no vector
+  // The same rows as they lie on the device: row r is the guest's order[r]. Then rows are not read.
+  Guest const* guest = nullptr;
+  std::span<std::uint32_t const> order{};
+};
+
+// Up to here the first pass's error is bounded.
+constexpr std::size_t max_device_dim(RowType type) {
+  return max_first_pass_dim(type == RowType::kFloat32 ? FirstPassPlane::kInt8
+                                                      : FirstPassPlane::kBFloat16);
+}
+
+// All constructors throw kDeviceUnavailable or kDeviceMemory, naming cuda:N; nothing is left
+// behind.
+class DeviceSegment {
+ public:
+  // folder: where libhyrecall_cuda.so lies.
+  DeviceSegment(std::string const& folder, int ordinal, std::span<std::int64_t const> seqs,
+                std::span<AttributeArrays const> attributes, std::span<ColumnArrays const> columns);
+  ~DeviceSegment();
+  DeviceSegment(DeviceSegment const&) = delete;
+  DeviceSegment& operator=(DeviceSegment const&) = delete;
+
+  std::string const& folder() const { return folder_; }
+  int ordinal() const { return ordinal_; }
+  std::uint32_t n_rows() const { return n_rows_; }
+  std::uint64_t bytes() const;  // of device memory
+  void* handle() const { return handle_; }
+
+ private:
+  std::string folder_;
+  int ordinal_;
+  std::uint32_t n_rows_;
+  void* handle_ = nullptr;
+};
+
+// A segment less its dead rows.
+class DeviceView {
+ public:
+  // live: [2 * n_tiles] words; empty: every row lives.
+  DeviceView(std::shared_ptr<DeviceSegment const> segment, std::span<std::uint64_t const> live);
+  ~DeviceView();
+  DeviceView(DeviceView const&) = delete;
+  DeviceView& operator=(DeviceView const&) = delete;
+
+  std::shared_ptr<DeviceSegment const> const& segment() const { return segment_; }
+  void* handle() const { return handle_; }
+
+ private:
+  std::shared_ptr<DeviceSegment const> segment_;
+  void* handle_ = nullptr;
+};
+
+// One dense column of all segments of a snapshot. Row r of view i is slot first_slot(i) + r.
+class DeviceTable {
+ public:
+  // At least one view, all on one device.
+  DeviceTable(std::vector<std::shared_ptr<DeviceView const>> views, std::uint32_t column,
+              RowType type, std::uint32_t dim);
+  ~DeviceTable();
+  DeviceTable(DeviceTable const&) = delete;
+  DeviceTable& operator=(DeviceTable const&) = delete;
+
+  std::string const& folder() const { return views_.front()->segment()->folder(); }
+  int ordinal() const { return views_.front()->segment()->ordinal(); }
+  RowType type() const { return type_; }
+  std::uint32_t dim() const { return dim_; }
+  float greatest_residual() const { return greatest_residual_; }  // in the int8 plane
+  std::span<std::uint32_t const> first_slots() const { return first_slots_; }
+  void* handle() const { return handle_; }
+
+ private:
+  std::vector<std::shared_ptr<DeviceView const>> views_;
+  std::vector<std::uint32_t> first_slots_;  // [n_views]
+  RowType type_;
+  std::uint32_t dim_;
+  float greatest_residual_ = 0.0f;
+  void* handle_ = nullptr;
+};
+
+}  // namespace hyrecall::device
