@@ -66,6 +66,14 @@ hyrecall_plant(strict_floor_ignored kernels/cuda/select.cu select
 hyrecall_plant(second_score_without_bound kernels/cuda/rescore.cu rescore
   "segment.residuals[row] : 0.0f;" "0.0f : 0.0f;")
 
+hyrecall_plant(third_posting_shifted kernels/cuda/postings.cu postings
+  "b >> 16 | (c & 0xff) << 16" "b >> 16 | (c & 0xff) << 8")
+hyrecall_plant(last_postings_left_out kernels/cuda/postings.cu postings
+  "std::uint32_t const n_loads = (n + kPostingsALoad - 1) / kPostingsALoad;"
+  "std::uint32_t const n_loads = n / kPostingsALoad;")
+hyrecall_plant(first_posting_keeps_a_byte_of_the_next kernels/cuda/postings.cu postings
+  "a & 0xffffff" "a")
+
 hyrecall_plant(sums_not_fenced kernels/cuda/scan_sm90.cuh "${hopper_scans}"
   "begin_products();" "")
 hyrecall_plant(barriers_not_published kernels/cuda/scan_sm90.cuh "${hopper_scans}"

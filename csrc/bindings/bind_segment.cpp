@@ -20,6 +20,7 @@
 #include "engine/scope/selection.hpp"
 #include "engine/segment/merge_order.hpp"
 #include "engine/segment/segment.hpp"
+#include "engine/segment_columns.hpp"
 
 namespace py = pybind11;
 
@@ -81,7 +82,7 @@ using GuestParts =
 
 std::shared_ptr<Snapshot> place_snapshot(Snapshot const& snapshot, std::string const& folder,
                                          int ordinal, std::shared_ptr<Snapshot> const& previous,
-                                         std::vector<GuestParts> const& guests) {
+                                         std::vector<GuestParts> const& guests, bool has_postings) {
   std::vector<GuestColumn> taken;
   for (auto const& [segment, column, guest, order] : guests) {
     require(guest != nullptr, "a tensor");
@@ -89,8 +90,13 @@ std::shared_ptr<Snapshot> place_snapshot(Snapshot const& snapshot, std::string c
   }
   auto out = std::make_shared<Snapshot>(snapshot);
   NativeRun const run;
+  std::vector<std::vector<device::LexicalArrays>> lexical;
+  for (auto const& view : snapshot.segments) {
+    if (has_postings) lexical.push_back(lexical_arrays(view->segment()));
+  }
   out->device = std::make_shared<DeviceSnapshot>(
-      folder, ordinal, snapshot, previous == nullptr ? nullptr : previous->device.get(), taken);
+      folder, ordinal, snapshot, previous == nullptr ? nullptr : previous->device.get(), taken,
+      lexical);
   return out;
 }
 
@@ -113,8 +119,10 @@ void bind_snapshot(py::module_& m) {
       .def("placed", &place_snapshot,
            "Return the snapshot with its dense columns on a CUDA device, shared with `previous`. "
            "guests: (segment, column, a tensor on the device, the tensor's row of each row); takes "
-           "ownership of the tensors.",
-           py::arg("folder"), py::arg("ordinal"), py::arg("previous").none(true), py::arg("guests"))
+           "ownership of the tensors. postings: those of its lexical columns too, which no search "
+           "reads there yet.",
+           py::arg("folder"), py::arg("ordinal"), py::arg("previous").none(true), py::arg("guests"),
+           py::arg("postings") = false)
       .def_property_readonly("device_bytes", &device_bytes,
                              "Bytes of device memory of its segments; 0 on the CPU.")
       .def_property_readonly(

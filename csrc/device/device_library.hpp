@@ -1,4 +1,4 @@
-// libhyrecall_cuda.so as this folder's other files use it; its users outside see device.hpp and
+// libhyrecall_cuda.so as this folder's other files use it; its users outside see device.hpp,
 // dense_device.hpp and device_segment.hpp.
 #pragma once
 

@@ -4,11 +4,35 @@
 #include "device/device_library.hpp"
 
 namespace hyrecall::device {
+namespace {
+
+cuda::LexicalParams params_of(LexicalArrays const& from, std::size_t n_rows) {
+  std::size_t const n_ends = from.posting_offsets.size();
+  require(
+      from.posting_width == PostingFormat::kCompact || from.posting_width == PostingFormat::kWide,
+      "postings of three or four bytes");
+  require(from.doc_lengths.size() == n_rows && n_ends > 0 && from.run_offsets.size() == n_ends &&
+              from.escape_offsets.size() == n_ends &&
+              from.postings.size() == from.posting_offsets.back() * from.posting_width &&
+              from.runs.size() == from.run_offsets.back() &&
+              from.escapes.size() == from.escape_offsets.back(),
+          "postings, runs and escapes as their offsets say");
+  return {array(from.doc_lengths), array(from.posting_offsets),
+          array(from.postings),    array(from.run_offsets),
+          array(from.runs),        array(from.escape_offsets),
+          array(from.escapes),     from.posting_width};
+}
+
+}  // namespace
 DeviceSegment::DeviceSegment(std::string const& folder, int ordinal,
                              std::span<std::int64_t const> seqs,
                              std::span<AttributeArrays const> attributes,
-                             std::span<ColumnArrays const> columns)
-    : folder_(folder), ordinal_(ordinal), n_rows_(static_cast<std::uint32_t>(seqs.size())) {
+                             std::span<ColumnArrays const> columns,
+                             std::span<LexicalArrays const> lexical)
+    : folder_(folder),
+      ordinal_(ordinal),
+      n_rows_(static_cast<std::uint32_t>(seqs.size())),
+      n_lexical_(lexical.size()) {
   std::vector<cuda::AttributeParams> attribute_params;
   for (AttributeArrays const& one : attributes) {
     attribute_params.push_back(
@@ -34,11 +58,14 @@ DeviceSegment::DeviceSegment(std::string const& folder, int ordinal,
     }
     column_params.push_back(params);
   }
+  std::vector<cuda::LexicalParams> lexical_params;
+  for (LexicalArrays const& one : lexical) lexical_params.push_back(params_of(one, seqs.size()));
   cuda::SegmentParams const params{ordinal,
                                    n_rows_,
                                    seqs.data(),
                                    {attribute_params.data(), attribute_params.size()},
-                                   {column_params.data(), column_params.size()}};
+                                   {column_params.data(), column_params.size()},
+                                   {lexical_params.data(), lexical_params.size()}};
   check(require_library(folder, ordinal).create_segment(&params, &handle_), ordinal);
 }
 

@@ -11,6 +11,7 @@
 #include "device/device_guest.hpp"
 #include "kernels/int8_bound.hpp"
 #include "kernels/shared/dense_rows.hpp"
+#include "kernels/shared/postings.hpp"
 
 namespace hyrecall::device {
 
@@ -33,6 +34,18 @@ struct ColumnArrays {
   std::span<std::uint32_t const> order{};
 };
 
+// A lexical column in host memory, as engine/lexical/column.hpp has it.
+struct LexicalArrays {
+  std::span<std::uint32_t const> doc_lengths;      // [n_rows]
+  std::span<std::uint64_t const> posting_offsets;  // [n_terms + 1]
+  std::span<std::uint8_t const> postings;          // of PostingFormat(posting_width)
+  std::span<std::uint32_t const> run_offsets;      // [n_terms + 1]
+  std::span<PostingRun const> runs;
+  std::span<std::uint32_t const> escape_offsets;  // [n_terms + 1]
+  std::span<PostingEscape const> escapes;
+  std::uint32_t posting_width;
+};
+
 // Up to here the first pass's error is bounded.
 constexpr std::size_t max_device_dim(RowType type) {
   return max_first_pass_dim(type == RowType::kFloat32 ? FirstPassPlane::kInt8
@@ -45,7 +58,8 @@ class DeviceSegment {
  public:
   // folder: where libhyrecall_cuda.so lies.
   DeviceSegment(std::string const& folder, int ordinal, std::span<std::int64_t const> seqs,
-                std::span<AttributeArrays const> attributes, std::span<ColumnArrays const> columns);
+                std::span<AttributeArrays const> attributes, std::span<ColumnArrays const> columns,
+                std::span<LexicalArrays const> lexical = {});
   ~DeviceSegment();
   DeviceSegment(DeviceSegment const&) = delete;
   DeviceSegment& operator=(DeviceSegment const&) = delete;
@@ -53,13 +67,15 @@ class DeviceSegment {
   std::string const& folder() const { return folder_; }
   int ordinal() const { return ordinal_; }
   std::uint32_t n_rows() const { return n_rows_; }
-  std::uint64_t bytes() const;  // of device memory
+  std::size_t n_lexical() const { return n_lexical_; }  // columns
+  std::uint64_t bytes() const;                          // of device memory
   void* handle() const { return handle_; }
 
  private:
   std::string folder_;
   int ordinal_;
   std::uint32_t n_rows_;
+  std::size_t n_lexical_;
   void* handle_ = nullptr;
 };
 

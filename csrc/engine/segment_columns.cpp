@@ -1,5 +1,7 @@
 // What a segment computes from its columns, which include its header: whether they fit it, BM25
 // statistics by cell, and what deletes take from these.
+#include "engine/segment_columns.hpp"
+
 #include <algorithm>
 
 #include "core/error.hpp"
@@ -43,6 +45,17 @@ Segment::Parts checked(Segment::Parts parts) {
 }  // namespace
 
 Segment::Segment(Parts parts) : p(checked(std::move(parts))), text_statistics(sum_by_cell(p)) {}
+
+std::vector<device::LexicalArrays> lexical_arrays(Segment const& segment) {
+  std::vector<device::LexicalArrays> out;
+  for (auto const& column : segment.p.lexical) {
+    LexicalColumn::Parts const& parts = column->parts();
+    out.push_back({parts.doc_lengths.span(), parts.posting_offsets.span(), parts.postings.span(),
+                   parts.run_offsets.span(), parts.runs.span(), parts.escape_offsets.span(),
+                   parts.escapes.span(), parts.posting_width});
+  }
+  return out;
+}
 
 void check_alike(Snapshot const& snapshot) {
   for (auto const& view : snapshot.segments) {

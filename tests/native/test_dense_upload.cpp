@@ -42,7 +42,8 @@ void check_plane(DeviceWorld const& world, GuestMatrix const& guest = {}) {
                                   guest.gate,
                                   guest.tensor,
                                   guest.order.data()};
-  cuda::SegmentParams const params{0, one.n_rows, one.seqs.data(), {nullptr, 0}, {&column, 1}};
+  cuda::SegmentParams const params{
+      0, one.n_rows, one.seqs.data(), {nullptr, 0}, {&column, 1}, {nullptr, 0}};
   void* handle = nullptr;
   CHECK_EQ(cuda::create_segment(&params, &handle).code, 0);
   auto const& made = *static_cast<cuda::DeviceSegmentData const*>(handle);

@@ -19,9 +19,9 @@ RowType type_of(DenseColumn const& column) {
   return static_cast<RowType>(column.dtype);
 }
 
-std::shared_ptr<device::DeviceSegment const> upload(std::string const& folder, int ordinal,
-                                                    Segment const& segment, std::size_t number,
-                                                    std::span<GuestColumn const> guests) {
+std::shared_ptr<device::DeviceSegment const> upload(
+    std::string const& folder, int ordinal, Segment const& segment, std::size_t number,
+    std::span<GuestColumn const> guests, std::span<device::LexicalArrays const> lexical) {
   std::vector<device::AttributeArrays> attributes;
   for (auto const& column : segment.p.attributes) {
     attributes.push_back(
@@ -38,7 +38,7 @@ std::shared_ptr<device::DeviceSegment const> upload(std::string const& folder, i
     columns.at(one.column).order = one.order;
   }
   return std::make_shared<device::DeviceSegment>(folder, ordinal, segment.p.seqs.span(), attributes,
-                                                 columns);
+                                                 columns, lexical);
 }
 
 std::vector<std::uint64_t> live_words(SegmentView const& view) {
@@ -85,21 +85,27 @@ struct Programs {
 }  // namespace
 
 DeviceSnapshot::DeviceSnapshot(std::string const& folder, int ordinal, Snapshot const& snapshot,
-                               DeviceSnapshot const* previous,
-                               std::span<GuestColumn const> guests) {
+                               DeviceSnapshot const* previous, std::span<GuestColumn const> guests,
+                               std::span<std::vector<device::LexicalArrays> const> lexical) {
   if (snapshot.segments.empty()) return;
+  require(lexical.empty() || lexical.size() == snapshot.segments.size(),
+          "lexical columns of every segment");
   std::vector<std::shared_ptr<device::DeviceView const>> views;
   for (std::size_t number = 0; number < snapshot.segments.size(); ++number) {
     auto const& view = snapshot.segments[number];
     std::shared_ptr<device::DeviceView const> on_device;
     std::shared_ptr<device::DeviceSegment const> segment;
+    std::span<device::LexicalArrays const> texts;
+    if (!lexical.empty()) texts = lexical[number];
     for (std::size_t i = 0; previous != nullptr && i < previous->held_.size(); ++i) {
       Held const& old = previous->held_[i];
+      if (old.on_device->segment()->n_lexical() != texts.size()) continue;
       if (old.view == view) on_device = old.on_device;
       if (old.view->shared_segment() == view->shared_segment()) segment = old.on_device->segment();
     }
     if (on_device == nullptr) {
-      if (segment == nullptr) segment = upload(folder, ordinal, view->segment(), number, guests);
+      if (segment == nullptr)
+        segment = upload(folder, ordinal, view->segment(), number, guests, texts);
       on_device = std::make_shared<device::DeviceView>(std::move(segment), live_words(*view));
     }
     views.push_back(on_device);

@@ -24,10 +24,12 @@ struct GuestColumn {
 class DeviceSnapshot {
  public:
   // Uploads what `previous` (may be null) does not hold: a segment, or which of its rows live; the
-  // rows of guests do not go through the host. What no snapshot holds any more is freed. Throws
-  // kDeviceUnavailable or kDeviceMemory.
+  // rows of guests do not go through the host. lexical: of each segment its lexical columns; empty:
+  // none is uploaded. What no snapshot holds any more is freed. Throws kDeviceUnavailable or
+  // kDeviceMemory.
   DeviceSnapshot(std::string const& folder, int ordinal, Snapshot const& snapshot,
-                 DeviceSnapshot const* previous, std::span<GuestColumn const> guests = {});
+                 DeviceSnapshot const* previous, std::span<GuestColumn const> guests = {},
+                 std::span<std::vector<device::LexicalArrays> const> lexical = {});
 
   // Each query's best `depth` rows of one dense arm, as the CPU finds them, bit for bit.
   std::vector<std::vector<Candidate>> scan(Snapshot const& snapshot, BatchRequest const& request,
@@ -36,6 +38,9 @@ class DeviceSnapshot {
 
   // The library's folder and the device's ordinal; nothing where there is no dense column.
   std::optional<std::pair<std::string, int>> place() const;
+
+  // Of a segment of the snapshot.
+  device::DeviceView const& view(std::size_t segment) const { return *held_.at(segment).on_device; }
 
   // Of device memory, shared with other snapshots or not.
   std::uint64_t bytes() const;

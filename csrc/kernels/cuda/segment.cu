@@ -1,6 +1,6 @@
 // What:   segments, views and tables of the device; the int8 plane of a column is made here.
-// In/Out: SegmentParams, ViewParams, TableParams: host arrays, checked by device/device_segment.cpp.
-// Launch: tile_rows, take_rows, make_codes: any grid, a warp a row.
+// In/Out: SegmentParams, ViewParams, TableParams: host arrays, checked by
+// device/device_segment.cpp. Launch: tile_rows, take_rows, make_codes: any grid, a warp a row.
 // Cost:   an upload of every row, or a copy of what lies on the device already; the plane reads
 //         each row three times, mostly from cache.
 // Oracle: quantize_row of kernels/int8_bound.hpp on the host, bit for bit.
@@ -152,6 +152,7 @@ std::size_t DeviceSegmentData::bytes() const {
     total += one.rows.bytes() + one.inverse_norms.bytes() + one.codes.bytes() + one.scales.bytes() +
              one.residuals.bytes() + one.present.bytes();
   }
+  for (DeviceLexical const& one : lexical) total += one.bytes();
   return total;
 }
 
@@ -174,6 +175,8 @@ Status create_segment(SegmentParams const* params, void** out) {
     made->attribute_views = {views.data(), views.size()};
     for (std::uint64_t i = 0; i < params->columns.n; ++i)
       made->columns.push_back(make_column(params->columns.data[i], params->n_rows));
+    for (std::uint64_t i = 0; i < params->lexical.n; ++i)
+      made->lexical.push_back(make_lexical(params->lexical.data[i]));
     check(cudaStreamSynchronize(nullptr));  // searches run on streams of their own
     *out = made.release();
   });

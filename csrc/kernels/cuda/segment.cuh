@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "kernels/cuda/postings.cuh"
 #include "kernels/cuda/status.cuh"
 #include "kernels/shared/dense_job.hpp"
 
@@ -34,6 +35,7 @@ struct DeviceSegmentData {
   std::vector<DeviceAttribute> attributes;
   DeviceArray<AttributeView> attribute_views;
   std::vector<DeviceColumn> columns;
+  std::vector<DeviceLexical> lexical;
 
   std::uint32_t n_tiles() const { return (n_rows + kTileRows - 1) / kTileRows; }
   std::size_t bytes() const;

@@ -10,13 +10,15 @@
 #include "kernels/shared/dense_batch.hpp"
 #include "kernels/shared/dense_rows.hpp"
 #include "kernels/shared/guest_tensor.hpp"
+#include "kernels/shared/postings.hpp"
 #include "kernels/shared/tile_filter.hpp"
 
 namespace hyrecall::cuda {
 
 // Raise it whenever anything in this file, in kernels/shared/dense_batch.hpp,
-// kernels/shared/guest_tensor.hpp, kernels/kernel_choice.hpp or the numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 9;
+// kernels/shared/guest_tensor.hpp, kernels/shared/postings.hpp, kernels/kernel_choice.hpp or the
+// numbers of ArithmeticOp change.
+inline constexpr std::int32_t kAbiVersion = 10;
 inline constexpr int kMaxDevices = 64;
 
 // What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and
@@ -93,12 +95,25 @@ struct ColumnParams {
   std::uint32_t const* order;  // [n_rows] which of the tensor's rows each is, host
 };
 
+// One lexical column of a segment, as engine/lexical/column.hpp has it.
+struct LexicalParams {
+  HostArray<std::uint32_t> doc_lengths;      // [n_rows]
+  HostArray<std::uint64_t> posting_offsets;  // [n_terms + 1]
+  HostArray<std::uint8_t> postings;          // of PostingFormat(posting_width)
+  HostArray<std::uint32_t> run_offsets;      // [n_terms + 1]
+  HostArray<PostingRun> runs;
+  HostArray<std::uint32_t> escape_offsets;  // [n_terms + 1]
+  HostArray<PostingEscape> escapes;
+  std::uint32_t posting_width;
+};
+
 struct SegmentParams {
   std::int32_t device;
   std::uint32_t n_rows;
   std::int64_t const* seqs;  // [n_rows]
   HostArray<AttributeParams> attributes;
   HostArray<ColumnParams> columns;
+  HostArray<LexicalParams> lexical;
 };
 
 // A segment as one snapshot sees it.

@@ -250,9 +250,9 @@ class Snapshot:
         ordinal: int,
         previous: Snapshot | None,
         guests: Sequence[tuple[int, int, Guest, _Rows]],
+        postings: bool = False,
     ) -> Snapshot:
-        """Return the snapshot with its dense columns on a device, shared with `previous`.
-        guests: (segment, column, a tensor on the device, the tensor's row of each row)."""
+        """Return it on a device. guests: (segment, column, tensor, the tensor's row for each)."""
     def locate_rows(
         self, cell_parts: list[_ArrowArray], keys: _ArrowArray
     ) -> tuple[npt.NDArray[np.int32], _Rows]:
