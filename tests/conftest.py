@@ -19,9 +19,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the law tests."""
     parser.addoption(
         "--laws",
-        choices=("quick", "full"),
+        choices=("quick", "slow", "full"),
         default="quick",
-        help="how many cases the law tests draw (default: quick)",
+        help="how many cases the law tests draw: few; few, with the tests marked slow; many "
+        "(default: quick)",
     )
     parser.addoption(
         "--subject",
@@ -66,12 +67,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
         slow = [HealthCheck.too_slow]  # beside other work drawing takes long
         settings.register_profile(
-            "quick", max_examples=40, derandomize=True, deadline=None, suppress_health_check=slow
+            "quick", max_examples=25, derandomize=True, deadline=None, suppress_health_check=slow
         )
         settings.register_profile(
             "full", max_examples=1000, deadline=None, suppress_health_check=slow
         )
-        settings.load_profile(config.getoption("--laws"))
+        settings.load_profile("full" if config.getoption("--laws") == "full" else "quick")
     with contextlib.suppress(ImportError):
         from typer import testing
 

@@ -162,7 +162,7 @@ def test_native_code_drops_listed_rows_that_the_query_may_not_see() -> None:
 
 
 def test_history_leaves_no_trace_in_any_channel(effort: Effort) -> None:
-    for seed in range(effort.cases(quick=5, full=400)):
+    for seed in range(effort.cases(quick=3, full=400)):
         draw = Draw(seed)
         docs, edges = draw.docs(30), draw.edges(20, 30)
         index, graph = indexes(docs[:10], edges[:4])
@@ -230,6 +230,7 @@ def test_a_batch_of_several_pieces_keeps_each_querys_list() -> None:
     assert hits[4999][0].explain().score == hits[4999][0].score == 1.0
 
 
+@pytest.mark.slow
 def test_every_hash_seed_gives_the_same_bytes(effort: Effort) -> None:
     """C27, F08: nothing depends on the order of a set."""
     tests = Path(__file__).parents[1]

@@ -113,7 +113,7 @@ def test_a_pattern_is_searched_in_the_columns_in_their_order(effort: Effort) -> 
 def test_tags_reach_the_documents_within_their_hops(
     hops: int, partial: bool, effort: Effort
 ) -> None:
-    for seed in worlds(effort, quick=10):
+    for seed in worlds(effort, quick=5):
         docs, _, index, _ = make(seed)
         draw = Draw(seed + 10)
         scopes = [draw.scope() for _ in QUERIES]

@@ -283,6 +283,7 @@ def test_progress_outside_a_terminal_is_lines_with_rate_and_eta(capsys, monkeypa
     assert shown.summary().startswith("250 queries, 900 hits in ")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_stays_flat_over_a_file_far_larger_than_a_batch(process, folder, tmp_path):
     """60,000 queries in one row group, 46 MB of vectors, 600,000 hits.

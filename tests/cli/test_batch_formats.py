@@ -161,6 +161,7 @@ def test_stdin_and_stdout_are_json_lines_and_nothing_else(folder, expected):
     assert done.stderr.rstrip().endswith(b"written to stdout")
 
 
+@pytest.mark.slow
 def test_parquet_goes_through_pipes_both_ways(folder, expected):
     file = io.BytesIO()
     pq.write_table(QUERIES, file)
@@ -172,6 +173,7 @@ def test_parquet_goes_through_pipes_both_ways(folder, expected):
     assert pq.read_table(pa.BufferReader(done.stdout)).equals(expected)
 
 
+@pytest.mark.slow
 def test_csv_goes_through_pipes_and_a_refusal_writes_nothing(folder):
     given = b"words,who\namber delta,acme\n"
     asked = ("--query-text", "words", "--query-scope", "who", "--input-format", "csv")
@@ -198,6 +200,7 @@ def test_queries_of_stdin_go_to_a_file_that_is_whole_or_not_there(folder, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
 def test_a_pipe_with_a_name_is_written_to_and_stays(folder, expected, tmp_path):
     pipe = tmp_path / "h.parquet"
@@ -211,6 +214,7 @@ def test_a_pipe_with_a_name_is_written_to_and_stays(folder, expected, tmp_path):
     assert pipe.is_fifo()
 
 
+@pytest.mark.slow
 def test_queries_come_from_a_pipe_with_a_name_too(folder, expected, tmp_path):
     pipe = tmp_path / "q.jsonl"
     os.mkfifo(pipe)

@@ -159,6 +159,7 @@ def test_a_run_that_is_killed_loses_no_more_than_its_last_segment(
     assert rows_of(tmp_path / "h.parquet") == rows_of(tmp_path / "whole.parquet")
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_process_of_its_own_is_130_and_says_how_to_go_on(
     run, folder, queries, answered, tmp_path
 ):

@@ -259,6 +259,7 @@ def test_without_the_extra_nothing_is_begun_and_the_code_is_2(
     )
 
 
+@pytest.mark.slow
 def test_tune_reports_the_winner_beside_the_arms_on_the_other_half(run, small):
     reply = run("tune", small, "--json", "--measure", "RR@10")
     assert reply.code == 0
@@ -274,6 +275,7 @@ def test_tune_reports_the_winner_beside_the_arms_on_the_other_half(run, small):
     assert reply.data["winner"]["name"] in text
 
 
+@pytest.mark.slow
 def test_the_winner_of_tune_is_printed_as_python_that_gives_its_lists(run, small):
     reply = run("tune", small, "--measure", "RR@10")
     told = run("tune", small, "--measure", "RR@10", "--json").data

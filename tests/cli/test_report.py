@@ -223,6 +223,7 @@ def test_why_there_is_no_device_shows_no_folder(run, home, monkeypatch, folder):
     assert both(run)[1]["cuda"]["problem"] == wanted
 
 
+@pytest.mark.slow
 def test_a_library_of_another_folder_that_is_none_shows_no_folder(process, tmp_path, monkeypatch):
     folder = tmp_path / "hunter2 of wanda"
     folder.mkdir()
@@ -240,6 +241,7 @@ def test_nothing_of_a_store_is_shown(run, filled):
         assert part not in text
 
 
+@pytest.mark.slow
 def test_a_forced_instruction_set_that_is_unknown_is_reported(process, monkeypatch):
     monkeypatch.setenv("HYRECALL_ISA", SECRET)
     done = process("info", "--report", "--json")

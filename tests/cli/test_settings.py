@@ -106,6 +106,7 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(
         assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_processes_that_set_at_once_lose_nothing(path: Path) -> None:
     names = [name for name in KEYS if name.startswith("weight")]
     program = (

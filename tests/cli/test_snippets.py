@@ -76,6 +76,7 @@ def test_marks_are_shown_on_a_terminal_and_nothing_is_added_elsewhere(
     assert "\x1b[1mPostgres\x1b[0m replication" in run("recall", "postgres", "--user", "ann").out
 
 
+@pytest.mark.slow
 def test_a_text_that_the_terminal_cannot_encode_is_escaped(
     process: Any, store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 EXAMPLE = Path(__file__).parents[2] / "examples" / "million_queries.py"
 
 
+@pytest.mark.slow
 def test_the_command_of_the_example_writes_the_same_hits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

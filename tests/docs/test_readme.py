@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 SCREEN = 40  # lines
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+SLOW = {"several_workers", "study_of_rankings"}  # seconds each
 NEEDS = {  # packages of the extra [test]
     "agent_service": ("fastapi", "httpx2"),
     "study_of_rankings": ("ir_measures",),
@@ -78,7 +79,13 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
     assert pq.read_table(tmp_path / "hits.parquet").num_rows
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in SLOW else [])
+        for path in EXAMPLES
+    ],
+)
 def test_every_example_runs_alone_without_a_warning(path, tmp_path):
     for package in NEEDS.get(path.stem, ()):
         pytest.importorskip(package, reason=f"the example needs {package}")

@@ -67,6 +67,7 @@ def test_every_tell_tale_knows_its_formula() -> None:
     )
 
 
+@pytest.mark.slow
 def test_no_formula_is_written_twice() -> None:
     assert len(sources(ROOT)) > 60
     assert copies(ROOT) == []

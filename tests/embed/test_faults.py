@@ -33,7 +33,10 @@ from hyrecall.embed import EmbedFault, Guard, NoVectors
 from hyrecall.embed.breaker import Breaker
 from laws.effort import Effort
 
-BUDGETS = (0.05, 0.2)  # a second too, through a store: memory/faults/test_embed_faults.py
+BUDGETS = (
+    0.05,
+    pytest.param(0.2, marks=pytest.mark.slow),
+)  # a second too, through a store: memory/faults/test_embed_faults.py
 NEVER = 10**6
 
 
@@ -153,6 +156,7 @@ def test_beside_other_work_only_what_it_does_not_change_is_judged(
     assert Late([*[in_time] * 7, replace(in_time, patience=2 * SLACK)]).is_too_often
 
 
+@pytest.mark.slow
 def test_what_cannot_be_judged_skips_but_for_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
     no_longer_busy(monkeypatch)
     monkeypatch.setattr(lateness, "ROUNDS", 2)

@@ -9,7 +9,8 @@ import pytest
 
 from embed.fakes import SLACK, Fake, FakeClock, asked, hang, hanging, wait_until
 from embed.lateness import within
-from hyrecall.embed import EmbedFault, Guard, NoVectors, pool
+from hyrecall.base import pool
+from hyrecall.embed import EmbedFault, Guard, NoVectors
 from hyrecall.embed.breaker import Breaker
 
 

@@ -63,7 +63,7 @@ def test_every_variant_equals_the_textbook_formula(
     preset: Bm25, device: str, effort: Effort
 ) -> None:
     draw = Draw(21)
-    for _ in range(effort.cases(quick=40, full=1000)):
+    for _ in range(effort.cases(quick=20, full=1000)):
         texts = draw_texts(draw, 30)
         index = build(draw, texts, device)
         bm25 = replace(
@@ -82,7 +82,7 @@ def test_every_variant_equals_the_textbook_formula(
 def test_variants_equal_bm25s(method: str, device: str, effort: Effort) -> None:
     draw = Draw(22)
     (bm25,) = (preset for preset in PRESETS if preset.variant == method)
-    n_cases = effort.cases(quick=40, full=1000)
+    n_cases = effort.cases(quick=20, full=1000)
     while n_cases:
         texts = draw_texts(draw, 30)
         words = " ".join(draw.sample(ASCII, draw.randint(1, 5)))
@@ -119,7 +119,7 @@ def test_every_match_is_listed_whatever_its_score(variant: str, device: str) -> 
 
 def test_fts5_equals_sqlite_for_words_phrases_and_prefixes(device: str, effort: Effort) -> None:
     draw = Draw(23)
-    for _ in range(effort.cases(quick=40, full=1000)):
+    for _ in range(effort.cases(quick=20, full=1000)):
         texts = draw_texts(draw, 30)
         queries: list[Query] = [
             Words(" ".join(draw.choices(ASCII, k=draw.randint(1, 5)))),

@@ -73,7 +73,9 @@ def save_with(case: Case, monkeypatch: pytest.MonkeyPatch) -> SaveWith:
     return save
 
 
-@pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for ever"])
+@pytest.mark.parametrize(
+    "for_ever", [pytest.param(False, marks=pytest.mark.slow), True], ids=["once", "for ever"]
+)
 def test_any_operation_may_fail(case: Case, save_with: SaveWith, *, for_ever: bool) -> None:
     seen: dict[str, set[str]] = {}
     assert case.old != case.new

@@ -255,6 +255,7 @@ def _replace_often(folder: str, started: Any) -> None:
         index.save(folder)
 
 
+@pytest.mark.slow
 def test_readers_in_other_processes_see_whole_versions_only(tmp_path: Path) -> None:
     """No torn index, no vanished file, no SIGBUS, and versions never go back."""
     index = grown()

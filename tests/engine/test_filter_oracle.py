@@ -336,7 +336,7 @@ def run_cases(seed: int, n_tables: int, within: Callable[..., bool] = in_range) 
 
 
 def test_random_filters_match_what_the_definition_matches(effort: Effort) -> None:
-    n_tables = effort.cases(quick=60, full=2_000)
+    n_tables = effort.cases(quick=30, full=2_000)
     tally = run_cases(0, n_tables)
     assert tally.filters == 12 * n_tables
     assert tally.wrong == []

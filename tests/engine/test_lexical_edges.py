@@ -185,7 +185,9 @@ LARGE_QUERIES = {
 
 
 @pytest.mark.parametrize("query", LARGE_QUERIES)
-@pytest.mark.parametrize("k", [1, 10, 200, 700, 20_000])
+@pytest.mark.parametrize(
+    "k", [1, 200, *(pytest.param(k, marks=pytest.mark.slow) for k in (10, 700, 20_000))]
+)
 def test_threads_share_the_tiles_of_one_query(
     query: str, k: int, by_threads: dict[int, hr.Index]
 ) -> None:

@@ -156,6 +156,7 @@ def test_writers_that_retry_lose_no_row(tmp_path: Path) -> None:
     assert rows_after_a_race(tmp_path) == ALL_ROWS
 
 
+@pytest.mark.slow
 def test_writers_in_two_processes_lose_no_row(tmp_path: Path) -> None:
     note_index(tmp_path)
     context = multiprocessing.get_context("spawn")

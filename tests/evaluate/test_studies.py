@@ -158,6 +158,7 @@ def test_the_data_of_a_study_is_json_and_keeps_every_bit(study):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_picture_is_the_same_bytes_each_time_and_names_no_day(study, tmp_path):
     for kind, begin in (("svg", b"<?xml"), ("png", b"\x89PNG\r\n")):
         paths = [tmp_path / f"{name}.{kind}" for name in ("one", "two")]

@@ -102,7 +102,7 @@ def keys(index: hr.Index, scope: object) -> list[str]:
 
 
 def test_random_replies_are_those_of_the_oracle_to_the_last_bit(make: Make, effort: Effort) -> None:
-    cases = effort.cases(quick=2_000, full=100_000)
+    cases = effort.cases(quick=1_000, full=100_000)
     tables = -(-cases // (CALLS_PER_TABLE * QUERIES_PER_CALL))
     assert compare_with(Oracle, make, range(tables)) >= cases
 

@@ -33,7 +33,7 @@ EVERYONE_ELSE = [(tenant,) for tenant in TENANTS if (tenant,) != ALICE]
 def test_worlds_that_share_the_authorised_rows_reply_with_the_same_bytes(
     make: Make, effort: Effort
 ) -> None:
-    pairs = effort.cases(quick=80, full=10_000)
+    pairs = effort.cases(quick=40, full=10_000)
     assert non_interference(make, range(pairs)) == pairs
 
 

@@ -16,10 +16,11 @@ from oracle.life import Life
 
 
 def test_history_leaves_no_trace(make: Make, effort: Effort) -> None:
-    sequences = effort.cases(quick=20, full=1000)
+    sequences = effort.cases(quick=10, full=1000)
     assert no_history(make, range(sequences)) == 10 * sequences
 
 
+@pytest.mark.slow
 def test_long_histories_leave_no_trace(make: Make, effort: Effort) -> None:
     sequences = effort.cases(quick=1, full=10)
     assert no_history(make, range(1000, 1000 + sequences), steps=100) == 100 * sequences

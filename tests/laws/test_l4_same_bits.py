@@ -47,7 +47,7 @@ def drawn(n_rows: int, seed: int = 5) -> tuple[Shape, list[Row], list[Call]]:
 def test_the_number_of_threads_changes_no_byte(
     make_engine: Callable[..., EngineSubject], effort: Effort
 ) -> None:
-    shape, rows, calls = drawn(effort.cases(quick=6000, full=30_000))
+    shape, rows, calls = drawn(effort.cases(quick=3000, full=30_000))
     one, two, four = (make_engine(shape, rows, threads=threads) for threads in (1, 2, 4))
     for call in calls:
         assert one.recall_bytes(call) == two.recall_bytes(call) == four.recall_bytes(call)

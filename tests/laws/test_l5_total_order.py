@@ -14,7 +14,7 @@ from oracle.recall import Oracle
 
 
 def test_tables_full_of_ties_are_ordered_as_defined(make: Make, effort: Effort) -> None:
-    tables = effort.cases(quick=25, full=600)
+    tables = effort.cases(quick=13, full=600)
     assert compare_with(Oracle, make, range(tables), tied_mix) == tables * 6 * QUERIES_PER_CALL
 
 
@@ -27,7 +27,7 @@ def test_another_order_of_ties_would_be_seen(bug: type[Oracle], make: Make) -> N
 def test_the_order_of_rows_in_memory_changes_no_byte(
     make_engine: Callable[..., EngineSubject], effort: Effort
 ) -> None:
-    for seed in range(effort.cases(quick=15, full=300)):
+    for seed in range(effort.cases(quick=8, full=300)):
         draw = Draw(seed)
         shape = draw_shape(draw)
         rows = draw_rows(draw, shape, tied_mix(draw))

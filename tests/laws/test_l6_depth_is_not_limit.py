@@ -18,7 +18,7 @@ BOTH = {"text": ["ash"], "vectors": [[1.0, 0.0, 0.0]], "scope": "ana"}
 
 
 def test_a_smaller_limit_gives_a_prefix_and_an_offset_a_slice(make: Make, effort: Effort) -> None:
-    tables = effort.cases(quick=100, full=3000)
+    tables = effort.cases(quick=50, full=3000)
     assert limit_is_a_prefix(make, range(tables)) == tables * 6 * 4
 
 

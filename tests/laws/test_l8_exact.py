@@ -25,7 +25,7 @@ DENSE = Shape(cell=(), lexical={}, integer_keys=True)
 
 
 def test_lists_of_large_tables_equal_a_full_sort(make: Make, effort: Effort) -> None:
-    tables = effort.cases(quick=5, full=250)
+    tables = effort.cases(quick=3, full=250)
     assert compare_with(Oracle, make, range(tables), large_mix) == tables * 48
 
 

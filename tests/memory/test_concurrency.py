@@ -14,7 +14,7 @@ from hyrecall.memory import Episode, MemorySync
 from memory.children import in_child
 from memory.stores import BrokenEmbedder, episode, folder, open_store
 
-SECONDS = float(os.environ.get("HYRECALL_STRESS_SECONDS", "4"))
+SECONDS = float(os.environ.get("HYRECALL_STRESS_SECONDS", "2"))
 READERS, WRITERS = 8, 2
 
 

@@ -104,6 +104,7 @@ def test_threads_of_the_program_do_not_abort_it() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_threads_of_a_store_end_before_the_interpreter_does(tmp_path: Path) -> None:
     done = run(THREADS_OF_A_STORE, str(tmp_path / "store"))
     assert (done.returncode, done.stderr) == (0, "")
@@ -173,7 +174,11 @@ atexit.register(late)  # runs after the threads of hyrecall have ended
 )
 
 
-@pytest.mark.parametrize("script", [CONVERSATIONS, CONVERSATIONS_LATE], ids=["exit", "atexit"])
+@pytest.mark.parametrize(
+    "script",
+    [CONVERSATIONS, pytest.param(CONVERSATIONS_LATE, marks=pytest.mark.slow)],
+    ids=["exit", "atexit"],
+)
 def test_conversations_of_a_store_that_is_not_closed_are_kept(script: str, tmp_path: Path) -> None:
     done = run(script, str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")

@@ -189,14 +189,18 @@ def test_followed_equals_rebuilt_after_every_step(request: pytest.FixtureRequest
     run(*((200, 40) if request.config.getoption("--laws") == "full" else (5, 20)))
 
 
+@pytest.mark.slow
 def test_a_follower_that_is_offered_rows_equals_one_that_reads_them(
     request: pytest.FixtureRequest,
 ) -> None:
-    n_runs = (200, 60) if request.config.getoption("--laws") == "full" else (10, 30)
+    n_runs = (200, 60) if request.config.getoption("--laws") == "full" else (5, 30)
     run(*n_runs, machine=LifeOfAStore)
 
 
-@pytest.mark.parametrize("planted", ["deletes", "edges", "erasures"])
+@pytest.mark.parametrize(
+    "planted",
+    ["edges", *(pytest.param(one, marks=pytest.mark.slow) for one in ("deletes", "erasures"))],
+)
 def test_a_follower_that_forgets_something_is_found(
     planted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -355,6 +355,7 @@ def drawn_test(rng: random.Random) -> Any:
     return rng.choice(forms)
 
 
+@pytest.mark.slow
 def test_filters_keep_what_their_definition_keeps(effort: Effort) -> None:
     rng = random.Random(5)
     notes = {f"n{at}": {key: drawn(rng) for key in rng.sample(PATHS, 4)} for at in range(100)}
@@ -362,7 +363,7 @@ def test_filters_keep_what_their_definition_keeps(effort: Effort) -> None:
     with MemorySync.in_memory(recipe=recipes.loom, embedder=None) as memory:
         kept = [Episode(id=key, output="note", metadata=one) for key, one in notes.items()]
         memory.remember_batch(kept)
-        for _ in range(effort.cases(quick=200, full=2_000)):
+        for _ in range(effort.cases(quick=100, full=2_000)):
             path, test = rng.choice(PATHS), drawn_test(rng)
             wanted = {key for key, one in notes.items() if passes(test, values_at(one, path))}
             asked: dict[str, Any] = {"limit": 100, "metadata": {path: test}}

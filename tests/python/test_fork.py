@@ -157,6 +157,7 @@ def test_a_fork_beside_busy_scans_does_not_hang(index: hr.Index) -> None:
             assert in_child(lambda: keys(index)) == wanted
 
 
+@pytest.mark.slow
 def test_a_fork_beside_busy_analyzers_does_not_hang(effort: Effort) -> None:
     """Words never seen before: the analyzer's caches are locked and written nearly all the time."""
     table = pa.table({"id": [1, 2], "text": ["tea cup", "milk"]})
@@ -169,7 +170,7 @@ def test_a_fork_beside_busy_analyzers_does_not_hang(effort: Effort) -> None:
         index.recall(text=[words, hr.Prefix("te")])
 
     with busy(analyse, analyse, analyse):
-        for _ in range(effort.cases(quick=12, full=500)):
+        for _ in range(effort.cases(quick=6, full=500)):
             assert in_child(lambda: index.recall_one(text="tea").keys) == [1]
 
 

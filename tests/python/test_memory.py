@@ -58,6 +58,7 @@ print(json.dumps({"input": table.nbytes + vectors.nbytes, "index": nbytes, "befo
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 @pytest.mark.parametrize(
     ("n", "dim", "n_words"),
@@ -89,6 +90,7 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 def test_calls_and_lives_leave_nothing_behind(effort: Effort) -> None:
     n = 2000
@@ -120,7 +122,7 @@ def test_calls_and_lives_leave_nothing_behind(effort: Effort) -> None:
                 other = hr.Index.build(table, schema, vectors={"v": vectors})
                 other.close()
 
-    rounds = effort.cases(quick=300, full=20_000)
+    rounds = effort.cases(quick=150, full=20_000)
     live(rounds)
     growth = []
     for _ in range(3):  # a leak grows each time; what an allocator keeps does so once

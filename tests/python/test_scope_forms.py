@@ -283,7 +283,7 @@ def test_an_index_with_one_audience_takes_no_scope() -> None:
 
 
 def test_a_hundred_thousand_cells_equal_the_same_rows_in_one_cell(effort: Any) -> None:
-    n_cells = effort.cases(quick=100_000, full=400_000)
+    n_cells = effort.cases(quick=50_000, full=400_000)
     rng = np.random.default_rng(11)
     words = np.array(["tea", "milk", "cup", "pot", "jug"])
     texts = [" ".join(row) for row in words[rng.integers(0, 5, (n_cells, 3))]]

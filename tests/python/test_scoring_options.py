@@ -146,7 +146,7 @@ def test_an_arm_that_is_not_named_has_weight_1_in_every_fusion() -> None:
 
 def test_normalize_keeps_the_order_and_brings_scores_to_0_1(effort: Effort) -> None:
     seen = set()
-    for seed in range(effort.cases(quick=120, full=5000)):
+    for seed in range(effort.cases(quick=60, full=5000)):
         draw = Draw(f"normalize {seed}")
         shape = draw_shape(draw)
         rows = draw_rows(draw, shape, draw_mix(draw))

@@ -136,7 +136,7 @@ def test_the_most_terms_a_query_may_have_are_answered_in_time(large: hr.Index) -
 
 
 def test_a_document_of_megabytes_and_a_million_terms_is_indexed(effort: Effort) -> None:
-    n = effort.cases(quick=200_000, full=MEGA)
+    n = effort.cases(quick=100_000, full=MEGA)
     long = " ".join(f"w{i}" for i in range(n))
     index = index_of([long, "w5 tea", "x" * (10 * MEGA)])
     assert found(index, "w5") == [0, 1]

@@ -127,6 +127,7 @@ def count_halves(
     return sum(reads), sum(halves), errors
 
 
+@pytest.mark.slow
 def test_a_reader_never_sees_half_a_write(effort: Effort) -> None:
     store = Versioned()
     reads, halves, errors = count_halves(store, 60.0 if effort.full else 2.0, n_readers=8)

@@ -167,7 +167,7 @@ def test_H14_no_request_to_a_door_ends_in_a_fault(door: tuple[Door, str], effort
     made, name = door
 
     @settings(
-        max_examples=effort.cases(quick=120, full=3000),
+        max_examples=effort.cases(quick=60, full=3000),
         deadline=None,
         derandomize=not effort.full,
         suppress_health_check=list(HealthCheck),

@@ -94,7 +94,7 @@ class FactsAgainstAListOfDays(RuleBasedStateMachine):
 
 def test_A43_at_every_time_the_fact_that_holds_is_recalled(effort: Effort) -> None:
     FactsAgainstAListOfDays.TestCase.settings = settings(
-        max_examples=effort.cases(quick=5, full=100), stateful_step_count=8
+        max_examples=effort.cases(quick=3, full=100), stateful_step_count=8
     )
     FactsAgainstAListOfDays.TestCase().runTest()
 

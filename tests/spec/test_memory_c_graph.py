@@ -110,6 +110,6 @@ class GraphAgainstADict(RuleBasedStateMachine):
 
 def test_C22_nodes_and_edges_are_what_was_put_and_not_taken_away(effort: Effort) -> None:
     GraphAgainstADict.TestCase.settings = settings(
-        max_examples=effort.cases(quick=5, full=100), stateful_step_count=12
+        max_examples=effort.cases(quick=3, full=100), stateful_step_count=12
     )
     GraphAgainstADict.TestCase().runTest()

@@ -10,6 +10,7 @@ import pytest
 import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.hits.hits import reply_of
+from laws.effort import Effort
 from spec.episodes import NOW, SCHEMA, WORDS, Stores, episodes, origins, ranked, stores, times
 
 LUNCH = (
@@ -133,9 +134,9 @@ def test_A25_a_filter_on_the_kind() -> None:
     assert sorted(one(index, "tea").keys) == ["e0", "e1", "e2", "e3"]
 
 
-def test_A26_no_row_of_another_user() -> None:
+def test_A26_no_row_of_another_user(effort: Effort) -> None:
     """10,000 stores of three users each (one of them anonymous), side by side in one index."""
-    n_stores = 10_000
+    n_stores = effort.cases(quick=1_500, full=10_000)
     rng = np.random.default_rng(26)
     n = 6 * n_stores
     users = np.array(["ann", "bob", None], object)[rng.integers(0, 3, n)]

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import hyrecall as hr
 from laws.effort import Effort
@@ -74,7 +75,7 @@ def test_C18_three_neighbours_of_the_first_five_results_with_their_edges() -> No
 
 def test_C18_context_is_one_hop_away_never_a_result_and_never_out_of_scope(effort: Effort) -> None:
     n_shown = 0
-    for seed in range(effort.cases(quick=10, full=200)):
+    for seed in range(effort.cases(quick=5, full=200)):
         nodes, edges = drawn(seed)
         cells = {node.key: node.cell for node in nodes}
         own = {edge.id: edge for edge in edges if edge.cell == "home"}
@@ -101,6 +102,7 @@ def test_C18_context_is_one_hop_away_never_a_result_and_never_out_of_scope(effor
     assert n_shown > 300
 
 
+@pytest.mark.slow
 def test_C27_the_reply_is_the_same_whatever_the_seed_of_hashes(effort: Effort) -> None:
     expected = show()
     assert expected.count('"key"') > 80

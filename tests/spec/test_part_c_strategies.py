@@ -192,7 +192,7 @@ def test_C07_by_force_only_patterns_run_ordered_by_column_then_key(effort: Effor
     patterns = [*WORDS, *(word.upper() for word in WORDS), "^oak_0", "(fir|yew).*(elm|ash)", "note",
                 "[a-f]ir", r"\d7$", "^$", "o.k$", "LARCH_?", "nowhere"]  # fmt: skip
     places: set[int] = set()
-    for seed in range(effort.cases(quick=5, full=100)):
+    for seed in range(effort.cases(quick=3, full=100)):
         nodes, edges = drawn(seed, 60)
         columns = {
             node.key: (

@@ -79,7 +79,7 @@ CHANNELS = (arms.Tags("tags"), arms.Listed("hints"), arms.Newest("created_at"),
 
 def test_E31_what_a_query_may_not_see_changes_nothing_and_is_not_read(effort: Effort) -> None:
     # 50 queries to each world; in full 1,000 cases.
-    for seed in range(effort.cases(quick=8, full=20)):
+    for seed in range(effort.cases(quick=4, full=20)):
         rng = np.random.default_rng(seed)
         agents, seen_by = rng.choice(list(ROSTER), 60), rng.choice(VISIBILITIES, 60)
         rows = [

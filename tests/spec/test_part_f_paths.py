@@ -169,6 +169,7 @@ def test_F07_after_changes_the_graph_of_tags_equals_a_rebuild(effort: Effort) ->
                     assert arms.related(now, "tags") == arms.related(fresh, "tags")
 
 
+@pytest.mark.slow
 def test_F08_the_graph_gives_the_same_whatever_the_seed_of_hashes(effort: Effort) -> None:
     expected = show()
     assert len(set(expected.splitlines())) > 40

@@ -348,6 +348,7 @@ def test_other_threads_run_while_a_text_is_analysed() -> None:
     assert during >= 3
 
 
+@pytest.mark.slow
 def test_more_tokens_than_the_cache_holds_change_nothing() -> None:
     analyzer = Analyzer("word")
     for start in (0, 600_000):

@@ -172,7 +172,7 @@ def total(found: Iterator[tuple[int, Counter[str]]]) -> Counter[str]:
 def test_no_flipped_bit_of_a_snapshot_is_believed(
     saved: Saved, tmp_path: Path, effort: Effort
 ) -> None:
-    n = effort.cases(quick=500, full=10_000)
+    n = effort.cases(quick=250, full=10_000)
     counts = total(in_children(a_flip(saved.files), n, saved.outcome, tmp_path / "tally"))
     print(f"D5: {n} bit flips of a snapshot: {dict(counts)}")
     assert counts["refused"] == n  # every byte of it is under a checksum
@@ -181,7 +181,7 @@ def test_no_flipped_bit_of_a_snapshot_is_believed(
 def test_no_shortened_or_zeroed_file_is_believed(
     saved: Saved, tmp_path: Path, effort: Effort
 ) -> None:
-    n = effort.cases(quick=200, full=2_000)
+    n = effort.cases(quick=100, full=2_000)
     counts = total(in_children(a_cut(saved.files), n, saved.outcome, tmp_path / "tally"))
     print(f"D5: {n} truncations and zeroed pages of a snapshot: {dict(counts)}")
     assert counts["refused"] == n
@@ -301,7 +301,7 @@ def test_no_flip_makes_a_database_lose_rows_in_silence(
     """SQLite has no checksums: a flipped letter of a text stays one, and every row is there."""
     flipped = Flipped(saved, tmp_path / "store")
     assert flipped.outcome() == "right"
-    n = effort.cases(quick=300, full=5_000)
+    n = effort.cases(quick=150, full=5_000)
     counts = total(in_children(flipped.flips, n, flipped.outcome, tmp_path / "tally"))
     print(f"D6: {n} bit flips of a database: {dict(counts)}")
     assert counts["told by doctor"] > n / 50

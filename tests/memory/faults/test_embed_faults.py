@@ -21,7 +21,7 @@ from hyrecall.memory import DegradedReason, MemorySync
 from laws.effort import Effort
 from memory.stores import folder
 
-BUDGETS = (0.05, 0.2, 1.0)
+BUDGETS = (0.05, *(pytest.param(one, marks=pytest.mark.slow) for one in (0.2, 1.0)))
 THREADS = 4
 NEVER = 10**6
 QUERY = "green tea"

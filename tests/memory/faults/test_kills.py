@@ -26,7 +26,7 @@ def test_H09_killed_at_any_time(kill: Kill, tmp_path: Path, seed: int, effort: E
     """Each store is killed again and again, each time by a child that goes on with it."""
     draw = random.Random(seed)
     expected = Expected(tmp_path, seed)
-    n_kills, at = effort.cases(quick=15, full=50), 0
+    n_kills, at = effort.cases(quick=8, full=50), 0
     steps: list[int] = []
     for _ in range(n_kills):
         # While it opens, or at work; however slow the machine is.
@@ -47,7 +47,7 @@ OFTEN = {"at a statement": 100, "at a commit": 8, "between a document and its ve
 def test_killed_at_a_point(kill: Kill, tmp_path: Path, point: str, effort: Effort) -> None:
     draw = random.Random(point)
     n_kills = n_steps = 0
-    n_runs = effort.cases(quick=4, full=20)
+    n_runs = effort.cases(quick=2, full=20)
     for run in range(n_runs):
         folder, seed = tmp_path / str(run), draw.randrange(10**6)
         folder.mkdir()

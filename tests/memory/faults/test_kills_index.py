@@ -85,7 +85,11 @@ def test_H09_killed_at_any_time_its_index_is_as_made_anew(
     )
 
 
-@pytest.mark.parametrize("point", INDEX_POINTS)
+FEW = ("before a commit is made", "before the header", "between an erase and its index")
+MORE = [pytest.param(one, marks=pytest.mark.slow) for one in INDEX_POINTS if one not in FEW]
+
+
+@pytest.mark.parametrize("point", [*FEW, *MORE])
 def test_killed_at_a_point_of_its_index(
     kill: Kill, tmp_path: Path, point: str, effort: Effort
 ) -> None:

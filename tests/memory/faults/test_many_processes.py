@@ -42,7 +42,7 @@ class Length:
     seconds: float
 
 
-QUICK, FULL = Length(25, 0.0), Length(500, 60.0)
+QUICK, FULL = Length(10, 0.0), Length(500, 60.0)
 
 
 class Shared:
@@ -188,7 +188,7 @@ def test_whenever_the_writer_is_killed_the_index_comes_back_right(
     folder = tmp_path / "store"
     Database.open(folder).close()
     how: Counter[str] = Counter()
-    n_kills = effort.cases(quick=8, full=50)
+    n_kills = effort.cases(quick=4, full=50)
     for seed in range(n_kills):
         n_saved = Shared()
         child = fork()

@@ -34,6 +34,7 @@ def opened(folder: Path) -> tuple[str, float, bytes]:
     return how, seconds, answers
 
 
+@pytest.mark.slow
 def test_a_store_is_open_again_within_two_seconds(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

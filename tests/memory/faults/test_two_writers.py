@@ -110,6 +110,7 @@ def check_the_store(folder: Path, told: Told) -> None:
     assert len(replies[0]) > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wait", [10.0, 0.0])
 def test_two_processes_write_in_turns(tmp_path: Path, wait: float) -> None:
     told = Told(tmp_path / "store", wait=wait)

@@ -82,6 +82,7 @@ def test_an_owner_that_closes_hands_over_to_a_client(tmp_path: Path) -> None:
         assert len(second.ask("list")) == 60
 
 
+@pytest.mark.slow
 def test_an_owner_that_exits_without_close_frees_the_store(tmp_path: Path) -> None:
     with peers(tmp_path / "s", 2) as (owner, second):
         owner.start("exit")
@@ -127,6 +128,7 @@ def opened_report(folder: Path) -> Any:
     return opened(folder, read_only=True).doctor().checks
 
 
+@pytest.mark.slow
 def test_doctor_shows_owner_and_clients(tmp_path: Path) -> None:
     with peers(tmp_path / "s", 2) as (owner, second):
         second.ask("remember", "a")
@@ -192,6 +194,7 @@ def test_conversations_of_a_client_are_kept_by_the_owner(tmp_path: Path) -> None
         assert connection.execute("SELECT name FROM sessions").fetchall() == [("talk",)]
 
 
+@pytest.mark.slow
 def test_twenty_commands_at_once_work_beside_a_service(tmp_path: Path, effort: Effort) -> None:
     folder = tmp_path / "s"
     path = os.pathsep.join(one for one in sys.path if one)
