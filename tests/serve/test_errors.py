@@ -18,7 +18,9 @@ from hyrecall.errors import (
     NotFoundError,
     OptionError,
     ScopeError,
+    StoreBusyError,
     StoreError,
+    StoreMismatchError,
     WriterBusyError,
     error,
 )
@@ -61,6 +63,8 @@ def reply(fault: Exception, body: Any = None) -> tuple[int, Any, Any]:
         (error(NotFoundError, "id", "a memory", SECRET), 404, "NotFoundError"),
         (error(KeyConflictError, "id", "a new one", SECRET), 409, "KeyConflictError"),
         (error(WriterBusyError, SECRET, "none", "one"), 503, "WriterBusyError"),
+        (error(StoreBusyError, SECRET, "a turn", "none"), 503, "StoreBusyError"),
+        (error(StoreMismatchError, "recipe", "loom", SECRET), 503, "StoreMismatchError"),
         (error(StoreError, SECRET, "a disk", "none"), 503, "StoreError"),
         (error(CorruptStoreError, SECRET, "rows", "none"), 500, "CorruptStoreError"),
         (InternalError(SECRET), 500, "InternalError"),

@@ -28,7 +28,7 @@ from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import say
 from hyrecall.cli.values import read_filter
 from hyrecall.embed import choose
-from hyrecall.errors import OptionError, StoreNotFoundError, error
+from hyrecall.errors import OptionError, StoreMismatchError, StoreNotFoundError, error
 
 if TYPE_CHECKING:
     from hyrecall.ask.filters import Filter
@@ -244,14 +244,16 @@ def _logs_as_notes() -> Iterator[None]:
 
 
 def now_ready(memory: MemorySync) -> MemorySync:
-    """Wait for embedder and index, because a command's only answer should not be degraded."""
+    """Wait for embedder and index, because a command's only answer should not be degraded.
+
+    A store whose owner has another index can be written all the same; a search reports it.
+    """
     from hyrecall.memory.derived.readiness import IndexNotReadyError
     from hyrecall.memory.keeping.tasks import CatchUp
 
-    memory.wait_until_ready(_SECONDS_TO_WARM)
-    # A large index may take longer.
-    with contextlib.suppress(IndexNotReadyError):  # the answer reports it
-        memory._store.keeper.run(CatchUp())
+    with contextlib.suppress(IndexNotReadyError, StoreMismatchError):  # the answer reports it
+        memory.wait_until_ready(_SECONDS_TO_WARM)
+        memory._store.keeper.run(CatchUp())  # a large index may take longer
     return memory
 
 

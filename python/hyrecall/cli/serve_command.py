@@ -25,6 +25,8 @@ __all__ = ["app_of_a_worker", "serve"]
 _ENVIRONMENT = "HYRECALL_SERVE"
 """How a worker learns the options: a process that is spawned gets nothing else."""
 
+_OWNER_SECONDS = 10.0
+"""So long a worker waits for an owner with too much to do; a third of a short deadline."""
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -210,6 +212,7 @@ def _app_of(asked: _Asked) -> Any:
         asked.folder,
         read_only=asked.read_only,
         wait=0.0 if asked.read_only else SECONDS_FOR_A_WRITER,
+        owner_timeout=min(_OWNER_SECONDS, options.deadline / 3),
         threads=asked.threads,
         **opening_options(asked.recipe, read_settings()),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -231,7 +232,7 @@ def forget(
         return store.write(Forget(selection, told))
     if isinstance(store.sessions, StoreSessions):
         store.sessions.flush()  # or it would be written again
-    return store.keeper.run(Erase(selection))
+    return store.keeper.run(Erase(selection, secrets.token_bytes(16)))
 
 
 def pin(view: View, key: str, pinned: bool) -> None:

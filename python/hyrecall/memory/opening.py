@@ -14,7 +14,8 @@ from hyrecall.memory.derived.layout import Layout
 from hyrecall.memory.options import StoreOptions
 from hyrecall.memory.sharing.asking import About
 from hyrecall.memory.sharing.client import Connections
-from hyrecall.memory.sharing.shared_keeper import Host, find_owner
+from hyrecall.memory.sharing.host import Host, find_owner
+from hyrecall.memory.sharing.patience import Patience
 from hyrecall.memory.sql.connecting import DATABASE
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.in_memory import IN_MEMORY, MemoryDatabase
@@ -68,7 +69,8 @@ def _shared(
     check_sqlite(apsw.sqlite_lib_version())
     with disk_named(str(folder)):
         make_folder(folder, {DATABASE, LOCK})
-        place = find_owner(folder, about, wait=options.wait)
+        patience = Patience(options.owner_timeout)
+        place = patience.run(lambda: find_owner(folder, about, wait=options.wait))
     try:
         if isinstance(place, Host):
             database = Database.open(folder, lock=place.lock, accept_loss=options.accept_loss)
@@ -82,7 +84,7 @@ def _shared(
 
 def _in_memory(options: StoreOptions) -> Database:
     usual = type(options)()
-    for name in ("read_only", "wait", "accept_loss", "snapshot_every"):
+    for name in ("read_only", "wait", "owner_timeout", "accept_loss", "snapshot_every"):
         value = getattr(options, name)
         if value != getattr(usual, name):
             wish = f"the default with the path {IN_MEMORY!r}: such a store is new and never saved"

@@ -35,6 +35,7 @@ class StoreOptions:
     read_only: bool = False
     shared: bool = True
     wait: float = 0.0
+    owner_timeout: float = 10.0
     accept_loss: bool = False
     recall_timeout: float = 1.5
     write_timeout: float = 5.0
@@ -58,7 +59,7 @@ class StoreOptions:
             raise error(DTypeError, "clock", wish, type(self.clock).__name__)
         flag("warm", self.warm)
         flag("shared", self.shared)
-        for name in ("wait", "recall_timeout", "write_timeout"):
+        for name in ("wait", "owner_timeout", "recall_timeout", "write_timeout"):
             number(name, getattr(self, name), 0.0, 86_400.0, SECONDS)
         dim = as_int(self.dim)
         if self.dim is not None and (dim is None or not 1 <= dim <= MOST_DIM):

@@ -41,8 +41,9 @@ from hyrecall.memory.recall.recalling import Means
 from hyrecall.memory.recall.time_limit import Bounded
 from hyrecall.memory.sharing.asking import About
 from hyrecall.memory.sharing.client import Connections
+from hyrecall.memory.sharing.host import Host
 from hyrecall.memory.sharing.protocol import OwnerState
-from hyrecall.memory.sharing.shared_keeper import Host, SharedKeeper, observe
+from hyrecall.memory.sharing.shared_keeper import SharedKeeper, observe
 from hyrecall.memory.sql.in_memory import IN_MEMORY
 from hyrecall.memory.sql.reading import newest_model
 from hyrecall.memory.sql.store_sessions import StoreSessions
@@ -139,18 +140,24 @@ class Store:
             self._alone = self._make_owner(is_takeover=False)
             return self._alone
         self._shared = SharedKeeper(
-            self.database, place, about, make_owner=self._make_owner, clock=self.now
+            self.database,
+            place,
+            about,
+            layout=self.layout,
+            make_owner=self._make_owner,
+            clock=self.now,
+            patience=self.options.owner_timeout,
         )
         return self._shared
 
-    def _make_owner(self, *, is_takeover: bool) -> Owner:
+    def _make_owner(self, *, is_takeover: bool, layout: Layout | None = None) -> Owner:
         options = self.options
         if self.recipe.tables is not None and not options.read_only:
             with self.database.transaction() as connection:
                 divide(connection)
         return Owner(
             self.database,
-            self.layout,
+            layout or self.layout,
             model=self.guard.model,
             dim=self.dim,
             clock=self.now,

@@ -93,6 +93,7 @@ class MemorySync(RecordsOfMemorySync):
         read_only: bool = False,
         shared: bool = True,
         wait: float = 0.0,
+        owner_timeout: float = 10.0,
         accept_loss: bool = False,
         recall_timeout: float = 1.5,
         write_timeout: float = 5.0,
@@ -111,7 +112,7 @@ class MemorySync(RecordsOfMemorySync):
         path : path-like
             The folder of the store: new, empty, or that of a store. ``":memory:"`` makes a new
             store in memory, as :meth:`in_memory` does; it takes no ``read_only``, ``wait``,
-            ``accept_loss`` or ``snapshot_every``.
+            ``owner_timeout``, ``accept_loss`` or ``snapshot_every``.
         recipe : Recipe, optional
             How to recall where a call names no other. Default: ``recipes.default``, but
             ``recall_scored`` and ``recall`` have the formula of ``recipes.loom``; both read one
@@ -134,6 +135,10 @@ class MemorySync(RecordsOfMemorySync):
             ends another one takes over. False: be the only writer.
         wait : float, default 0
             Seconds to wait for a writer that does not share the store, in [0, 86400].
+        owner_timeout : float, default 10
+            Seconds that opening, and each call, may wait for an owner in another process that has
+            too much to do, in [0, 86400]. Then the call is a StoreBusyError and has changed
+            nothing.
         accept_loss : bool, default False
             Open a store that has lost acknowledged changes (CorruptStoreError) as it is now. After
             a writer has done so, later openings need it no more.
@@ -165,13 +170,14 @@ class MemorySync(RecordsOfMemorySync):
             A writer that does not share the store holds it, in this process or another; or
             ``shared=False``, and any writer does.
         StoreMismatchError
-            The store is open in another process with another recipe's index, another analyzer,
-            model or length of vectors, or by another version of hyrecall.
+            The store is open in another process with another model or length of vectors, or by
+            another version of hyrecall. With another recipe's index or another analyzer, only
+            searches and ``wait_until_ready`` raise it.
         OwnerError
             The process that owns the store does not answer; the message has its pid. Or the file
             system has no Unix sockets, and another process has the store.
         StoreBusyError
-            The owner has as many connections as it can have.
+            The owner has as many connections as it can have, also after ``owner_timeout``.
         StoreNotFoundError
             ``read_only``, and there is none.
         StoreFormatError
@@ -198,9 +204,10 @@ class MemorySync(RecordsOfMemorySync):
         """
         options = StoreOptions(
             recipe=recipe, analyzer=analyzer, embedder=embedder, dim=dim, read_only=read_only,
-            shared=shared, wait=wait, accept_loss=accept_loss, recall_timeout=recall_timeout,
-            write_timeout=write_timeout, sessions=sessions, snapshot_every=snapshot_every,
-            device=device, threads=threads, progress=progress, warm=warm, clock=clock,
+            shared=shared, wait=wait, owner_timeout=owner_timeout, accept_loss=accept_loss,
+            recall_timeout=recall_timeout, write_timeout=write_timeout, sessions=sessions,
+            snapshot_every=snapshot_every, device=device, threads=threads, progress=progress,
+            warm=warm, clock=clock,
         )  # fmt: skip
         return cls(Store(path, options))
 

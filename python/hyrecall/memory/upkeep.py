@@ -257,6 +257,8 @@ def wait_until_ready(store: Store, timeout: float = 60.0) -> bool:
     ------
     OptionError, DTypeError
         A timeout that is no number of seconds; a closed store.
+    StoreMismatchError
+        Another process owns the store, with an index that the recipe cannot search.
     StoreError
         The disk or SQLite fails.
 

@@ -7,6 +7,7 @@ request and no names of cells: what a library quotes from a request is left out.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,7 +30,9 @@ from hyrecall.errors import (
     OptionError,
     ScopeError,
     ShapeError,
+    StoreBusyError,
     StoreError,
+    StoreMismatchError,
     WriterBusyError,
 )
 
@@ -100,6 +103,8 @@ _STATUSES: tuple[tuple[type[BaseException], int], ...] = (
     (KeyConflictError, 409),
     (ScopeError, 403),
     (WriterBusyError, 503),
+    (StoreBusyError, 503),
+    (StoreMismatchError, 503),
     (CorruptStoreError, 500),
     (IndexNotFoundError, 503),
     (CorruptIndexError, 500),
@@ -167,7 +172,9 @@ async def _of_hyrecall(request: Request, fault: Exception) -> Response:
         501: "the service lacks an optional package for this request",
         503: "the store cannot take the request now",
     }[status]
-    return error_response(status, kind, message, {"Retry-After": "1"} if status == 503 else None)
+    seconds = math.ceil(fault.retry_after) if isinstance(fault, StoreBusyError) else 1
+    headers = {"Retry-After": str(seconds)} if status == 503 else None
+    return error_response(status, kind, message, headers)
 
 
 async def _of_http(_: Request, fault: Exception) -> Response:

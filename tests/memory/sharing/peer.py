@@ -13,6 +13,7 @@ from typing import Any
 
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import MemorySync
+from hyrecall.memory.sql.database import Database
 from hyrecall.recipes import loom
 
 __all__ = ["Peer", "peers"]
@@ -99,12 +100,17 @@ def do(memory: MemorySync, name: str, *args: Any) -> Any:
             state = memory._store.owner_state()
             assert state is not None
             return state.pid
+        case "die when it erases":  # it is committed, and its bytes are still in files
+            Database.checkpoint = lambda *_, **__: os._exit(9)  # type: ignore[method-assign]
+        case "erase":
+            memory.forget(args[0], user_id=USER, erase=True)
         case "close":
             memory.close()
-            return "closed"
         case "exit":
             sys.exit(0)
-    raise AssertionError(name)
+        case _:
+            raise AssertionError(name)
+    return name
 
 
 def say(what: object) -> None:

@@ -24,25 +24,16 @@ from hyrecall.memory import MemorySync
 from hyrecall.memory.sharing import client, election, server
 from hyrecall.memory.sharing.asking import ExplainDropped
 from hyrecall.memory.sql.lock import SHARED, SOCKET, read_holder
-from hyrecall.recipes import hypergraph, l0, loom
+from hyrecall.recipes import loom
 from memory.children import in_child
 from memory.sharing.handles import ids, is_owner, opened
 from memory.sharing.peer import DIM, USER
 
 
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"recipe": hypergraph}, "analyzer"),
-        ({"recipe": l0}, "analyzer"),
-        ({"analyzer": "unicode"}, "analyzer"),
-        ({"embedder": HashEmbedder(DIM + 1)}, "model"),
-    ],
-)
-def test_what_differs_is_named(tmp_path: Path, options: dict[str, Any], name: str) -> None:
+def test_another_model_is_named_when_a_client_connects(tmp_path: Path) -> None:
     opened(tmp_path / "s")
-    with pytest.raises(StoreMismatchError, match=rf"{name}: expected .*pid {os.getpid()}"):
-        opened(tmp_path / "s", **options)
+    with pytest.raises(StoreMismatchError, match=rf"model: expected .*pid {os.getpid()}"):
+        opened(tmp_path / "s", embedder=HashEmbedder(DIM + 1))
 
 
 def test_a_recipe_of_the_same_index_differs_in_nothing(tmp_path: Path) -> None:
@@ -83,7 +74,7 @@ def test_a_file_system_without_sockets_is_told_to_the_second_process(
         raise OSError(95, "Operation not supported")
 
     with monkeypatch.context() as patched:
-        patched.setattr("hyrecall.memory.sharing.shared_keeper.listen_in", refused)
+        patched.setattr("hyrecall.memory.sharing.host.listen_in", refused)
         alone = opened(tmp_path / "s")
     alone.remember("note", id="a", user_id=USER)  # one process needs no socket
     with pytest.raises(OwnerError, match=r"Operation not supported.*pid \d+") as caught:
@@ -123,7 +114,7 @@ def test_a_client_of_another_version_is_refused(
     def older(*args: Any, **options: Any) -> client.Hello:
         return made(*args, **options, version="0.0.1")
 
-    monkeypatch.setattr("hyrecall.memory.sharing.shared_keeper.Hello", older)
+    monkeypatch.setattr("hyrecall.memory.sharing.host.Hello", older)
     with pytest.raises(StoreMismatchError, match=rf"version: .*pid {os.getpid()}.*got 0\.0\.1"):
         opened(tmp_path / "s")
 

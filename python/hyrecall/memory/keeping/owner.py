@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from hyrecall.base.progress import ProgressFunction
@@ -15,6 +16,7 @@ from hyrecall.memory.derived.layout import Layout
 from hyrecall.memory.derived.readiness import OpenReport
 from hyrecall.memory.keeping.group_commit import GroupCommit
 from hyrecall.memory.keeping.keeper import Task
+from hyrecall.memory.keeping.tasks import scrub
 from hyrecall.memory.recall.index_search import IndexSearch
 from hyrecall.memory.recall.joined_search import Joining
 from hyrecall.memory.recall.question import FoundRows, Question
@@ -99,6 +101,8 @@ class Owner:
         self._search = IndexSearch(database, self.follower, joining)
         self._group = GroupCommit(database, self.follower, self.background.poke, clock)
         self.background.start()
+        if opens_soon:  # the last owner may have ended between an erasure and its scrubbing
+            self.background.until_done(partial(scrub, self))
 
     def write(
         self, change: Change[Reply], *, write_id: bytes | None = None, now: datetime | None = None

@@ -11,8 +11,10 @@ from typing import Literal, TypeAlias
 
 from hyrecall.errors import HyrecallError
 from hyrecall.memory.data.degradation import DegradedReason
+from hyrecall.memory.derived.layout import Layout
 from hyrecall.memory.derived.readiness import IndexNotReadyError
 from hyrecall.memory.keeping.keeper import Parts, Task
+from hyrecall.memory.sql.applied_writes import check_write_id
 from hyrecall.memory.sql.doctor import Check
 from hyrecall.memory.sql.erasing import erase
 from hyrecall.memory.sql.selection import Selection
@@ -30,6 +32,7 @@ __all__ = [
     "Rebuild",
     "Snapshot",
     "TakeVectors",
+    "TellLayout",
     "scrub",
 ]
 
@@ -60,16 +63,18 @@ class Compacted:
 class Erase(Task[int]):
     """Remove every byte of memories, from the database and the index; replies with their number.
 
-    What cannot be removed yet, because a reader or the disk is in the way, is removed later.
+    What cannot be removed yet, because a reader or the disk is in the way, is removed later. The
+    reply is kept by the id of the write, so that a retry gets the first one.
     """
 
     selection: Selection
+    write_id: bytes
 
     def run(self, owner: Parts) -> int:
         """Erase, then scrub index and log."""
-        is_gone = False
+        write_id, is_gone = check_write_id(self.write_id), False
         try:
-            gone = erase(owner.database, self.selection)
+            gone = erase(owner.database, self.selection, write_id=write_id)
             is_gone = scrub(owner) and gone.wal_truncated
         finally:
             if not is_gone:  # interrupted, or a reader or the disk was in the way
@@ -136,6 +141,15 @@ class CatchUp(Task[None]):
     def run(self, owner: Parts) -> None:
         """Apply them."""
         owner.follower.catch_up()
+
+
+@dataclass(frozen=True)
+class TellLayout(Task[Layout | None]):
+    """Tell the layout of the index; None: its analyzer has a callable, which cannot be sent."""
+
+    def run(self, owner: Parts) -> Layout | None:
+        """Tell it."""
+        return None if owner.layout.analyzer.has_callable else owner.layout
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from hyrecall.hits.explanation import Explanation
 from hyrecall.memory.changes.change import Change
 from hyrecall.memory.keeping.keeper import Keeper, Parts, Task
 from hyrecall.memory.keeping.owner import Owner
+from hyrecall.memory.keeping.tasks import AwaitIndex
 from hyrecall.memory.recall.question import FoundRows, Question
 
 __all__ = [
@@ -24,6 +25,9 @@ __all__ = [
     "RemoteRows",
     "answer",
     "compare",
+    "compare_layouts",
+    "layout_told",
+    "searches",
 ]
 
 About: TypeAlias = Mapping[str, str | int | None]
@@ -32,11 +36,21 @@ About: TypeAlias = Mapping[str, str | int | None]
 
 @dataclass(frozen=True)
 class Asked:
-    """A change to commit, once under its id, or a question of the index, or a task."""
+    """A change to commit, once under its id, or a question of the index, or a task.
+
+    Attributes
+    ----------
+    what : Change or Question or Task
+    write_id : bytes or None
+    now : datetime or None
+    layout : mapping or None
+        What searches the index says for which layout it is made: of the process's :data:`About`.
+    """
 
     what: Change[Any] | Question | Task[Any]
     write_id: bytes | None = None
     now: datetime | None = None
+    layout: About | None = None
 
 
 Answered: TypeAlias = Any
@@ -161,28 +175,55 @@ class RemoteRows:
         return self._keeper.run(ExplainDropped(self._question, self._rows, self._scores, most))
 
 
-_COMPARED = ("format", "analyzer", "recipe", "model", "dim")
+_COMPARED = ("format", "model", "dim")
+_OF_LAYOUTS = ("layout", "analyzer", "recipe")
 
 
 def compare(own: About, other: About, pid: int) -> None:
-    """Compare what owner and client know of their store.
+    """Compare what owner and client know of their store, when the client connects.
 
-    Recipes may differ as long as they read the same index. A side without an embedder differs in
-    neither model nor length.
+    A side without an embedder differs in neither model nor length.
 
     Raises
     ------
     StoreMismatchError
         They differ; the error names in what.
     """
-    shares_index = own.get("layout") == other.get("layout")
     has_models = own.get("model") is not None and other.get("model") is not None
     for name in _COMPARED:
         mine, theirs = own.get(name), other.get(name)
-        if name == "recipe" and shares_index:
+        if name != "format" and (not has_models or mine is None or theirs is None):
             continue
-        if name in ("model", "dim") and (not has_models or mine is None or theirs is None):
-            continue
-        if mine != theirs or (name == "recipe" and not shares_index):
-            wish = f"{mine}, as in the process that owns the store (pid {pid})"
-            raise error(StoreMismatchError, name, wish, theirs)
+        if mine != theirs:
+            raise _mismatch(name, mine, theirs, pid)
+
+
+def searches(what: object) -> bool:
+    """Return whether something that is asked needs an index of the asker's layout."""
+    return isinstance(what, Question | ExplainRow | ExplainDropped | AwaitIndex)
+
+
+def layout_told(about: About) -> About:
+    """Return what a process says of its layout."""
+    return {name: about.get(name) for name in _OF_LAYOUTS}
+
+
+def compare_layouts(own: About, other: About | None, pid: int) -> None:
+    """Compare the layout of the index with the one that a search is made for.
+
+    Recipes may differ as long as they read the same index.
+
+    Raises
+    ------
+    StoreMismatchError
+        They differ; the error names in what.
+    """
+    told: About = {} if other is None else other
+    if own.get("layout") != told.get("layout"):
+        name = "recipe" if own.get("analyzer") == told.get("analyzer") else "analyzer"
+        raise _mismatch(name, own.get(name), told.get(name), pid)
+
+
+def _mismatch(name: str, mine: object, theirs: object, pid: int) -> StoreMismatchError:
+    wish = f"{mine}, as in the process that owns the store (pid {pid})"
+    return error(StoreMismatchError, name, wish, theirs)

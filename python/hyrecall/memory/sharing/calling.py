@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
+import inspect
 import itertools
+import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+import numpy as np
+
+from hyrecall.base import threads
 from hyrecall.errors import error
-from hyrecall.memory.sharing.faults import raise_fault
+from hyrecall.memory.sharing.faults import lower_fault, raise_fault
 from hyrecall.memory.sharing.frames import ConnectionLost, Frames
 from hyrecall.memory.sharing.protocol import ANSWER, CALL
 from hyrecall.memory.sharing.wire import Codec, WireError
 
-__all__ = ["Callbacks"]
+__all__ = ["Answering", "Callbacks"]
 
 
 class Callbacks:
@@ -67,3 +74,80 @@ class Callbacks:
         if is_free:
             self._turn.release()
         return not is_free
+
+
+class Answering:
+    """Calls the callables of a request for the owner, on one thread and in the order of calls."""
+
+    def __init__(self, frames: Frames, codec: Codec, mine: list[Callable[..., Any]]) -> None:
+        """Be ready for calls of the callables of one request."""
+        self._frames, self._codec, self._mine = frames, codec, mine
+        self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._n_left = 0
+        self._counting = threading.Lock()
+        self._raised: list[BaseException] = []
+        self._context = contextvars.copy_context()
+        self._is_started = False
+
+    def __enter__(self) -> Answering:
+        """Return this object."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Let the thread end, if there is one."""
+        if self._is_started:
+            self._calls.put(None)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every call was answered."""
+        return not self._n_left
+
+    def put(self, told: Any) -> None:
+        """Let the thread make a call."""
+        with self._counting:
+            self._n_left += 1
+        self._calls.put(told)
+        if not self._is_started:
+            self._is_started = True
+            threads.start(self._run, name="hyrecall-callback", stop=lambda: self._calls.put(None))
+
+    def original(self, fault: Exception) -> BaseException:
+        """Return what a callable of this process raised, where that is what an error tells of."""
+        number = vars(fault).get("callback")
+        if isinstance(number, int) and 0 <= number < len(self._raised):
+            return self._raised[number]
+        return fault
+
+    def _run(self) -> None:
+        while (told := self._calls.get()) is not None:
+            answer = self._context.run(self._answer, told)
+            with self._counting:
+                self._n_left -= 1
+            try:
+                self._frames.send(answer)
+            except (ConnectionLost, TimeoutError):
+                return
+
+    def _answer(self, told: Any) -> bytes:
+        _, at, number, args, keywords = told
+        try:
+            value = self._mine[number](*args, **keywords)
+            return self._encoded(at, value)
+        except BaseException as fault:
+            self._raised.append(fault)
+            lowered = lower_fault(fault, self._codec)
+            lowered["more"]["callback"] = len(self._raised) - 1
+            return self._codec.encode([ANSWER, at, None, lowered])
+
+    def _encoded(self, at: int, value: Any) -> bytes:
+        if inspect.isawaitable(value):
+            value = asyncio.run(_result(value))
+        try:
+            return self._codec.encode([ANSWER, at, value, None])
+        except WireError:  # an array of another library
+            return self._codec.encode([ANSWER, at, np.asarray(value, np.float64), None])
+
+
+async def _result(value: Awaitable[Any]) -> Any:
+    return await value

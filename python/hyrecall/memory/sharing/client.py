@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import contextvars
-import inspect
 import itertools
 import os
-import queue
 import socket
 import threading
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from hyrecall import errors
-from hyrecall.base import threads
-from hyrecall.errors import HyrecallError, OwnerError, StoreMismatchError, error
-from hyrecall.memory.sharing.faults import lower_fault, raise_fault
+from hyrecall.errors import (
+    HyrecallError,
+    OwnerError,
+    StoreBusyError,
+    StoreMismatchError,
+    error,
+)
+from hyrecall.memory.sharing.calling import Answering
+from hyrecall.memory.sharing.faults import raise_fault
 from hyrecall.memory.sharing.frames import MOST_BYTES_OF_HELLO, ConnectionLost, Frames
 from hyrecall.memory.sharing.protocol import (
-    ANSWER,
     CALL,
     FAULT,
     REPLY,
@@ -145,7 +144,7 @@ class Link:
             self._frames.send(data, patience=HUNG_SECONDS)
         except TimeoutError:
             raise hung(self.pid) from None
-        with _Answering(self._frames, self._codec, mine) as answering:
+        with Answering(self._frames, self._codec, mine) as answering:
             while True:
                 try:
                     told = self._codec.decode(self._frames.receive(timeout=LOOK_SECONDS))
@@ -159,7 +158,7 @@ class Link:
                 self.is_clean = answering.is_idle
                 return self._read(told, number, answering)
 
-    def _read(self, told: Any, number: int, answering: _Answering) -> Any:
+    def _read(self, told: Any, number: int, answering: Answering) -> Any:
         if not isinstance(told, list) or len(told) != 3:
             raise error(WireError, "message", "a reply", "another")
         word, of, value = told
@@ -172,80 +171,6 @@ class Link:
     def close(self) -> None:
         """Close the connection."""
         self._frames.close()
-
-
-class _Answering:
-    """Calls the callables of a request for the owner, on one thread and in the order of calls."""
-
-    def __init__(self, frames: Frames, codec: Codec, mine: list[Callable[..., Any]]) -> None:
-        self._frames, self._codec, self._mine = frames, codec, mine
-        self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._n_left = 0
-        self._counting = threading.Lock()
-        self._raised: list[BaseException] = []
-        self._context = contextvars.copy_context()
-        self._is_started = False
-
-    def __enter__(self) -> _Answering:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self._is_started:
-            self._calls.put(None)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether every call was answered."""
-        return not self._n_left
-
-    def put(self, told: Any) -> None:
-        """Let the thread make a call."""
-        with self._counting:
-            self._n_left += 1
-        self._calls.put(told)
-        if not self._is_started:
-            self._is_started = True
-            threads.start(self._run, name="hyrecall-callback", stop=lambda: self._calls.put(None))
-
-    def original(self, fault: Exception) -> BaseException:
-        """Return what a callable of this process raised, where that is what an error tells of."""
-        number = vars(fault).get("callback")
-        if isinstance(number, int) and 0 <= number < len(self._raised):
-            return self._raised[number]
-        return fault
-
-    def _run(self) -> None:
-        while (told := self._calls.get()) is not None:
-            answer = self._context.run(self._answer, told)
-            with self._counting:
-                self._n_left -= 1
-            try:
-                self._frames.send(answer)
-            except (ConnectionLost, TimeoutError):
-                return
-
-    def _answer(self, told: Any) -> bytes:
-        _, at, number, args, keywords = told
-        try:
-            value = self._mine[number](*args, **keywords)
-            return self._encoded(at, value)
-        except BaseException as fault:
-            self._raised.append(fault)
-            lowered = lower_fault(fault, self._codec)
-            lowered["more"]["callback"] = len(self._raised) - 1
-            return self._codec.encode([ANSWER, at, None, lowered])
-
-    def _encoded(self, at: int, value: Any) -> bytes:
-        if inspect.isawaitable(value):
-            value = asyncio.run(_result(value))
-        try:
-            return self._codec.encode([ANSWER, at, value, None])
-        except WireError:  # an array of another library
-            return self._codec.encode([ANSWER, at, np.asarray(value, np.float64), None])
-
-
-async def _result(value: Awaitable[Any]) -> Any:
-    return await value
 
 
 class Connections:
@@ -275,14 +200,25 @@ class Connections:
     def ask(self, message: object, *, seconds: float | None = None) -> Any:
         """Return the owner's reply to a message; raises what the owner raised.
 
+        Parameters
+        ----------
+        message : object
+        seconds : float, optional
+            That it may wait for a connection and for its turn; without, for as long as it takes.
+
         Raises
         ------
+        StoreBusyError
+            The owner, or this pool, was too busy for so long.
         ConnectionLost
             The owner is gone; the message may have had its effect.
         OwnerError
             The owner hangs.
         """
-        with self._link() as link:
+        begun = time.monotonic()
+        with self._link(seconds) as link:
+            if seconds is not None:
+                seconds = max(begun + seconds - time.monotonic(), 0.0)
             return link.ask(message, seconds=seconds, is_alive=self._check_alive)
 
     def state(self) -> OwnerState:
@@ -301,8 +237,8 @@ class Connections:
             link.close()
 
     @contextmanager
-    def _link(self) -> Iterator[Link]:
-        with self._free:
+    def _link(self, seconds: float | None) -> Iterator[Link]:
+        with self._one_of_most(seconds):
             link = self._take()
             is_kept = False
             try:
@@ -320,6 +256,17 @@ class Connections:
                 if not is_kept:
                     link.close()
 
+    @contextmanager
+    def _one_of_most(self, seconds: float | None) -> Iterator[None]:
+        """Wait until this thread may have a connection."""
+        if not self._free.acquire(timeout=seconds):
+            got = f"{MOST_CONNECTIONS} requests of this handle"
+            raise error(StoreBusyError, "store", "a free connection", got, "try again")
+        try:
+            yield
+        finally:
+            self._free.release()
+
     def _take(self) -> Link:
         with self._state:
             if self._is_closed:
@@ -330,7 +277,8 @@ class Connections:
 
     def _check_alive(self) -> None:
         """Ask the owner for a sign of life; a reply that takes long is none that hangs."""
-        with contextlib.suppress(ConnectionLost):  # the connection that waits finds out too
+        # Of a lost connection the one that waits finds out too; a busy owner is alive.
+        with contextlib.suppress(ConnectionLost, StoreBusyError):
             self.state()
 
 

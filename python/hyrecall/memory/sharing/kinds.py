@@ -23,6 +23,7 @@ from hyrecall.memory.changes import edges, episodes, lines, policies, signals, v
 from hyrecall.memory.data.degradation import Degradation, DegradedReason
 from hyrecall.memory.data.sessions import SessionName
 from hyrecall.memory.data.types import Edge, Episode, Fact, Participant
+from hyrecall.memory.derived.layout import Layout
 from hyrecall.memory.faces.export_lines import AgentLine, Line, VersionLine
 from hyrecall.memory.keeping import tasks
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy
@@ -33,7 +34,9 @@ from hyrecall.memory.sharing.wire import Codec, Kind
 from hyrecall.memory.sql.cells import Cell
 from hyrecall.memory.sql.doctor import Check
 from hyrecall.memory.sql.selection import Selection
+from hyrecall.memory.sql.store_sessions import Conversation
 from hyrecall.memory.sql.writing import NewVersion
+from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
 __all__ = ["CODEC", "OF_RECIPES", "OF_REQUESTS", "OF_STORES"]
@@ -107,10 +110,12 @@ OF_STORES: Final[tuple[type | Kind, ...]] = (
     *(Asked, ExplainRow, ExplainDropped, Question, FoundRows, OwnerState, ClientState),
     *(episodes.Remember, episodes.RememberFact, episodes.Update, episodes.Supersede),
     *(episodes.Forget, episodes.Pin, edges.Link, edges.Unlink, policies.SetPolicy),
-    *(signals.Touch, signals.RecordConversations, vectors.SetVectors),
+    *(signals.Touch, signals.RecordConversations, Conversation, vectors.SetVectors),
     *(lines.ImportLines, lines.ImportedLines, lines.SettleTables),
     *(tasks.Erase, tasks.Compact, tasks.Compacted, tasks.Snapshot, tasks.Rebuild, tasks.CatchUp),
     *(tasks.TakeVectors, tasks.AwaitIndex, tasks.CheckIndex, tasks.EmptyLog, tasks.Follow),
+    *(tasks.TellLayout, Layout),
+    Kind(Analyzer, lambda value: (value.to_dict(),), Analyzer.from_dict),
     *(Episode, Fact, Edge, Participant, NewVersion, Cell, Selection, SessionName),
     *(Line, VersionLine, AgentLine, AskedBy, type(EVERYONE)),
     *(Check, Degradation, DegradedReason, Trace, StageTrace),

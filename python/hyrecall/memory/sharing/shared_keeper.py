@@ -7,71 +7,45 @@ the last owner committed is not made twice.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import secrets
-import socket
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
-from hyrecall.errors import HyrecallError
 from hyrecall.memory.changes.change import Change
+from hyrecall.memory.derived.layout import Layout
 from hyrecall.memory.derived.readiness import IndexNotReadyError
 from hyrecall.memory.keeping.keeper import Task
 from hyrecall.memory.keeping.owner import Owner
-from hyrecall.memory.keeping.tasks import Snapshot, TakeVectors
+from hyrecall.memory.keeping.tasks import TakeVectors, TellLayout
 from hyrecall.memory.recall.question import FoundRows, Question
-from hyrecall.memory.sharing.asking import About, Asked, RemoteRows, answer, compare
-from hyrecall.memory.sharing.client import Connections, state_of
-from hyrecall.memory.sharing.election import (
-    connect_to,
-    elect,
-    listen_in,
-    remove_socket,
-    without_sockets,
+from hyrecall.memory.sharing.asking import (
+    About,
+    Asked,
+    RemoteRows,
+    answer,
+    layout_told,
+    searches,
 )
+from hyrecall.memory.sharing.client import Connections, state_of
+from hyrecall.memory.sharing.election import connect_to
 from hyrecall.memory.sharing.frames import ConnectionLost
+from hyrecall.memory.sharing.host import Host, find_owner
 from hyrecall.memory.sharing.kinds import CODEC
-from hyrecall.memory.sharing.protocol import Hello, OwnerState
-from hyrecall.memory.sharing.server import Server
+from hyrecall.memory.sharing.patience import Patience
+from hyrecall.memory.sharing.protocol import OwnerState
 from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.lock import WriterLock
 
-__all__ = ["Host", "MakesOwner", "SharedKeeper", "find_owner", "observe"]
+__all__ = ["MakesOwner", "SharedKeeper", "observe"]
 
 _log = logging.getLogger("hyrecall.memory")
 
 Reply = TypeVar("Reply")
-
-
-def find_owner(folder: Path, about: About, *, wait: float = 0.0) -> Host | Connections:
-    """Connect to the owner of a folder, or become it: then its clients wait for the opening.
-
-    Parameters
-    ----------
-    folder : Path
-        That exists.
-    about : mapping
-        What this process knows of the store.
-    wait : float, default 0
-        Seconds to wait for a writer that does not share the store.
-
-    Raises
-    ------
-    HyrecallError, OSError
-        As :func:`elect`.
-    """
-    hello = Hello(os.getpid(), about=about)
-    connect = partial(Connections, partial(connect_to, folder), CODEC, hello)
-    found = elect(folder, connect, wait=wait)
-    return Host(folder, found, about) if isinstance(found, WriterLock) else found
 
 
 def observe(folder: Path | None) -> OwnerState | None:
@@ -93,87 +67,9 @@ def observe(folder: Path | None) -> OwnerState | None:
 class MakesOwner(Protocol):
     """Makes the owner of a store in this process."""
 
-    def __call__(self, *, is_takeover: bool) -> Owner:
-        """Open it; after a take-over the index is opened on a thread."""
+    def __call__(self, *, is_takeover: bool, layout: Layout | None = None) -> Owner:
+        """Open it; after a take-over the index is opened on a thread, as it was laid out."""
         ...
-
-
-class Host:
-    """The owner's side of a shared store: the lock, the server, and the owner once it is open.
-
-    Parameters
-    ----------
-    folder : Path
-    lock : WriterLock
-        Whoever opens the database with it releases it.
-    about : mapping
-        What this process knows of the store.
-    """
-
-    def __init__(self, folder: Path, lock: WriterLock, about: About) -> None:
-        """Listen; clients wait until :meth:`open_for`."""
-        self.lock = lock
-        self._folder, self._about = folder, about
-        self._owner: Owner | None = None
-        self._server = Server(CODEC, self._answer, self._admit)
-        try:
-            self._listen()
-        except BaseException:
-            lock.release()
-            raise
-
-    def _listen(self) -> None:
-        listener: socket.socket | None = None
-        try:
-            listener = listen_in(self._folder)
-            self._server.start(listener)
-        except OSError as fault:
-            _log.warning("no other process can use the store: %s", fault.strerror)
-            self.lock.tell(without_sockets(fault))
-        except RuntimeError as fault:  # no thread, as at the exit of the interpreter
-            _log.warning("no other process can use the store: %s", fault)
-            if listener is not None:
-                listener.close()
-            self.lock.tell(without_sockets(OSError(0, str(fault))))
-
-    @property
-    def owner(self) -> Owner:
-        """The owner, once the store is open."""
-        assert self._owner is not None
-        return self._owner
-
-    def open_for(self, owner: Owner) -> None:
-        """Answer clients from now on."""
-        self._owner = owner
-        self._server.ready()
-
-    def state(self) -> OwnerState:
-        """Return who owns the store and who uses it."""
-        return self._server.state()
-
-    def stop(self) -> None:
-        """Answer what is at work, and no client more; remove the socket."""
-        self._server.close()
-        if self._server.was_started:
-            remove_socket(self._folder)
-
-    def close(self) -> None:
-        """Hand the store over: save the index while clients are served, then let go."""
-        with ExitStack() as held:
-            held.callback(self.owner.close)
-            held.callback(self.stop)
-            if self.state().clients:
-                with contextlib.suppress(HyrecallError):
-                    self.owner.run(Snapshot())
-
-    def _answer(self, asked: object) -> Any:
-        return answer(self.owner, asked)
-
-    def _admit(self, about: About) -> About:
-        follower = self.owner.follower
-        own = {**self._about, "model": follower.model, "dim": follower.dim}
-        compare(own, about, os.getpid())
-        return own
 
 
 class SharedKeeper:
@@ -186,10 +82,14 @@ class SharedKeeper:
     place : Host or Connections
     about : mapping
         What this process knows of the store.
+    layout : Layout
+        By which this process searches.
     make_owner : MakesOwner
         Makes the owner on the database: at the beginning, or after a take-over.
     clock : callable
         When a change of this process counts as recorded.
+    patience : float
+        Seconds that a call waits for an owner that has too much to do.
 
     Attributes
     ----------
@@ -202,19 +102,25 @@ class SharedKeeper:
         place: Host | Connections,
         about: About,
         *,
+        layout: Layout,
         make_owner: MakesOwner,
         clock: Callable[[], datetime],
+        patience: float,
     ) -> None:
         """Open the owner, if this process is to be it."""
         assert database.folder is not None
         self.database, self._folder = database, database.folder
         self._about, self._make_owner, self._clock = about, make_owner, clock
+        self._layout = layout
+        self._layout_told = layout_told(about)
+        self._inherited: tuple[Layout, About] | None = None  # the owner's, if it is another
+        self._patience = patience
         self._renewing = threading.Lock()
         self._is_closed = False
         if isinstance(place, Host):
             place.open_for(make_owner(is_takeover=False))
         else:
-            self._adopt(place)
+            Patience(patience).run(lambda: self._adopt(place))
         self._place = place
 
     @property
@@ -239,18 +145,23 @@ class SharedKeeper:
         """Rank rows, as :meth:`hyrecall.memory.keeping.keeper.Keeper.search_index`."""
         place = self._place
         if isinstance(place, Host):
+            place.claim(self._layout, self._about)
             return place.owner.search_index(question)
-        found: FoundRows = self._ask(Asked(question))
+        found: FoundRows = self._ask(Asked(question, layout=self._layout_told))
         if found.ranked is not None:  # this process has become the owner meanwhile
             return found
         return replace(found, ranked=RemoteRows(self, question, found))
 
     def run(self, task: Task[Reply]) -> Reply:
         """Do a task, as :meth:`hyrecall.memory.keeping.keeper.Keeper.run`."""
-        return cast("Reply", self._ask(Asked(task)))
+        layout = self._layout_told if searches(task) else None
+        return cast("Reply", self._ask(Asked(task, layout=layout)))
 
     def state(self) -> OwnerState:
         """Return who owns the store and who uses it."""
+        return Patience(self._patience).run(self._state)
+
+    def _state(self) -> OwnerState:
         while True:
             place = self._place
             if isinstance(place, Host):
@@ -273,13 +184,20 @@ class SharedKeeper:
             self.database.close()
 
     def _ask(self, asked: Asked) -> Any:
+        patience = Patience(self._patience)
+        return patience.run(lambda: self._ask_once(asked, patience))
+
+    def _ask_once(self, asked: Asked, patience: Patience) -> Any:
+        """Ask the owner, and the next one if it is lost."""
         while True:
             self.database.check_usable()
             place = self._place
             if isinstance(place, Host):
+                if searches(asked.what):
+                    place.claim(self._layout, self._about)
                 return answer_here(place.owner, asked)
             try:
-                return place.ask(asked)
+                return place.ask(asked, seconds=patience.left)
             except ConnectionLost:
                 self._renew(place)
 
@@ -293,14 +211,19 @@ class SharedKeeper:
             if isinstance(found, Host):
                 self._take_over(found)
             else:
-                self._adopt(found)
+                try:
+                    self._adopt(found)
+                except BaseException:
+                    found.stop()
+                    raise
             self._place = found
             lost.stop()
 
     def _take_over(self, host: Host) -> None:
         try:
             self.database.promote(host.lock)
-            host.open_for(self._make_owner(is_takeover=True))
+            layout, told = self._inherited or (None, None)
+            host.open_for(self._make_owner(is_takeover=True, layout=layout), told)
         except BaseException:
             host.stop()
             self.database.demote()
@@ -309,16 +232,26 @@ class SharedKeeper:
         _log.info("this process owns the store now")
 
     def _adopt(self, connections: Connections) -> None:
-        """Let an owner without an embedder index the vectors of this process's model."""
-        model = self._about.get("model")
-        if model is not None and connections.about.get("model") is None:
-            dim = self._about.get("dim") or connections.about.get("dim")
-            try:
+        """Learn the owner's layout; let an owner without an embedder take this one's vectors."""
+        try:
+            self._inherited = self._other_layout(connections)
+            model = self._about.get("model")
+            if model is not None and connections.about.get("model") is None:
+                dim = self._about.get("dim") or connections.about.get("dim")
                 connections.ask(Asked(TakeVectors(str(model), int(dim or 0))))
-            except ConnectionLost:
-                pass  # the next owner is asked
-            except IndexNotReadyError as fault:
-                _log.warning("the index could not be made anew: %s", fault.detail)
+        except ConnectionLost:
+            pass  # the next owner is asked
+        except IndexNotReadyError as fault:
+            _log.warning("the index could not be made anew: %s", fault.detail)
+
+    def _other_layout(self, connections: Connections) -> tuple[Layout, About] | None:
+        """Return the owner's layout if it is another one, so that a take-over leaves the index."""
+        told = layout_told(connections.about)
+        if told["layout"] == self._about["layout"]:
+            return None
+        layout = connections.ask(Asked(TellLayout()))
+        is_sound = isinstance(layout, Layout) and layout.hash == told["layout"]
+        return (layout, told) if is_sound else None
 
 
 def answer_here(owner: Owner, asked: Asked) -> Any:

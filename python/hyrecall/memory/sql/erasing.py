@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import apsw
 
 from hyrecall.errors import CorruptStoreError, StoreError
+from hyrecall.memory.sql.applied_writes import find_reply, forget_old_replies, keep_reply
 from hyrecall.memory.sql.cells import cells_by_number, home_of_edges
 from hyrecall.memory.sql.codec import to_json
 from hyrecall.memory.sql.database import Database
@@ -35,7 +36,9 @@ class Erased:
     wal_truncated: bool
 
 
-def erase(database: Database, selection: Selection, *, wait: float = 5.0) -> Erased:
+def erase(
+    database: Database, selection: Selection, *, write_id: bytes | None = None, wait: float = 5.0
+) -> Erased:
     """Remove documents with all their versions and edges, and overwrite where they were.
 
     A cell in which nothing is left goes too, and with it the entry in the roster of an agent that
@@ -45,6 +48,9 @@ def erase(database: Database, selection: Selection, *, wait: float = 5.0) -> Era
     ----------
     database : Database
     selection : Selection
+    write_id : bytes, optional
+        16 bytes; an erasure with the id of one that is committed gets the number of that one, and
+        empties the log.
     wait : float, default 5
         Seconds to wait for readers that still see an older state.
 
@@ -58,7 +64,7 @@ def erase(database: Database, selection: Selection, *, wait: float = 5.0) -> Era
     """
     try:
         with database.transaction() as connection:
-            n_erased = _delete(connection, selection)
+            n_erased = _delete_once(connection, selection, write_id)
     except CorruptStoreError:
         if not selection.is_whole:
             raise
@@ -66,12 +72,24 @@ def erase(database: Database, selection: Selection, *, wait: float = 5.0) -> Era
         # anew. Of a whole user it does not matter which of the two is damaged.
         with database.transaction() as connection:
             connection.execute("REINDEX")
-            n_erased = _delete(connection, selection)
+            n_erased = _delete_once(connection, selection, write_id)
     try:
         is_emptied = database.checkpoint(wait=wait)
     except StoreError:  # the erasure itself is committed
         is_emptied = False
     return Erased(n_erased, is_emptied)
+
+
+def _delete_once(connection: apsw.Connection, selection: Selection, write_id: bytes | None) -> int:
+    if write_id is None:
+        return _delete(connection, selection)
+    known = find_reply(connection, write_id)
+    if known is not None:
+        return int(known[0])
+    n_erased = _delete(connection, selection)
+    keep_reply(connection, write_id, n_erased)
+    forget_old_replies(connection)
+    return n_erased
 
 
 def _delete(connection: apsw.Connection, selection: Selection) -> int:

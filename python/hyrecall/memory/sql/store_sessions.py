@@ -7,16 +7,17 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import NamedTuple
 
 import apsw
 
 from hyrecall.ask.session import LONGEST, Session
 from hyrecall.base import threads
 from hyrecall.memory.data.sessions import MOST_SESSIONS, SessionName, still_known
-from hyrecall.memory.sql.codec import from_micros, is_time, to_micros
+from hyrecall.memory.sql.codec import from_micros, is_time, to_json, to_micros
 from hyrecall.memory.sql.damaged_rows import is_text, rows
 from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.schema import meta
 
 __all__ = [
     "MOST_OF_A_USER",
@@ -31,8 +32,28 @@ _log = logging.getLogger("hyrecall.memory")
 MOST_OF_A_USER = 1_000
 """Conversations of one user that are kept, those that recalled last; nobody displaces another's."""
 
-Conversation: TypeAlias = tuple[SessionName, datetime, Session]
-"""A conversation, the time of its last recall, and what it met."""
+
+class Conversation(NamedTuple):
+    """What a conversation met, as it is to be written.
+
+    Attributes
+    ----------
+    name : SessionName
+    last : datetime
+        Of its last recall.
+    session : Session
+    erasures : int
+        How many erasures the store had seen before the oldest recall that is not written yet.
+    was_kept : bool
+        Whether the store had the conversation before that.
+    """
+
+    name: SessionName
+    last: datetime
+    session: Session
+    erasures: int
+    was_kept: bool
+
 
 _MOST_RECALLS = 2**53
 _LAST_TIME = to_micros(datetime.max.replace(tzinfo=UTC))
@@ -67,8 +88,9 @@ class StoreSessions:
         self._database = database
         self._save = write
         self._wake = threading.Condition()
-        # Not written yet: for each conversation its last recall and what it met.
-        self._pending: OrderedDict[SessionName, tuple[datetime, Session]] = OrderedDict()
+        self._pending: OrderedDict[SessionName, Conversation] = OrderedDict()  # not written yet
+        # Of recalls under way: the number of erasures before they read any memory.
+        self._began: OrderedDict[tuple[SessionName, datetime], int] = OrderedDict()
         self._writing = threading.Lock()
         self._is_due = False
         self._is_stopping = False
@@ -77,15 +99,23 @@ class StoreSessions:
 
     def session(self, name: SessionName, *, now: datetime) -> Session:
         """Return what a conversation met in 24 hours, as :meth:`SessionTracker.session`."""
-        with self._wake:
-            last, session = self._held(name, now)
-        return still_known(session, last, now)
+        with self._wake, self._database.reading() as connection:
+            self._began[name, now] = int(meta(connection, "erasures"))
+            while len(self._began) > MOST_SESSIONS:
+                self._began.popitem(last=False)
+            held = self._held(connection, name, now)
+        return still_known(held.session, held.last, now)
 
     def record(self, name: SessionName, ids: Sequence[str], *, now: datetime) -> None:
         """Keep what a recall gave, as :meth:`SessionTracker.record`."""
-        with self._wake:
-            last, session = self._held(name, now)
-            self._pending[name] = (now, still_known(session, last, now).after(ids, now=now))
+        with self._wake, self._database.reading() as connection:
+            held = self._held(connection, name, now)
+            known = still_known(held.session, held.last, now)
+            self._pending[name] = held._replace(
+                last=now,
+                session=known.after(ids, now=now),
+                erasures=min(self._began.pop((name, now), held.erasures), held.erasures),
+            )
             self._pending.move_to_end(name)
             while len(self._pending) > MOST_SESSIONS:
                 self._pending.popitem(last=False)
@@ -112,7 +142,7 @@ class StoreSessions:
                 taken = dict(self._pending)
             if not taken:
                 return
-            self._save(tuple((name, *kept) for name, kept in taken.items()))
+            self._save(tuple(taken.values()))
             with self._wake:
                 for name, kept in taken.items():
                     if self._pending.get(name) is kept:
@@ -136,12 +166,14 @@ class StoreSessions:
         elif self._pending:
             self._try_flush()
 
-    def _held(self, name: SessionName, now: datetime) -> tuple[datetime, Session]:
+    def _held(self, connection: apsw.Connection, name: SessionName, now: datetime) -> Conversation:
         found = self._pending.get(name)
         if found is not None:
             return found
-        with self._database.reading() as connection:
-            return _load(connection, name, now) or (now, Session())
+        loaded = _load(connection, name, now)
+        last, session = loaded or (now, Session())
+        erasures = int(meta(connection, "erasures"))
+        return Conversation(name, last, session, erasures, loaded is not None)
 
     def _has_thread(self) -> bool:
         """Start the thread if there is none; say whether there is one."""
@@ -226,9 +258,34 @@ def _load(
 
 
 def save_conversations(connection: apsw.Connection, met: Sequence[Conversation]) -> None:
-    """Replace conversations in the caller's transaction."""
-    for name, last, session in met:
-        _save(connection, name, last, session)
+    """Replace conversations in the caller's transaction.
+
+    A recall may have ended before an erasure and come here after it: then what was erased is left
+    out, and so is a conversation that was erased itself.
+    """
+    erasures = int(meta(connection, "erasures"))
+    for one in met:
+        left = one.session if one.erasures == erasures else _without_erased(connection, one)
+        if left is not None:
+            _save(connection, one.name, one.last, left)
+
+
+_LEFT = """SELECT value FROM json_each(?1) WHERE EXISTS (
+  SELECT 1 FROM cells c JOIN documents d ON d.cell = c.cell AND d.id = value
+  WHERE c.org IS ?2 AND c.workspace IS ?3 AND (c.user IS ?4 OR c.visibility = 'global'))"""
+"""The ids of a list that a user can still meet: its own, and shared ones of others."""
+
+
+def _without_erased(connection: apsw.Connection, one: Conversation) -> Session | None:
+    """Return what a conversation met that is still there; None: it is not to be written."""
+    select = f"SELECT 1 FROM sessions WHERE {_NAMED}"
+    if one.was_kept and connection.execute(select, one.name).get is None:
+        return None
+    met = one.session.accessed
+    given = (to_json(tuple(map(str, met))), *one.name[:3])
+    left = {key for (key,) in connection.execute(_LEFT, given)}
+    kept = {key: at for key, at in met.items() if str(key) in left}
+    return Session(kept, one.session.n_recalls) if kept or one.was_kept or not met else None
 
 
 def _save(connection: apsw.Connection, name: SessionName, last: datetime, session: Session) -> None:

@@ -20,7 +20,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
 from hyrecall.base.version import __version__
-from hyrecall.errors import HyrecallError, OptionError, StoreError, error
+from hyrecall.errors import HyrecallError, OptionError, StoreBusyError, StoreError, error
 from hyrecall.memory import Memory
 from hyrecall.serve.identity import Caller, free_names
 from hyrecall.serve.mcp import (
@@ -269,7 +269,11 @@ def _told(fault: HyrecallError, where: str) -> str:
     is_callers = isinstance(fault, ValueError | TypeError | LookupError)
     if not is_callers:
         _log.error("%s failed: %s", where if where in _NAMES else "a call", kind)
-        what = "cannot take the call now" if isinstance(fault, StoreError) else "failed"
+        what = (
+            "cannot take the call now"
+            if isinstance(fault, StoreError | StoreBusyError)
+            else "failed"
+        )
         return f"{kind}: the store {what}; the log of the server says more"
     text, remedy = str(fault), getattr(fault, "remedy", "")
     return f"{kind}: {text.replace(f'; {remedy}', '') if remedy else text}"
