@@ -219,6 +219,41 @@ def test_a_scope_is_the_callers_own_or_any_for_one_that_may_choose() -> None:
     run(main)
 
 
+@pytest.mark.filterwarnings("ignore::hyrecall.memory.IsolationWarning")
+def test_a_caller_without_a_user_keeps_and_finds_the_notes_without_a_user() -> None:
+    """No call can name these: l0's default scope is a user, whom this caller is not."""
+
+    async def main() -> None:
+        nobody, of_acme = Caller(rights=READ_AND_WRITE), Caller(org="acme", rights=READ_AND_WRITE)
+        async with (
+            Memory.in_memory(embedder=None, recipe=recipes.l0) as memory,
+            Client(create_server(memory, caller=nobody)) as client,
+            Client(create_server(memory, caller=of_acme)) as other,
+        ):
+            await memory.remember("tea of user", id="k", kind=KIND, user_id="user")
+            note = {"key": "k", "value": "tea of nobody"}
+            reply = await client.call_tool("memory_save", note)
+            kept = {"key": "k", "scope": "", "version": 1, "embedded": False}
+            assert data_of(reply) == kept
+            assert text_of(reply) == "Saved k."
+            assert data_of(await other.call_tool("memory_save", note)) == kept
+            assert data_of(await client.call_tool("memory_save", note))["version"] == 2
+            (hit,) = data_of(await client.call_tool("memory_search", {"query": "tea"}))["results"]
+            assert (hit["key"], hit["scope"]) == ("k", "")
+            assert hit["snippet"] == "<<tea>> of nobody"
+            for tool, given in (
+                ("memory_search", {"query": "tea", "scope": "user"}),
+                ("memory_save", {**note, "scope": "user"}),
+            ):
+                told = refusal_of(await client.call_tool(tool, given))
+                assert told == "ScopeError: scope: expected the caller's own, or none, got another"
+            kept_for_user = await memory.get("k", user_id="user")
+            assert kept_for_user is not None
+            assert kept_for_user.output == "tea of user"
+
+    run(main)
+
+
 def test_scopes_of_another_organisation_are_not_looked_through() -> None:
     """By one that may choose the user of its own organisation, then by one that names another."""
     of_acme = Caller(org="acme", may_choose_user=True, rights=READ_AND_WRITE)

@@ -1,7 +1,8 @@
 """The tools that l0 documents: ``memory_save`` and ``memory_search`` over notes in scopes.
 
-A scope is a user of the store. A caller that is one user has that user's scope alone; one that may
-choose the user may name any scope, and without a name looks through all of them.
+A scope is a user of the store. A caller that may choose the user may name any scope; without a name
+it keeps notes in the scope "user" and looks through all scopes, as l0 does. Every other caller has
+its own scope alone; that of a caller without a user is "", and holds the notes without a user.
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ class NotesFound(Structure):
 
 
 async def _save(session: Session, given: _Save) -> Reply:
-    scope = given.scope or session.user_id or DEFAULT_USER
-    of_scope = session.of_user(scope)
+    scope = given.scope or session.user_id or (DEFAULT_USER if session.is_free else "")
+    of_scope = session.of_user(scope) if scope else session
     tags = given.tags if isinstance(given.tags, list) else given.tags.split(",")
     wanted = {"tags": tuple(tag.strip() for tag in tags if tag.strip())}
     origin = {"origin": given.origin, "origin_agent": given.origin_agent}
@@ -100,14 +101,14 @@ async def _save(session: Session, given: _Save) -> Reply:
         changes = {"output": given.value, **wanted, "metadata": found.metadata | metadata}
         kept = await of_scope.update(given.key, "memory_save", changes)
     saved = SavedNote(key=kept.id, scope=scope, version=kept.version, embedded=kept.embedded)
-    return Reply(saved, f"Saved {scope}/{kept.id}.")
+    return Reply(saved, f"Saved {scope}/{kept.id}." if scope else f"Saved {kept.id}.")
 
 
 async def _search(session: Session, given: _Search) -> Reply:
     if not given.query.strip():
         return Reply(NotesFound(results=[]), "[]")
     options: dict[str, Any] = {"kind": KIND, "limit": given.limit}
-    if given.scope or session.user_id is not None:
+    if given.scope or not session.is_free:
         one = session.of_user(given.scope) if given.scope else session
         found = await one.search(given.query, recipe=l0.name, **options)
     else:
@@ -133,8 +134,6 @@ async def _search(session: Session, given: _Search) -> Reply:
 
 async def _scopes(session: Session) -> list[str]:
     """Return all scopes with notes, for a caller that may choose any of them."""
-    if not session.is_free:
-        return []
     one = session.caller
     every = await session.memory.list(
         user_id=EVERYONE, org=one.org, workspace=one.workspace, kind=KIND, limit=2**31 - 1
@@ -148,7 +147,7 @@ def _partition(session: Session, user: str) -> Partition:
 
 async def _updated(session: Session, note: Episode) -> datetime:
     """Return when a note was last written."""
-    owner = session if session.user_id is not None else session.of_user(note.user_id or "")
+    owner = session.of_user(note.user_id or "") if session.is_free else session
     versions = await owner.history(note.id)
     return versions[-1].recorded_at if versions else note.occurred_at
 
