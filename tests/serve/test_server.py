@@ -173,6 +173,20 @@ def test_a_client_that_takes_no_reply_is_closed(service: Served) -> None:
         assert post(link, "/v1/recall", {"query": "tea"}) == 200
 
 
+def test_an_encoded_slash_reaches_the_routes_of_a_real_server(service: Served) -> None:
+    with service.connect() as link:
+        for key in ("a", "a/history"):
+            assert post(link, "/v1/memories", {"text": f"text of {key}", "id": key}) == 201
+    for path in ("a%2Fhistory", "a%2fhistory/history", "a/history"):
+        with service.connect() as link:
+            head = b"Host: 127.0.0.1\r\nConnection: close\r\n\r\n"
+            link.sendall(f"GET /v1/memories/{path} HTTP/1.1\r\n".encode() + head)
+            reply = read_all(link)
+        wanted = b"text of a" if path == "a/history" else b"text of a/history"
+        assert b'"' + wanted + b'"' in reply
+        assert (b'"versions"' in reply) == path.endswith("/history")
+
+
 def wait_until(holds: Any) -> None:
     for _ in range(6_000):
         if holds():

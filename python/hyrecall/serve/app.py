@@ -19,6 +19,7 @@ from hyrecall.memory import IsolationWarning, Memory
 from hyrecall.memory.memory import Opening
 from hyrecall.serve import errors, metrics, page
 from hyrecall.serve.doors import open_doors
+from hyrecall.serve.encoded_paths import EncodedPaths
 from hyrecall.serve.guards import Guard
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.routes import (
@@ -109,6 +110,7 @@ def create_app(served: Memory | Opening | Index, options: ServiceOptions | None 
     app.include_router(page.router())
     if not is_index:
         open_doors(app)
+    app.add_middleware(EncodedPaths)
     if options.allowed_origins:
         app.add_middleware(
             CORSMiddleware,

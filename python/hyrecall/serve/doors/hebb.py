@@ -24,6 +24,7 @@ from hyrecall.serve.documented.hebb import (
     shown,
 )
 from hyrecall.serve.doors.shapes import BY_REST, ERRORS, tell_degraded
+from hyrecall.serve.encoded_paths import PathId
 from hyrecall.serve.limits import check_lists, check_query, check_size, options_of
 from hyrecall.serve.scoped_store import ReadScope, ScopedStore, WriteScope, memory_of
 
@@ -217,7 +218,7 @@ async def list_memories(
 
 
 @router.get("/api/v1/memories/{id}", summary="Get a memory")
-async def get(id: str, scope: ReadScope, request: Request) -> dict[str, Any]:  # noqa: A002
+async def get(id: PathId, scope: ReadScope, request: Request) -> dict[str, Any]:  # noqa: A002
     """Return a memory; no access is counted."""
     store = ScopedStore(memory_of(request), scope)
     (made,) = await shown(store.history, [await store.existing(id)])
@@ -226,7 +227,7 @@ async def get(id: str, scope: ReadScope, request: Request) -> dict[str, Any]:  #
 
 @router.patch("/api/v1/memories/{id}", summary="Change a memory")
 async def change(
-    id: str,  # noqa: A002
+    id: PathId,  # noqa: A002
     body: ChangedMemory,
     scope: WriteScope,
     request: Request,
@@ -240,7 +241,7 @@ async def change(
 
 
 @router.delete("/api/v1/memories/{id}", status_code=204, summary="Forget a memory")
-async def forget(id: str, scope: WriteScope, request: Request) -> None:  # noqa: A002
+async def forget(id: PathId, scope: WriteScope, request: Request) -> None:  # noqa: A002
     """Take a memory out of recall; its history stays."""
     await ScopedStore(memory_of(request), scope).forget(id, reason=BY_REST)
 

@@ -17,6 +17,7 @@ from fastapi import APIRouter, Query, Request
 from hyrecall.errors import NotFoundError, error
 from hyrecall.memory import Episode
 from hyrecall.serve.doors.shapes import ERRORS
+from hyrecall.serve.encoded_paths import PathId
 from hyrecall.serve.scoped_store import ReadScope, ScopedStore, memory_of
 
 __all__ = ["TagGraph", "router", "tag_graph"]
@@ -130,7 +131,7 @@ async def tags(
 
 
 @router.get("/tags/{id}", summary="Get a tag")
-async def tag(id: str, scope: ReadScope, request: Request) -> dict[str, Any]:  # noqa: A002
+async def tag(id: PathId, scope: ReadScope, request: Request) -> dict[str, Any]:  # noqa: A002
     """Return a tag with the ids of its memories."""
     graph = await _graph(request, scope)
     if plain(id) not in graph.memories:
@@ -140,7 +141,7 @@ async def tag(id: str, scope: ReadScope, request: Request) -> dict[str, Any]:  #
 
 @router.get("/neighbors/{id}", summary="Tags within some steps of one")
 async def neighbors(
-    id: str,  # noqa: A002
+    id: PathId,  # noqa: A002
     scope: ReadScope,
     request: Request,
     depth: Annotated[int, Query(ge=1, le=5)] = 1,

@@ -30,6 +30,7 @@ from hyrecall.serve.documented.honeycomb import (
     as_stored,
 )
 from hyrecall.serve.doors.shapes import ERRORS
+from hyrecall.serve.encoded_paths import PathId
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_query, options_of
 from hyrecall.serve.scoped_store import RequestScope, ScopedStore, memory_of
@@ -251,13 +252,13 @@ async def list_memories(
 
 
 @router.get("/{id}", summary="Get a memory")
-async def get(id: str, scope: ReadAgent, request: Request) -> dict[str, Any]:  # noqa: A002
+async def get(id: PathId, scope: ReadAgent, request: Request) -> dict[str, Any]:  # noqa: A002
     """Return a memory."""
     return {"memory": as_memory(await ScopedStore(memory_of(request), scope).existing(id))}
 
 
 @router.post("/{id}/modify", summary="Change a memory")
-async def modify(id: str, body: Modified, who: Writer, request: Request) -> dict[str, Any]:  # noqa: A002
+async def modify(id: PathId, body: Modified, who: Writer, request: Request) -> dict[str, Any]:  # noqa: A002
     """Append a version with another text; the reason is kept with it."""
     store = ScopedStore(memory_of(request), scope_of_headers(who, request, body.agent_id))
     await store.call("update", id, reason=body.reason, output=body.content, input="")
@@ -265,7 +266,7 @@ async def modify(id: str, body: Modified, who: Writer, request: Request) -> dict
 
 
 @router.post("/{id}/forget", summary="Forget a memory")
-async def forget(id: str, body: Forgotten, who: Writer, request: Request) -> dict[str, Any]:  # noqa: A002
+async def forget(id: PathId, body: Forgotten, who: Writer, request: Request) -> dict[str, Any]:  # noqa: A002
     """Take a memory out of recall; the reason is kept with it."""
     store = ScopedStore(memory_of(request), scope_of_headers(who, request, body.agent_id))
     await store.forget(id, reason=body.reason)

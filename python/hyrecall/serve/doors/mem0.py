@@ -17,6 +17,7 @@ from hyrecall.ask.filters import Filter
 from hyrecall.memory import Episode, Version
 from hyrecall.serve.callers import Caller, Reader, Writer
 from hyrecall.serve.doors.shapes import BY_REST, ERRORS, iso, tell_degraded
+from hyrecall.serve.encoded_paths import PathId
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_lists, check_page, check_query, check_size, options_of
 from hyrecall.serve.scoped_store import (
@@ -297,7 +298,7 @@ async def search(
 
 
 @router.get("/memories/{id}", summary="Get a memory")
-async def get(id: str, scope: ReadScope, request: Request) -> dict[str, Any]:  # noqa: A002
+async def get(id: PathId, scope: ReadScope, request: Request) -> dict[str, Any]:  # noqa: A002
     """Return a memory."""
     store = ScopedStore(memory_of(request), scope)
     found, versions = await store.existing(id), await store.history(id)
@@ -306,7 +307,7 @@ async def get(id: str, scope: ReadScope, request: Request) -> dict[str, Any]:  #
 
 @router.put("/memories/{id}", summary="Change a memory")
 async def update(
-    id: str,  # noqa: A002
+    id: PathId,  # noqa: A002
     body: ChangedMemory,
     scope: WriteScope,
     request: Request,
@@ -323,13 +324,13 @@ async def update(
 
 
 @router.delete("/memories/{id}", summary="Forget a memory")
-async def delete(id: str, scope: WriteScope, request: Request) -> dict[str, str]:  # noqa: A002
+async def delete(id: PathId, scope: WriteScope, request: Request) -> dict[str, str]:  # noqa: A002
     """Take a memory out of recall; its history stays."""
     await ScopedStore(memory_of(request), scope).forget(id, reason=BY_REST)
     return {"message": "Memory deleted successfully"}
 
 
 @router.get("/memories/{id}/history", summary="The versions of a memory")
-async def history(id: str, scope: ReadScope, request: Request) -> list[dict[str, Any]]:  # noqa: A002
+async def history(id: PathId, scope: ReadScope, request: Request) -> list[dict[str, Any]]:  # noqa: A002
     """Return every version of a memory, oldest first; none of one that is not there."""
     return as_history(id, await ScopedStore(memory_of(request), scope).history(id))

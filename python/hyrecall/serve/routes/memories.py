@@ -19,6 +19,7 @@ from hyrecall.serve.bodies import (
     SupersedeBody,
 )
 from hyrecall.serve.callers import Reader, Writer
+from hyrecall.serve.encoded_paths import PathId
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_lists, check_page, check_size, options_of
 from hyrecall.serve.replies import (
@@ -128,20 +129,20 @@ async def list_memories(
 
 
 @router.get(ID + "/history", summary="Every version of a memory, oldest first")
-async def history(request: Request, id: str, scope: Scoped, who: Reader) -> Response:  # noqa: A002
+async def history(request: Request, id: PathId, scope: Scoped, who: Reader) -> Response:  # noqa: A002
     """Return what a memory was; empty where the caller has none of that id."""
     found = await scoped_store(request, who, scope).history(id)
     return _json({"versions": [version_data(one) for one in found]})
 
 
 @router.get(ID + "/links", summary="The edges of a memory")
-async def links(request: Request, id: str, scope: Scoped, who: Reader) -> Response:  # noqa: A002
+async def links(request: Request, id: PathId, scope: Scoped, who: Reader) -> Response:  # noqa: A002
     """Return the edges in which a memory takes part."""
     return _json({"links": await scoped_store(request, who, scope).call("links", id)})
 
 
 @router.get(ID, summary="Read a memory", responses=MISSING)
-async def get(request: Request, id: str, scope: Scoped, who: Reader) -> Response:  # noqa: A002
+async def get(request: Request, id: PathId, scope: Scoped, who: Reader) -> Response:  # noqa: A002
     """Return a memory by its id."""
     return _json(episode_data(await scoped_store(request, who, scope).existing(id)))
 
@@ -149,7 +150,7 @@ async def get(request: Request, id: str, scope: Scoped, who: Reader) -> Response
 @router.patch(
     ID, summary="Change a memory", responses={200: {"model": Changed}, **MISSING, **TAKEN}
 )
-async def update(request: Request, id: str, body: PatchBody, who: Writer) -> Response:  # noqa: A002
+async def update(request: Request, id: PathId, body: PatchBody, who: Writer) -> Response:  # noqa: A002
     """Append a version with the fields that the body names."""
     check_lists(options_of(request), tags=body.tags, metadata=body.metadata)
     changes = {name: getattr(body, name) for name in body.model_fields_set - _SCOPE - {"reason"}}
@@ -162,7 +163,7 @@ async def update(request: Request, id: str, body: PatchBody, who: Writer) -> Res
 @router.delete(ID, summary="Forget a memory", responses=MISSING)
 async def forget(
     request: Request,
-    id: str,  # noqa: A002
+    id: PathId,  # noqa: A002
     asked: Annotated[_Forgotten, Query()],
     who: Writer,
 ) -> Response:
@@ -180,7 +181,7 @@ async def forget(
 )
 async def supersede(
     request: Request,
-    id: str,  # noqa: A002
+    id: PathId,  # noqa: A002
     body: SupersedeBody,
     who: Writer,
 ) -> Response:
@@ -192,7 +193,7 @@ async def supersede(
 
 
 @router.put(ID + "/pin", summary="Pin or unpin a memory", responses=MISSING)
-async def pin(request: Request, id: str, body: PinBody, who: Writer) -> Response:  # noqa: A002
+async def pin(request: Request, id: PathId, body: PinBody, who: Writer) -> Response:  # noqa: A002
     """Pin or unpin, without a new version."""
     await scoped_store(request, who, body).call("pin", id, pinned=body.pinned)
     return _json({"id": id, "pinned": body.pinned})
@@ -214,7 +215,7 @@ async def link(request: Request, body: LinkBody, who: Writer) -> Response:
 
 
 @router.delete("/links/{id:path}", summary="Remove an edge")
-async def unlink(request: Request, id: str, scope: Scoped, who: Writer) -> Response:  # noqa: A002
+async def unlink(request: Request, id: PathId, scope: Scoped, who: Writer) -> Response:  # noqa: A002
     """Remove an edge; 404 if the caller has none of that id."""
     if not await scoped_store(request, who, scope).call("unlink", id):
         raise error(NotFoundError, "id", "an edge of the caller", "none")

@@ -1,0 +1,136 @@
+"""Ids are free text: a slash within one is encoded, and one that is not encoded separates."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from hyrecall.memory import Memory
+from hyrecall.memory.memory import Opening
+from hyrecall.recipes import hebb, honeycomb, loom
+from hyrecall.serve import create_app
+from hyrecall.serve.encoded_paths import to_route
+from serve_client import calling
+
+USER = {"user_id": "ann"}
+HARD = (
+    "a/history", "a/links", "a/history/history", "a/pin", "a%2Fhistory", "100%", "a b/é?#;+", "/",
+    "..", "a//b/",
+)  # fmt: skip
+
+
+def served(store: Opening, work: Callable[[Any], Any]) -> Any:
+    async def run() -> Any:
+        async with calling(create_app(store)) as client:
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+def one(key: str) -> str:
+    """An id as one segment of a path."""
+    return quote(key, safe="").replace(".", "%2E")
+
+
+def test_an_id_with_an_encoded_slash_is_an_id_and_a_plain_one_separates(store: Opening) -> None:
+    async def work(client: Any) -> None:
+        for key in ("a", *HARD):
+            body = {"text": f"text of {key}", "id": key, **USER}
+            assert (await client.post("/v1/memories", json=body)).status_code == 201
+        for key in ("a", *HARD):
+            path = f"/v1/memories/{one(key)}"
+            got = await client.get(path, params=USER)
+            assert (got.status_code, got.json().get("id")) == (200, key), key
+            told = (await client.get(f"{path}/history", params=USER)).json()["versions"]
+            assert [version["memory"]["output"] for version in told] == [f"text of {key}"]
+            assert (await client.get(f"{path}/links", params=USER)).json() == {"links": []}
+            pinned = await client.put(f"{path}/pin", json={"pinned": True, **USER})
+            assert pinned.json() == {"id": key, "pinned": True}
+            changed = await client.patch(path, json={"text": "new", **USER})
+            assert changed.json() == {"id": key, "version": 2, "embedded": False, "reasons": []}
+        plain = (await client.get("/v1/memories/a/history", params=USER)).json()["versions"]
+        assert [version["memory"]["output"] for version in plain] == ["text of a", "new"]
+        for key in ("a", *HARD):
+            gone = await client.delete(f"/v1/memories/{one(key)}", params=USER)
+            assert gone.json() == {"forgotten": 1}
+
+    served(store, work)
+
+
+def test_an_edge_with_a_slash_is_removed(store: Opening) -> None:
+    async def work(client: Any) -> None:
+        for key in ("a", "b"):
+            await client.post("/v1/memories", json={"text": key, "id": key, **USER})
+        edge = {"nodes": ["a", "b"], "relationship": "r", "id": "e/100%", **USER}
+        assert (await client.post("/v1/links", json=edge)).status_code == 201
+        gone = await client.delete("/v1/links/e%2F100%25", params=USER)
+        assert gone.json() == {"unlinked": 1}
+
+    served(store, work)
+
+
+async def keep(client: Any, key: str, **more: Any) -> None:
+    body = {"text": "tea", "id": key, "tags": [key], **more}
+    assert (await client.post("/v1/memories", json=body)).status_code == 201
+
+
+@pytest.mark.parametrize("key", HARD)
+def test_mem0_reads_and_changes_ids_with_slashes(key: str) -> None:
+    async def work(client: Any) -> None:
+        await keep(client, key, **USER)
+        path = f"/memories/{one(key)}"
+        assert (await client.get(path, params=USER)).json()["id"] == key
+        (told,) = (await client.get(f"{path}/history", params=USER)).json()
+        assert told["memory_id"] == key
+        assert (await client.put(path, json={"text": "x"}, params=USER)).status_code == 200
+        assert (await client.delete(path, params=USER)).status_code == 200
+        assert (await client.get(path, params=USER)).status_code == 404
+
+    served(Memory.in_memory(recipe=loom, embedder=None), work)
+
+
+@pytest.mark.parametrize("key", HARD)
+def test_hebb_reads_and_changes_ids_with_slashes(key: str) -> None:
+    async def work(client: Any) -> None:
+        await keep(client, key, **USER)
+        path = f"/api/v1/memories/{one(key)}"
+        assert (await client.get(path, params=USER)).json()["id"] == key
+        changed = await client.patch(path, json={"content": "x"}, params=USER)
+        assert changed.json()["content"] == "x"
+        tag = await client.get(f"/api/v1/graph/tags/{one(key)}", params=USER)
+        assert tag.json()["memory_ids"] == [key]
+        near = await client.get(f"/api/v1/graph/neighbors/{one(key)}", params=USER)
+        assert [node["memory_ids"] for node in near.json()["nodes"]] == [[key]]
+        assert (await client.delete(path, params=USER)).status_code == 204
+        assert (await client.get(path, params=USER)).status_code == 404
+
+    served(Memory.in_memory(recipe=hebb, embedder=None), work)
+
+
+@pytest.mark.parametrize("key", HARD)
+def test_honeycomb_reads_and_changes_ids_with_slashes(key: str) -> None:
+    async def work(client: Any) -> None:
+        head = {"x-honeycomb-org": "acme", "x-honeycomb-agent": "bee"}
+        await keep(client, key, org="acme", workspace="default", user_id="bee")
+        path = f"/api/memories/{one(key)}"
+        assert (await client.get(path, headers=head)).json()["memory"]["id"] == key
+        body = {"content": "x", "reason": "y"}
+        done = await client.post(f"{path}/modify", json=body, headers=head)
+        assert done.json()["id"] == key
+        gone = await client.post(f"{path}/forget", json={"reason": "y"}, headers=head)
+        assert gone.json()["id"] == key
+        assert (await client.get(path, headers=head)).status_code == 404
+
+    served(Memory.in_memory(recipe=honeycomb, embedder=None), work)
+
+
+def test_a_path_that_was_rewritten_before_separates_at_every_slash() -> None:
+    assert to_route("/memories/a/b", None) == "/memories/a/b"
+    assert to_route("/memories/a/b", b"/elsewhere/memories/a%2Fb") == "/memories/a/b"
+    assert to_route("/memories/5%", b"/elsewhere") == "/memories/5%25"
+    assert to_route("/memories/a/b", b"/memories/a%2fb") == "/memories/a%2Fb"
+    assert to_route("/m/\ufffd/\ufffd", b"/m/%C3/%A9") == "/m/\ufffd/\ufffd"
