@@ -1,5 +1,6 @@
 """Commands that keep a store: export, import, compact, doctor."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -82,6 +83,11 @@ def test_doctor_looks_over_and_repairs(run: Run, filled: Path) -> None:
     assert run("doctor", "--repair").code == 0
     with opened(filled) as memory:
         assert memory._store.opened.how == "snapshot"
+
+
+def test_doctor_names_processes_by_numbers_that_kill_takes(run: Run, filled: Path) -> None:
+    with opened(filled):
+        assert f"owner          yes  pid {os.getpid()}, since" in run("doctor").out
 
 
 def test_a_lost_database_is_rescued_from_the_index_and_accepted(

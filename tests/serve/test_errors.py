@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from hyrecall.errors import (
     CorruptStoreError,
@@ -102,3 +102,33 @@ def test_an_unknown_path_and_a_wrong_method_have_the_same_shape() -> None:
             return [(one.status_code, one.json()["error"]["type"]) for one in got]
 
     assert asyncio.run(ask()) == [(404, "NotFound"), (405, "MethodNotAllowed")]
+
+
+class Strict(Body):
+    model_config = ConfigDict(extra="forbid")
+
+
+@pytest.mark.parametrize(
+    ("content", "media_type", "message"),
+    [
+        (b'{"count": 1}', "text/plain", "Content-Type: expected application/json"),
+        (b"{'count': 1}", "application/json", "body: expected JSON"),
+        (b'{"count": 1, "size": 2}', "application/json", "size: expected no such field"),
+    ],
+)  # fmt: skip
+def test_a_first_attempt_by_hand_learns_what_is_wrong(
+    content: bytes, media_type: str, message: str
+) -> None:
+    app = FastAPI()
+    install(app)
+
+    @app.post("/count")
+    async def count(body: Strict) -> None: ...
+
+    async def ask() -> tuple[int, Any]:
+        async with calling(app) as client:
+            headers = {"Content-Type": media_type}
+            got = await client.post("/count", content=content, headers=headers)
+            return got.status_code, got.json()
+
+    assert asyncio.run(ask()) == (422, {"error": {"type": "Invalid", "message": message}})

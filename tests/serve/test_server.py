@@ -19,8 +19,9 @@ import pytest
 
 import hyrecall
 from hyrecall.errors import OptionError
-from hyrecall.memory import MemorySync
-from hyrecall.serve import ServiceOptions
+from hyrecall.memory import Memory, MemorySync
+from hyrecall.recipes import loom
+from hyrecall.serve import ServiceOptions, create_app, run
 from hyrecall.serve.server import listen
 from laws.effort import Effort
 
@@ -237,3 +238,15 @@ def test_a_port_that_is_taken_is_named_by_its_options() -> None:
             listen(options)
     with listen(ServiceOptions(port=0)) as free:
         assert free.getsockname()[1] > 0
+
+
+def test_a_store_that_cannot_be_opened_is_an_error_without_a_traceback(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "notes.txt").write_text("no store")
+    app = create_app(Memory.open(tmp_path, recipe=loom, embedder=None), ServiceOptions(port=0))
+    started: list[str] = []
+    with pytest.raises(OptionError, match=r"expected a store, or an empty or new folder"):
+        run(app, started=started.append)
+    assert started == []
+    assert "Traceback" not in caplog.text

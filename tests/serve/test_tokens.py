@@ -160,3 +160,25 @@ def test_cells_of_an_index_are_kept_with_their_types(path: Path) -> None:
     made = TokenFile(path).find(token)
     assert made is not None
     assert made.cells == (("acme", 7), ("acme", None))
+
+
+@pytest.mark.parametrize(
+    ("who", "told"),
+    [
+        (Caller(), "the anonymous user"),
+        (Caller(user_id="ann", org="acme"), "user ann, org acme"),
+        (Caller(may_choose_user=True), "any user"),
+        (Caller(user_id="bob", may_choose_partition=True), "user bob, any org and workspace"),
+        (Caller(org="acme", workspace="lab", agent="bot"), "agent bot, org acme, workspace lab"),
+        (Caller(cells=(("acme", "shared"), (7,))), 'cells ["acme", "shared"], [7]'),
+    ],
+)  # fmt: skip
+def test_the_list_of_the_command_names_only_what_a_token_fixes(
+    path: Path, who: Caller, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("typer", reason="the extra [cli] is not installed")
+    from hyrecall.cli.token_command import list_
+
+    make_token(path, who)
+    list_(path)
+    assert told in " ".join(capsys.readouterr().out.split())

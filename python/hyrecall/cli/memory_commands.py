@@ -279,7 +279,10 @@ def _detail(told: str) -> str:
 
 def _pairs(facts: dict[str, Any]) -> str:
     """Return names and values in one line."""
-    return ", ".join(f"{name.replace('_', ' ')} {_value(value)}" for name, value in facts.items())
+    return ", ".join(
+        f"{name.replace('_', ' ')} {value if name == 'pid' else _value(value)}"
+        for name, value in facts.items()
+    )
 
 
 def _value(value: Any) -> str:
@@ -290,7 +293,8 @@ def _value(value: Any) -> str:
     if isinstance(value, dict):
         return f"({_pairs(value)})"
     if isinstance(value, list):
-        return f"({', '.join(map(_value, value))})"
+        told = ", ".join(map(_value, value))
+        return told if isinstance(value[0], dict) else f"({told})"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

@@ -174,11 +174,17 @@ def _shown(one: TokenInfo) -> dict[str, Any]:
 
 def _whose(one: TokenInfo) -> str:
     who = one.caller
-    user = f"agent {who.agent}" if who.agent is not None else f"user {who.user_id}"
-    user = "any user" if who.may_choose_user else user
-    around = "any partition" if who.may_choose_partition else f"{who.org}/{who.workspace}"
-    cells = "" if not who.cells else f", {len(who.cells)} cells"
-    return f"{user} of {around}{cells}{f' ({one.note})' if one.note else ''}"
+    if who.cells:
+        told = "cells " + ", ".join(json.dumps(cell, ensure_ascii=False) for cell in who.cells)
+    else:
+        user = "the anonymous user" if who.user_id is None else f"user {who.user_id}"
+        user = user if who.agent is None else f"agent {who.agent}"
+        user = "any user" if who.may_choose_user else user
+        names = {"org": who.org, "workspace": who.workspace}
+        around = [f"{name} {value}" for name, value in names.items() if value is not None]
+        around = ["any org and workspace"] if who.may_choose_partition else around
+        told = ", ".join([user, *around])
+    return f"{told}{f' ({one.note})' if one.note else ''}"
 
 
 def _until(one: TokenInfo) -> str:

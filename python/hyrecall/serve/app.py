@@ -97,6 +97,7 @@ def create_app(served: Memory | Opening | Index, options: ServiceOptions | None 
     state.tokens = None if options.tokens is None else TokenFile(options.tokens)
     state.metrics = metrics.Metrics()
     state.served = served
+    state.fault = None
     state.memory = served if isinstance(served, Memory) else None
     state.index = served if isinstance(served, Index) else None
     errors.install(app)
@@ -141,7 +142,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             state.served_index.close()
         return
     if isinstance(state.served, Opening):
-        async with state.served as memory:
+        try:
+            memory = await state.served
+        except Exception as fault:
+            state.fault = fault
+            raise
+        async with memory:
             state.memory = memory
             metrics.count_store(state.metrics, memory, state.options)
             yield

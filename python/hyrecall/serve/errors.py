@@ -183,9 +183,10 @@ async def _of_http(_: Request, fault: Exception) -> Response:
     return error_response(fault.status_code, kind, str(fault.detail), fault.headers)
 
 
-async def _of_validation(_: Request, fault: Exception) -> Response:
+async def _of_validation(request: Request, fault: Exception) -> Response:
     assert isinstance(fault, RequestValidationError | ValidationError)
-    return error_response(422, "Invalid", _first_fault(fault.errors()))
+    media_type = request.headers.get("content-type", "")
+    return error_response(422, "Invalid", _first_fault(fault.errors(), media_type))
 
 
 async def _of_anything(request: Request, fault: Exception) -> Response:
@@ -208,13 +209,24 @@ def _route(scope: Scope) -> str:
     return getattr(scope.get("route"), "path", "an unknown path")
 
 
-def _first_fault(faults: Any) -> str:
+_WISHES = {"json_invalid": "expected JSON", "extra_forbidden": "expected no such field"}
+"""Our words for faults that pydantic names less plainly."""
+
+
+def _first_fault(faults: Any, media_type: str) -> str:
     """Return where and why the first field is wrong, without the value."""
     first = next(iter(faults), {"loc": (), "msg": "the request is invalid"})
+    kind = first.get("type")
+    if first["loc"] == ("body",) and kind == "model_attributes_type" and "json" not in media_type:
+        # The body was not read as JSON: curl, for one, sends another type unless it is told.
+        return "Content-Type: expected application/json"
+    if kind == "json_invalid":
+        return f"body: {_WISHES[kind]}"
     parts = first["loc"][first["loc"][:1] in (("body",), ("query",), ("path",)) :]
     place = ".".join(map(str, parts))
     # A message of our own validators may quote the value behind ", got".
-    reason = str(first["msg"]).partition(", got ")[0].removeprefix("Value error, ")
+    reason = _WISHES.get(kind) or str(first["msg"])
+    reason = reason.partition(", got ")[0].removeprefix("Value error, ")
     return f"{place}: {reason}" if place else reason
 
 

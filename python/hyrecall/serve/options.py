@@ -124,7 +124,7 @@ class ServiceOptions:
         if not isinstance(self.join, bool):
             raise error(DTypeError, "join", "True or False", repr(self.join))
         if not self.is_local and self.tokens is None:
-            wish = "tokens with a host that other machines can reach"
+            wish = "tokens with a host that other machines can reach (hyrecall token makes them)"
             raise error(OptionError, "tokens", wish, f"none, and host={self.host!r}")
 
     @property

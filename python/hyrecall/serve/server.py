@@ -14,6 +14,7 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.lifespan.on import LifespanOn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hyrecall.errors import OptionError, error
@@ -126,6 +127,16 @@ def listen(options: ServiceOptions) -> socket.socket:
         raise error(OptionError, "host, port", wish, fault.strerror or "none") from None
 
 
+class _Lifespan(LifespanOn):
+    """Prints no traceback of an app that does not start: :func:`run` raises its fault."""
+
+    async def send(self, message: Any) -> None:
+        """Take what the app says about its start and its end."""
+        if message["type"] == "lifespan.startup.failed":
+            message = {**message, "message": ""}
+        await super().send(message)
+
+
 class _Server(uvicorn.Server):
     """Says when it answers."""
 
@@ -154,6 +165,8 @@ def run(app: FastAPI, *, started: Callable[[str], None] | None = None) -> None:
     ------
     OptionError
         Nothing can listen at the address.
+    HyrecallError
+        The store cannot be opened.
 
     Notes
     -----
@@ -174,11 +187,17 @@ def run(app: FastAPI, *, started: Callable[[str], None] | None = None) -> None:
     sock = listen(options)
     host, port = sock.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    server = _Server(
-        uvicorn.Config(app, **settings_of(options)), lambda: started(url) if started else None
-    )
+    config = uvicorn.Config(app, **settings_of(options))
+    config.load()
+    config.lifespan_class = _Lifespan
+    server = _Server(config, lambda: started(url) if started else None)
     try:
         server.run(sockets=[sock])
+    except SystemExit:  # uvicorn ends so if the app does not start
+        fault: Exception | None = getattr(app.state, "fault", None)
+        if fault is None:
+            raise
+        raise fault from None
     finally:
         sock.close()
 

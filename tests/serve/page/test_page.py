@@ -158,3 +158,19 @@ def test_an_index_is_asked_within_a_scope_and_filtered(open_page: Open, index_se
     page.fill("[name=filter]", '{"kind": "note"}')
     recall(page, "tea replica")
     assert texts(page, "li.hit .about .id") == ["tea"]
+
+
+@pytest.mark.filterwarnings("ignore::hyrecall.memory.IsolationWarning")
+def test_a_newcomer_is_told_what_to_do_and_why_nothing_was_found(open_page: Open) -> None:
+    page = open_page()
+    told = page.inner_text("#welcome")
+    assert "Type a query" in told
+    assert "under User" in told
+    assert "hyrecall remember" in told
+    page.fill("[name=user_id]", "")
+    recall(page)
+    assert not page.is_visible("#welcome")
+    assert "write the name under User" in page.inner_text("#reply .empty-list")
+    page.fill("[name=user_id]", "nobody")
+    recall(page)
+    page.wait_for_selector("text=Nothing in this scope matches.")

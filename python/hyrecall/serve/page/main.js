@@ -94,6 +94,8 @@ async function connect() {
     countFilters(form);
   }
   showCells();
+  byId("welcome-user").hidden = info.kind !== "store" || !info.free("user_id");
+  byId("welcome").hidden = false;
   return true;
 }
 

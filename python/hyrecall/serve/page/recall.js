@@ -78,7 +78,12 @@ const headline = (reply) => [
   plural(reply.hits.length, "hit"), duration(reply.tookMs), reply.mode === "substring" ? "found as plain text" : null,
 ].filter(Boolean).join(" · ");
 
-function showOne(place, reply, canOpen) {
+/** Why nothing was found; without a user, a store looks only at the memories that have none. */
+const nothing = (form, info) => (info.kind === "store" && info.free("user_id") && !given(form, "user_id")
+  ? "No memory without a user matches. For the memories of a user, write the name under User."
+  : "Nothing in this scope matches.");
+
+function showOne(place, reply, canOpen, ifNone) {
   const colourOf = coloursOf([reply]);
   const span = spanOf(reply.hits);
   show(place, degradedNotice(reply), el("p", { class: "summary" }, el("b", null, reply.recipe), ` · ${headline(reply)}`),
@@ -86,7 +91,7 @@ function showOne(place, reply, canOpen) {
       el("section", { "aria-label": "Hits" },
         reply.hits.length > 0 && key(reply, colourOf, armInWords),
         reply.hits.length ? el("ol", { class: "hits" }, reply.hits.map((hit) => hitItem(hit, { span, colourOf, canOpen })))
-          : el("p", { class: "empty-list" }, "Nothing in this scope matches."),
+          : el("p", { class: "empty-list" }, ifNone),
         around(reply)),
       el("aside", { "aria-label": "How they were found" }, tracePanel(reply, colourOf))));
   return headline(reply);
@@ -115,7 +120,7 @@ export function startRecall(form, info, report, said) {
     try {
       const replies = await Promise.all([once(one), ...(beside ? [once(beside)] : [])]);
       if (running !== mine) return;
-      said(replies.length > 1 ? showBoth(place, replies[0], replies[1]) : showOne(place, replies[0], info.kind === "store"));
+      said(replies.length > 1 ? showBoth(place, replies[0], replies[1]) : showOne(place, replies[0], info.kind === "store", nothing(form, info)));
     } catch (fault) {
       if (fault.name !== "AbortError" && running === mine) { show(place); report(fault); }
     } finally {
