@@ -1,7 +1,8 @@
 """The memory of an agent over HTTP: remember, search and forget for the user of each request.
 
-``pip install fastapi uvicorn httpx2``, then ``uvicorn agent_service:app``: one process, because
-only one process writes a store. Run as a script, the file tests itself, without uvicorn.
+``pip install fastapi uvicorn httpx2``, then ``AGENT_STORE=agent.mem uvicorn agent_service:app
+--workers 2``: each process opens the same store. Run as a script, the file tests itself, without
+uvicorn.
 """
 
 import os

@@ -216,7 +216,7 @@ _WISHES = {"json_invalid": "expected JSON", "extra_forbidden": "expected no such
 def _first_fault(faults: Any, media_type: str) -> str:
     """Return where and why the first field is wrong, without the value."""
     first = next(iter(faults), {"loc": (), "msg": "the request is invalid"})
-    kind = first.get("type")
+    kind = str(first.get("type"))
     if first["loc"] == ("body",) and kind == "model_attributes_type" and "json" not in media_type:
         # The body was not read as JSON: curl, for one, sends another type unless it is told.
         return "Content-Type: expected application/json"
