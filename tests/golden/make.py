@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from golden import exact
+from golden import exact, joining
 from golden.table import PATH, scalar_line, widen, write_bits
 from oracle.arithmetic import plain_cosine, plain_dot, plain_sum_of_squares
 
@@ -220,7 +220,8 @@ def table() -> str:
     """Return the whole table as text."""
     out = io.StringIO()
     out.write("op,dtype,inputs,expected\n")
-    for lines in (log_lines, bm25_lines, fusion_lines, exact.lines, dot_lines, corner_lines):
+    parts = (log_lines, bm25_lines, fusion_lines, exact.lines, joining.lines)
+    for lines in (*parts, dot_lines, corner_lines):
         out.writelines(f"{line}\n" for line in lines())
     return out.getvalue()
 

@@ -12,7 +12,9 @@ from kernels.cuda_build import ROOT, SOURCES, report_or_skip
 from kernels.cuda_resources import DEMANGLERS, Kernel, Report, bare, faults, parse, table
 
 # Every kernel stays in registers but these, each with its reason.
-ALLOWED: dict[str, str] = {}
+ALLOWED: dict[str, str] = {
+    "evaluate_formula": "golden tables only; a document's contributions lie in an array",
+}
 ATTRIBUTE = re.compile(r"__\w+__\s*\((?:[^()]|\([^()]*\))*\)")  # __launch_bounds__(...)
 ARCHITECTURES = ("sm_80", "sm_90a")
 

@@ -24,68 +24,24 @@ std::vector<double> scores_in_rank_order(QueryCandidates const& pool,
   return scores;
 }
 
-double sum_largest_first(std::vector<double>& contributions) {
-  std::sort(contributions.begin(), contributions.end(), std::greater<>());
-  double sum = 0.0;
-  for (double c : contributions) sum += c;
-  return sum;
+// What an arm's scores in the pool are scaled with.
+ArmScale scale_of(Fusion const& fusion, QueryCandidates const& pool,
+                  std::span<std::int32_t const> ranks, std::size_t arm, std::size_t n_arms) {
+  ArmScale out;
+  if (arm < fusion.scales.size()) out.scale = fusion.scales[arm];
+  for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
+    std::size_t const at = doc * n_arms + arm;
+    if (counts(pool.scores[at], ranks[at], fusion.complete)) out.range.add(pool.scores[at]);
+  }
+  if (out.range.any && out.scale == FusionScale::kDistribution) {
+    std::vector<double> const scores =
+        scores_in_rank_order(pool, ranks, arm, n_arms, fusion.complete);
+    out.moments = moments(scores.data(), scores.size());
+  }
+  return out;
 }
 
 }  // namespace
-
-// What an arm's score is worth in WeightedSum, Max and DBSF, before its weight.
-class ArmScale {
- public:
-  ArmScale(Fusion const& fusion, QueryCandidates const& pool, std::span<std::int32_t const> ranks,
-           std::size_t arm, std::size_t n_arms)
-      : scale_(arm < fusion.scales.size() ? fusion.scales[arm] : Fusion::Scale::kNone) {
-    for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
-      std::size_t const at = doc * n_arms + arm;
-      if (pool.scores[at] == kNoScore || (!fusion.complete && ranks[at] == 0)) continue;
-      double const score = pool.scores[at];
-      low_ = any_ ? std::min(low_, score) : score;
-      high_ = any_ ? std::max(high_, score) : score;
-      any_ = true;
-    }
-    if (any_ && scale_ == Fusion::Scale::kDistribution) {
-      std::vector<double> const scores =
-          scores_in_rank_order(pool, ranks, arm, n_arms, fusion.complete);
-      moments_ = moments(scores.data(), scores.size());
-    }
-  }
-  double operator()(double score) const {
-    switch (scale_) {
-      case Fusion::Scale::kMinmax:
-        return minmax_scale(score, low_, high_);
-      case Fusion::Scale::kDistribution:
-        return dbsf_scale(score, moments_);
-      case Fusion::Scale::kBest:
-        return best_scale(score, high_);
-      case Fusion::Scale::kClip:
-        return clip_scale(score);
-      case Fusion::Scale::kUnit:
-        return unit_scale(score);
-      case Fusion::Scale::kNone:
-        break;
-    }
-    return score;
-  }
-  // The two numbers that explain() scales with.
-  std::pair<double, double> numbers() const {
-    if (scale_ == Fusion::Scale::kDistribution) return {moments_.mean, moments_.deviation};
-    return {low_, high_};
-  }
-  bool any() const { return any_; }
-  // The most a document can get here: what normalize divides by.
-  double best() const { return any_ ? std::max((*this)(high_), 0.0) : 0.0; }
-
- private:
-  Fusion::Scale scale_;
-  bool any_ = false;
-  double low_ = 0.0;
-  double high_ = 0.0;
-  Moments moments_{0.0, 0.0};
-};
 
 Fuser::Fuser(BatchRequest const& request) : request_(request), n_arms_(request.n_arms()) {
   std::size_t const n_tables = std::max<std::size_t>(request.tables.size(), 1);
@@ -100,8 +56,11 @@ Fuser::Fuser(BatchRequest const& request) : request_(request), n_arms_(request.n
   };
   std::stable_sort(lexical_.begin(), lexical_.end(), in_order(request.lexical, 0));
   std::stable_sort(dense_.begin(), dense_.end(), in_order(request.dense, request.lexical.size()));
+  for (LexicalRequest const& arm : request.lexical) table_of_.push_back(arm.table);
+  for (DenseRequest const& arm : request.dense) table_of_.push_back(arm.table);
+  table_of_.resize(n_arms_, kAllTables);
+  room_.resize(n_arms_);
 }
-Fuser::~Fuser() = default;
 
 void Fuser::rank(QueryCandidates const& pool) {
   out_.ranks.assign(pool.docs.size() * n_arms_, 0);
@@ -117,96 +76,40 @@ void Fuser::weigh(QueryCandidates const& pool) {
   weights_ = request_.fusion.weights;
   weights_.resize(n_arms_, 1.0);
   if (!request_.fusion.balance || lexical_.empty() || dense_.empty()) return;
+  means_.assign(n_arms_, 0.0);
+  for (auto const* arms : {&lexical_, &dense_}) {
+    for (std::uint32_t const arm : *arms) {
+      if (scales_[arm].range.any) {
+        means_[arm] = mean_worth(scales_[arm], scores_in_rank_order(pool, out_.ranks, arm, n_arms_,
+                                                                    request_.fusion.complete));
+      }
+    }
+  }
   // A document lies in one table, so each has a balance of its own.
   std::size_t const n_tables = std::max<std::size_t>(request_.tables.size(), 1);
   std::size_t const n_lexical = lexical_.size() / n_tables, n_dense = dense_.size() / n_tables;
   for (std::size_t table = 0; table < n_tables; ++table) {
-    balance(pool, std::span(lexical_).subspan(table * n_lexical, n_lexical),
-            std::span(dense_).subspan(table * n_dense, n_dense));
+    balance_weights(*request_.fusion.balance,
+                    std::span(lexical_).subspan(table * n_lexical, n_lexical),
+                    std::span(dense_).subspan(table * n_dense, n_dense), scales_, means_, weights_);
   }
 }
 
-// With a balance the weights of the lexical and of the dense arms are shares of 1: what tells
-// candidates apart counts, and an arm whose candidates all score near its best does not tell them
-// apart.
-void Fuser::balance(QueryCandidates const& pool, std::span<std::uint32_t const> lexical_arms,
-                    std::span<std::uint32_t const> dense_arms) {
+FusionRules Fuser::rules() const {
   Fusion const& fusion = request_.fusion;
-  struct Kind {
-    std::span<std::uint32_t const> arms;
-    double weight = 0.0;  // of its arms that scored something
-    double mean = 0.0;    // of their scaled scores, an arm as its weight
-  };
-  Kind lexical{lexical_arms}, dense{dense_arms};
-  for (Kind* kind : {&lexical, &dense}) {
-    for (std::uint32_t const arm : kind->arms)
-      if (scales_[arm].any()) kind->weight += weights_[arm];
-    for (std::uint32_t const arm : kind->arms) {
-      weights_[arm] = kind->weight > 0.0 ? weights_[arm] / kind->weight : 0.0;
-      if (!scales_[arm].any()) continue;
-      double sum = 0.0;
-      std::vector<double> const scores =
-          scores_in_rank_order(pool, out_.ranks, arm, n_arms_, fusion.complete);
-      for (double score : scores) sum += scales_[arm](score);
-      kind->mean += weights_[arm] * (sum / static_cast<double>(scores.size()));
-    }
-  }
-  double share = dense_share(*fusion.balance, lexical.mean, dense.mean);
-  if (lexical.weight == 0.0) share = 1.0;
-  if (dense.weight == 0.0) share = 0.0;
-  for (std::uint32_t const arm : lexical.arms) weights_[arm] *= 1.0 - share;
-  for (std::uint32_t const arm : dense.arms) weights_[arm] *= share;
-}
-
-double Fuser::score(QueryCandidates const& pool, std::uint32_t doc) {
-  Fusion const& fusion = request_.fusion;
-  contributions_.clear();
-  for (std::size_t arm = 0; arm < n_arms_; ++arm) {
-    std::size_t const at = doc * n_arms_ + arm;
-    if (fusion.kind == Fusion::Kind::kRrf) {
-      if (out_.ranks[at] > 0)
-        contributions_.push_back(rrf_term(weights_[arm], fusion.rank_constant, out_.ranks[at]));
-    } else if (pool.scores[at] != kNoScore && (fusion.complete || out_.ranks[at] > 0)) {
-      double const weight = fusion.kind == Fusion::Kind::kNone ? 1.0 : weights_[arm];
-      contributions_.push_back(weight * (fusion.kind == Fusion::Kind::kNone
-                                             ? static_cast<double>(pool.scores[at])
-                                             : scales_[arm](pool.scores[at])));
-    }
-  }
-  if (fusion.kind != Fusion::Kind::kMax) return sum_largest_first(contributions_);
-  // A missing component counts 0, so with one the maximum is never below 0.
-  bool const all = contributions_.size() == n_arms_a_doc_;
-  double score = 0.0;
-  if (!contributions_.empty())
-    score = *std::max_element(contributions_.begin(), contributions_.end());
-  return all ? score : std::max(score, 0.0);
+  return {fusion.kind,          fusion.complete, static_cast<std::uint32_t>(n_arms_a_doc_),
+          fusion.rank_constant, weights_,        scales_};
 }
 
 // What normalize divides by: the most that a document can get, whatever its table.
 double Fuser::best(QueryCandidates const& pool) {
-  Fusion const& fusion = request_.fusion;
-  if (fusion.kind == Fusion::Kind::kNone) return out_.docs.front().score;
+  if (request_.fusion.kind == FusionKind::kNone) return out_.docs.front().score;
+  list_sizes_.clear();
+  for (auto const& list : pool.lists)
+    list_sizes_.push_back(static_cast<std::uint32_t>(list.size()));
   double most = 0.0;
-  std::size_t const n_scanned = lexical_.size() + dense_.size();
-  for (std::uint32_t table = 0; table < std::max<std::size_t>(request_.tables.size(), 1); ++table) {
-    contributions_.clear();
-    for (std::size_t arm = 0; arm < n_arms_; ++arm) {
-      std::uint32_t const own = arm < lexical_.size() ? request_.lexical[arm].table
-                                : arm < n_scanned     ? request_.dense[arm - lexical_.size()].table
-                                                      : kAllTables;
-      if (own != kAllTables && own != table) continue;
-      if (fusion.kind == Fusion::Kind::kRrf) {
-        bool const found = !pool.lists[arm].empty();
-        contributions_.push_back(found ? rrf_term(weights_[arm], fusion.rank_constant, 1) : 0.0);
-      } else {
-        contributions_.push_back(weights_[arm] * scales_[arm].best());
-      }
-    }
-    double const found = fusion.kind == Fusion::Kind::kMax
-                             ? *std::max_element(contributions_.begin(), contributions_.end())
-                             : sum_largest_first(contributions_);
-    most = std::max(most, found);
-  }
+  for (std::uint32_t table = 0; table < std::max<std::size_t>(request_.tables.size(), 1); ++table)
+    most = std::max(most, best_of_table(rules(), table, table_of_, list_sizes_, room_));
   return most;
 }
 
@@ -214,12 +117,16 @@ FusedList const& Fuser::fuse(QueryCandidates const& pool) {
   rank(pool);
   scales_.clear();
   for (std::size_t arm = 0; arm < n_arms_; ++arm)
-    scales_.emplace_back(request_.fusion, pool, out_.ranks, arm, n_arms_);
+    scales_.push_back(scale_of(request_.fusion, pool, out_.ranks, arm, n_arms_));
   weigh(pool);
   std::vector<FusedDoc>& fused = out_.docs;
   fused.clear();
-  for (std::uint32_t doc = 0; doc < pool.docs.size(); ++doc)
-    fused.push_back({doc, score(pool, doc) + 0.0});
+  FusionRules const how = rules();
+  for (std::uint32_t doc = 0; doc < pool.docs.size(); ++doc) {
+    std::size_t const at = doc * n_arms_;
+    fused.push_back({doc, fused_score(how, std::span(pool.scores).subspan(at, n_arms_),
+                                      std::span(out_.ranks).subspan(at, n_arms_), room_)});
+  }
   std::size_t const n_wanted = std::min(request_.offset + request_.limit, fused.size());
   // At least one: what normalize divides by.
   auto const wanted = fused.begin() + static_cast<std::ptrdiff_t>(std::max(
@@ -231,13 +138,11 @@ FusedList const& Fuser::fuse(QueryCandidates const& pool) {
   fused.resize(n_wanted);
   std::erase_if(fused, [&](FusedDoc const& f) { return !request_.min_fused.passes(f.score); });
   if (request_.normalize) {
-    for (FusedDoc& f : fused) f.score = most > 0.0 ? std::clamp(f.score / most, 0.0, 1.0) : 0.0;
+    for (FusedDoc& f : fused) f.score = normalized_score(f.score, most);
   }
   out_.scales.clear();
-  for (ArmScale const& scale : scales_) {
-    auto const [first, second] = scale.numbers();
-    out_.scales.insert(out_.scales.end(), {first, second});
-  }
+  for (ArmScale const& scale : scales_)
+    out_.scales.insert(out_.scales.end(), {scale.first_number(), scale.second_number()});
   out_.scales.insert(out_.scales.end(), weights_.begin(), weights_.end());
   out_.scales.push_back(most);
   return out_;

@@ -1,9 +1,9 @@
 // Joining the arms' lists of one query into one.
 #pragma once
 
-#include <span>
 #include <vector>
 
+#include "core/fusion_math.hpp"
 #include "engine/request/reply.hpp"
 #include "engine/request/request.hpp"
 
@@ -24,13 +24,10 @@ struct FusedList {
   std::vector<double> scales;
 };
 
-class ArmScale;
-
 // Fuses query after query of a request, for one thread.
 class Fuser {
  public:
   explicit Fuser(BatchRequest const& request);
-  ~Fuser();
 
   // The first offset + limit of the pool by (score desc, seq asc), floors and normalisation
   // applied. A document outside an arm's list keeps the completed score there; a null component
@@ -41,9 +38,7 @@ class Fuser {
  private:
   void rank(QueryCandidates const& pool);
   void weigh(QueryCandidates const& pool);
-  void balance(QueryCandidates const& pool, std::span<std::uint32_t const> lexical,
-               std::span<std::uint32_t const> dense);
-  double score(QueryCandidates const& pool, std::uint32_t doc);
+  FusionRules rules() const;
   double best(QueryCandidates const& pool);
 
   BatchRequest const& request_;
@@ -51,9 +46,12 @@ class Fuser {
   std::size_t n_arms_a_doc_;                    // in which one document can be
   std::vector<std::uint32_t> lexical_, dense_;  // arms, those of a table beside each other
   FusedList out_;
-  std::vector<ArmScale> scales_;       // by arm
-  std::vector<double> weights_;        // by arm
-  std::vector<double> contributions_;  // of one document
+  std::vector<ArmScale> scales_;           // by arm
+  std::vector<double> weights_;            // by arm
+  std::vector<std::uint32_t> table_of_;    // by arm
+  std::vector<std::uint32_t> list_sizes_;  // by arm
+  std::vector<double> means_;              // by arm, of what its scores are worth
+  std::vector<double> room_;               // by arm: contributions to one document
 };
 
 }  // namespace hyrecall

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/fusion_math.hpp"
 #include "core/small_vector.hpp"
 #include "core/types.hpp"
 #include "engine/doc_ref.hpp"
@@ -19,9 +20,6 @@ struct QueryStatistics {
   DocFreqs doc_freqs;  // [n_leaves]
 };
 using Statistics = std::vector<std::vector<QueryStatistics>>;  // [lexical arm][query]
-
-inline constexpr float kNoScore =
-    -__builtin_inff();  // a component that was not computed: null, not 0
 
 // Candidates of one query from one part, its pool: each arm's list, and every document's score in
 // every arm that ran.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/formulas.hpp"
+#include "core/fusion_math.hpp"
 #include "core/types.hpp"
 #include "engine/doc_ref.hpp"
 #include "engine/request/guest_queries.hpp"
@@ -34,7 +35,7 @@ struct Floor {
   bool passes(T score) const { return !set || (strict ? score > value : score >= value); }
 };
 
-inline constexpr std::uint32_t kAllTables = ~std::uint32_t{0};
+inline constexpr std::uint32_t kAllTables = kNone32;
 
 struct LexicalRequest {
   std::size_t column = 0;  // of Segment::Parts::lexical
@@ -84,9 +85,9 @@ std::vector<std::vector<ListedDoc>> listed_by_query(std::size_t n_queries,
                                                     std::span<float const> score);
 
 struct Fusion {
-  enum class Kind : std::uint8_t { kNone, kRrf, kWeightedSum, kMax };
-  enum class Scale : std::uint8_t { kNone, kMinmax, kDistribution, kBest, kClip, kUnit };
-  Kind kind = Kind::kNone;      // kNone: exactly one arm, its score is the score
+  using Kind = FusionKind;
+  using Scale = FusionScale;
+  Kind kind = Kind::kNone;
   std::vector<double> weights;  // [n_arms], >= 0
   double rank_constant = 60.0;
   std::vector<Scale> scales;  // [n_arms] what its scores are worth in sums and maxima

@@ -84,8 +84,7 @@ QueryDeduped dedup_query(Snapshot const& snapshot, FusedListsView const& lists,
       Row const row = vectors.row_of(entry);
       members.cosines(column, row, 0, {cosines.data(), members.size()});
       for (std::size_t m = 0; m < members.size(); ++m) {
-        double const cosine = cosines[m];
-        if ((params.unit ? (1.0 + cosine) / 2.0 : cosine) > params.threshold)
+        if (is_duplicate(cosines[m], params.unit, params.threshold))
           cluster = std::min(cluster, cluster_of[m]);
       }
       members.add(column, row);
@@ -112,16 +111,10 @@ QueryDeduped dedup_query(Snapshot const& snapshot, FusedListsView const& lists,
 }
 
 std::vector<double> scaled_relevance(std::span<double const> scores, RelevanceScale scale) {
-  std::vector<double> out(scores.begin(), scores.end());
-  if (scores.empty() || scale == RelevanceScale::kRaw) return out;
-  auto const [low, high] = std::minmax_element(scores.begin(), scores.end());
-  for (double& score : out) {
-    if (scale == RelevanceScale::kMinMax) {
-      score = minmax_scale(score, *low, *high);
-    } else {
-      score = *high > 0.0 ? score / *high : 0.0;
-    }
-  }
+  ScoreRange range;
+  for (double score : scores) range.add(score);
+  std::vector<double> out;
+  for (double score : scores) out.push_back(relevance_of(scale, score, range));
   return out;
 }
 
@@ -140,7 +133,7 @@ struct Waiting {
   std::size_t entry;
 
   friend bool operator<(Waiting const& a, Waiting const& b) {  // of a heap: "is chosen later"
-    return a.value != b.value ? a.value < b.value : a.entry > b.entry;
+    return is_chosen_before(b.value, b.entry, a.value, a.entry);
   }
 };
 
@@ -153,8 +146,7 @@ QueryDiversified diversify_query(Snapshot const& snapshot, FusedListsView const&
   if (n_wanted == 0) return out;
   std::vector<double> const relevance =
       scaled_relevance(lists.scores.subspan(begin, n), params.scale);
-  std::vector<double> similarity(n, 0.0);
-  std::vector<std::int64_t> nearest(n, -1);
+  std::vector<NearestChosen> nearest(n);
   bool const is_bounded = !params.tokens.empty() && params.budgets[query] > 0;
   std::int64_t left = is_bounded ? params.budgets[query] : 0;
   Vectors const vectors(snapshot, lists, params.column, begin);
@@ -169,14 +161,14 @@ QueryDiversified diversify_query(Snapshot const& snapshot, FusedListsView const&
     out.chosen.push_back(number);
     out.value.push_back(value);
     out.relevance.push_back(relevance[entry]);
-    out.similarity.push_back(similarity[entry]);
-    out.nearest.push_back(nearest[entry]);
+    out.similarity.push_back(nearest[entry].similarity);
+    out.nearest.push_back(nearest[entry].entry);
     if (!params.use_vectors || !vectors.has(entry)) return;
     chosen.add(vectors.column_of(entry), vectors.row_of(entry));
     chosen_entry.push_back(number);
   };
   auto const value_of = [&](std::size_t entry) {
-    return mmr_value(params.relevance_weight, relevance[entry], similarity[entry]);
+    return mmr_value(params.relevance_weight, relevance[entry], nearest[entry].similarity);
   };
   choose(0, value_of(0));  // the first of the list, whatever the weight
   std::vector<Waiting> heap;
@@ -194,11 +186,8 @@ QueryDiversified diversify_query(Snapshot const& snapshot, FusedListsView const&
     if (first < chosen.size() && vectors.has(entry)) {
       std::span<float> const found(cosines.data(), chosen.size() - first);
       chosen.cosines(vectors.column_of(entry), vectors.row_of(entry), first, found);
-      for (std::size_t i = 0; i < found.size(); ++i) {
-        if (!(found[i] > similarity[entry])) continue;
-        similarity[entry] = found[i];
-        nearest[entry] = chosen_entry[first + i];
-      }
+      for (std::size_t i = 0; i < found.size(); ++i)
+        nearest[entry].add(found[i], chosen_entry[first + i]);
       n_compared[entry] = chosen.size();
       double const now = value_of(entry);
       if (now < value) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "core/shaping_math.hpp"
 #include "engine/dense/column.hpp"
 #include "engine/segment/segment.hpp"
 
@@ -48,8 +49,6 @@ struct Deduped {
 // stays. An entry without a vector is alone.
 Deduped dedup_lists(Snapshot const& snapshot, FusedListsView const& lists,
                     DedupParams const& params, int threads);
-
-enum class RelevanceScale : std::uint8_t { kRaw, kMax, kMinMax };
 
 struct DiversifyParams {
   bool use_vectors = true;  // false: similarity is 0 throughout (a budget alone)

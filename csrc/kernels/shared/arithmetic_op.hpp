@@ -4,6 +4,8 @@
 #pragma once
 
 #include "core/formulas.hpp"
+#include "core/fusion_math.hpp"
+#include "core/shaping_math.hpp"
 
 namespace hyrecall {
 
@@ -44,6 +46,22 @@ enum class ArithmeticOp : std::int32_t {
   kPlaceScore,       // place
   kTagRelevance,     // most_documents
   kHopDecay,         // score, hops
+  // Kinds and scales are the numbers of their enumerations in core/fusion_math.hpp and
+  // core/shaping_math.hpp.
+  kArmWorth,           // scale, score, low, high, mean, deviation
+  kMeanWorth,          // scale, its two numbers, then three scores
+  kSumLargestFirst,    // n, then n values, at most kMaxArity - 1
+  kLargest,            // is_whole, n, then n values, at most kMaxArity - 2
+  kFusedScore,         // kind, rank_constant, then weight and score (rank where RRF) of two arms
+  kBestOfTable,        // kind, rank_constant, then weight and best (list size) of two arms
+  kShareOfDense,       // balance, weight and mean of the lexical kind, of the dense kind
+  kBalancedWeight,     // balance, mean of a lexical arm, of a dense arm, their weights: the dense
+  kNormalizedScore,    // score, most
+  kRelevance,          // scale, score, low, high
+  kIsDuplicate,        // cosine, is_unit, threshold
+  kNearestSimilarity,  // two cosines to what is chosen, in its order
+  kNearestEntry,       // the same
+  kIsChosenBefore,     // value, place, other value, other place
 };
 
 struct NamedOp {
@@ -87,13 +105,80 @@ inline constexpr NamedOp kArithmeticOps[] = {
     {"place_score", ArithmeticOp::kPlaceScore},
     {"tag_relevance", ArithmeticOp::kTagRelevance},
     {"hop_decay", ArithmeticOp::kHopDecay},
+    {"arm_worth", ArithmeticOp::kArmWorth},
+    {"mean_worth", ArithmeticOp::kMeanWorth},
+    {"sum_largest_first", ArithmeticOp::kSumLargestFirst},
+    {"largest", ArithmeticOp::kLargest},
+    {"fused_score", ArithmeticOp::kFusedScore},
+    {"best_of_table", ArithmeticOp::kBestOfTable},
+    {"share_of_dense", ArithmeticOp::kShareOfDense},
+    {"balanced_weight", ArithmeticOp::kBalancedWeight},
+    {"normalized_score", ArithmeticOp::kNormalizedScore},
+    {"relevance", ArithmeticOp::kRelevance},
+    {"is_duplicate", ArithmeticOp::kIsDuplicate},
+    {"nearest_similarity", ArithmeticOp::kNearestSimilarity},
+    {"nearest_entry", ArithmeticOp::kNearestEntry},
+    {"is_chosen_before", ArithmeticOp::kIsChosenBefore},
 };
 inline constexpr int kMaxArity = 6;
 
-// How many of the arguments after the first a formula over several numbers takes.
-HYRECALL_HD inline std::size_t count_of(double n) {
-  constexpr double kMost = kMaxArity - 1;
-  return n >= 1.0 ? static_cast<std::size_t>(n < kMost ? n : kMost) : 1;
+// How many of the arguments after it a formula over several numbers takes.
+HYRECALL_HD inline std::size_t count_of(double n, double most = kMaxArity - 1) {
+  return n >= 1.0 ? static_cast<std::size_t>(n < most ? n : most) : 1;
+}
+
+HYRECALL_HD inline FusionScale scale_of_number(double number) {
+  return static_cast<FusionScale>(static_cast<std::uint8_t>(number));
+}
+
+// Fusion of two arms whose scores are worth themselves. x: see kFusedScore.
+struct TwoArms {
+  double weights[2];
+  float scores[2];
+  std::int32_t ranks[2];
+  std::uint32_t list_sizes[2];
+  ArmScale scales[2];
+  double room[2] = {};
+  FusionRules rules;
+
+  HYRECALL_HD explicit TwoArms(double const* x) {
+    rules.kind = static_cast<FusionKind>(static_cast<std::uint8_t>(x[0]));
+    rules.n_arms_a_doc = 2;
+    rules.rank_constant = x[1];
+    bool const is_rrf = rules.kind == FusionKind::kRrf;
+    for (int arm = 0; arm < 2; ++arm) {
+      double const given = x[3 + 2 * arm];
+      weights[arm] = x[2 + 2 * arm];
+      scores[arm] = is_rrf ? kNoScore : static_cast<float>(given);
+      ranks[arm] = is_rrf ? static_cast<std::int32_t>(given) : 0;
+      list_sizes[arm] = is_rrf ? static_cast<std::uint32_t>(given) : 0;
+      scales[arm].range.add(given);
+    }
+    rules.weights = weights;
+    rules.scales = scales;
+  }
+  HYRECALL_HD double score() { return fused_score(rules, scores, ranks, room); }
+  HYRECALL_HD double best() {
+    std::uint32_t const tables[2] = {kNone32, 0};
+    return best_of_table(rules, 0, tables, list_sizes, room);
+  }
+};
+
+// The weight of one dense arm beside one lexical arm. x: see kBalancedWeight.
+HYRECALL_HD inline double balanced_weight(double const* x) {
+  std::uint32_t const arms[2] = {0, 1};
+  double const means[2] = {x[1], x[2]};
+  double weights[2] = {x[3], x[4]};
+  ArmScale scales[2];
+  for (ArmScale& scale : scales) scale.range.add(0.0);
+  balance_weights(x[0], std::span(arms).first(1), std::span(arms).last(1), scales, means, weights);
+  return weights[1];
+}
+
+HYRECALL_HD inline NearestChosen nearest_of(double const* cosines) {
+  NearestChosen out;
+  for (int i = 0; i < 2; ++i) out.add(static_cast<float>(cosines[i]), i);
+  return out;
 }
 
 HYRECALL_HD inline double evaluate(ArithmeticOp op, double const* x) {
@@ -174,6 +259,42 @@ HYRECALL_HD inline double evaluate(ArithmeticOp op, double const* x) {
       return tag_relevance(integer(0));
     case ArithmeticOp::kHopDecay:
       return hop_decay(x[0], static_cast<int>(x[1]));
+    case ArithmeticOp::kArmWorth:
+      return ArmScale{scale_of_number(x[0]), {x[2], x[3], true}, {x[4], x[5]}}.worth(x[1]);
+    case ArithmeticOp::kMeanWorth:
+      return mean_worth({scale_of_number(x[0]), {x[1], x[2], true}, {x[1], x[2]}}, {x + 3, 3});
+    case ArithmeticOp::kSumLargestFirst: {
+      double values[kMaxArity - 1];
+      std::size_t const n = count_of(x[0]);
+      for (std::size_t i = 0; i < n; ++i) values[i] = x[1 + i];
+      return sum_largest_first({values, n});
+    }
+    case ArithmeticOp::kLargest:
+      return largest({x + 2, count_of(x[1], kMaxArity - 2)}, x[0] != 0.0);
+    case ArithmeticOp::kFusedScore:
+      return TwoArms(x).score();
+    case ArithmeticOp::kBestOfTable:
+      return TwoArms(x).best();
+    case ArithmeticOp::kShareOfDense:
+      return share_of_dense(x[0], {x[1], x[2]}, {x[3], x[4]});
+    case ArithmeticOp::kBalancedWeight:
+      return balanced_weight(x);
+    case ArithmeticOp::kNormalizedScore:
+      return normalized_score(x[0], x[1]);
+    case ArithmeticOp::kRelevance:
+      return relevance_of(static_cast<RelevanceScale>(static_cast<std::uint8_t>(x[0])), x[1],
+                          {x[2], x[3], true});
+    case ArithmeticOp::kIsDuplicate:
+      return is_duplicate(single(0), x[1] != 0.0, x[2]) ? 1.0 : 0.0;
+    case ArithmeticOp::kNearestSimilarity:
+      return nearest_of(x).similarity;
+    case ArithmeticOp::kNearestEntry:
+      return static_cast<double>(nearest_of(x).entry);
+    case ArithmeticOp::kIsChosenBefore:
+      return is_chosen_before(x[0], static_cast<std::size_t>(x[1]), x[2],
+                              static_cast<std::size_t>(x[3]))
+                 ? 1.0
+                 : 0.0;
   }
   return 0.0;
 }
