@@ -25,8 +25,8 @@ def type_nulls(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def _is_untyped(kind: pa.DataType) -> bool:
-    listed = is_list(kind) or pa.types.is_fixed_size_list(kind)
-    return _is_untyped(kind.value_type) if listed else bool(pa.types.is_null(kind))
+    listed = is_list(kind) or kind.id == pa.lib.Type_FIXED_SIZE_LIST
+    return _is_untyped(kind.value_type) if listed else kind.id == pa.lib.Type_NA
 
 
 def _is_akin(found: pa.DataType, kind: pa.DataType) -> bool:

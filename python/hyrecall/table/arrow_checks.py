@@ -18,15 +18,17 @@ from hyrecall.errors import OptionError, error
 __all__ = ["check_column", "first_bad", "is_list"]
 
 
+_LISTS = {
+    pa.lib.Type_LIST,
+    pa.lib.Type_LARGE_LIST,
+    pa.lib.Type_LIST_VIEW,
+    pa.lib.Type_LARGE_LIST_VIEW,
+}
+
+
 def is_list(kind: pa.DataType) -> bool:
     """Return whether the type is a list of variable length, in any layout."""
-    types = pa.types
-    return bool(
-        types.is_list(kind)
-        or types.is_large_list(kind)
-        or types.is_list_view(kind)
-        or types.is_large_list_view(kind)
-    )
+    return kind.id in _LISTS
 
 
 def check_column(

@@ -13,6 +13,16 @@ from hyrecall.table.arrow_checks import is_list
 
 __all__ = ["plain_column"]
 
+# Types with one layout. A commit of one row has twenty such columns, so they are told apart first.
+_PLAIN = {
+    getattr(pa.lib, f"Type_{name}")
+    for name in (
+        "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64",
+        "HALF_FLOAT", "FLOAT", "DOUBLE", "DATE32", "DATE64", "TIME32", "TIME64", "TIMESTAMP",
+        "DURATION", "LARGE_STRING", "LARGE_BINARY",
+    )
+}  # fmt: skip
+
 
 def plain_column(column: pa.ChunkedArray, *, fixed_too: bool = False) -> pa.ChunkedArray:
     """Return the column in its plain layout, chunk by chunk; unchanged buffers are shared.
@@ -20,6 +30,8 @@ def plain_column(column: pa.ChunkedArray, *, fixed_too: bool = False) -> pa.Chun
     Strings become large_string, binaries large_binary, lists (with `fixed_too` also fixed-size
     lists) large_list, also inside lists and structs. Other types stay.
     """
+    if column.type.id in _PLAIN:
+        return column
     chunks = [_plain(chunk, fixed_too) for chunk in column.chunks]
     kind = chunks[0].type if chunks else _plain(pa.nulls(0, column.type), fixed_too).type
     return pa.chunked_array(chunks, kind)
@@ -28,6 +40,8 @@ def plain_column(column: pa.ChunkedArray, *, fixed_too: bool = False) -> pa.Chun
 def _plain(array: pa.Array, fixed_too: bool = False) -> pa.Array:  # noqa: PLR0911
     types = pa.types
     kind = array.type
+    if kind.id in _PLAIN:
+        return array
     if types.is_dictionary(kind):
         # First the distinct values, then the rows: 32-bit offsets could overflow on the rows.
         values = _plain(array.dictionary)

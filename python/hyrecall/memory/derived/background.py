@@ -17,6 +17,10 @@ __all__ = ["Background"]
 
 _log = logging.getLogger("hyrecall.memory")
 
+FOLLOW_PAUSE = 0.05
+"""Seconds between two times that changes are applied: while many processes write, those of several
+commits cost as much as those of one. A search does not wait for it but applies what it lacks."""
+
 RETRY_SECONDS = 1.0
 """Between two tries of what has to be done and could not be yet."""
 
@@ -103,6 +107,8 @@ class Background:
             if poked:
                 last_change = self._clock()
                 self._follow()
+                with self._wake:
+                    self._wake.wait_for(lambda: self._stopping, FOLLOW_PAUSE)
             n_unsaved = self._follower.n_unsaved
             is_quiet = n_unsaved > 0 and self._clock() - last_change >= self._quiet
             if n_unsaved >= self._snapshot_every or is_quiet:
