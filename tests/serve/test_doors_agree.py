@@ -1,8 +1,8 @@
 """The same query has the same ids and scores, whichever way it is asked.
 
-``DOORS`` has a way to ask by name: the Python method, the command, and every route that takes any
-recipe. Another one is a function more: it gets the store that is served and the question, and gives
-None where the recipe has no such door.
+``DOORS`` has a way to ask by name: the Python method, the socket of a second handle, the command, a
+tool of MCP, and every route that takes any recipe. Another one is a function more: it gets the
+store that is served and the question, and gives None where the recipe has no such door.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,14 +22,19 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 pytest.importorskip("typer", reason="the extra [cli] is not installed")
+pytest.importorskip("mcp", reason="the extra [mcp] is not installed")
 
 import httpx2
+from mcp.client import Client
 
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Episode, Memory, MemorySync, hm_recall
-from hyrecall.serve import create_app
+from hyrecall.serve import Caller, create_app
+from hyrecall.serve.mcp import create_server
 from laws.effort import Effort
+from mcp_world import data_of
+from memory.sharing.handles import is_owner
 from memory.stores import NOON
 from serve_client import calling
 
@@ -45,13 +51,25 @@ class House:
 
     name: str
     memory: MemorySync
+    second: MemorySync
     client: httpx2.AsyncClient
+    host: Client
     run: Command
 
 
 async def by_python(house: House, query: str) -> Found:
     found = house.memory.search(query, limit=LIMIT, **ANN)
     return [(one.episode.id, one.score) for one in found]
+
+
+async def by_socket(house: House, query: str) -> Found:
+    found = await asyncio.to_thread(house.second.search, query, limit=LIMIT, **ANN)
+    return [(one.episode.id, one.score) for one in found]
+
+
+async def by_tool(house: House, query: str) -> Found:
+    found = data_of(await house.host.call_tool("search", {"query": query, "limit": LIMIT}))
+    return [(one["id"], one["score"]) for one in found["matches"]]
 
 
 async def by_command(house: House, query: str) -> Found:
@@ -84,6 +102,8 @@ async def by_hebbs_route(house: House, query: str) -> Found | None:
 
 DOORS: dict[str, Callable[[House, str], Awaitable[Found | None]]] = {
     "python": by_python,
+    "socket": by_socket,
+    "tool": by_tool,
     "command": by_command,
     "recall route": by_recall_route,
     "mem0's route": by_mem0s_route,
@@ -138,11 +158,18 @@ async def compared(name: str, path: Path, run: Command, n_questions: int) -> Non
         path, recipe=recipe, embedder=embedder(), clock=now, recall_timeout=30.0, warm=False
     )
     app = create_app(opening)
-    async with calling(app) as client:
+    async with calling(app) as client, AsyncExitStack() as stack:
         memory = app.state.memory._sync
         memory.remember_batch(episodes())
         memory.snapshot()
-        house = House(name, memory, client, run)
+        second = stack.enter_context(
+            MemorySync.open(path, recipe=recipe, embedder=embedder(), clock=now, warm=False)
+        )
+        assert is_owner(memory)
+        assert not is_owner(second)
+        tools = create_server(app.state.memory, caller=Caller(user_id="ann"))
+        host = await stack.enter_async_context(Client(tools))
+        house = House(name, memory, second, client, host, run)
         is_found = False
         for query in questions(n_questions):
             wanted = await by_python(house, query)

@@ -150,8 +150,9 @@ class GroupCommit:
         try:
             self._waiting[mine] = None
             while not mine.is_settled:
-                # Who leads takes this one along, or wakes it to lead itself.
-                if self._leads.locked() and not mine.wait():
+                # Who leads takes this one along, or wakes it to lead itself. Only the first goes to
+                # the lock: others would stand there when their changes have long been made.
+                if (self._leads.locked() or self._next() is not mine) and not mine.wait():
                     continue
                 if mine.is_settled:
                     break
@@ -166,12 +167,15 @@ class GroupCommit:
             self._waiting.pop(mine, None)
         return cast("Reply", _reply_of(mine))
 
+    def _next(self) -> _Waiting | None:
+        """Return the first of those that wait and are not settled."""
+        return next((one for one in list(self._waiting) if not one.is_settled), None)
+
     def _wake_next(self) -> None:
         """Wake the thread that leads next, if one waits."""
-        for one in list(self._waiting):
-            if not one.is_settled:
-                one.wake()
-                return
+        one = self._next()
+        if one is not None:
+            one.wake()
 
     def _lead(self, mine: _Waiting) -> None:
         """Make the changes of all that wait."""
