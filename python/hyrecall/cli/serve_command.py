@@ -234,7 +234,11 @@ def _serve_by_workers(asked: _Asked, workers: int) -> None:
 
     _log_to_stderr(asked.log_level)
     os.environ[_ENVIRONMENT] = json.dumps(asdict(asked))
-    run_workers(f"{__name__}:{app_of_a_worker.__name__}", _options_of(asked), workers)
+    what = "index" if asked.is_index else "store"
+    run_workers(
+        f"{__name__}:{app_of_a_worker.__name__}", _options_of(asked), workers,
+        started=lambda url: say(f"serving the {what} {asked.folder} at {url} by {workers} workers"),
+    )  # fmt: skip
 
 
 def app_of_a_worker() -> Any:

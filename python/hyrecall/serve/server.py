@@ -127,6 +127,12 @@ def listen(options: ServiceOptions) -> socket.socket:
         raise error(OptionError, "host, port", wish, fault.strerror or "none") from None
 
 
+def url_of(sock: socket.socket) -> str:
+    """Return the URL of a service that listens on a socket."""
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 class _Lifespan(LifespanOn):
     """Prints no traceback of an app that does not start: :func:`run` raises its fault."""
 
@@ -185,8 +191,7 @@ def run(app: FastAPI, *, started: Callable[[str], None] | None = None) -> None:
     """
     options: ServiceOptions = app.state.options
     sock = listen(options)
-    host, port = sock.getsockname()[:2]
-    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    url = url_of(sock)
     config = uvicorn.Config(app, **settings_of(options))
     config.load()
     config.lifespan_class = _Lifespan
@@ -202,7 +207,13 @@ def run(app: FastAPI, *, started: Callable[[str], None] | None = None) -> None:
         sock.close()
 
 
-def run_workers(factory: str, options: ServiceOptions, workers: int) -> None:
+def run_workers(
+    factory: str,
+    options: ServiceOptions,
+    workers: int,
+    *,
+    started: Callable[[str], None] | None = None,
+) -> None:
     """Serve from several processes, each of which makes its app; one that ends is started again.
 
     Parameters
@@ -211,8 +222,19 @@ def run_workers(factory: str, options: ServiceOptions, workers: int) -> None:
         ``"module:function"`` of the app.
     options : ServiceOptions
     workers : int
+    started : callable, optional
+        Called with the URL before the processes start.
+
+    Raises
+    ------
+    OptionError
+        Nothing can listen at the address.
     """
+    with listen(options) as sock:  # uvicorn itself ends the process where a port is taken
+        port, url = sock.getsockname()[1], url_of(sock)
+    if started is not None:
+        started(url)
     uvicorn.run(
-        factory, factory=True, workers=workers, host=options.host, port=options.port,
+        factory, factory=True, workers=workers, host=options.host, port=port,
         **settings_of(options),
     )  # fmt: skip

@@ -1,0 +1,119 @@
+"""Several processes of the service over one store: the owner is killed, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+
+import hyrecall
+from hyrecall.errors import OptionError
+from hyrecall.memory import MemorySync
+from hyrecall.memory.sql.lock import read_holder
+from hyrecall.recipes import loom
+from hyrecall.serve import ServiceOptions
+from hyrecall.serve.server import run_workers
+
+N_WRITES = 200
+MODULE = """
+from hyrecall.memory import Memory
+from hyrecall.recipes import loom
+from hyrecall.serve import create_app
+
+def make():
+    return create_app(Memory.open("agent.mem", recipe=loom, embedder=None))
+"""
+COMMANDS = {
+    "uvicorn": ("uvicorn", "--factory", "service:make", "--workers", "4", "--log-level", "warning"),
+    "hyrecall": ("hyrecall", "serve", "agent.mem", "--recipe", "loom", "--workers", "4"),
+}
+
+
+@contextmanager
+def served(command: tuple[str, ...], folder: Path) -> Iterator[str]:
+    """Run a command in a folder; give its URL once a worker answers."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    package = str(Path(hyrecall.__file__).parents[1])
+    env = {**os.environ, "PYTHONPATH": package, "HYRECALL_EMBED_DISABLE": "1"}
+    env["HYRECALL_CONFIG"] = str(folder / "config.json")
+    log = folder / "log"  # a pipe would be full after some hundred requests
+    with log.open("w") as told_to:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command, "--port", str(port)],
+            cwd=folder, env=env, stderr=told_to,
+        )  # fmt: skip
+    url = f"http://127.0.0.1:{port}"
+    try:
+        until_answered("GET", f"{url}/readyz")
+        yield url
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=90)
+        told = log.read_text()
+    assert "Traceback" not in told, told
+    assert process.returncode == 0, told
+
+
+CLIENT = httpx.Client(timeout=30, limits=httpx.Limits(max_keepalive_connections=0))
+"""Connects for each request, so that every worker is asked."""
+
+
+def until_answered(method: str, url: str, body: object = None) -> httpx.Response:
+    """Repeat a request until a worker that lives answers it."""
+    for _ in range(3_000):  # four processes start slowly beside other work
+        try:
+            reply = CLIENT.request(method, url, json=body)
+        except httpx.TransportError:
+            pass
+        else:
+            if reply.status_code != 503:
+                return reply
+        time.sleep(0.1)
+    raise AssertionError(f"{method} {url}: no answer")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_four_workers_lose_no_acknowledged_write_when_the_owner_is_killed(
+    name: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "agent.mem"
+    (tmp_path / "service.py").write_text(MODULE)
+    with served(COMMANDS[name], tmp_path) as url:
+        first = read_holder(folder).pid
+        for number in range(N_WRITES):
+            if number == N_WRITES // 2:
+                os.kill(first, signal.SIGKILL)
+            body = {"text": f"note number{number}", "id": f"m{number}", "user_id": "ann"}
+            kept = until_answered("POST", f"{url}/v1/memories", body)
+            assert kept.status_code in (201, 409)  # 409: the killed worker had kept it
+            got = until_answered("GET", f"{url}/v1/memories/m{number}?user_id=ann")
+            assert got.status_code == 200
+            asked = {"query": f"number{number}", "user_id": "ann", "limit": 3}
+            found = until_answered("POST", f"{url}/v1/recall", asked).json()["matches"]
+            assert found[0]["id"] == f"m{number}"
+        assert read_holder(folder).pid != first
+    with MemorySync.open(folder, recipe=loom, embedder=None) as memory:
+        kept_ids = {one.id for one in memory.list(user_id="ann", limit=10_000)}
+        assert kept_ids == {f"m{number}" for number in range(N_WRITES)}
+        with memory._store.database.reading() as connection:  # and nothing is written twice
+            counted = connection.execute("SELECT max(version), count(*) FROM versions").get
+        assert counted == (1, N_WRITES)
+        assert memory.doctor(full=True).ok
+
+
+def test_workers_do_not_start_at_a_port_that_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        options = ServiceOptions(port=taken.getsockname()[1])
+        with pytest.raises(OptionError, match=r"^host, port: expected an address that is free"):
+            run_workers("none:none", options, 2)
