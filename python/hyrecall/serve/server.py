@@ -27,6 +27,9 @@ _log = logging.getLogger("hyrecall.serve")
 KEEP_ALIVE = 5
 """Seconds that a connection may rest between two requests."""
 
+STARTUP = 60
+"""Seconds that a worker may take to answer the supervisor, also while it imports packages."""
+
 MAX_HEADERS = 64 << 10
 """Bytes of a request's headers, its path and query string among them."""
 
@@ -236,5 +239,5 @@ def run_workers(
         started(url)
     uvicorn.run(
         factory, factory=True, workers=workers, host=options.host, port=port,
-        **settings_of(options),
+        timeout_worker_healthcheck=STARTUP, **settings_of(options),
     )  # fmt: skip
