@@ -186,7 +186,8 @@ SCREENS = {
     "serve": Screen(
         ("serve agent.mem --host 0.0.0.0", "serve agent.mem --tokens none.json",
          "serve agent.mem --option max_bodies=1", "serve agent.mem --option max_body=much",
-         "serve notes.index --recipe loom", "serve agent.mem --workers 0"),
+         "serve notes.index --recipe loom", "serve agent.mem --workers 0",
+         "serve small --workers 2 --port 0"),
         (INDEX,), ("fastapi",),
     ),
     "token make": Screen(
@@ -243,6 +244,7 @@ def world(
     monkeypatch.setenv("HYRECALL_PATH", "agent.mem")
     monkeypatch.setenv("HYRECALL_CONFIG", "config.json")
     monkeypatch.setenv("HYRECALL_EMBED_DISABLE", "1")
+    monkeypatch.setenv("HYRECALL_SERVE", "")  # serve --workers sets it
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     monkeypatch.setattr("hyrecall.embed.static._PACKAGE", "no_such_package")
     drawn = SimpleNamespace(token_hex=lambda n_bytes: FIRST[3 : 3 + 2 * n_bytes])

@@ -8,19 +8,25 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import apsw
 import httpx2 as httpx
 import pytest
+import uvicorn
+from fastapi import FastAPI
 
 import hyrecall
-from hyrecall.errors import OptionError
-from hyrecall.memory import MemorySync
+from hyrecall.errors import CorruptIndexError, OptionError, StoreFormatError
+from hyrecall.index import Index
+from hyrecall.memory import Memory, MemorySync
+from hyrecall.memory.sql.connecting import DATABASE
 from hyrecall.memory.sql.lock import read_holder
+from hyrecall.memory.sql.schema import FORMAT
 from hyrecall.recipes import loom
-from hyrecall.serve import ServiceOptions
+from hyrecall.serve import ServiceOptions, create_app
 from hyrecall.serve.server import run_workers
 
 N_WRITES = 200
@@ -117,3 +123,60 @@ def test_workers_do_not_start_at_a_port_that_is_taken() -> None:
         options = ServiceOptions(port=taken.getsockname()[1])
         with pytest.raises(OptionError, match=r"^host, port: expected an address that is free"):
             run_workers("none:none", options, 2)
+
+
+def foreign_folder(folder: Path) -> None:
+    (folder / "notes.txt").write_text("no store")
+
+
+def later_format(folder: Path) -> None:
+    MemorySync.open(folder, recipe=loom, embedder=None).close()
+    connection = apsw.Connection(str(folder / DATABASE))
+    connection.pragma("user_version", FORMAT + 1)
+    connection.execute("UPDATE meta SET value = ? WHERE name LIKE 'min_%'", (FORMAT + 1,))
+    connection.close()
+
+
+def damaged_index(folder: Path) -> None:
+    (folder / "MANIFEST").write_text("{")
+
+
+def no_tokens(folder: Path) -> None:
+    assert not (folder.parent / "none.json").exists()
+
+
+def app_of_a_store() -> FastAPI:
+    return create_app(Memory.open("data", recipe=loom, embedder=None))
+
+
+def app_of_an_index() -> FastAPI:
+    return create_app(Index.open("data"))
+
+
+def app_with_tokens() -> FastAPI:
+    return create_app(Memory.in_memory(embedder=None), ServiceOptions(tokens="none.json"))
+
+
+BROKEN = {
+    foreign_folder: (app_of_a_store, OptionError, "expected a store, or an empty or new folder"),
+    later_format: (app_of_a_store, StoreFormatError, f"got format {FORMAT + 1}"),
+    damaged_index: (app_of_an_index, CorruptIndexError, "MANIFEST"),
+    no_tokens: (app_with_tokens, FileNotFoundError, "none.json"),
+}
+
+
+@pytest.mark.parametrize("spoil", BROKEN)
+def test_workers_do_not_start_if_what_they_serve_cannot_be_opened(
+    spoil: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    spoil(tmp_path / "data")
+    factory, kind, message = BROKEN[spoil]
+    started: list[str] = []
+    monkeypatch.setattr(uvicorn, "run", lambda *_, **__: started.append("workers"))
+    with pytest.raises(kind, match=message):
+        run_workers(
+            f"{__name__}:{factory.__name__}", ServiceOptions(port=0), 2, started=started.append
+        )
+    assert started == []

@@ -14,6 +14,7 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.importer import import_from_string
 from uvicorn.lifespan.on import LifespanOn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -28,7 +29,10 @@ KEEP_ALIVE = 5
 """Seconds that a connection may rest between two requests."""
 
 STARTUP = 60
-"""Seconds that a worker may take to answer the supervisor, also while it imports packages."""
+"""Seconds that a worker may take to answer the supervisor, which kills one that is slower.
+
+A worker answers once it has imported its packages: 3 s of a core, and more if many start at once.
+"""
 
 MAX_HEADERS = 64 << 10
 """Bytes of a request's headers, its path and query string among them."""
@@ -219,10 +223,13 @@ def run_workers(
 ) -> None:
     """Serve from several processes, each of which makes its app; one that ends is started again.
 
+    This process first makes the app once, opens the store and closes it: a store that no worker can
+    open is an error here, and nothing is started.
+
     Parameters
     ----------
     factory : str
-        ``"module:function"`` of the app.
+        ``"module:function"``, which returns the app.
     options : ServiceOptions
     workers : int
     started : callable, optional
@@ -232,12 +239,21 @@ def run_workers(
     ------
     OptionError
         Nothing can listen at the address.
+    HyrecallError
+        The store cannot be opened.
     """
     with listen(options) as sock:  # uvicorn itself ends the process where a port is taken
         port, url = sock.getsockname()[1], url_of(sock)
+        asyncio.run(_try_out(import_from_string(factory)()))
     if started is not None:
         started(url)
     uvicorn.run(
         factory, factory=True, workers=workers, host=options.host, port=port,
         timeout_worker_healthcheck=STARTUP, **settings_of(options),
     )  # fmt: skip
+
+
+async def _try_out(app: FastAPI) -> None:
+    """Start an app and end it, since uvicorn starts a worker that fails again for ever."""
+    async with app.router.lifespan_context(app):
+        pass
