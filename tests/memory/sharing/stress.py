@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def worker(folder: str, name: str, rate: float) -> None:
     kept: list[str] = []
     pause = 1.0 / rate
     at = time.time() + draw.random() * pause
-    n_open = 0
+    n_open: tuple[int, int] | None = None
     while (now := time.time()) < until:
         time.sleep(max(at - now, 0.0))
         at = max(at + pause, time.time() - pause)
@@ -95,14 +96,20 @@ def worker(folder: str, name: str, rate: float) -> None:
             return
         if number == 20:
             n_open = n_descriptors()
-    # An owner has a connection of each of the others, also one that has just taken over.
-    is_judged = n_open and not is_owner(memory)
-    print(json.dumps({"grown": n_descriptors() - n_open if is_judged else 0}), flush=True)
+    # An owner has connections of all others, also one that has just taken over: it is judged by
+    # what is no socket.
+    at = 1 if is_owner(memory) else 0
+    print(json.dumps({"grown": n_descriptors()[at] - n_open[at] if n_open else 0}), flush=True)
     memory.close()
 
 
-def n_descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+def n_descriptors() -> tuple[int, int]:
+    """Return how many descriptors are open, and how many of them are no sockets."""
+    kinds = []
+    for one in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # that of the listing itself
+            kinds.append(os.readlink(f"/proc/self/fd/{one}").startswith("socket:"))
+    return len(kinds), kinds.count(False)
 
 
 class _Process:
