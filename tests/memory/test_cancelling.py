@@ -36,7 +36,7 @@ def held_back(
 
 def opens_soon(path: Path) -> None:
     """Whoever comes next gets the store: the lock is free."""
-    MemorySync.open(path, embedder=None, wait=10).close()
+    MemorySync.open(path, embedder=None, shared=False, wait=10).close()
 
 
 async def seen(event: threading.Event) -> None:
