@@ -125,6 +125,25 @@ def test_workers_do_not_start_at_a_port_that_is_taken() -> None:
             run_workers("none:none", options, 2)
 
 
+def test_nobody_else_gets_the_port_while_workers_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "service.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    tried = []
+
+    def start(_: str, *, host: str, port: int, **__: object) -> None:
+        with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
+            stranger.bind((host, port))
+        with socket.create_server((host, port)):  # as uvicorn does, with SO_REUSEADDR
+            tried.append(port)
+
+    monkeypatch.setattr(uvicorn, "run", start)
+    run_workers("service:make", ServiceOptions(port=0), 2)
+    assert len(tried) == 1
+
+
 def foreign_folder(folder: Path) -> None:
     (folder / "notes.txt").write_text("no store")
 

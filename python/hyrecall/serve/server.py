@@ -126,12 +126,16 @@ def listen(options: ServiceOptions) -> socket.socket:
     OptionError
         Nothing can listen there: the port is taken, or the host is not this machine's.
     """
-    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    address, family = (options.host, options.port), _family(options)
     try:
-        return socket.create_server((options.host, options.port), family=family, backlog=1024)
+        return socket.create_server(address, family=family, backlog=1024)
     except OSError as fault:
         wish = "an address that is free on this machine"
         raise error(OptionError, "host, port", wish, fault.strerror or "none") from None
+
+
+def _family(options: ServiceOptions) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in options.host else socket.AF_INET
 
 
 def url_of(sock: socket.socket) -> str:
@@ -242,15 +246,23 @@ def run_workers(
     HyrecallError
         The store cannot be opened.
     """
-    with listen(options) as sock:  # uvicorn itself ends the process where a port is taken
-        port, url = sock.getsockname()[1], url_of(sock)
+    listen(options).close()  # uvicorn itself ends the process where a port is taken
+    with _bound(options) as sock:  # until the end, so that nobody is given the port meanwhile
         asyncio.run(_try_out(import_from_string(factory)()))
-    if started is not None:
-        started(url)
-    uvicorn.run(
-        factory, factory=True, workers=workers, host=options.host, port=port,
-        timeout_worker_healthcheck=STARTUP, **settings_of(options),
-    )  # fmt: skip
+        if started is not None:
+            started(url_of(sock))
+        uvicorn.run(
+            factory, factory=True, workers=workers, host=options.host, port=sock.getsockname()[1],
+            timeout_worker_healthcheck=STARTUP, **settings_of(options),
+        )  # fmt: skip
+
+
+def _bound(options: ServiceOptions) -> socket.socket:
+    """Return a socket that has the address and does not listen, so that uvicorn can take it too."""
+    sock = socket.socket(_family(options))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind((options.host, options.port))
+    return sock
 
 
 async def _try_out(app: FastAPI) -> None:
