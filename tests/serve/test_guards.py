@@ -14,7 +14,7 @@ from hyrecall.memory.memory import Opening
 from hyrecall.serve import ServiceOptions, create_app
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.guards import Guard, check_host, check_origin
-from hyrecall.serve.json_shape import n_levels
+from hyrecall.serve.json_shape import is_deeper, n_levels
 from serve.conftest import ANN
 from serve_client import calling
 
@@ -224,7 +224,9 @@ def test_an_encoded_body_a_form_and_a_false_length_are_refused(store: Opening) -
     ],
 )
 def test_levels_of_json_are_counted_outside_of_strings(text: str, levels: int) -> None:
-    assert n_levels(text.encode(), "application/json") == levels
+    body, kind = text.encode(), "application/json"
+    assert n_levels(body, kind) == levels
+    assert [is_deeper(body, kind, most) for most in (levels - 1, levels)] == [True, False]
 
 
 def test_counting_levels_reads_each_character_once() -> None:

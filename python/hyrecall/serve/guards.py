@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hyrecall.serve.callers import identify
 from hyrecall.serve.errors import INTERNAL, ServiceError, error_response, internal_error
-from hyrecall.serve.json_shape import n_levels
+from hyrecall.serve.json_shape import is_deeper
 from hyrecall.serve.options import LOOPBACK, ServiceOptions
 
 __all__ = ["ALWAYS_ANSWERED", "ARROW", "Guard"]
@@ -132,8 +132,9 @@ class Guard:
             scope["hyrecall.caller"] = identify(self._state.tokens, headers).name
         body = await self._body(headers, receive)
         try:
-            if n_levels(body, headers.get("content-type", "")) > self._options.max_levels:
-                wish = f"at most {self._options.max_levels} levels of JSON"
+            most = self._options.max_levels
+            if is_deeper(body, headers.get("content-type", ""), most):
+                wish = f"at most {most} levels of JSON"
                 raise ServiceError(422, "Invalid", f"expected {wish}")
             await self._run(scope, body, receive, reply)
         finally:

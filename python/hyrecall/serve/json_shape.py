@@ -6,10 +6,17 @@ import re
 
 import numpy as np
 
-__all__ = ["n_levels"]
+__all__ = ["is_deeper", "n_levels"]
 
 # A string that does not end takes all that follows it, so that no character is read twice.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+
+
+def is_deeper(body: bytes, media_type: str, most: int) -> bool:
+    """Say whether lists and objects of a body lie more than so deep in each other."""
+    # Most bodies open fewer of them than that at all, which is counted in a microsecond.
+    n_opened = body.count(b"[") + body.count(b"{")
+    return n_opened > most and n_levels(body, media_type) > most
 
 
 def n_levels(body: bytes, media_type: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hyrecall.hits.hit import QueryHits
+from hyrecall.hits.hits import reply_of
 from hyrecall.memory.derived.projection import has_only_others_vectors
 from hyrecall.memory.derived.readiness import Ready
 from hyrecall.memory.sql.database import Database
@@ -34,11 +35,11 @@ class ComparableVectors:
         Parameters
         ----------
         hits : QueryHits
-            Of a query with a vector; one with a cosine settles it.
+            Of a query with a vector, alone in its reply; one with a cosine settles it.
         ready : Ready
         cells : tuple of int
         """
-        scores = hits.to_arrow().column("embedding_score")
+        scores = reply_of(hits).arm_scores("embedding")
         if scores.null_count < len(scores):
             return False
         # To answer True every row is read, hence the cache.
