@@ -141,6 +141,13 @@ std::atomic<std::uint64_t>& seed() {
   return value;
 }
 std::atomic<std::uint64_t> g_launches{0};
+std::atomic<bool>& is_null_device() {
+  static std::atomic<bool> value{[] {
+    char const* const text = std::getenv("HYRECALL_EMULATOR_NULL");
+    return text != nullptr && std::strcmp(text, "1") == 0;
+  }()};
+  return value;
+}
 
 // Another seed than 0 shuffles the threads anew between waits, so that a missing barrier shows.
 void run_cta(Index3 block_dim) {
@@ -190,6 +197,9 @@ void set_seed(std::uint64_t value) {
 std::uint64_t n_launches() {
   return g_launches;
 }
+void set_null(bool is_null) {
+  is_null_device() = is_null;
+}
 
 void fault(char const* what) {
   Cta& c = cta();
@@ -221,6 +231,8 @@ void run_grid(Index3 grid, Index3 block, std::size_t shared_bytes,
   unsigned const n = block.x * block.y * block.z;
   if (n == 0 || n > kMaxThreads || n % kWarpSize != 0) fault("a CTA of 32 to 1024 threads, warps");
   if (shared_bytes > kMaxDynamicShared) fault("more shared memory than there is");
+  g_launches += 1;
+  if (is_null_device()) return;
   Cta& c = cta();
   if (c.running != nullptr) fault("a kernel starts a kernel");
   if (c.fibers.size() < n) c.fibers.resize(n);
@@ -235,7 +247,6 @@ void run_grid(Index3 grid, Index3 block, std::size_t shared_bytes,
   auto* const shared = static_cast<unsigned char*>(room);
   c.shared = shared;
   c.shared_bytes = shared_bytes;
-  g_launches += 1;
   std::uint64_t const own_seed = seed();
   std::mt19937_64& rng = c.rng;
   rng.seed(own_seed);

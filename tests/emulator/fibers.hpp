@@ -32,6 +32,8 @@ std::size_t dynamic_shared_bytes();
 // chance.
 void set_seed(std::uint64_t seed);
 std::uint64_t n_launches();
+// Whether kernels do nothing: HYRECALL_EMULATOR_NULL=1, or what was set last.
+void set_null(bool is_null);
 
 // Runs the body as every thread of every CTA, in an order that changes with the seed.
 // A fault (a deadlock, a lane that left a collective) prints what waited and aborts.

@@ -49,6 +49,22 @@ std::mutex g_mutex;
 std::map<void*, std::size_t> g_sizes;
 std::size_t g_allocated = 0;
 std::atomic<std::size_t> g_limit{0};
+struct Counters {
+  std::atomic<std::uint64_t> copies_in{0}, copies_out{0}, bytes_in{0}, bytes_out{0};
+  std::atomic<std::uint64_t> allocations{0}, pinned_allocations{0}, graphs{0};
+};
+Counters g_counters;
+
+void copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
+  if (kind == cudaMemcpyHostToDevice) {
+    g_counters.copies_in += 1;
+    g_counters.bytes_in += bytes;
+  } else if (kind == cudaMemcpyDeviceToHost) {
+    g_counters.copies_out += 1;
+    g_counters.bytes_out += bytes;
+  }
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
 thread_local int t_device = 0;
 
 cudaError_t allocate(void** out, std::size_t bytes, bool is_device) {
@@ -57,6 +73,7 @@ cudaError_t allocate(void** out, std::size_t bytes, bool is_device) {
   // Not rounded up, so that a sanitizer sees a read past the end.
   if (posix_memalign(out, kAlignment, bytes > 0 ? bytes : 1) != 0) return cudaErrorMemoryAllocation;
   std::memset(*out, 0xFF, bytes);  // NaN as a float, out of bounds as a number
+  (is_device ? g_counters.allocations : g_counters.pinned_allocations) += 1;
   if (is_device) {
     g_sizes[*out] = bytes;
     g_allocated += bytes;
@@ -114,6 +131,11 @@ void control_destroy_stream(void* stream) {
 void control_copy_later(void* stream, void* to, void const* from, std::size_t bytes) {
   cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream));
 }
+emulator::DeviceWork control_work() {
+  emulator::Counters const& all = emulator::g_counters;
+  return {emulator::n_launches(), all.copies_in,   all.copies_out,         all.bytes_in,
+          all.bytes_out,          all.allocations, all.pinned_allocations, all.graphs};
+}
 void control_wait_for(void* stream, void* other) {
   emulator::Event event;
   cudaEventRecord(&event, static_cast<cudaStream_t>(other));
@@ -127,7 +149,8 @@ emulator::Controls const* emulator_controls() {
                                            &emulator::set_seed,     &emulator::n_launches,
                                            &control_allocate,       &control_release,
                                            &control_create_stream,  &control_destroy_stream,
-                                           &control_copy_later,     &control_wait_for};
+                                           &control_copy_later,     &control_wait_for,
+                                           &control_work,           &emulator::set_null};
   return &controls;
 }
 
@@ -223,15 +246,13 @@ cudaError_t cudaFreeHost(void* data) {
   std::free(data);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind) {
-  if (bytes > 0) std::memcpy(to, from, bytes);
+cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
+  emulator::copy(to, from, bytes, kind);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaMemcpyKind,
+cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  return enqueue(stream, [=] {
-    if (bytes > 0) std::memcpy(to, from, bytes);
-  });
+  return enqueue(stream, [=] { emulator::copy(to, from, bytes, kind); });
 }
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from,
                               std::size_t from_pitch, std::size_t width, std::size_t height,
@@ -309,6 +330,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* out) {
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) {
   *out = new emulator::Graph(*graph);
+  emulator::g_counters.graphs += 1;
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {

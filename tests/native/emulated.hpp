@@ -33,6 +33,14 @@ class SeedOf {
  private:
   emulator::Controls const& controls_;
 };
+// A device whose kernels do nothing, until it goes out of scope.
+class NullDevice {
+ public:
+  NullDevice() { emulated().set_null(true); }
+  ~NullDevice() { emulated().set_null(false); }
+  NullDevice(NullDevice const&) = delete;
+  NullDevice& operator=(NullDevice const&) = delete;
+};
 class MemoryOf {
  public:
   explicit MemoryOf(std::size_t bytes) { emulated().limit_memory(bytes); }
