@@ -206,7 +206,7 @@ std::shared_ptr<BatchRequest> slice_of(BatchRequest const& request, std::size_t 
 }
 
 py::array_t<float> query_vector(BatchRequest const& request, std::size_t arm, std::size_t query) {
-  DenseQuery const& held = request.dense.at(arm).query(query);
+  DenseQuery const held = request.dense.at(arm).query(query);
   return py::array_t<float>(static_cast<py::ssize_t>(held.padded.size()), held.padded.data());
 }
 

@@ -1,6 +1,7 @@
 #include "device/dense_device.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <numeric>
 
@@ -66,15 +67,30 @@ struct Taken {
   std::vector<GuestReading> readings;
 };
 
+// Keeps what goes wrong while results are taken: no exception passes through the library.
+struct Receiver {
+  std::function<void(cuda::SearchResults const&)> receive;
+  std::exception_ptr error;
+
+  static void take(void* context, cuda::SearchResults const& results) {
+    auto& self = *static_cast<Receiver*>(context);
+    try {
+      self.receive(results);
+    } catch (...) {
+      self.error = std::current_exception();
+    }
+  }
+};
+
 class Searcher {
  public:
-  Searcher(DeviceTable const& table, DenseSearch const& batch)
+  Searcher(DeviceTable const& table, DenseSearch const& batch, TakeFound const& take)
       : table_(table),
         batch_(batch),
+        take_(take),
         api_(require_library(table.folder(), table.ordinal())),
         widths_(api_, table.ordinal(), batch.settings.kernels) {
     require(batch.guest == nullptr || fits(*batch.guest), "a tensor as the column's");
-    found_.rows.resize(batch.group_of.size());
     for (std::vector<SlotRange> const& scope : batch.scopes) {
       std::size_t rows = 0;
       for (SlotRange const& range : scope) rows += range.end - range.begin;
@@ -82,7 +98,7 @@ class Searcher {
     }
   }
 
-  DenseFound run() {
+  void run() {
     Piece all;
     for (std::uint32_t q = 0; q < batch_.group_of.size(); ++q) {
       if (batch_.group_of[q] == kNone32 || batch_.depths[q] == 0) continue;
@@ -92,7 +108,6 @@ class Searcher {
     }
     for (std::size_t begin = 0; begin < all.queries.size(); begin += kMostQueries)
       run_piece(all.part(begin, std::min(all.queries.size(), begin + kMostQueries)));
-    return std::move(found_);
   }
 
  private:
@@ -150,7 +165,6 @@ class Searcher {
     std::uint32_t depth = 0;
     std::size_t most_rows = 1;
     std::vector<std::uint32_t> group_of, depths;
-    std::vector<float> queries;
     Taken taken;
     for (std::uint32_t q : piece.queries) {
       group_of.push_back(batch_.group_of[q]);
@@ -162,10 +176,7 @@ class Searcher {
       if (batch_.guest != nullptr) {
         taken.rows.push_back(batch_.guest->rows[q]);
         taken.values.push_back(batch_.guest->values[q]);
-        continue;
       }
-      auto const row = batch_.queries.subspan(std::size_t{q} * table_.dim(), table_.dim());
-      queries.insert(queries.end(), row.begin(), row.end());
     }
     DenseTuning tuning = batch_.settings.tuning.value_or(choose_tuning(n, depth));
     // No query has more candidates than rows.
@@ -186,8 +197,6 @@ class Searcher {
     FirstPassPlane const plane = choose_plane(table_, plan, has_int8, batch_.settings.first_pass);
     // They differ only where the choice of kernels leaves some out.
     if (widths_.some_of(plane) != widths_.of(first)) plan = plan_for(widths_.of(plane));
-    std::vector<std::uint32_t> counts(n), slots(n * depth), overflows(n);
-    std::vector<float> scores(n * depth), thresholds(n);
     cuda::SearchParams params{};
     params.table = table_.handle();
     params.batch = plan.batch();
@@ -202,7 +211,7 @@ class Searcher {
     params.filters = array(batch_.filters);
     params.tests = array(batch_.tests);
     params.codes = array(batch_.codes);
-    params.queries = queries.data();
+    params.queries = {batch_.queries.first, batch_.queries.stride, piece.queries.data()};
     if (batch_.guest != nullptr) {
       taken.readings.resize(n);
       Guest const& guest = *batch_.guest->guest;
@@ -216,54 +225,63 @@ class Searcher {
     params.capacity = tuning.capacity;
     params.plane = plane;
     params.kernels = batch_.settings.kernels;
-    params.counts = counts.data();
-    params.scores = scores.data();
-    params.slots = slots.data();
-    params.overflows = overflows.data();
-    params.thresholds = thresholds.data();
     std::vector<std::uint64_t> candidates(is_asked ? n * tuning.capacity : 0);
     if (is_asked) params.candidates = candidates.data();
-    check(api_.search(&params), table_.ordinal());
-    found_.is_sorted = found_.is_sorted && depth <= kMostSorted;
-
     Piece lost;
     lost.capacity = tuning.capacity;
-    for (std::size_t i = 0; i < n; ++i) {
-      if (batch_.guest != nullptr) batch_.guest->readings[piece.queries[i]] = taken.readings[i];
-      if (overflows[i] != 0) {
-        bool const is_floor = thresholds[i] <= piece.floors[i];
-        lost.queries.push_back(piece.queries[i]);
-        lost.floors.push_back(is_floor ? piece.floors[i] : thresholds[i]);
-        lost.strict.push_back(is_floor ? piece.strict[i] : 0);
-        continue;
-      }
-      std::vector<FoundRow>& rows = found_.rows[piece.queries[i]];
-      rows.clear();
-      for (std::size_t k = i * depth; k < i * depth + counts[i]; ++k)
-        rows.push_back({scores[k], slots[k]});
+    auto const receive = [&](cuda::SearchResults const& results) {
+      for (std::size_t i = 0; i < n; ++i) hand_over(piece, results, i, depth, lost);
       std::size_t const n_slots = batch_.first_scores.size() / batch_.group_of.size();
-      for (std::size_t k = 0; is_asked && k < counts[i]; ++k) {
-        std::uint64_t const key = candidates[i * tuning.capacity + k];
-        batch_.first_scores[piece.queries[i] * n_slots + candidate_slot(key)] =
-            candidate_score(key);
+      for (std::size_t i = 0; is_asked && i < n; ++i) {
+        for (std::size_t k = 0; k < results.counts[i]; ++k) {
+          std::uint64_t const key = candidates[i * tuning.capacity + k];
+          batch_.first_scores[piece.queries[i] * n_slots + candidate_slot(key)] =
+              candidate_score(key);
+        }
       }
-    }
+    };
+    Receiver receiver{receive, {}};
+    params.take = &Receiver::take;
+    params.context = &receiver;
+    check(api_.search(&params), table_.ordinal());
+    if (receiver.error) std::rethrow_exception(receiver.error);
+    for (std::size_t i = 0; batch_.guest != nullptr && i < n; ++i)
+      batch_.guest->readings[piece.queries[i]] = taken.readings[i];
     require(tuning.capacity < most_rows || lost.queries.empty(), "room for every candidate");
     return lost;
   }
 
+  // What the piece's query number i found; one that lost candidates goes to `lost`.
+  void hand_over(Piece const& piece, cuda::SearchResults const& results, std::size_t i,
+                 std::size_t depth, Piece& lost) const {
+    if (results.overflows[i] != 0) {
+      float const threshold = results.thresholds[i];
+      bool const is_floor = threshold <= piece.floors[i];
+      lost.queries.push_back(piece.queries[i]);
+      lost.floors.push_back(is_floor ? piece.floors[i] : threshold);
+      lost.strict.push_back(is_floor ? piece.strict[i] : 0);
+      return;
+    }
+    std::size_t const n = results.counts[i];
+    take_({piece.queries[i],
+           {results.scores + i * depth, n},
+           {results.seqs + i * depth, n},
+           {results.slots + i * depth, n},
+           depth <= kMostSorted});
+  }
+
   DeviceTable const& table_;
   DenseSearch const& batch_;
+  TakeFound const& take_;
   cuda::Api const& api_;
   PanelWidths widths_;
   std::vector<std::size_t> scope_rows_;  // [scope]
-  DenseFound found_;
 };
 
 }  // namespace
 
-DenseFound search(DeviceTable const& table, DenseSearch const& batch) {
-  return Searcher(table, batch).run();
+void search(DeviceTable const& table, DenseSearch const& batch, TakeFound const& take) {
+  Searcher(table, batch, take).run();
 }
 
 std::vector<float> first_scores(std::string const& folder, int ordinal, ColumnArrays const& column,
@@ -291,13 +309,13 @@ std::vector<float> first_scores(std::string const& folder, int ordinal, ColumnAr
   batch.group_scopes = std::span(&scope, 1);
   batch.group_filters = std::span(&filter, 1);
   batch.group_of = group_of;
-  batch.queries = queries;
+  batch.queries = {queries.data(), column.dim};
   batch.floors = floors;
   batch.strict = strict;
   batch.depths = depths;
   batch.first_scores = out;
   batch.settings = settings;
-  search(table, batch);
+  search(table, batch, [](FoundRows const&) {});
   return out;
 }
 

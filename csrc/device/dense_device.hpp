@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +19,12 @@
 
 namespace hyrecall::device {
 
+// Rows of queries in host memory.
+struct QueryRows {
+  float const* first = nullptr;
+  std::size_t stride = 0;  // floats from row to row
+};
+
 // A batch of queries on one table. Scopes and groups as in DensePlanInput.
 struct DenseSearch {
   std::span<std::vector<SlotRange> const> scopes;
@@ -27,7 +34,7 @@ struct DenseSearch {
   std::span<SegmentFilter const> filters;   // [n_filters, n_views]
   std::span<TileTest const> tests;
   std::span<std::int64_t const> codes;    // of tests
-  std::span<float const> queries;         // [n_queries, dim], norms as prepare_query checks
+  QueryRows queries;                      // [n_queries, dim], norms as prepare_queries checks
   std::span<float const> floors;          // [n_queries], -inf: none
   std::span<std::uint8_t const> strict;   // [n_queries] a score must lie above its floor
   std::span<std::uint32_t const> depths;  // [n_queries] rows wanted
@@ -39,21 +46,22 @@ struct DenseSearch {
   std::span<float> first_scores{};
 };
 
-struct FoundRow {
-  float score;
-  std::uint32_t slot;
+// A query's best rows by (score desc, seq asc), exactly; those beyond the sorting of the device
+// come unsorted. Where they lie is the workspace's again once they have been taken.
+struct FoundRows {
+  std::uint32_t query;
+  std::span<float const> scores;
+  std::span<std::int64_t const> seqs;
+  std::span<std::uint32_t const> slots;
+  bool is_sorted;
 };
+using TakeFound = std::function<void(FoundRows const& found)>;
 
-// Of each query its best rows by (score desc, seq asc), exactly; those beyond the sorting of the
-// device come unsorted, which is_sorted says.
-struct DenseFound {
-  std::vector<std::vector<FoundRow>> rows;  // [n_queries]
-  bool is_sorted = true;
-};
-
-// Any number of threads at once. A batch that does not fit in the device's memory runs in smaller
-// pieces; a single query that does not fit throws kDeviceMemory, and the next call works.
-DenseFound search(DeviceTable const& table, DenseSearch const& batch);
+// Hands over what every query finds, in any order and once each; a query of no group or of depth 0
+// is not spoken of. Any number of threads at once. A batch that does not fit in the device's memory
+// runs in smaller pieces; a single query that does not fit throws kDeviceMemory, and the next call
+// works.
+void search(DeviceTable const& table, DenseSearch const& batch, TakeFound const& take);
 
 // What the first pass says of every row: lower_score(), [n_queries, n_rows]; of 16-bit planes that
 // is its score. For tests of the bound; the column has a vector in every row. queries:

@@ -25,16 +25,16 @@ struct ListPlace {
 namespace {
 
 // The union of an arm's lists, each document once, with what the lists say of it.
-QueryCandidates join_lists(std::span<std::vector<Candidate> const* const> lists,
+QueryCandidates join_lists(std::span<std::span<Candidate const> const> lists,
                            std::vector<ListPlace>& entries) {
   std::size_t const n_arms = lists.size();
   entries.clear();
   QueryCandidates pool;
   pool.lists.resize(n_arms);
   for (std::uint32_t arm = 0; arm < n_arms; ++arm) {
-    pool.lists[arm].resize(lists[arm]->size());
-    for (std::uint32_t i = 0; i < lists[arm]->size(); ++i)
-      entries.push_back({(*lists[arm])[i].seq, arm, i});
+    pool.lists[arm].resize(lists[arm].size());
+    for (std::uint32_t i = 0; i < lists[arm].size(); ++i)
+      entries.push_back({lists[arm][i].seq, arm, i});
   }
   if (n_arms > 1) {  // one arm: the union is its list
     std::sort(entries.begin(), entries.end(),
@@ -43,7 +43,7 @@ QueryCandidates join_lists(std::span<std::vector<Candidate> const* const> lists,
   pool.docs.reserve(entries.size());
   pool.scores.reserve(entries.size() * n_arms);
   for (ListPlace const& entry : entries) {
-    Candidate const& c = (*lists[entry.arm])[entry.place];
+    Candidate const& c = lists[entry.arm][entry.place];
     if (pool.docs.empty() || pool.docs.back().seq != c.seq) {
       pool.docs.push_back({c.seq, c.doc});
       pool.scores.resize(pool.scores.size() + n_arms, kNoScore);
@@ -63,9 +63,8 @@ void check_fits(Snapshot const& snapshot, BatchRequest const& request) {
     require(arm.column < parts.lexical.size(), "a lexical column");
   for (DenseRequest const& arm : request.dense) {
     require(arm.column < parts.dense.size(), "a dense column");
-    std::size_t const n_padded = (parts.dense[arm.column]->dim + kLanes - 1) / kLanes * kLanes;
-    for (DenseQuery const& query : arm.queries)
-      require(query.padded.empty() || query.padded.size() == n_padded, "queries of the dimension");
+    std::uint32_t const dim = arm.guest != nullptr ? arm.guest->dim() : arm.queries->dim();
+    require(dim == parts.dense[arm.column]->dim, "queries of the dimension");
   }
 }
 
@@ -74,7 +73,7 @@ void check_fits(Snapshot const& snapshot, BatchRequest const& request) {
 struct alignas(128) Execution::Joining {  // two threads write no cache line both
   std::vector<ListPlace> entries;
   std::vector<std::vector<Candidate>> listed;
-  std::vector<std::vector<Candidate> const*> lists;  // by arm
+  std::vector<std::span<Candidate const>> lists;  // by arm
 };
 
 Execution::Execution(Snapshot const& snapshot, BatchRequest const& request)
@@ -167,11 +166,12 @@ std::vector<QueryCandidates> Execution::candidates(Statistics const& statistics)
   std::vector<std::vector<Bm25Query>> scorers = make_scorers(statistics);
   bool const is_on_device = snapshot_.device != nullptr;
   for (DenseRequest const& arm : request_.dense) {
-    std::size_t const end = arm.guest_begin + request_.n_queries;
-    if (!is_on_device && arm.guest != nullptr && !arm.guest->has(arm.guest_begin, end))
-      arm.guest->read(arm.guest_begin, end);
+    std::size_t const end = arm.begin + request_.n_queries;
+    if (!is_on_device && arm.guest != nullptr && !arm.guest->has(arm.begin, end))
+      arm.guest->read(arm.begin, end);
   }
   Lists scanned;
+  std::vector<CandidateLists> found;  // by a device, of the dense arms
   bool const is_listed = !request_.listed.empty();
   RequestGroups const groups(request_, is_listed);
   std::optional<Audiences> audiences;  // a device finds a dense arm's rows by itself
@@ -181,7 +181,7 @@ std::vector<QueryCandidates> Execution::candidates(Statistics const& statistics)
     scanned = scan_lexical_arms(snapshot_, request_, scopes_, *audiences, scorers, postings_);
   for (DenseRequest const& arm : request_.dense) {
     if (is_on_device) {
-      scanned.push_back(
+      found.push_back(
           snapshot_.device->scan(snapshot_, request_, arm, scopes_, groups.of(arm.table)));
     } else {
       scanned.push_back(scan_dense(snapshot_, request_, arm, audiences->of(arm.table)));
@@ -199,8 +199,9 @@ std::vector<QueryCandidates> Execution::candidates(Statistics const& statistics)
                                            arm.queries[q], arm.floor, request_.depth));
     }
     own.lists.clear();
-    for (auto const& arm : scanned) own.lists.push_back(&arm[q]);
-    for (auto const& list : own.listed) own.lists.push_back(&list);
+    for (auto const& arm : scanned) own.lists.push_back(arm[q]);
+    for (CandidateLists const& arm : found) own.lists.push_back(arm[q]);
+    for (auto const& list : own.listed) own.lists.push_back(list);
     pools[q] = complete(q, scorers, own);
   });
   return pools;
@@ -215,7 +216,7 @@ QueryCandidates Execution::complete(std::size_t query,
   for (std::size_t arm = 0; arm < request_.lexical.size(); ++arm) {
     if (!queries_[arm][query]) continue;
     LexicalRequest const& lexical = request_.lexical[arm];
-    bool const is_whole = lists[arm]->size() < request_.depth && !lexical.floor.set;
+    bool const is_whole = lists[arm].size() < request_.depth && !lexical.floor.set;
     for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
       float& score = pool.scores[doc * n_arms + arm];
       if (score != kNoScore) continue;
@@ -234,7 +235,7 @@ QueryCandidates Execution::complete(std::size_t query,
     DenseRequest const& dense = request_.dense[i];
     std::size_t const arm = request_.lexical.size() + i;
     // A list that neither depth nor floor cut holds every document with a vector.
-    if (lists[arm]->size() < request_.depth && !dense.floor.set) continue;
+    if (lists[arm].size() < request_.depth && !dense.floor.set) continue;
     for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
       float& score = pool.scores[doc * n_arms + arm];
       if (score != kNoScore) continue;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "core/types.hpp"
@@ -19,6 +20,32 @@ struct Candidate {
   friend bool operator<(Candidate const& a, Candidate const& b) {  // "comes before"
     return a.score != b.score ? a.score > b.score : a.seq < b.seq;
   }
+};
+
+// The lists of all queries of an arm in one block, in the order in which they came.
+class CandidateLists {
+ public:
+  explicit CandidateLists(std::size_t n_queries) : places_(n_queries, {0, 0}) {}
+
+  std::size_t size() const { return places_.size(); }
+  void reserve(std::size_t n_rows) { rows_.reserve(n_rows); }
+  // Room for a query's list, once a query; valid until the next is added.
+  std::span<Candidate> add(std::size_t query, std::size_t n) {
+    places_.at(query) = {rows_.size(), n};
+    rows_.resize(rows_.size() + n);
+    return std::span(rows_).last(n);
+  }
+  std::span<Candidate const> operator[](std::size_t query) const {
+    return std::span(rows_).subspan(places_[query].begin, places_[query].n);
+  }
+
+ private:
+  struct Place {
+    std::size_t begin;
+    std::size_t n;
+  };
+  std::vector<Candidate> rows_;
+  std::vector<Place> places_;  // [n_queries]
 };
 
 // Keeps up to twice k offers and halves them by selection: cheaper than a heap from k of some tens

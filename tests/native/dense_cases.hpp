@@ -26,11 +26,11 @@ inline void skip_under_thread_sanitizer() {
 #endif
 }
 
-inline bool same_rows(std::vector<device::FoundRow> const& a,
-                      std::vector<device::FoundRow> const& b) {
+inline bool same_rows(std::vector<FoundRow> const& a, std::vector<FoundRow> const& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::memcmp(&a[i].score, &b[i].score, sizeof(float)) != 0 || a[i].slot != b[i].slot)
+    if (std::memcmp(&a[i].score, &b[i].score, sizeof(float)) != 0 || a[i].slot != b[i].slot ||
+        a[i].seq != b[i].seq)
       return false;
   }
   return true;
@@ -40,13 +40,12 @@ inline bool same_rows(std::vector<device::FoundRow> const& a,
 template <typename Passes>
 void check_batch(DeviceWorld const& world, device::DeviceTable const& table,
                  WorldBatch const& batch, Passes&& passes) {
-  device::DenseFound found = device::search(table, batch.search());
-  CHECK_EQ(found.rows.size(), batch.group_of.size());
+  Found found = found_of(table, batch.search());
   for (std::size_t q = 0; q < batch.group_of.size(); ++q) {
-    std::vector<device::FoundRow>& rows = found.rows[q];
+    std::vector<FoundRow>& rows = found.rows[q];
     if (!found.is_sorted) {
-      std::sort(rows.begin(), rows.end(), [&](auto const& a, auto const& b) {
-        return a.score != b.score ? a.score > b.score : world.seq_of(a.slot) < world.seq_of(b.slot);
+      std::sort(rows.begin(), rows.end(), [](FoundRow const& a, FoundRow const& b) {
+        return a.score != b.score ? a.score > b.score : a.seq < b.seq;
       });
     }
     CHECK(same_rows(rows, expected_rows(world, batch, q, passes)));

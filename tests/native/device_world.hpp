@@ -127,12 +127,42 @@ struct WorldBatch {
     strict.push_back(is_strict ? 1 : 0);
     depths.push_back(depth);
   }
+  std::size_t stride() const { return group_of.empty() ? 0 : queries.size() / group_of.size(); }
   device::DenseSearch search() const {
     return {scopes,  group_scopes, group_filters, group_of,
-            filters, tests,        codes,         queries,
+            filters, tests,        codes,         {queries.data(), stride()},
             floors,  strict,       depths,        {chosen_first_pass, {}, tuning}};
   }
 };
+
+struct FoundRow {
+  float score;
+  std::uint32_t slot;
+  Seq seq;
+};
+
+// What a search hands over, by query.
+struct Found {
+  std::vector<std::vector<FoundRow>> rows;
+  bool is_sorted = true;
+};
+inline Found found_of(device::DeviceTable const& table, device::DenseSearch const& batch) {
+  Found out;
+  out.rows.resize(batch.group_of.size());
+  std::vector<bool> is_taken(out.rows.size());
+  device::search(table, batch, [&](device::FoundRows const& found) {
+    CHECK(!is_taken.at(found.query));
+    is_taken[found.query] = true;
+    CHECK_EQ(found.slots.size(), found.scores.size());
+    CHECK_EQ(found.seqs.size(), found.scores.size());
+    for (std::size_t i = 0; i < found.scores.size(); ++i)
+      out.rows[found.query].push_back({found.scores[i], found.slots[i], found.seqs[i]});
+    out.is_sorted = out.is_sorted && found.is_sorted;
+  });
+  for (std::size_t q = 0; q < is_taken.size(); ++q)
+    CHECK_EQ(is_taken[q], batch.group_of[q] != kNone32 && batch.depths[q] > 0);
+  return out;
+}
 
 inline float canonical_dot(float const* row, float const* query, std::uint32_t dim) {
   float lanes[kLanes] = {};
@@ -143,8 +173,8 @@ inline float canonical_dot(float const* row, float const* query, std::uint32_t d
 
 // What the device must find: a full sort. passes(segment, row) is the group's filter.
 template <typename Passes>
-std::vector<device::FoundRow> expected_rows(DeviceWorld const& world, WorldBatch const& batch,
-                                            std::size_t query, Passes&& passes) {
+std::vector<FoundRow> expected_rows(DeviceWorld const& world, WorldBatch const& batch,
+                                    std::size_t query, Passes&& passes) {
   struct Ranked {
     float score;
     Seq seq;
@@ -177,8 +207,8 @@ std::vector<device::FoundRow> expected_rows(DeviceWorld const& world, WorldBatch
     return a.score != b.score ? a.score > b.score : a.seq < b.seq;
   });
   if (all.size() > batch.depths[query]) all.resize(batch.depths[query]);
-  std::vector<device::FoundRow> out;
-  for (Ranked const& one : all) out.push_back({one.score, one.slot});
+  std::vector<FoundRow> out;
+  for (Ranked const& one : all) out.push_back({one.score, one.slot, one.seq});
   return out;
 }
 

@@ -84,7 +84,7 @@ TEST(device_gives_any_depth) {
     for (std::uint32_t depth : depths)
       batch.ask(rng.below(2u), random_query(rng, world), depth, depth % 3 == 0 ? 0.2f : none);
     check_batch(world, *table, batch);
-    return device::search(*table, batch.search()).is_sorted;
+    return found_of(*table, batch.search()).is_sorted;
   };
   CHECK(check({0, 0}, false));
   CHECK(check({0, 1, 2, 3, 50, 4096}, false));

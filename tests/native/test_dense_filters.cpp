@@ -87,7 +87,7 @@ TEST(device_keeps_what_filters_keep) {
                   return filtered.passes(batch.group_filters[group], segment, row);
                 });
     for (TileTest const& test : batch.tests) n_kinds[static_cast<std::size_t>(test.kind)] += 1;
-    for (auto const& rows : device::search(*table, batch.search()).rows) n_found += rows.size();
+    for (auto const& rows : found_of(*table, batch.search()).rows) n_found += rows.size();
   }
   for (std::size_t n : n_kinds) CHECK(n > 50);
   CHECK(n_found > 1000);

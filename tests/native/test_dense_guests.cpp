@@ -162,7 +162,7 @@ void check_guests(DeviceWorld const& world, WorldBatch batch, GuestType type, St
   device::DenseSearch search = batch.search();
   search.queries = {};
   search.guest = &taken.all;
-  device::DenseFound const found = device::search(*table, search);
+  Found const found = found_of(*table, search);
   auto const passes = [](std::uint32_t, std::uint32_t, std::uint32_t) { return true; };
   for (std::size_t q = 0; q < n; ++q) {
     CHECK(same_rows(found.rows[q], expected_rows(world, batch, q, passes)));
@@ -310,7 +310,7 @@ TEST(guests_that_are_no_queries_find_nothing_and_say_why) {
     device::DenseSearch search = batch.search();
     search.queries = {};
     search.guest = &taken.all;
-    device::DenseFound const found = device::search(*table, search);
+    Found const found = found_of(*table, search);
     CHECK(found.rows[1].empty());
     CHECK_EQ(taken.readings[1].column, column);
     double const got = taken.readings[1].value;
@@ -354,7 +354,7 @@ TEST(guests_of_another_device_or_width_are_our_fault) {
   search.guest = &taken.all;
   bool refused = false;
   try {
-    device::search(*table, search);
+    found_of(*table, search);
   } catch (Error const& error) {
     refused = error.code() == ErrorCode::kInternal;
   }

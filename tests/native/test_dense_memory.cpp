@@ -11,7 +11,7 @@ namespace {
 
 bool is_refused(device::DeviceTable const& table, WorldBatch const& batch) {
   try {
-    device::search(table, batch.search());
+    found_of(table, batch.search());
   } catch (Error const& error) {
     CHECK(error.code() == ErrorCode::kDeviceMemory);
     CHECK_EQ(error.argument(), "device");

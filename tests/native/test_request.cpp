@@ -1,4 +1,5 @@
 // A request is put together piece by piece: what fits it, and what is refused.
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -34,7 +35,7 @@ LexicalRequest lexical_arm(std::size_t n_queries = kQueries) {
 DenseRequest dense_arm(std::size_t n_queries = kQueries) {
   DenseRequest arm;
   arm.name = "vector";
-  arm.queries.resize(n_queries);
+  arm.queries = std::make_shared<DenseQueries const>(n_queries, 3u);
   return arm;
 }
 
@@ -147,6 +148,11 @@ TEST(request_that_an_execution_has_taken_changes_no_more) {
   CHECK(is_refused([&] { request.set_filters({}, request.filter_of); }, wish));
 }
 
+bool is_same(DenseQuery const& a, DenseQuery const& b) {
+  return std::equal(a.padded.begin(), a.padded.end(), b.padded.begin(), b.padded.end()) &&
+         a.inverse_norm == b.inverse_norm;
+}
+
 TEST(queries_are_prepared_alike_by_any_number_of_threads_and_the_absent_are_missing) {
   Rng rng(331);
   constexpr std::uint32_t kDim = 70;
@@ -158,11 +164,15 @@ TEST(queries_are_prepared_alike_by_any_number_of_threads_and_the_absent_are_miss
   auto const few = prepare_queries(values.data(), kMany, kDim, present, "vectors", 1);
   auto const many = prepare_queries(values.data(), kMany, kDim, present, "vectors", 4);
   for (std::size_t q = 0; q < kMany; ++q) {
-    CHECK_EQ(few[q].inverse_norm != 0.0f, present[q] != 0);
-    CHECK(few[q].padded == many[q].padded && few[q].inverse_norm == many[q].inverse_norm);
+    CHECK_EQ((*few)[q].inverse_norm != 0.0f, present[q] != 0);
+    CHECK_EQ((*few)[q].padded.empty(), present[q] == 0);
+    CHECK(is_same((*few)[q], (*many)[q]));
     if (present[q] == 0) continue;
-    DenseQuery const alone = prepare_query(values.data() + q * kDim, kDim, "vectors", q);
-    CHECK(few[q].padded == alone.padded && few[q].inverse_norm == alone.inverse_norm);
+    auto const alone = prepare_queries(values.data() + q * kDim, 1, kDim, {}, "vectors", 1);
+    CHECK(is_same((*few)[q], (*alone)[0]));
+    CHECK_EQ((*few)[q].padded.size(), 96u);
+    for (std::size_t i = 0; i < 96; ++i)
+      CHECK_EQ((*few)[q].padded[i], i < kDim ? values[q * kDim + i] : 0.0f);
   }
 }
 

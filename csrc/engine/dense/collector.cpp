@@ -75,7 +75,7 @@ void DenseCollector::offer(float score, Seq seq, DocRef doc) {
 
 void DenseCollector::score_tile(DenseColumn const& column, std::span<Seq const> seqs,
                                 std::uint32_t segment, SelectedTile const& selected) {
-  DenseQuery const& query = arm_->query(query_);
+  DenseQuery const query = arm_->query(query_);
   // One run a tile: a hole costs less than a second call, and its scores are dropped below.
   RowRange const rows = span_of(selected);
   Row const base = selected.tile * kTileRows;
@@ -89,7 +89,7 @@ void DenseCollector::score_tile(DenseColumn const& column, std::span<Seq const> 
 }
 
 void DenseCollector::score(std::span<Waiting> rows) {
-  DenseQuery const& query = arm_->query(query_);
+  DenseQuery const query = arm_->query(query_);
   // Segment by segment.
   auto const by_segment = [](Waiting const& a, Waiting const& b) {
     return a.doc.segment < b.doc.segment;

@@ -129,16 +129,14 @@ std::uint64_t DeviceSnapshot::bytes() const {
   return total;
 }
 
-std::vector<std::vector<Candidate>> DeviceSnapshot::scan(Snapshot const& snapshot,
-                                                         BatchRequest const& request,
-                                                         DenseRequest const& arm,
-                                                         ResolvedScopes const& scopes,
-                                                         QueryGroups const& groups) const {
-  std::vector<std::vector<Candidate>> out(request.n_queries);
-  std::size_t const guest_end = arm.guest_begin + request.n_queries;
-  bool const is_in_place = arm.guest != nullptr && !arm.guest->has(arm.guest_begin, guest_end);
+CandidateLists DeviceSnapshot::scan(Snapshot const& snapshot, BatchRequest const& request,
+                                    DenseRequest const& arm, ResolvedScopes const& scopes,
+                                    QueryGroups const& groups) const {
+  CandidateLists out(request.n_queries);
+  std::size_t const end = arm.begin + request.n_queries;
+  bool const is_in_place = arm.guest != nullptr && !arm.guest->has(arm.begin, end);
   if (tables_.empty() || snapshot.n_docs() == 0) {
-    if (is_in_place) arm.guest->read(arm.guest_begin, guest_end);  // they are checked all the same
+    if (is_in_place) arm.guest->read(arm.begin, end);  // they are checked all the same
     return out;
   }
   device::DeviceTable const& table = *tables_.at(arm.column);
@@ -155,22 +153,15 @@ std::vector<std::vector<Candidate>> DeviceSnapshot::scan(Snapshot const& snapsho
   }
   Programs const programs(snapshot, request);
   std::vector<std::uint32_t> group_of = groups.group_of;
-  std::vector<float> queries(is_in_place ? 0 : request.n_queries * table.dim());
   for (std::size_t q = 0; !is_in_place && q < request.n_queries; ++q) {
-    DenseQuery const& query = arm.query(q);
-    if (query.inverse_norm == 0.0f) {
-      group_of[q] = kNone32;
-      continue;
-    }
-    std::copy_n(query.padded.begin(), table.dim(),
-                queries.begin() + static_cast<std::ptrdiff_t>(q * table.dim()));
+    if (arm.query(q).inverse_norm == 0.0f) group_of[q] = kNone32;
   }
   float const floor = arm.floor.set ? arm.floor.value : -std::numeric_limits<float>::infinity();
   std::vector<float> const floors(request.n_queries, floor);
   std::vector<std::uint8_t> const strict(request.n_queries, arm.floor.set && arm.floor.strict);
-  std::vector<std::uint32_t> const depths(
-      request.n_queries,
-      static_cast<std::uint32_t>(std::min<std::size_t>(request.depth, snapshot.n_docs())));
+  auto const n_docs = static_cast<std::size_t>(snapshot.n_docs());
+  auto const depth = static_cast<std::uint32_t>(std::min(request.depth, n_docs));
+  std::vector<std::uint32_t> const depths(request.n_queries, depth);
   device::DenseSearch batch{};
   batch.scopes = ranges;
   batch.group_scopes = groups.scope_of;
@@ -181,26 +172,30 @@ std::vector<std::vector<Candidate>> DeviceSnapshot::scan(Snapshot const& snapsho
   batch.codes = programs.codes;
   std::optional<GuestQueries::Rows> guests;
   if (is_in_place) {
-    guests.emplace(*arm.guest, arm.guest_begin, guest_end);
+    guests.emplace(*arm.guest, arm.begin, end);
     batch.guest = &guests->wanted();
+  } else {
+    DenseQueries const& all = arm.guest != nullptr ? arm.guest->all() : *arm.queries;
+    batch.queries = {all.first_row() + arm.begin * all.stride(), all.stride()};
   }
-  batch.queries = queries;
   batch.floors = floors;
   batch.strict = strict;
   batch.depths = depths;
   batch.settings = request.settings;
-  device::DenseFound const found = device::search(table, batch);
-  if (guests) guests->accept();
-  for (std::size_t q = 0; q < request.n_queries; ++q) {
-    for (device::FoundRow const& row : found.rows[q]) {
+  // Some 24 MB at most are asked for in one piece; more lists grow as they come.
+  constexpr std::size_t kMostReserved = std::size_t{1} << 20;
+  out.reserve(std::min(kMostReserved, request.n_queries * depth));
+  device::search(table, batch, [&](device::FoundRows const& found) {
+    std::span<Candidate> const list = out.add(found.query, found.scores.size());
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      std::uint32_t const slot = found.slots[i];
       auto const s = static_cast<std::uint32_t>(
-          std::upper_bound(first_slots.begin(), first_slots.end(), row.slot) - first_slots.begin() -
-          1);
-      Row const at = row.slot - first_slots[s];
-      out[q].push_back({row.score, snapshot.segments[s]->segment().p.seqs[at], s, at});
+          std::upper_bound(first_slots.begin(), first_slots.end(), slot) - first_slots.begin() - 1);
+      list[i] = {found.scores[i], found.seqs[i], {s, slot - first_slots[s]}};
     }
-    if (!found.is_sorted) std::sort(out[q].begin(), out[q].end());
-  }
+    if (!found.is_sorted) std::sort(list.begin(), list.end());
+  });
+  if (guests) guests->accept();
   return out;
 }
 

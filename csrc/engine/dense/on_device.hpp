@@ -32,9 +32,9 @@ class DeviceSnapshot {
                  std::span<std::vector<device::LexicalArrays> const> lexical = {});
 
   // Each query's best `depth` rows of one dense arm, as the CPU finds them, bit for bit.
-  std::vector<std::vector<Candidate>> scan(Snapshot const& snapshot, BatchRequest const& request,
-                                           DenseRequest const& arm, ResolvedScopes const& scopes,
-                                           QueryGroups const& groups) const;
+  CandidateLists scan(Snapshot const& snapshot, BatchRequest const& request,
+                      DenseRequest const& arm, ResolvedScopes const& scopes,
+                      QueryGroups const& groups) const;
 
   // The library's folder and the device's ordinal; nothing where there is no dense column.
   std::optional<std::pair<std::string, int>> place() const;

@@ -27,10 +27,10 @@ GuestQueries::GuestQueries(device::Guest guest, std::string argument)
     : guest_(std::move(guest)),
       argument_(std::move(argument)),
       dim_(guest_->tensor.dim),
-      queries_(guest_->tensor.n_rows),
+      queries_(guest_->tensor.n_rows, dim_),
       is_read_(guest_->tensor.n_rows, 0) {}
 
-DenseQuery const& GuestQueries::query(std::size_t row) const {
+DenseQuery GuestQueries::query(std::size_t row) const {
   require(is_read_.at(row) != 0, "queries that were read from the device");
   return queries_[row];
 }
@@ -45,11 +45,8 @@ GuestQueries::Rows::Rows(GuestQueries& guests, std::size_t begin, std::size_t en
     : guests_(guests), rows_(end - begin), readings_(end - begin) {
   require(guests.guest_.has_value(), "a tensor that is still held");
   std::iota(rows_.begin(), rows_.end(), static_cast<std::uint32_t>(begin));
-  for (std::uint32_t row : rows_) {
-    std::vector<float>& padded = guests.queries_[row].padded;
-    padded.assign((guests.dim_ + kLanes - 1) / kLanes * kLanes, 0.0f);
-    values_.push_back(padded.data());
-  }
+  values_.reserve(rows_.size());
+  for (std::uint32_t row : rows_) values_.push_back(guests.queries_.room(row));
   wanted_ = {&*guests.guest_, rows_, values_, readings_};
 }
 
@@ -65,7 +62,7 @@ void GuestQueries::Rows::accept() {
     guests_.check(rows_, readings_);  // somebody has changed it meanwhile
   }
   for (std::size_t i = 0; i < rows_.size(); ++i) {
-    guests_.queries_[rows_[i]].inverse_norm = inverse_norm(readings_[i].value);
+    guests_.queries_.set_inverse_norm(rows_[i], inverse_norm(readings_[i].value));
     guests_.is_read_[rows_[i]] = 1;
   }
 }

@@ -20,7 +20,9 @@ class GuestQueries {
   std::size_t n_rows() const { return queries_.size(); }
   std::uint32_t dim() const { return dim_; }
   // Of a row that was read.
-  DenseQuery const& query(std::size_t row) const;
+  DenseQuery query(std::size_t row) const;
+  // Of those that were read.
+  DenseQueries const& all() const { return queries_; }
   // Whether all of [begin, end) were read.
   bool has(std::size_t begin, std::size_t end) const;
 
@@ -52,7 +54,7 @@ class GuestQueries {
   std::optional<device::Guest> guest_;
   std::string argument_;
   std::uint32_t dim_;
-  std::vector<DenseQuery> queries_;
+  DenseQueries queries_;
   std::vector<std::uint8_t> is_read_;
 };
 

@@ -89,7 +89,8 @@ void BatchRequest::add(LexicalRequest arm) {
 void BatchRequest::add(DenseRequest arm) {
   require_open();
   require_table(arm.table);
-  std::size_t const n = arm.guest != nullptr ? arm.guest->n_rows() : arm.queries.size();
+  require((arm.guest != nullptr) != (arm.queries != nullptr), "queries of one kind");
+  std::size_t const n = arm.guest != nullptr ? arm.guest->n_rows() : arm.queries->size();
   require(n == n_queries, "one vector a query");
   dense.push_back(std::move(arm));
 }
@@ -165,10 +166,8 @@ BatchRequest BatchRequest::slice(std::size_t begin, std::size_t end) const {
                            part_of(arm.queries, begin, end), arm.floor, arm.table});
   }
   for (DenseRequest const& arm : dense) {
-    bool const has_guest = arm.guest != nullptr;
-    out.dense.push_back({arm.column, arm.name,
-                         has_guest ? arm.queries : part_of(arm.queries, begin, end), arm.floor,
-                         arm.guest, arm.guest_begin + begin, arm.table});
+    out.dense.push_back(arm);
+    out.dense.back().begin += begin;
   }
   for (ListedRequest const& arm : listed)
     out.listed.push_back({arm.name, part_of(arm.queries, begin, end), arm.floor});

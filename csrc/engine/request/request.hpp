@@ -50,15 +50,15 @@ struct LexicalRequest {
 struct DenseRequest {
   std::size_t column = 0;  // of Segment::Parts::dense
   std::string name;
-  std::vector<DenseQuery> queries;  // [n_queries]; inverse norm 0 = missing
+  // Query q is number begin + q of these; shared by a request and its slices.
+  std::shared_ptr<DenseQueries const> queries{};
   Floor<float> floor;
-  // Instead of queries: rows of a tensor on the device, from guest_begin on.
-  std::shared_ptr<GuestQueries> guest{};
-  std::size_t guest_begin = 0;
+  std::shared_ptr<GuestQueries> guest{};  // instead: rows of a tensor on the device
+  std::size_t begin = 0;
   std::uint32_t table = kAllTables;  // of BatchRequest::tables
 
-  DenseQuery const& query(std::size_t q) const {
-    return guest == nullptr ? queries.at(q) : guest->query(guest_begin + q);
+  DenseQuery query(std::size_t q) const {
+    return guest == nullptr ? (*queries)[begin + q] : guest->query(begin + q);
   }
 };
 

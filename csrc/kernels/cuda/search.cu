@@ -41,6 +41,15 @@ class Layout {
     return room<T>(n);
   }
 
+  // The only copy that is made of a query on its way to the device.
+  float const* copy_rows(QueryParams const& from, std::size_t n, std::size_t dim) {
+    auto* const to = host_ == nullptr ? nullptr : reinterpret_cast<float*>(host_ + bytes_);
+    for (std::size_t q = 0; to != nullptr && q < n; ++q) {
+      std::memcpy(to + q * dim, from.first + from.rows[q] * from.stride, dim * sizeof(float));
+    }
+    return room<float>(n * dim);
+  }
+
  private:
   std::uint8_t* host_;
   std::uint8_t* device_;
@@ -84,7 +93,7 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   bool const has_guest = params.guest.gate != nullptr;
   job.guest = params.guest.tensor;
   job.guest_rows = layout.copy(params.guest.rows, has_guest ? n : 0);
-  job.queries = layout.copy(params.queries, has_guest ? 0 : n * table.dim);
+  job.queries = layout.copy_rows(params.queries, has_guest ? 0 : n, table.dim);
   job.floors = layout.copy(params.floors, n);
   job.strict = layout.copy(params.strict, n);
   job.depths = layout.copy(params.depths, n);
@@ -97,6 +106,7 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.overflows = layout.room<std::uint32_t>(n);
   job.thresholds = layout.room<float>(n);
   job.result_scores = layout.room<float>(n * params.depth);
+  job.result_seqs = layout.room<std::int64_t>(n * params.depth);
   job.result_slots = layout.room<std::uint32_t>(n * params.depth);
   if (has_guest) {  // they go back with the results: the host scores with them too
     job.guest_values = layout.room<float>(n * table.dim);
@@ -238,27 +248,26 @@ void run_search(SearchParams const& params) {
   check(cudaGraphLaunch(graph, workspace->stream));
   check(cudaStreamSynchronize(workspace->stream));
 
-  std::uint8_t const* from = workspace->results.data();
-  auto const take = [&](auto* to, std::size_t count) {
-    std::memcpy(to, from, count * sizeof *to);
-    from += (count * sizeof *to + kAlignment - 1) / kAlignment * kAlignment;
+  // Where results lie on the device, they lie on the host behind the beginning of its block.
+  auto const& job = *reinterpret_cast<DenseJob const*>(workspace->input.data());
+  auto const on_host = [&]<typename T>(T* at) {
+    auto const* const place = reinterpret_cast<std::uint8_t const*>(at);
+    std::uint8_t const* const begin = workspace->memory.data() + places.result_begin;
+    return reinterpret_cast<T const*>(workspace->results.data() + (place - begin));
   };
-  take(params.counts, n);
-  take(params.overflows, n);
-  take(params.thresholds, n);
-  take(params.scores, n * params.depth);
-  take(params.slots, n * params.depth);
   if (params.candidates != nullptr) {
-    auto const& job = *reinterpret_cast<DenseJob const*>(workspace->input.data());
     check(cudaMemcpy(params.candidates, job.candidates, n * params.capacity * sizeof(std::uint64_t),
                      cudaMemcpyDeviceToHost));
   }
-  if (!key.has_guest) return;
-  for (std::size_t q = 0; q < n; ++q)
-    std::memcpy(params.guest.values[q], from + q * table.dim * sizeof(float),
-                table.dim * sizeof(float));
-  from += (n * table.dim * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
-  take(params.guest.readings, n);
+  if (key.has_guest) {
+    float const* const values = on_host(job.guest_values);
+    for (std::size_t q = 0; q < n; ++q)
+      std::memcpy(params.guest.values[q], values + q * table.dim, table.dim * sizeof(float));
+    std::memcpy(params.guest.readings, on_host(job.readings), n * sizeof(GuestReading));
+  }
+  params.take(params.context,
+              {on_host(job.result_counts), on_host(job.result_scores), on_host(job.result_seqs),
+               on_host(job.result_slots), on_host(job.overflows), on_host(job.thresholds)});
 }
 
 }  // namespace

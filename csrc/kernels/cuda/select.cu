@@ -202,6 +202,7 @@ __global__ void __launch_bounds__(kSelectThreads, 4) finish(DenseJob const* job_
       rows[place] = {seq_of(i), key, slot_of(i)};
     } else {
       job.result_scores[to + place] = score_of_key(key);
+      job.result_seqs[to + place] = seq_of_key(seq_of(i));
       job.result_slots[to + place] = slot_of(i);
     }
   }
@@ -210,6 +211,7 @@ __global__ void __launch_bounds__(kSelectThreads, 4) finish(DenseJob const* job_
     sort_rows(rows, n_sorted);
     for (std::uint32_t i = threadIdx.x; i < n_results; i += kSelectThreads) {
       job.result_scores[to + i] = score_of_key(rows[i].score_key);
+      job.result_seqs[to + i] = seq_of_key(rows[i].seq_key);
       job.result_slots[to + i] = rows[i].slot;
     }
   }

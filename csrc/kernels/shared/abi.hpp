@@ -18,7 +18,7 @@ namespace hyrecall::cuda {
 // Raise it whenever anything in this file, in kernels/shared/dense_batch.hpp,
 // kernels/shared/guest_tensor.hpp, kernels/shared/postings.hpp, kernels/kernel_choice.hpp or the
 // numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 10;
+inline constexpr std::int32_t kAbiVersion = 11;
 inline constexpr int kMaxDevices = 64;
 
 // What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and
@@ -139,6 +139,23 @@ struct GuestParams {
   GuestReading* readings;     // [n_queries] out
 };
 
+// Queries in host memory: query q is row rows[q].
+struct QueryParams {
+  float const* first;
+  std::uint64_t stride;       // floats from row to row
+  std::uint32_t const* rows;  // [n_queries]
+};
+
+// What a search found, in memory that is the library's again once it has been taken.
+struct SearchResults {
+  std::uint32_t const* counts;     // [n_queries]
+  float const* scores;             // [n_queries, depth]
+  std::int64_t const* seqs;        // [n_queries, depth]
+  std::uint32_t const* slots;      // [n_queries, depth]; sorted up to kMostSorted rows
+  std::uint32_t const* overflows;  // [n_queries] 1 = the answer is not whole
+  float const* thresholds;         // [n_queries] no row of a lower score belongs to it
+};
+
 // A batch on a table: see kernels/shared/dense_job.hpp for what the arrays mean.
 struct SearchParams {
   void* table;
@@ -154,7 +171,7 @@ struct SearchParams {
   HostArray<SegmentFilter> filters;  // [n_filters, n_segments]
   HostArray<TileTest> tests;
   HostArray<std::int64_t> codes;
-  float const* queries;  // [n_queries, dim] host; null: those of guest
+  QueryParams queries;  // unless there is a guest
   GuestParams guest;
   float const* floors;          // [n_queries]
   std::uint8_t const* strict;   // [n_queries]
@@ -164,13 +181,11 @@ struct SearchParams {
   FirstPassPlane plane;
   KernelChoice kernels;  // as in the call of scans() that the batch was planned with
 
-  std::uint32_t* counts;     // [n_queries]         out
-  float* scores;             // [n_queries, depth]  out
-  std::uint32_t* slots;      // [n_queries, depth]  out; sorted up to kMostSorted rows
-  std::uint32_t* overflows;  // [n_queries]         out: 1 = the answer is not whole
-  float* thresholds;         // [n_queries]         out: no row of a lower score belongs to it
   // [n_queries, capacity] out: candidate_key of each, as the last stage left them; null: unasked.
   std::uint64_t* candidates;
+  // Called once, when all else is written; throws nothing.
+  void (*take)(void* context, SearchResults const& results);
+  void* context;
 };
 
 // Rows of a tensor on the device, brought to the host.

@@ -70,6 +70,7 @@ struct DenseJob {
   std::uint32_t* score_keys;     // [n_queries, capacity] canonical; 0: not a candidate any more
   std::uint32_t* result_counts;  // [n_queries]
   float* result_scores;          // [n_queries, depth]
+  std::int64_t* result_seqs;     // [n_queries, depth]
   std::uint32_t* result_slots;   // [n_queries, depth]
 };
 

@@ -41,6 +41,10 @@ HYRECALL_HD inline std::uint64_t seq_key(std::int64_t seq) {
   return ~(static_cast<std::uint64_t>(seq) ^ 0x8000000000000000ULL);
 }
 
+HYRECALL_HD inline std::int64_t seq_of_key(std::uint64_t key) {
+  return static_cast<std::int64_t>(~key ^ 0x8000000000000000ULL);
+}
+
 // The next float32 below; -inf stays. For thresholds: rounding must never lift one.
 HYRECALL_HD inline float next_below(float value) {
   std::uint32_t const key = score_key(value);

@@ -54,12 +54,9 @@ BatchRequest request_of(Rng& rng, std::size_t number, WorldOptions const& option
   if (number % 3 != 2) {
     DenseRequest arm;
     arm.name = "vector";
-    for (std::size_t q = 0; q < n_queries; ++q) {
-      std::vector<float> values;
-      for (std::uint32_t i = 0; i < options.dim; ++i)
-        values.push_back(static_cast<float>(rng.unit() - 0.5));
-      arm.queries.push_back(prepare_query(values.data(), options.dim, "vectors", q));
-    }
+    std::vector<float> values(n_queries * options.dim);
+    for (float& one : values) one = static_cast<float>(rng.unit() - 0.5);
+    arm.queries = prepare_queries(values.data(), n_queries, options.dim, {}, "vectors", 1);
     request.dense.push_back(std::move(arm));
   }
   if (request.n_arms() > 1) {

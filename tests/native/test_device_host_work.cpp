@@ -1,0 +1,153 @@
+// What a batch on a device costs the host: copies, allocations and launches, on a device whose
+// kernels do nothing.
+#include <string>
+
+#include "engine/dense/on_device.hpp"
+#include "engine/recall.hpp"
+#include "native/dense_cases.hpp"
+#include "native/emulated.hpp"
+#include "native/heap.hpp"
+#include "native/world.hpp"
+
+namespace hyrecall::testing {
+namespace {
+
+struct Cost {
+  emulator::DeviceWork device;
+  HeapUse heap;
+};
+
+// Of what `body` does in this thread.
+template <typename Body>
+Cost cost_of(Body&& body) {
+  emulator::DeviceWork const before = emulated().work();
+  HeapUse const heap = heap_use();
+  body();
+  HeapUse const used = heap_use() - heap;
+  emulator::DeviceWork const after = emulated().work();
+  return {
+      {after.n_launches - before.n_launches, after.n_copies_in - before.n_copies_in,
+       after.n_copies_out - before.n_copies_out, after.bytes_in - before.bytes_in,
+       after.bytes_out - before.bytes_out, after.n_allocations - before.n_allocations,
+       after.n_pinned_allocations - before.n_pinned_allocations, after.n_graphs - before.n_graphs},
+      used};
+}
+
+// Not of the first such batch: it makes room and records.
+template <typename Body>
+Cost cost_of_repeated(Body&& body) {
+  body();
+  return cost_of(body);
+}
+
+void check_nothing_new(emulator::DeviceWork const& work) {
+  CHECK_EQ(work.n_copies_in, 1u);
+  CHECK_EQ(work.n_copies_out, 1u);
+  CHECK_EQ(work.n_allocations, 0u);
+  CHECK_EQ(work.n_pinned_allocations, 0u);
+  CHECK_EQ(work.n_graphs, 0u);
+}
+
+// Some rows of one dimension, so that many fit.
+DeviceWorld thin_world(std::uint32_t n_rows) {
+  DeviceWorld world{RowType::kFloat32, 1, {{}}};
+  for (std::uint32_t i = 0; i < n_rows; ++i) world.add_row(world.segments[0], {1.0f}, i);
+  world.place();
+  return world;
+}
+
+WorldBatch thin_batch(DeviceWorld const& world, std::size_t n_queries, std::uint32_t depth) {
+  WorldBatch batch;
+  batch.see(world.everything());
+  for (std::size_t q = 0; q < n_queries; ++q) batch.ask(0, {1.0f}, depth);
+  return batch;
+}
+
+TEST(device_batch_is_copied_once_each_way_and_makes_no_room_again) {
+  NullDevice const null;
+  DeviceWorld const world = thin_world(200'000);
+  auto const table = world.upload();
+  for (std::size_t n_queries : {1u, 7u, 1024u}) {
+    WorldBatch batch = thin_batch(world, n_queries, 100);
+    // Little room, as of all tests: some compare what is held before and after.
+    if (n_queries > 100) batch.tuning = {512, 76, 4};
+    Cost const cost = cost_of_repeated(
+        [&] { device::search(*table, batch.search(), [](device::FoundRows const&) {}); });
+    check_nothing_new(cost.device);
+    // 3 to prepare and end beside the stages, each of which is a scan and a cut; scoring is 3.
+    std::uint64_t const n_stages = n_queries == 1 ? 2 : n_queries == 7 ? 2 : 4;
+    CHECK_EQ(cost.device.n_launches, 6 + 2 * n_stages);
+    // Of a reply of 100 rows nothing is on the heap, of which a query needs little to be planned.
+    if (heap_is_counted()) CHECK(cost.heap.bytes < 4096 + 400 * n_queries);
+  }
+}
+
+// A request of `n_queries` dense queries, each with a cell and a filter of its own or all with all
+// rows.
+struct EngineBatch {
+  static constexpr std::uint32_t kDim = 768;
+
+  EngineBatch(std::size_t n_queries, bool is_scoped) : n(n_queries) {
+    Rng rng(7);
+    WorldOptions options;
+    options.n_segments = 1;
+    options.max_rows = 300;
+    options.n_cells = is_scoped ? 1000 : 1;
+    options.dim = kDim;
+    world = random_world(rng, options);
+    world.snapshot.device = std::make_shared<DeviceSnapshot const>(HYRECALL_EMULATED_FOLDER, 0,
+                                                                   world.snapshot, nullptr);
+    int const n_scopes = options.n_cells;
+    for (int s = 0; s < n_scopes; ++s) {
+      Scope scope;
+      scope.cells.push_back(encoded(cell_name(s)));
+      request.scopes.push_back(std::make_shared<Scope const>(std::move(scope)));
+    }
+    if (is_scoped) {
+      FilterProgram between;
+      between.kind = FilterProgram::Kind::kCodesBetween;
+      between.column = kNumber;
+      between.low = -2;
+      between.high = 3;
+      request.filters.push_back(std::make_shared<FilterProgram const>(between));
+    }
+    request.n_queries = n;
+    for (std::size_t q = 0; q < n; ++q) {
+      request.scope_of.push_back(static_cast<std::uint32_t>(q) %
+                                 static_cast<std::uint32_t>(n_scopes));
+      request.filter_of.push_back(is_scoped ? 0 : kNone32);
+    }
+    for (std::size_t i = 0; i < n * kDim; ++i)
+      values.push_back(static_cast<float>(rng.unit()) - 0.5f);
+    DenseRequest arm;
+    arm.queries = prepare_queries(values.data(), n, kDim, {}, "vectors", 1);
+    request.add(std::move(arm));
+    request.depth = 10;
+    request.set_fusion({Fusion::Kind::kNone, {1.0}, 60.0, {Fusion::Scale::kNone}, true, {}}, {},
+                       false);
+  }
+  void run() const {
+    Execution const execution(world.snapshot, request);
+    CHECK_EQ(execution.candidates(execution.statistics()).size(), n);
+  }
+
+  std::size_t n;
+  World world;
+  std::vector<float> values;
+  BatchRequest request;
+};
+
+TEST(device_batch_of_the_engine_is_copied_once_each_way) {
+  NullDevice const null;
+  for (bool const is_scoped : {false, true}) {
+    EngineBatch const batch(1024, is_scoped);
+    Cost const cost = cost_of_repeated([&] { batch.run(); });
+    check_nothing_new(cost.device);
+    std::size_t const matrix = 1024 * EngineBatch::kDim * sizeof(float);
+    CHECK(cost.device.bytes_in >= matrix);
+    if (heap_is_counted()) CHECK(cost.heap.bytes < matrix / 2);  // no copy of the queries
+  }
+}
+
+}  // namespace
+}  // namespace hyrecall::testing
