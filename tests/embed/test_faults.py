@@ -154,6 +154,8 @@ def test_beside_other_work_only_what_it_does_not_change_is_judged(
     in_time = replace(late[0], late=0.0)
     assert not Late([*late[1:], in_time]).is_too_often
     assert Late(late).is_too_often
+    assert Late(late, [in_time] * 8).is_too_often
+    assert not Late(late, [in_time, late[0]]).is_too_often
     assert Late([replace(in_time, work=2 * SLACK)] * 8).is_too_often
     assert Late([*[in_time] * 7, replace(in_time, patience=2 * SLACK)]).is_too_often
 

@@ -135,16 +135,17 @@ import hyrecall as hr
 n_queries, threads = map(int, sys.argv[1:])
 PREPARE
 sent = []
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
 def interrupt():
-    sent.append(time.monotonic())
+    sent.append(time.process_time())
     os.kill(os.getpid(), signal.SIGINT)
 
 threading.Timer(0.5, interrupt).start()
 try:
     index.recall(**options)
 except KeyboardInterrupt:
-    print(time.monotonic() - sent[0])
+    print(time.process_time() - sent[0])
 """
 
 
@@ -173,7 +174,7 @@ def test_an_interrupt_ends_a_long_recall(prepare: str, n_queries: int, threads: 
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 2.0  # it took as long as the whole recall
+    assert float(done.stdout) < 2.0  # of the processor; a whole recall takes 5 and more
 
 
 FORKED = """
@@ -183,14 +184,15 @@ import hyrecall as hr
 
 n_queries, threads = 1, 1
 PREPARE
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
 def recall():
-    begun = time.monotonic()
+    begun = time.process_time()
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
         index.recall(**options)
     except KeyboardInterrupt:
-        os._exit(0 if time.monotonic() - begun < 2.5 else 3)
+        os._exit(0 if time.process_time() - begun < 2.5 else 3)
     os._exit(4)
 
 def fork():
