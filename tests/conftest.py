@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -79,11 +80,19 @@ def pytest_configure(config: pytest.Config) -> None:
         testing._get_command = cache(testing._get_command)  # half of the time of a short command
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest's own -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Refuse names that differ between workers; leave slow cases to the long form."""
     addressed = [item.nodeid for item in items if " at 0x" in item.nodeid]
     if addressed:  # another name in each worker, so that none of them would run anything
         raise pytest.UsageError(f"{addressed[0]}: name the cases with ids=, not by their addresses")
+    of_test: Counter[tuple[str, str]] = Counter()
+    for item in items:
+        if (mark := item.get_closest_marker("plain_cases")) is not None:
+            name = getattr(item, "originalname", item.name)
+            of_test[item.location[0], name] += 1
+            if of_test[item.location[0], name] > mark.args[0]:
+                item.add_marker("slow")
     if config.getoption("--laws") == "quick":
         slow = [item for item in items if item.get_closest_marker("slow")]
         config.hook.pytest_deselected(items=slow)

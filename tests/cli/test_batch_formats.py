@@ -151,6 +151,7 @@ def in_a_process(*arguments: object, given: bytes = b"") -> subprocess.Completed
     )
 
 
+@pytest.mark.slow
 def test_stdin_and_stdout_are_json_lines_and_nothing_else(folder, expected):
     done = in_a_process(
         "batch", folder, "-", "-o", "-", *ASKED, "--columns", "stars,text", given=LINES.encode()
@@ -189,6 +190,7 @@ def test_csv_goes_through_pipes_and_a_refusal_writes_nothing(folder):
     )
 
 
+@pytest.mark.slow
 def test_queries_of_stdin_go_to_a_file_that_is_whole_or_not_there(folder, tmp_path):
     asked = ("batch", folder, "-", "-o", tmp_path / "h.csv", *ASKED)
     done = in_a_process(*asked, given=LINES.encode())
@@ -232,6 +234,7 @@ def test_queries_come_from_a_pipe_with_a_name_too(folder, expected, tmp_path):
     assert [json.loads(line) for line in lines] == expected.to_pylist()
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_ends_the_run_without_a_word_of_internals(folder, tmp_path):
     pytest.importorskip("typer", reason="the extra [cli] is not installed")
     path = os.pathsep.join([str(Path(hr.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])

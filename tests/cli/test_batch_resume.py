@@ -134,6 +134,7 @@ def test_a_file_of_many_segments_has_the_rows_of_one(run, folder, queries, tmp_p
     )
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_loses_no_more_than_its_last_segment(
     process, run, folder, queries, answered, tmp_path
 ):

@@ -103,6 +103,7 @@ def test_the_queries_that_moved_most_are_shown(run, small):
     )
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize(("name", "begin"), [("means.svg", b"<?xml"), ("means.PNG", b"\x89PNG")])
 def test_a_plot_is_written_as_its_name_says_and_said_on_stderr(run, small, tmp_path, name, begin):
     pytest.importorskip("matplotlib", reason="the extra [eval] is not installed")
@@ -170,6 +171,7 @@ def code_of(out: str) -> str:
     return out[out.index("import hyrecall as hr") :]
 
 
+@pytest.mark.slow
 def test_the_best_of_several_settings_is_printed_as_python_that_gives_its_lists(run, small):
     settings = ("-r", "bm25", "-r", "rrf", "-r", "minmax", "-r", "default", "-r", "dense")
     for more in ((), ("--analyzer", "snowball:english", "--stopwords", "amber,basin")):
@@ -202,6 +204,7 @@ def test_markdown_is_asked_for_and_not_beside_json(run, small):
         assert refused.err == "error: --markdown: expected --json or --markdown, got both\n"
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("command", ["eval", "tune"])
 def test_the_tables_fit_80_columns(run, small, monkeypatch, command, tmp_path):
     monkeypatch.setenv("COLUMNS", "80")

@@ -160,6 +160,7 @@ def test_python_m_hyrecall_is_the_command(process):
     assert done.stderr.startswith("Usage: hyrecall recall ")
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("package", ["typer", "rich", "platformdirs"])
 def test_without_the_cli_extra_the_command_says_how_to_get_it_and_2(process, package):
     code = (
@@ -255,6 +256,7 @@ def written_to(stdout, folder, name, buffering):
     )
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize(("name", "buffering"), WRITTEN)
 def test_a_full_disk_is_said_of_the_output(folder, name, buffering):
@@ -264,6 +266,7 @@ def test_a_full_disk_is_said_of_the_output(folder, name, buffering):
     assert reply.returncode == 1
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize(("name", "buffering"), WRITTEN)
 def test_a_reader_that_has_gone_ends_the_command_in_silence(folder, name, buffering):
     reading, writing = os.pipe()

@@ -157,6 +157,7 @@ def leaks(run) -> list[str]:
     return [line for line in lines if "hunter2" in line or "wanda" in line.lower()]
 
 
+@pytest.mark.plain_cases(6)
 @pytest.mark.parametrize("name", VARIABLES)
 def test_no_value_of_a_variable_that_may_be_secret_is_shown(run, monkeypatch, name):
     if name != "HYRECALL_ISA":  # is read once, when the package is loaded
@@ -254,6 +255,7 @@ def test_a_forced_instruction_set_that_is_unknown_is_reported(process, monkeypat
     assert "instruction set none: HYRECALL_ISA is refused" in text
 
 
+@pytest.mark.slow
 def test_a_report_is_made_without_the_extra_memory(process):
     code = (
         "import sys; sys.modules['apsw'] = None; sys.argv = ['hyrecall', 'info', '--report'];"

@@ -79,6 +79,7 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
     assert pq.read_table(tmp_path / "hits.parquet").num_rows
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize(
     "path",
     [

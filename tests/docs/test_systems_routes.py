@@ -71,6 +71,7 @@ def test_each_system_with_a_route_shows_it() -> None:
     assert shown | {"mem0"} == set(WISHES)
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("name", WISHES)
 def test_the_requests_of_a_section_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

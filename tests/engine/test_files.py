@@ -109,6 +109,7 @@ def test_stored_columns_keep_their_types(tmp_path: Path) -> None:
     assert again.recall(**options).to_arrow().equals(index.recall(**options).to_arrow())
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("memory", ["mmap", "ram"])
 def test_life_goes_on_after_open_as_if_there_had_been_no_file(tmp_path: Path, memory: str) -> None:
     ours, theirs = grown(), grown()

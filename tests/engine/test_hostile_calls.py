@@ -18,6 +18,7 @@ from laws.effort import Effort
 SCRIPT = Path(__file__).with_name("hostile_calls.py")
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_hostile_calls_neither_crash_nor_raise_untyped_errors(
     seed: int, tmp_path: Path, effort: Effort

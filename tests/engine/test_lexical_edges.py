@@ -36,6 +36,7 @@ def test_lists_are_those_of_a_full_sort_to_the_bit(texts: Texts, ask: Ask) -> No
         assert ask(query, k) == rank(texts, query, k), (query, k)
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("isa", ["scalar", "avx2", "avx512"])
 def test_every_instruction_set_gives_these_lists(isa: str) -> None:
     paths = os.pathsep.join(p for p in sys.path if p)
@@ -138,6 +139,7 @@ def everything() -> hr.Index:
     return of_cells(np.arange(CELLS))
 
 
+@pytest.mark.plain_cases(3)
 @pytest.mark.parametrize("name", SCOPES)
 @pytest.mark.parametrize("k", [3, 200])
 def test_a_scope_of_many_ranges_is_an_index_of_its_rows(
@@ -184,6 +186,7 @@ LARGE_QUERIES = {
 }
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("query", LARGE_QUERIES)
 @pytest.mark.parametrize(
     "k", [1, 200, *(pytest.param(k, marks=pytest.mark.slow) for k in (10, 700, 20_000))]

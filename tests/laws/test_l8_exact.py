@@ -42,6 +42,7 @@ def require_oracle(subject: EngineSubject, rows: list[Row], call: Call) -> None:
         assert reply == oracle.recall(call, query), f"query {query}"
 
 
+@pytest.mark.slow
 def test_lexical_lists_over_many_blocks_equal_a_full_sort(
     make_engine: Callable[..., EngineSubject], effort: Effort
 ) -> None:
@@ -82,6 +83,7 @@ def test_dense_lists_of_near_duplicates_equal_a_full_sort(
     require_oracle(make_engine(shape, rows), rows, call)
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("dim", [1, 31, 32, 33, 70, 384])
 def test_cosines_of_10_000_rows_are_those_of_plain_python(
     dim: int, make_engine: Callable[..., EngineSubject]

@@ -65,6 +65,7 @@ def test_without_vectors_alpha_has_no_effect(name: str, embedder: Any) -> None:
         assert found[0][0][0] == "e0"
 
 
+@pytest.mark.plain_cases(4)
 @pytest.mark.parametrize(("name", "with_vectors"), list(itertools.product(NAMES, (True, False))))
 def test_options_go_together(name: str, with_vectors: bool) -> None:
     with stores(name, FixedEmbedder(VECTORS) if with_vectors else None) as memory:

@@ -54,6 +54,7 @@ def check(memory: MemorySync, user: str, rng: random.Random, newest: dict[str, i
     assert len(torn) <= 1, torn
 
 
+@pytest.mark.slow
 def test_H08_eight_readers_and_two_writers() -> None:
     path = folder()
     stop = threading.Event()

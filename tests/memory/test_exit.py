@@ -99,6 +99,7 @@ def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(call, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
+@pytest.mark.slow
 def test_threads_of_the_program_do_not_abort_it() -> None:
     done = run(THREADS_OF_THE_PROGRAM)
     assert (done.returncode, done.stderr) == (0, "")
@@ -113,6 +114,7 @@ def test_threads_of_a_store_end_before_the_interpreter_does(tmp_path: Path) -> N
         assert len(memory.search("tea", user_id="ann")) == 1
 
 
+@pytest.mark.slow
 def test_an_embedder_and_a_reranker_that_hang_do_not_hold_the_exit(tmp_path: Path) -> None:
     done = run(THREADS_THAT_HANG, str(tmp_path / "store"))
     assert (done.returncode, done.stderr) == (0, "")
@@ -174,6 +176,7 @@ atexit.register(late)  # runs after the threads of hyrecall have ended
 )
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize(
     "script",
     [CONVERSATIONS, pytest.param(CONVERSATIONS_LATE, marks=pytest.mark.slow)],
@@ -192,6 +195,7 @@ def test_conversations_of_a_store_that_is_not_closed_are_kept(script: str, tmp_p
             assert (set(session.accessed), session.n_recalls) == ({"tea"}, 1), name
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize(
     "script",
     [

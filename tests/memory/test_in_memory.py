@@ -68,6 +68,7 @@ def life(memory: MemorySync) -> list[Any]:
     return replies
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_store_in_memory_gives_the_replies_of_one_on_the_disk(name: str) -> None:
     recipe = getattr(recipes, name)
@@ -109,6 +110,7 @@ print(n_writes() - before, os.listdir())
 """
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize(("path", "writes"), [(":memory:", False), ("on-disk.mem", True)])
 def test_it_writes_nothing_to_any_file(path: str, writes: bool) -> None:
     told = subprocess.run(

@@ -59,6 +59,7 @@ def test_the_settings_that_say_otherwise_are_settings(
     assert settings.read_settings() == OTHERWISE
 
 
+@pytest.mark.plain_cases(3)
 @pytest.mark.parametrize("make", [as_settings, as_no_json, as_a_folder])
 @pytest.mark.parametrize("place", ["HYRECALL_CONFIG", "XDG_CONFIG_HOME", "HOME"])
 def test_a_settings_file_changes_no_answer_of_the_library(

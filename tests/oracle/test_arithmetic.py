@@ -5,6 +5,7 @@ itself.
 import ctypes
 
 import numpy as np
+import pytest
 
 from oracle import arithmetic
 from oracle.arithmetic import (
@@ -56,6 +57,7 @@ def test_libm_is_called_with_floats() -> None:
     assert arithmetic._libm.fmaf(3.0, 4.0, 5.0) == 17.0
 
 
+@pytest.mark.slow
 def test_array_dots_and_norms_equal_the_plain_ones_on_10_000_rows() -> None:
     rng = np.random.default_rng(7)
     for dim in (1, 2, 5, 31, 32, 33, 64, 70, 100, 384):

@@ -30,6 +30,7 @@ def oracle_scores(texts: list[str | None], query: Query, bm25: Bm25) -> list[flo
     return oracle.lexical("text", query, counted, bm25)[0].astype(float).tolist()
 
 
+@pytest.mark.plain_cases(3)
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.variant)
 def test_every_variant_equals_the_textbook_formula(preset: Bm25) -> None:
     draw = Draw(1)

@@ -149,6 +149,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize(
     ("prepare", "n_queries", "threads"),
     [

@@ -197,6 +197,7 @@ class ShortPages(World):
         return super().options(asks, columns) | {"limit": 3}
 
 
+@pytest.mark.plain_cases(3)
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_tells_the_same_for_a_query_alone_and_in_any_batch(
     name: str, monkeypatch: pytest.MonkeyPatch

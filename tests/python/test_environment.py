@@ -94,6 +94,7 @@ print(n_calls)
 """
 
 
+@pytest.mark.slow
 def test_dense_recalls_run_beside_a_thread_that_writes_the_environment(effort: Effort) -> None:
     seconds = effort.cases(quick=1, full=600)
     done = subprocess.run(

@@ -150,6 +150,7 @@ def busy(*works: Callable[[int], object]) -> Iterator[None]:
             thread.join()
 
 
+@pytest.mark.slow
 def test_a_fork_beside_busy_scans_does_not_hang(index: hr.Index) -> None:
     wanted = keys(index)
     with busy(*[lambda _: index.recall(**ASKED)] * 2):

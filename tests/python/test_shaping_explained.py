@@ -13,6 +13,7 @@ def longest(query: str, texts: list[str]) -> list[float]:
     return [float(len(text)) for text in texts]
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("normalize", [False, True])
 def test_explain_recomputes_every_stage_to_the_last_bit(*, normalize: bool) -> None:
     stages = [

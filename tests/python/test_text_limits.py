@@ -109,6 +109,7 @@ TEN_MEGABYTES: dict[str, Callable[[], str]] = {
 }
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("name", TEN_MEGABYTES)
 def test_a_query_of_10_megabytes_takes_a_second_or_is_refused(large: hr.Index, name: str) -> None:
     query = TEN_MEGABYTES[name]()

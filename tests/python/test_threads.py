@@ -229,6 +229,7 @@ def hold_the_gil() -> None:
     sum(range(30_000_000))
 
 
+@pytest.mark.slow
 def test_other_threads_run_during_long_calls() -> None:
     n, dim = 60_000, 64
     rng = np.random.default_rng(3)

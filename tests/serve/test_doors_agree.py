@@ -180,6 +180,7 @@ async def compared(name: str, path: Path, run: Command, n_questions: int) -> Non
         assert is_found
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("name", recipes.__all__)
 def test_H13_every_door_gives_the_same_ids_and_scores(
     name: str, tmp_path: Path, command: Command, effort: Effort

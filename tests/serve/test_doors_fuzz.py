@@ -162,6 +162,7 @@ def check(reply: httpx2.Response) -> None:
         assert set(reply.json()["error"]) == {"type", "message"}
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.filterwarnings("ignore::hyrecall.memory.IsolationWarning")
 def test_H14_no_request_to_a_door_ends_in_a_fault(door: tuple[Door, str], effort: Effort) -> None:
     made, name = door

@@ -78,6 +78,7 @@ async def keep(client: Any, key: str, **more: Any) -> None:
     assert (await client.post("/v1/memories", json=body)).status_code == 201
 
 
+@pytest.mark.plain_cases(3)
 @pytest.mark.parametrize("key", HARD)
 def test_mem0_reads_and_changes_ids_with_slashes(key: str) -> None:
     async def work(client: Any) -> None:
@@ -93,6 +94,7 @@ def test_mem0_reads_and_changes_ids_with_slashes(key: str) -> None:
     served(Memory.in_memory(recipe=loom, embedder=None), work)
 
 
+@pytest.mark.plain_cases(3)
 @pytest.mark.parametrize("key", HARD)
 def test_hebb_reads_and_changes_ids_with_slashes(key: str) -> None:
     async def work(client: Any) -> None:
@@ -111,6 +113,7 @@ def test_hebb_reads_and_changes_ids_with_slashes(key: str) -> None:
     served(Memory.in_memory(recipe=hebb, embedder=None), work)
 
 
+@pytest.mark.plain_cases(3)
 @pytest.mark.parametrize("key", HARD)
 def test_honeycomb_reads_and_changes_ids_with_slashes(key: str) -> None:
     async def work(client: Any) -> None:

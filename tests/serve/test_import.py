@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import hyrecall
 
 WITHOUT_FASTAPI = "import sys; sys.modules['fastapi'] = None; import hyrecall.serve as serve; "
@@ -25,6 +27,7 @@ def run_python(code: str) -> str:
 WEB = {"fastapi", "starlette", "uvicorn", "prometheus_client", "mcp", "mcp_types", "httpx"}
 
 
+@pytest.mark.slow
 def test_importing_the_room_and_showing_help_load_no_web_framework_and_no_sdk() -> None:
     """The SDK of MCP takes seconds to load, which only hyrecall mcp has to wait for."""
     code = (

@@ -240,6 +240,7 @@ def test_a_port_that_is_taken_is_named_by_its_options() -> None:
         assert free.getsockname()[1] > 0
 
 
+@pytest.mark.slow
 def test_a_store_that_cannot_be_opened_is_an_error_without_a_traceback(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

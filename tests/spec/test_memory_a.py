@@ -200,6 +200,7 @@ def test_A45_the_agent_holds_its_memory() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_A46_one_fusion_code() -> None:
     rng = np.random.default_rng(46)
     words = np.array(["disk", "tea", "note", "green", "full", "pg-eu-2"])

@@ -91,6 +91,7 @@ def everything(files: Browse, agents: tuple[str, ...] = (*AGENTS, "fellow")) -> 
     return "\n".join(told)
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("agent", AGENTS)
 def test_E36_what_an_agent_may_read_is_the_same_by_every_command(
     house: MemorySync, agent: str

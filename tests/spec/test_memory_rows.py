@@ -120,6 +120,7 @@ def test_A25_only_rows_of_the_kind_are_found() -> None:
         assert scored(memory, kind="Note") == []
 
 
+@pytest.mark.slow
 def test_A26_no_row_of_another_user_with_any_alpha_or_fallback() -> None:
     rng = random.Random(26)
     users = ("alice", "bob", "", None, "carol")

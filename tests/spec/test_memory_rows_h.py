@@ -46,6 +46,7 @@ def replies(memory: MemorySync) -> list[Any]:
     return found
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("name", FIVE)
 def test_H10_a_reopened_store_gives_the_same_bits(name: str) -> None:
     path = folder()
@@ -60,6 +61,7 @@ def test_H10_a_reopened_store_gives_the_same_bits(name: str) -> None:
         assert json.dumps(replies(memory)) == before
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("name", FIVE)
 def test_H12_every_match_can_be_explained_and_the_score_is_recomputed(name: str) -> None:
     options: dict[str, Any] = {
@@ -90,6 +92,7 @@ for recipe in (recipes.hebb, recipes.hypergraph):
 """
 
 
+@pytest.mark.slow
 def test_C27_F08_replies_are_the_same_whatever_the_seed_of_hashes() -> None:
     expected = []
     for recipe in (recipes.hebb, recipes.hypergraph):
@@ -146,6 +149,7 @@ def test_A16_votes_count_the_favoured_list_again(
             assert match.score == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_C09_a_catastrophic_pattern_takes_linear_time() -> None:
     with open_store(recipe=recipes.hypergraph, embedder=None, recall_timeout=30.0) as memory:
         long = "a" * 1000 + "!"

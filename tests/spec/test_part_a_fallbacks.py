@@ -134,6 +134,7 @@ def test_A25_a_filter_on_the_kind() -> None:
     assert sorted(one(index, "tea").keys) == ["e0", "e1", "e2", "e3"]
 
 
+@pytest.mark.slow
 def test_A26_no_row_of_another_user(effort: Effort) -> None:
     """10,000 stores of three users each (one of them anonymous), side by side in one index."""
     n_stores = effort.cases(quick=1_500, full=10_000)

@@ -163,6 +163,7 @@ STAGES = (
 )
 
 
+@pytest.mark.slow
 def test_G06_each_stage_is_measured_on_and_off(golden: Dataset, golden_indexes: Indexes) -> None:
     options: dict[str, Any] = {"shaping": STAGES, "depth": 100, "limit": 20, "now": golden_run.NOW}
     base = Setting("all", options, attributes=("created_at",))

@@ -87,6 +87,7 @@ def test_H05_speed_at_10_000(asked: dict[str, Any], most: float) -> None:
     assert seconds_of(10_000, **asked) <= most
 
 
+@pytest.mark.slow
 def test_H06_hybrid_over_50_000_takes_20_milliseconds_and_ranks_by_votes() -> None:
     alpha = 0.3
     # The corpus has no times: equal scores go by row, and nothing is filled up.

@@ -147,6 +147,7 @@ def test_D32_notes_and_their_tools_find_the_same() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prefix", ["LTM", pytest.param("HYRECALL", marks=pytest.mark.slow)])
 def test_D33_variables_of_the_hosts_configuration_take_effect(
     tmp_path: Path, endpoint: StubServer, prefix: str, effort: Effort
@@ -223,6 +224,7 @@ def _is_utf8(text: str) -> bool:
     return "\ud83d" not in text
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("name", recipes.__all__)
 def test_mcp_finds_the_same_ids_and_scores_as_python(name: str) -> None:
     words = ("tea", "milk", "debian", "friday", "deploy", "replica", "INV-2026-0042")

@@ -370,6 +370,7 @@ TEN_MEGABYTES: dict[str, Callable[[], str]] = {
 }
 
 
+@pytest.mark.plain_cases(4)
 @pytest.mark.parametrize("kind", TEN_MEGABYTES)
 @pytest.mark.parametrize("name", ["word", "unicode", "porter"])
 def test_ten_megabytes_in_one_text_are_analysed_in_linear_time(name: str, kind: str) -> None:

@@ -176,6 +176,7 @@ def damage(path: Path, sql: str, *, unchecked: bool = False) -> None:
     connection.close()
 
 
+@pytest.mark.plain_cases(6)
 @pytest.mark.parametrize("old", [False, True], ids=["checked", "of format 1"])
 @pytest.mark.parametrize("kind", DAMAGES)
 @pytest.mark.parametrize("index", [True, False], ids=["indexed", "not indexed"])

@@ -101,6 +101,7 @@ def guards(store: MemorySync, monkeypatch: pytest.MonkeyPatch) -> GuardOfItsOwn:
     return made
 
 
+@pytest.mark.plain_cases(3)
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
 def test_S1_recall_is_there_in_time(

@@ -51,6 +51,7 @@ def check_the_index(folder: Path, made: Counter[str]) -> int:
     return len(found)
 
 
+@pytest.mark.slow
 def test_H09_killed_at_any_time_its_index_is_as_made_anew(
     kill: Kill, tmp_path: Path, effort: Effort
 ) -> None:

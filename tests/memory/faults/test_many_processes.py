@@ -138,6 +138,7 @@ def exit_codes(folder: Path, length: Length = QUICK) -> tuple[Counter[int], int]
     return Counter(ended), n_replaced
 
 
+@pytest.mark.slow
 def test_readers_see_whole_commits_in_order_while_snapshots_are_replaced(
     tmp_path: Path, effort: Effort
 ) -> None:

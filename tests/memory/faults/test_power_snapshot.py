@@ -70,6 +70,7 @@ class Save:
         self.database.close()
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("fate", FATES)
 def test_no_cut_leaves_a_wrong_answer(fate: str, tmp_path: Path, effort: Effort) -> None:
     save = Save(tmp_path)
@@ -84,6 +85,7 @@ def test_no_cut_leaves_a_wrong_answer(fate: str, tmp_path: Path, effort: Effort)
     assert found[len(save.operations)] == "snapshot"
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize(
     "deaf_to", [(".", "HEADER"), (".", None), ("nodes", "MANIFEST"), ("edges", None)]
 )

@@ -52,6 +52,7 @@ def some_cuts(recording: Recording, fate: str) -> Iterator[tuple[dict[str, bytes
         yield left_by(operations, fate, draw), told
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("fate", FATES)
 def test_what_was_told_of_is_there_after_a_power_cut(tmp_path: Path, fate: str) -> None:
     recording = recorded(tmp_path / "store", seed=3)

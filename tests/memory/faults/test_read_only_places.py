@@ -163,6 +163,7 @@ def read_without_rights(path: Path, out: Path) -> dict[str, Any]:
     return json.loads(out.read_text())  # type: ignore[no-any-return]
 
 
+@pytest.mark.plain_cases(4)
 @pytest.mark.parametrize("make", MAKERS)
 def test_a_store_where_nothing_can_be_written_is_read_whole(
     make: Callable[[Path], None], closed_to_writers: Callable[[Path], Path], tmp_path: Path
@@ -219,6 +220,7 @@ class Elsewhere:
         return self._process.returncode
 
 
+@pytest.mark.slow
 def test_a_reader_on_a_read_only_mount_follows_a_writer_elsewhere(
     mounted: Callable[[Path], Path],
 ) -> None:
@@ -242,6 +244,7 @@ def test_a_reader_on_a_read_only_mount_follows_a_writer_elsewhere(
     assert reader.end() == 0
 
 
+@pytest.mark.slow
 def test_a_reader_on_a_read_only_mount_waits_for_a_writer_that_opens_or_closes(
     mounted: Callable[[Path], Path],
 ) -> None:

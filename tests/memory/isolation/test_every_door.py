@@ -196,6 +196,7 @@ def test_a_door_that_writes_beside_its_user_is_seen(
     world.memory.close()
 
 
+@pytest.mark.slow
 def test_the_async_face_tells_no_more(caplog: pytest.LogCaptureFixture) -> None:
     world = make_world(1)
     path = world.memory._store.database.folder
@@ -234,6 +235,7 @@ def test_notes_tell_no_more() -> None:
             assert leaks(world, Viewer("bob"), notes_walk(notes, rng)) == []
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("viewer", VIEWERS[:4])
 def test_a_graph_leads_to_nobody_elses(viewer: Viewer) -> None:
     world = make_world(6)

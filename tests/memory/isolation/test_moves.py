@@ -26,6 +26,7 @@ def check(memory: MemorySync, model: dict[tuple[str, str], str]) -> None:
         assert found == listed == wanted
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("seed", range(6))
 def test_I6_visibility_is_that_of_the_last_change(seed: int) -> None:
     rng = random.Random(seed)

@@ -3,6 +3,8 @@
 import random
 from typing import Any
 
+import pytest
+
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Episode, Fact, Matches, MemorySync
@@ -97,6 +99,7 @@ def shown(reply: Any) -> list[str]:
     return list(told(reply))
 
 
+@pytest.mark.slow
 def test_replies_are_the_same_to_the_last_byte(effort: Effort) -> None:
     for seed in range(effort.cases(quick=3, full=100)):
         check_a_pair(random.Random(seed))

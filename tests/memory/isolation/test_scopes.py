@@ -132,6 +132,7 @@ def test_E35_a_group_without_members_or_name_is_own_only(memory: MemorySync) -> 
 BLANK: tuple[Any, ...] = (None, "", "  ", 5)
 
 
+@pytest.mark.plain_cases(6)
 @pytest.mark.parametrize(("org", "workspace"), list(itertools.product((*BLANK, "acme"), BLANK)))
 def test_E33_a_missing_org_or_workspace_is_an_error(
     memory: MemorySync, org: Any, workspace: Any

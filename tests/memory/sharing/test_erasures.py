@@ -95,6 +95,7 @@ def test_the_next_owner_knows_the_reply_and_erases_nothing_more(tmp_path: Path) 
         second._store.keeper.run(Erase(erasure.selection, b"x"))
 
 
+@pytest.mark.slow
 def test_an_erasure_whose_owner_dies_is_repeated_by_the_client(tmp_path: Path) -> None:
     with peers(tmp_path / "s", 1) as (owner,):
         owner.ask("remember", "canary")

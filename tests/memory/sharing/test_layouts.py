@@ -63,6 +63,7 @@ def test_recipes_of_one_analyzer_and_other_texts_differ_in_the_recipe(tmp_path: 
         second.search("note", user_id=USER)
 
 
+@pytest.mark.slow
 def test_a_command_writes_into_a_store_that_another_recipe_has_opened(tmp_path: Path) -> None:
     """Over real processes: an owner, a client of another layout, commands of the default recipe."""
     folder, settings = tmp_path / "s", tmp_path / "settings.json"

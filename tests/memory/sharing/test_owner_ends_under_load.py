@@ -75,6 +75,7 @@ def terminate(owner: Peer) -> None:
     assert owner.process.wait(timeout=60) == -signal.SIGTERM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [close, terminate])
 def test_an_owner_that_ends_under_load_loses_nothing_and_is_followed_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effort: Effort, end: Any

@@ -255,6 +255,7 @@ def both(tmp_path: Path) -> Iterator[tuple[MemorySync, MemorySync]]:
             yield owner, client
 
 
+@pytest.mark.plain_cases(12)
 @pytest.mark.parametrize("name", CALLS)
 def test_a_client_answers_as_the_owner(name: str, both: tuple[MemorySync, MemorySync]) -> None:
     expected, got = (outcome(CALLS[name], one) for one in both)
@@ -264,6 +265,7 @@ def test_a_client_answers_as_the_owner(name: str, both: tuple[MemorySync, Memory
     assert after[0] == after[1]
 
 
+@pytest.mark.plain_cases(3)
 @pytest.mark.parametrize("name", AGENT)
 def test_an_agent_of_a_client_is_answered_as_of_the_owner(
     name: str, both: tuple[MemorySync, MemorySync]

@@ -25,6 +25,7 @@ from memory.sharing.handles import ids, is_owner, opened
 from memory.sharing.peer import USER, peers
 
 
+@pytest.mark.slow
 def test_two_processes_write_and_read_one_store(tmp_path: Path) -> None:
     with peers(tmp_path / "s", 2) as (first, second):
         assert first.ask("owner") == second.ask("owner") == first.pid
@@ -94,6 +95,7 @@ def test_an_owner_that_exits_without_close_frees_the_store(tmp_path: Path) -> No
     assert ids(opened(tmp_path / "s")) == ["a"]
 
 
+@pytest.mark.slow
 def test_a_stopped_owner_is_an_error_with_its_pid_and_stays_the_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,7 @@ def settle(house: Served) -> None:
 TEXTS = {canary(whose, one) for whose in (*AGENTS, "fellow") for one in ("private", "global")}
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("agent", AGENTS)
 def test_E34_E36_recall_and_files_have_one_boundary_over_rest(agent: str) -> None:
     wanted = {canary(*one) for one in VISIBLE[agent]}

@@ -60,6 +60,7 @@ def test_messages_are_kept_and_searched_with_mem0s_shapes() -> None:
     run(recipes.default, work)
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("name", recipes.__all__)
 def test_a_search_without_a_limit_is_answered_by_every_recipe(name: str) -> None:
     async def work(house: Served) -> None:
@@ -138,6 +139,7 @@ def test_a_memory_has_a_history_until_it_is_deleted_and_after() -> None:
     run(recipes.default, work)
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize(
     ("which", "left"),
     [

@@ -87,6 +87,7 @@ def arguments(rng: random.Random, schema: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("name", ["default", "hypergraph", "l0", "honeycomb", "hebb"])
 def test_any_arguments_get_a_result_or_a_typed_refusal(name: str, effort: Effort) -> None:
     """As bob, with ann's memories in the store, whose text no reply holds."""

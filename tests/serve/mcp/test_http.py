@@ -332,6 +332,7 @@ def test_requests_stand_alone_and_errors_hold_no_traceback(
     assert "Traceback" not in caplog.text
 
 
+@pytest.mark.slow
 def test_the_command_serves_http_with_tokens_and_ends_at_sigterm(tmp_path: Path) -> None:
     """A process of its own: the address that it tells, a token of its file, and the drain."""
     pytest.importorskip("typer", reason="the extra [cli] is not installed")

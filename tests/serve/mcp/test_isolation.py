@@ -101,6 +101,7 @@ async def check_readers_change_nothing(name: str) -> None:
         assert await kept_by(memory, "bob") == before
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_user_sees_and_changes_nothing_of_another_by_any_tool(name: str) -> None:
     asyncio.run(check_users_apart(name))

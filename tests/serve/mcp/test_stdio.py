@@ -81,6 +81,7 @@ def check_raw_replies(replies: list[dict[str, Any]]) -> None:
     assert "Traceback" not in json.dumps(replies)
 
 
+@pytest.mark.slow
 def test_raw_lines_are_answered_as_json_rpc_says_and_stderr_has_no_word_of_them(
     tmp_path: Path,
 ) -> None:
