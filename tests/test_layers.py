@@ -6,6 +6,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -126,14 +127,15 @@ def python_faults(root: Path) -> Iterator[str]:
         inside = path.relative_to(package)
         homes = {inside.parts[0].removesuffix(".py"), inside.as_posix().removesuffix(".py")}
         text = path.read_text()
-        for name in imports(ast.parse(text)):
+        tree = ast.parse(text)
+        for name in imports(tree):
             top = name.split(".")[0]
             if not homes & PYTHON_ONLY_IN.get(top, homes):
                 yield f"{inside} imports {name}"
             if top == "pyarrow" and homes & WITHOUT_PYARROW:
                 yield f"{inside} imports {name}"
         if inside.as_posix() != DAEMONS_ARE_STARTED_IN:
-            for line in daemons(ast.parse(text)):
+            for line in daemons(tree):
                 yield f"{inside}:{line} starts a daemon thread: threads.start() does"
         for found in FORBIDDEN_CALLS.finditer(text):
             if (inside.as_posix(), found.group()) not in ALLOWED_CALLS:
@@ -146,6 +148,7 @@ EMBED_MAY_IMPORT = {f"base/{name}" for name in ("arguments", "keywords", "pool",
 }
 
 
+@cache  # three tests read the whole package
 def module_imports(root: Path) -> dict[str, set[str]]:
     """Return what each file imports of the package, type imports and those in functions too."""
     package = root / "python" / "hyrecall"

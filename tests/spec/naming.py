@@ -5,7 +5,8 @@ and classes of tests that do: ``TestA33Custom``.
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -21,12 +22,16 @@ def rows_of(test: str) -> list[str]:
     return _ROW.findall(found[1]) if found else []
 
 
-def functions_in(folder: Path) -> Iterator[str]:
+@cache  # three tests read all of them
+def functions_in(folder: Path) -> tuple[str, ...]:
     """Every test function or class as ``path::name`` from the folder, read from the sources."""
-    for path in sorted(folder.rglob("test_*.py")):
-        for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                yield f"{path.relative_to(folder).as_posix()}::{node.name}"
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    return tuple(
+        f"{path.relative_to(folder).as_posix()}::{node.name}"
+        for path in sorted(folder.rglob("test_*.py"))
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, kinds)
+    )
 
 
 def named_tests(folder: Path, also: Mapping[str, Iterable[str]] = NONE) -> dict[str, list[str]]:
