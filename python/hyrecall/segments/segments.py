@@ -85,16 +85,18 @@ class Segment:
 
     def column(self, name: str) -> pa.Array:
         """Return a row column as one array."""
+        if name not in self._arrays:  # a segment of a few new rows is asked for one or two
+            self._arrays[name] = one_array(self.rows.column(name))
         return self._arrays[name]
 
     @cached_property
     def _arrays(self) -> dict[str, pa.Array]:
-        return {name: one_array(self.rows.column(name)) for name in self.rows.column_names}
+        return {}
 
     def plain(self, name: str) -> _core.rows.Column | None:
         """Return a row column as an engine column, or None if Arrow gathers its type."""
         if name not in self._plain:
-            column = self._arrays[name]
+            column = self.column(name)
             is_plain = any(test(column.type) for test in _PLAIN)
             self._plain[name] = _core.rows.Column(column) if is_plain else None
         return self._plain[name]
