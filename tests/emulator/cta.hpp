@@ -53,6 +53,12 @@ struct Barrier {
   std::uint64_t generation = 0;
 };
 
+// Who touched a word last, and in which generation of barrier 0.
+struct Touch {
+  std::uint32_t thread;
+  std::uint64_t generation;
+};
+
 struct Cta {
   Cta() = default;
   Cta(Cta const&) = delete;
@@ -68,6 +74,7 @@ struct Cta {
   Barrier barriers[kNamedBarriers];
   unsigned char* shared = nullptr;
   std::size_t shared_bytes = 0;
+  std::vector<Touch> touches;  // a word of shared memory each; empty until one is touched
   std::function<void()> const* body = nullptr;
   std::vector<std::function<void()>> landing;  // block copies under way
   Fiber* running = nullptr;

@@ -258,6 +258,7 @@ void run_grid(Index3 grid, Index3 block, std::size_t shared_bytes,
   for (std::uint64_t const b : blocks) {
     std::memset(shared, 0xCD, shared_bytes);
     for (Barrier& barrier : c.barriers) barrier = {};
+    c.touches.clear();
     for (Warp& warp : c.warps) warp.n_arrived = 0;
     c.has_hidden_barriers = false;
     for (unsigned i = 0; i < n; ++i) {

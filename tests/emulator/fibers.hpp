@@ -51,6 +51,10 @@ void named_barrier(unsigned id, unsigned n_threads);
 void const* exchange(void const* value, std::size_t bytes, std::size_t stride);
 inline constexpr std::size_t kMostExchanged = 1024;
 
+// The running thread reads or writes words of shared memory that no other may touch before the
+// CTA's next barrier; one that another has touched since the last is a fault. 16 bytes are aligned.
+void touch_shared(void const* at, std::size_t bytes);
+
 [[noreturn]] void fault(char const* what);
 
 // cp.async: copies that take place when the thread waits for their group, or (see set_seed) before.

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "emulator/cuda_runtime.h"
+#include "kernels/cuda/fours.hpp"
 
 namespace hyrecall::cuda {
 
@@ -63,6 +64,33 @@ inline std::uint32_t lowest_bit(std::uint32_t bits) {
 }
 inline float fma_rn(float a, float b, float c) {
   return std::fma(a, b, c);
+}
+
+// Every word of these has one thread between two barriers, or it is a fault.
+inline void shared_add(float* at, float value) {
+  emulator::touch_shared(at, sizeof value);
+  *at = *at + value;
+}
+inline void shared_or(std::uint32_t* at, std::uint32_t bits) {
+  emulator::touch_shared(at, sizeof bits);
+  *at = *at | bits;
+}
+inline FourFloats shared_load(float const* at) {
+  emulator::touch_shared(at, sizeof(FourFloats));
+  FourFloats out;
+  std::memcpy(&out, at, sizeof out);
+  return out;
+}
+inline FourWords shared_load(std::uint32_t const* at) {
+  emulator::touch_shared(at, sizeof(FourWords));
+  FourWords out;
+  std::memcpy(&out, at, sizeof out);
+  return out;
+}
+template <typename T>
+void shared_clear(T* at) {
+  emulator::touch_shared(at, sizeof(FourWords));
+  std::memset(static_cast<void*>(at), 0, sizeof(FourWords));
 }
 
 // In shared memory, 16-byte aligned at both ends, as cp.async demands.

@@ -52,6 +52,22 @@ void const* exchange(void const* value, std::size_t bytes, std::size_t stride) {
   return slots;
 }
 
+void touch_shared(void const* at, std::size_t bytes) {
+  Cta& c = cta();
+  auto const place = static_cast<std::size_t>(static_cast<unsigned char const*>(at) - c.shared);
+  if (place % bytes != 0 || place + bytes > c.shared_bytes)
+    fault("a word outside of shared memory, or one that is not aligned");
+  if (c.touches.empty()) c.touches.resize((c.shared_bytes + 3) / 4, {kMaxThreads, 0});
+  auto const self = static_cast<std::uint32_t>(c.running - c.fibers.data());
+  std::uint64_t const now = c.barriers[0].generation;
+  for (std::size_t word = place / 4; word < (place + bytes) / 4; ++word) {
+    Touch& last = c.touches[word];
+    if (last.thread != self && last.thread != kMaxThreads && last.generation == now)
+      fault("two threads on one word between two barriers");
+    last = {self, now};
+  }
+}
+
 void queue_copy(void* to, void const* from, std::size_t bytes) {
   Copy const copy{to, from, bytes};
   Cta& c = cta();

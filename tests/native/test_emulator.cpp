@@ -116,6 +116,41 @@ TEST(emulator_reports_threads_that_wait_for_ever) {
   CHECK(has(numbers, "a barrier with two numbers of threads"));
 }
 
+// Two threads add to one sum, with so many barriers between.
+std::string death_of_sums(std::uint64_t seed, unsigned n_barriers) {
+  return death([=] {
+    emulator::set_seed(seed);
+    run(64, 64, [=] {
+      auto* const sums = reinterpret_cast<float*>(shared_memory());
+      if (threadIdx.x == 0) shared_clear(sums);
+      sync_block();
+      if (threadIdx.x == 3) shared_add(&sums[2], 1.0f);
+      for (unsigned i = 0; i < n_barriers; ++i) sync_block();
+      if (threadIdx.x == 40) shared_add(&sums[2], 2.0f);
+      if (threadIdx.x == 41) shared_add(&sums[3], 2.0f);
+      sync_block();
+      if (threadIdx.x == 9 && shared_load(sums).values[2] != 3.0f) emulator::fault("a sum of 3");
+    });
+  });
+}
+
+TEST(emulator_stops_at_a_sum_that_two_threads_touch_between_barriers) {
+  for (std::uint64_t seed = 0; seed <= 5; ++seed) {
+    CHECK(has(death_of_sums(seed, 0), "two threads on one word between two barriers"));
+    CHECK_EQ(death_of_sums(seed, 1), "");
+  }
+  CHECK(has(death([] {
+              run(64, 64, [] {
+                shared_or(reinterpret_cast<std::uint32_t*>(shared_memory()), 1u << lane_id());
+              });
+            }),
+            "two threads on one word between two barriers"));
+  CHECK(has(death([] {
+              run(32, 64, [] { shared_load(reinterpret_cast<float*>(shared_memory()) + 1); });
+            }),
+            "not aligned"));
+}
+
 alignas(16) unsigned char const g_bytes[64] = {1, 2,  3,  4,  5,  6,  7,  8,
                                                9, 10, 11, 12, 13, 14, 15, 16};
 

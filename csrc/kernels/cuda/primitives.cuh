@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/cuda/fours.hpp"
+
 namespace hyrecall::cuda {
 
 inline constexpr unsigned kAllLanes = 0xffffffffu;
@@ -61,6 +63,26 @@ __device__ __forceinline__ std::uint32_t lowest_bit(std::uint32_t bits) {
 }
 __device__ __forceinline__ float fma_rn(float a, float b, float c) {
   return __fmaf_rn(a, b, c);
+}
+
+// Sums in shared memory, which one thread touches between two barriers: plain reads and writes, and
+// a fault of the emulator where it is not so.
+__device__ __forceinline__ void shared_add(float* at, float value) {
+  *at = *at + value;
+}
+__device__ __forceinline__ void shared_or(std::uint32_t* at, std::uint32_t bits) {
+  *at = *at | bits;
+}
+__device__ __forceinline__ FourFloats shared_load(float const* at) {
+  return *reinterpret_cast<FourFloats const*>(at);
+}
+__device__ __forceinline__ FourWords shared_load(std::uint32_t const* at) {
+  return *reinterpret_cast<FourWords const*>(at);
+}
+// Four of them become 0.
+template <typename T>
+__device__ __forceinline__ void shared_clear(T* at) {
+  *reinterpret_cast<FourWords*>(at) = FourWords{};
 }
 
 // Copies 16 bytes from global to shared memory.
