@@ -37,7 +37,7 @@ set(hopper_scans "scan_sm90_int8;scan_sm90_float16;scan_sm90_bfloat16")
 set(generic_scans "scan_int8;scan_float16;scan_bfloat16")
 set(scans "${generic_scans};${hopper_scans}")
 hyrecall_plant(threshold_above_its_bound kernels/cuda/select.cu select
-  "score_of_key(pivot) - double{bound.constant}" "score_of_key(pivot) + double{bound.constant}")
+  "best - double{bound.constant}" "best + double{bound.constant}")
 hyrecall_plant(lower_score_is_the_score kernels/int8_bound.hpp "${scans}"
   "return fmaf(-row_residual, per_residual, score);" "return score + 0.0f * row_residual * per_residual;")
 hyrecall_plant(cut_not_lowered kernels/int8_bound.hpp "queries;select"
@@ -84,3 +84,27 @@ hyrecall_plant(constants_not_waited_for kernels/cuda/scan_sm90.cuh "${hopper_sca
   "sync_threads(1 + group, kGroupThreads);  // the constants are there for all" "")
 hyrecall_plant(chunk_not_waited_for kernels/cuda/scan_sm90.cuh "${hopper_scans}"
   "if (chunk > 0) wait_phase(&shared.full[at.stage], at.parity);" "")
+
+hyrecall_plant(leaf_order_turned kernels/cuda/leaf_spans.cuh lexical_scan
+  "to[popcount(found & ((1u << lane) - 1))] = own;" "to[popcount(found >> lane) - 1] = own;")
+hyrecall_plant(barrier_between_leaves_missing kernels/cuda/lexical_sums.cuh lexical_scan
+  "sync_block();  // before the next leaf meets these rows" "")
+hyrecall_plant(sums_not_awaited_after_a_visit kernels/cuda/lexical_offer.cuh lexical_scan
+  "sync_block();  // the next visit finds sums of 0" "")
+hyrecall_plant(escape_added_with_the_next_leaf kernels/cuda/lexical_sums.cuh lexical_scan
+  "add_escapes(job, visit, terms, spans[i], worth);" "add_escapes(job, visit, terms, spans[i > 0 ? i - 1 : n - 1], worth);")
+hyrecall_plant(norm_of_another_scope kernels/cuda/lexical_scan.cu lexical_scan
+  "shared.mean != visit.text.mean" "shared.mean == kNone32")
+hyrecall_plant(run_of_the_tile_before kernels/cuda/leaf_spans.cuh lexical_scan
+  "std::uint32_t const begin = list.runs[run].begin;"
+  "std::uint32_t const begin = list.runs[run > 0 ? run - 1 : 0].begin;")
+hyrecall_plant(text_mask_skipped kernels/cuda/lexical_offer.cuh lexical_scan
+  "!matches || !is_visible(job, visit, row + k)" "!matches || (is_visible(job, visit, row + k), false)")
+hyrecall_plant(presence_by_score kernels/cuda/lexical_offer.cuh lexical_scan
+  "text.is_positive != 0 ? sums.values[k] > 0.0f : leaves.values[k] != 0" "sums.values[k] > 0.0f")
+hyrecall_plant(equals_of_the_tile_left_out kernels/cuda/lexical_offer.cuh lexical_scan
+  ">= least) kept" "> least) kept")
+hyrecall_plant(tree_not_looked_at kernels/cuda/lexical_offer.cuh lexical_scan
+  "text.n_match_steps == 0 ||" "true ||")
+hyrecall_plant(text_stage_skipped kernels/cuda/search.cu search
+  "n < key.n_stages; ++n" "n < key.n_stages; n += 2")

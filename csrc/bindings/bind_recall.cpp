@@ -66,6 +66,15 @@ std::vector<std::size_t> empty_queries(HeldExecution const& held, std::size_t ar
   return held.execution->empty_queries(arm);
 }
 
+std::vector<std::size_t> host_queries(HeldExecution const& held, std::size_t arm) {
+  std::vector<bool> const on_host = held.execution->texts_on_host().at(arm);
+  std::vector<std::size_t> out;
+  for (std::size_t q = 0; q < on_host.size(); ++q) {
+    if (on_host[q]) out.push_back(q);
+  }
+  return out;
+}
+
 bool matches_query(HeldExecution const& held, std::size_t arm, std::size_t query,
                    std::uint32_t segment, Row row) {
   return held.execution->matches(arm, query, {segment, row});
@@ -130,6 +139,10 @@ void bind_recall(py::module_& m) {
            "without a query.",
            py::arg("arm"), py::arg("query"))
       .def("empty_queries", &empty_queries, "Return the queries whose text has no token.",
+           py::arg("arm"))
+      .def("host_queries", &host_queries,
+           "Return the queries that the CPU searches: all of them, unless the snapshot has the "
+           "arm's postings on a device.",
            py::arg("arm"))
       .def("matches", &matches_query,
            "Return whether a document that this execution returned matches the text query.",

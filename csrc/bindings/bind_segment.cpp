@@ -119,8 +119,7 @@ void bind_snapshot(py::module_& m) {
       .def("placed", &place_snapshot,
            "Return the snapshot with its dense columns on a CUDA device, shared with `previous`. "
            "guests: (segment, column, a tensor on the device, the tensor's row of each row); takes "
-           "ownership of the tensors. postings: those of its lexical columns too, which no search "
-           "reads there yet.",
+           "ownership of the tensors. postings: its lexical columns are there too, and searched.",
            py::arg("folder"), py::arg("ordinal"), py::arg("previous").none(true), py::arg("guests"),
            py::arg("postings") = false)
       .def_property_readonly("device_bytes", &device_bytes,

@@ -44,6 +44,20 @@ FirstPassPlane choose_plane(DeviceTable const& table, DensePlan const& plan, boo
   return plane_of_rows(type);
 }
 
+cuda::TextParams params_of(TextQueries const& from, std::span<LexicalText const> texts) {
+  return {array(texts),
+          array(from.weights),
+          array(from.shifts),
+          array(from.lists),
+          array(from.own_lists),
+          array(from.own_postings),
+          array(from.own_runs),
+          array(from.own_escapes),
+          array(from.match_steps),
+          array(from.means),
+          from.bm25};
+}
+
 // Some queries of a batch, with the least score that can still be among their best.
 struct Piece {
   std::vector<std::uint32_t> queries;
@@ -91,6 +105,7 @@ class Searcher {
         api_(require_library(table.folder(), table.ordinal())),
         widths_(api_, table.ordinal(), batch.settings.kernels) {
     require(batch.guest == nullptr || fits(*batch.guest), "a tensor as the column's");
+    require(table.is_lexical() == (batch.text != nullptr), "queries as the column's");
     for (std::vector<SlotRange> const& scope : batch.scopes) {
       std::size_t rows = 0;
       for (SlotRange const& range : scope) rows += range.end - range.begin;
@@ -178,7 +193,9 @@ class Searcher {
         taken.values.push_back(batch_.guest->values[q]);
       }
     }
-    DenseTuning tuning = batch_.settings.tuning.value_or(choose_tuning(n, depth));
+    bool const is_lexical = table_.is_lexical();
+    DenseTuning tuning = batch_.settings.tuning.value_or(
+        is_lexical ? choose_lexical_tuning(n, depth) : choose_tuning(n, depth));
     // No query has more candidates than rows.
     tuning.capacity = static_cast<std::uint32_t>(std::min<std::size_t>(tuning.capacity, most_rows));
     bool const is_asked = !batch_.first_scores.empty();
@@ -188,15 +205,11 @@ class Searcher {
       tuning.seed_tiles = std::numeric_limits<std::uint32_t>::max();
     }
     auto const plan_for = [&](std::vector<std::uint32_t> const& widths) {
-      return DensePlan(
-          {batch_.scopes, batch_.group_scopes, batch_.group_filters, group_of, widths, tuning});
+      return DensePlan({batch_.scopes, batch_.group_scopes, batch_.group_filters, group_of, widths,
+                        tuning, table_.tile_rows()});
     };
-    bool const has_int8 = !widths_.of(FirstPassPlane::kInt8).empty();
-    FirstPassPlane const first = has_int8 ? FirstPassPlane::kInt8 : plane_of_rows(table_.type());
-    DensePlan plan = plan_for(widths_.some_of(first));
-    FirstPassPlane const plane = choose_plane(table_, plan, has_int8, batch_.settings.first_pass);
-    // They differ only where the choice of kernels leaves some out.
-    if (widths_.some_of(plane) != widths_.of(first)) plan = plan_for(widths_.of(plane));
+    FirstPassPlane plane = FirstPassPlane::kInt8;
+    DensePlan const plan = is_lexical ? plan_for({1}) : plan_dense(plan_for, plane);
     cuda::SearchParams params{};
     params.table = table_.handle();
     params.batch = plan.batch();
@@ -211,6 +224,11 @@ class Searcher {
     params.filters = array(batch_.filters);
     params.tests = array(batch_.tests);
     params.codes = array(batch_.codes);
+    std::vector<LexicalText> texts;
+    for (std::uint32_t q : piece.queries) {
+      if (is_lexical) texts.push_back(batch_.text->texts[q]);
+    }
+    if (is_lexical) params.text = params_of(*batch_.text, texts);
     params.queries = {batch_.queries.first, batch_.queries.stride, piece.queries.data()};
     if (batch_.guest != nullptr) {
       taken.readings.resize(n);
@@ -249,6 +267,18 @@ class Searcher {
       batch_.guest->readings[piece.queries[i]] = taken.readings[i];
     require(tuning.capacity < most_rows || lost.queries.empty(), "room for every candidate");
     return lost;
+  }
+
+  // Chooses what a dense pass reads first.
+  template <typename PlanFor>
+  DensePlan plan_dense(PlanFor const& plan_for, FirstPassPlane& plane) {
+    bool const has_int8 = !widths_.of(FirstPassPlane::kInt8).empty();
+    FirstPassPlane const first = has_int8 ? FirstPassPlane::kInt8 : plane_of_rows(table_.type());
+    DensePlan plan = plan_for(widths_.some_of(first));
+    plane = choose_plane(table_, plan, has_int8, batch_.settings.first_pass);
+    // They differ only where the choice of kernels leaves some out.
+    if (widths_.some_of(plane) != widths_.of(first)) plan = plan_for(widths_.of(plane));
+    return plan;
   }
 
   // What the piece's query number i found; one that lost candidates goes to `lost`.

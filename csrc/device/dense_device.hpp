@@ -1,4 +1,4 @@
-// Exact search over the dense columns that a CUDA device holds.
+// Exact search over the columns that a CUDA device holds.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "device/dense_planner.hpp"
 #include "device/device_guest.hpp"
 #include "device/device_segment.hpp"
+#include "device/text_queries.hpp"
 #include "kernels/int8_bound.hpp"
 #include "kernels/shared/dense_batch.hpp"
 #include "kernels/shared/dense_rows.hpp"
@@ -42,6 +43,8 @@ struct DenseSearch {
   // Queries on the device, instead of `queries`; those that a search skips are not read. A row that
   // no query may be finds nothing, and its reading says why.
   GuestRows const* guest = nullptr;
+  // Of a lexical column, instead of both.
+  TextQueries const* text = nullptr;
   // For tests: [n_queries, n_slots], where lower_score() of the rows that were found goes.
   std::span<float> first_scores{};
 };

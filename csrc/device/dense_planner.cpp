@@ -12,14 +12,16 @@ namespace {
 constexpr std::size_t kCandidateBudget = std::size_t{1} << 23;  // of a batch: 64 MB of keys
 constexpr std::size_t kMostCapacity = std::size_t{1} << 17;
 constexpr std::size_t kLeastCapacity = 16384;
+constexpr std::size_t kSeedDocTiles = 16;
+constexpr std::uint32_t kDocTileGrowth = 8;
 constexpr std::size_t kFewQueries = 64;  // up to here a pass waits for memory, not for candidates
 
 // Rising, apart tile intervals as (begin, end) of a scope's ranges.
-std::vector<TileRun> tiles_of(std::vector<SlotRange> const& ranges) {
+std::vector<TileRun> tiles_of(std::vector<SlotRange> const& ranges, std::uint32_t tile_rows) {
   std::vector<TileRun> out;
   for (SlotRange const& range : ranges) {
-    std::uint32_t const begin = range.begin / kTileRows;
-    std::uint32_t const end = (range.end - 1) / kTileRows + 1;
+    std::uint32_t const begin = range.begin / tile_rows;
+    std::uint32_t const end = (range.end - 1) / tile_rows + 1;
     if (!out.empty() && begin <= out.back().position) {
       out.back().position = end;
     } else {
@@ -61,6 +63,18 @@ DenseTuning choose_tuning(std::size_t n_queries, std::size_t depth) {
       std::clamp<std::size_t>(capacity / 16 / std::max<std::size_t>(depth, 1), 2, most_growth);
   return {static_cast<std::uint32_t>(std::min<std::size_t>(capacity, kNone32 - 1)),
           static_cast<std::uint32_t>(capacity / 2 / kTileRows), static_cast<std::uint32_t>(growth)};
+}
+
+DenseTuning choose_lexical_tuning(std::size_t n_queries, std::size_t depth) {
+  DenseTuning out = choose_tuning(n_queries, depth);
+  // Many queries look at an eighth of their tiles first where they have more than 16: a threshold
+  // spares the other visits the selection of their best rows. A few wait for launches instead.
+  std::size_t const of_a_tile = std::clamp<std::size_t>(2 * depth, 1, kDocTileRows);
+  std::size_t const most = std::max<std::size_t>(out.capacity / 2 / of_a_tile, 1);
+  out.seed_tiles = static_cast<std::uint32_t>(
+      n_queries > kFewQueries ? std::min<std::size_t>(most, kSeedDocTiles) : most);
+  out.growth = kDocTileGrowth;
+  return out;
 }
 
 DensePlan::Crowds DensePlan::find_crowds(std::span<std::vector<TileRun> const> tiles) {
@@ -132,7 +146,7 @@ DensePlan::DensePlan(DensePlanInput const& input) {
     auto const begin = static_cast<std::uint32_t>(ranges.size());
     ranges.insert(ranges.end(), input.scopes[s].begin(), input.scopes[s].end());
     first_ranges[s] = {begin, static_cast<std::uint32_t>(ranges.size())};
-    tiles.push_back(tiles_of(input.scopes[s]));
+    tiles.push_back(tiles_of(input.scopes[s], input.tile_rows));
     std::uint32_t n = 0;
     for (TileRun const& run : tiles.back()) n += run.position - run.tile;
     levels.push_back(stage_level(growth, input.tuning.seed_tiles, n));

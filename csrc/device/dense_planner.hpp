@@ -12,6 +12,9 @@ namespace hyrecall {
 
 // Few queries have room for many candidates each, and so for few stages.
 DenseTuning choose_tuning(std::size_t n_queries, std::size_t depth);
+// Of a lexical scan, of whose document tiles each has at most 2 x depth candidates of a query,
+// equal scores apart.
+DenseTuning choose_lexical_tuning(std::size_t n_queries, std::size_t depth);
 
 struct DensePlanInput {
   std::span<std::vector<SlotRange> const> scopes;  // each rising, apart, not empty ranges
@@ -20,6 +23,7 @@ struct DensePlanInput {
   std::span<std::uint32_t const> group_of;         // [n_queries], kNone32: the query reads nothing
   std::span<std::uint32_t const> widths;           // of panels, rising; at most kMaxWidths
   DenseTuning tuning;
+  std::uint32_t tile_rows = kTileRows;  // slots of a tile that is read at once
 };
 
 class DensePlan {

@@ -94,22 +94,38 @@ DeviceView::~DeviceView() {
 
 DeviceTable::DeviceTable(std::vector<std::shared_ptr<DeviceView const>> views, std::uint32_t column,
                          RowType type, std::uint32_t dim)
-    : views_(std::move(views)), type_(type), dim_(dim) {
+    : views_(std::move(views)), is_lexical_(false), type_(type), dim_(dim) {
+  make(column);
+}
+
+DeviceTable::DeviceTable(std::vector<std::shared_ptr<DeviceView const>> views, std::uint32_t column)
+    : views_(std::move(views)), is_lexical_(true) {
+  for (auto const& view : views_)
+    require(column < view->segment()->n_lexical(), "postings on the device");
+  make(column);
+}
+
+void DeviceTable::make(std::uint32_t column) {
   require(!views_.empty(), "a table of at least one segment");
   std::vector<void*> handles;
   std::uint64_t slot = 0;
   for (auto const& view : views_) {
     handles.push_back(view->handle());
     first_slots_.push_back(static_cast<std::uint32_t>(slot));
-    slot += (std::uint64_t{view->segment()->n_rows()} + kTileRows - 1) / kTileRows * kTileRows;
+    std::uint64_t const n_tiles =
+        (std::uint64_t{view->segment()->n_rows()} + tile_rows() - 1) / tile_rows();
+    slot += n_tiles * tile_rows();
   }
   if (slot >= kNone32) {
     throw Error(ErrorCode::kOption, "device",
                 "expected at most " + std::to_string(kNone32 - 1) + " rows on one device, got " +
                     std::to_string(slot));
   }
-  cuda::TableParams const params{
-      ordinal(), column, {handles.data(), handles.size()}, &greatest_residual_};
+  cuda::TableParams const params{ordinal(),
+                                 column,
+                                 is_lexical_ ? 1u : 0u,
+                                 {handles.data(), handles.size()},
+                                 &greatest_residual_};
   check(require_library(folder(), ordinal()).create_table(&params, &handle_), ordinal());
 }
 

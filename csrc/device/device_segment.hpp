@@ -96,29 +96,37 @@ class DeviceView {
   void* handle_ = nullptr;
 };
 
-// One dense column of all segments of a snapshot. Row r of view i is slot first_slot(i) + r.
+// One column of all segments of a snapshot. Row r of view i is slot first_slots()[i] + r.
 class DeviceTable {
  public:
-  // At least one view, all on one device.
+  // Of a dense column. At least one view, all on one device.
   DeviceTable(std::vector<std::shared_ptr<DeviceView const>> views, std::uint32_t column,
               RowType type, std::uint32_t dim);
+  // Of a lexical column.
+  DeviceTable(std::vector<std::shared_ptr<DeviceView const>> views, std::uint32_t column);
   ~DeviceTable();
   DeviceTable(DeviceTable const&) = delete;
   DeviceTable& operator=(DeviceTable const&) = delete;
 
   std::string const& folder() const { return views_.front()->segment()->folder(); }
   int ordinal() const { return views_.front()->segment()->ordinal(); }
-  RowType type() const { return type_; }
-  std::uint32_t dim() const { return dim_; }
+  // Its segments begin at multiples of so many slots.
+  std::uint32_t tile_rows() const { return is_lexical_ ? kDocTileRows : kTileRows; }
+  bool is_lexical() const { return is_lexical_; }
+  RowType type() const { return type_; }                          // of a dense column
+  std::uint32_t dim() const { return dim_; }                      // of a dense column
   float greatest_residual() const { return greatest_residual_; }  // in the int8 plane
   std::span<std::uint32_t const> first_slots() const { return first_slots_; }
   void* handle() const { return handle_; }
 
  private:
+  void make(std::uint32_t column);
+
   std::vector<std::shared_ptr<DeviceView const>> views_;
   std::vector<std::uint32_t> first_slots_;  // [n_views]
-  RowType type_;
-  std::uint32_t dim_;
+  bool is_lexical_;
+  RowType type_ = RowType::kFloat32;
+  std::uint32_t dim_ = 0;
   float greatest_residual_ = 0.0f;
   void* handle_ = nullptr;
 };

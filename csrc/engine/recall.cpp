@@ -11,6 +11,7 @@
 #include "engine/dense/query.hpp"
 #include "engine/dense/scan.hpp"
 #include "engine/lexical/column.hpp"
+#include "engine/lexical/on_device.hpp"
 #include "engine/lexical/scan.hpp"
 #include "engine/related/listed.hpp"
 
@@ -160,6 +161,22 @@ std::vector<std::vector<Bm25Query>> Execution::make_scorers(Statistics const& st
   return scorers;
 }
 
+// The arm's column on the device of the snapshot, or null.
+device::DeviceTable const* Execution::table_on_device(LexicalRequest const& arm) const {
+  return snapshot_.device == nullptr ? nullptr : snapshot_.device->lexical_table(arm.column);
+}
+
+std::vector<std::vector<bool>> Execution::texts_on_host() const {
+  std::vector<std::vector<bool>> out;
+  for (std::size_t arm = 0; arm < request_.lexical.size(); ++arm) {
+    std::vector<bool>& own = out.emplace_back(request_.n_queries, true);
+    if (table_on_device(request_.lexical[arm]) == nullptr) continue;
+    for (std::size_t q = 0; q < request_.n_queries; ++q)
+      own[q] = queries_[arm][q] && !is_for_device(*queries_[arm][q]);
+  }
+  return out;
+}
+
 std::vector<QueryCandidates> Execution::candidates(Statistics const& statistics) const {
   std::size_t const n_lexical = request_.lexical.size();
   require_like(statistics, *statistics_);
@@ -172,13 +189,29 @@ std::vector<QueryCandidates> Execution::candidates(Statistics const& statistics)
   }
   Lists scanned;
   std::vector<CandidateLists> found;  // by a device, of the dense arms
+  std::vector<std::optional<CandidateLists>> found_texts(n_lexical);  // likewise, of these arms
   bool const is_listed = !request_.listed.empty();
   RequestGroups const groups(request_, is_listed);
-  std::optional<Audiences> audiences;  // a device finds a dense arm's rows by itself
-  if (n_lexical > 0 || is_listed || !is_on_device)
+  std::vector<std::vector<bool>> const on_host = texts_on_host();
+  bool has_host = false;
+  for (auto const& arm : on_host)
+    has_host = has_host || std::find(arm.begin(), arm.end(), true) != arm.end();
+  std::optional<Audiences> audiences;  // a device finds an arm's rows by itself
+  if (has_host || is_listed || !is_on_device)
     audiences.emplace(snapshot_, request_, scopes_, groups);
-  if (n_lexical > 0)
-    scanned = scan_lexical_arms(snapshot_, request_, scopes_, *audiences, scorers, postings_);
+  if (has_host) {
+    scanned =
+        scan_lexical_arms(snapshot_, request_, scopes_, *audiences, scorers, postings_, on_host);
+  }
+  scanned.resize(n_lexical);
+  for (std::size_t arm = 0; arm < n_lexical; ++arm) {
+    LexicalRequest const& lexical = request_.lexical[arm];
+    if (device::DeviceTable const* const table = table_on_device(lexical)) {
+      found_texts[arm] =
+          scan_lexical_on_device(*table, snapshot_, request_, lexical, scopes_,
+                                 groups.of(lexical.table), scorers[arm], postings_[arm]);
+    }
+  }
   for (DenseRequest const& arm : request_.dense) {
     if (is_on_device) {
       found.push_back(
@@ -199,7 +232,11 @@ std::vector<QueryCandidates> Execution::candidates(Statistics const& statistics)
                                            arm.queries[q], arm.floor, request_.depth));
     }
     own.lists.clear();
-    for (auto const& arm : scanned) own.lists.push_back(arm[q]);
+    for (std::size_t arm = 0; arm < scanned.size(); ++arm) {
+      bool const is_found = arm < n_lexical && !on_host[arm][q];
+      own.lists.push_back(is_found ? (*found_texts[arm])[q]
+                                   : std::span<Candidate const>(scanned[arm][q]));
+    }
     for (CandidateLists const& arm : found) own.lists.push_back(arm[q]);
     for (auto const& list : own.listed) own.lists.push_back(list);
     pools[q] = complete(q, scorers, own);

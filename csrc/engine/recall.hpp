@@ -14,6 +14,10 @@
 
 namespace hyrecall {
 
+namespace device {
+class DeviceTable;
+}
+
 // One request on one part (a snapshot).
 class Execution {
  public:
@@ -37,6 +41,9 @@ class Execution {
   std::vector<std::optional<LexicalQuery>> const& queries(std::size_t arm) const {
     return queries_.at(arm);
   }
+  // Which queries of each lexical arm the CPU searches, as [arm][query]: all where the snapshot has
+  // no postings on a device, else those that are not for a device.
+  std::vector<std::vector<bool>> texts_on_host() const;
   // The queries of a lexical arm whose text has no token.
   std::vector<std::size_t> empty_queries(std::size_t arm) const;
 
@@ -48,6 +55,7 @@ class Execution {
   std::vector<CellTextStatistics> sum_scopes(std::size_t arm) const;
   std::vector<QueryStatistics> find_leaves(std::size_t arm);
   std::vector<std::vector<Bm25Query>> make_scorers(Statistics const& statistics) const;
+  device::DeviceTable const* table_on_device(LexicalRequest const& arm) const;
   bool is_in_table(std::uint32_t table, std::size_t query, DocRef doc) const;
   QueryCandidates complete(std::size_t query, std::vector<std::vector<Bm25Query>> const& scorers,
                            Joining& joining) const;

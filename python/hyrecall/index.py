@@ -112,9 +112,9 @@ class Index:
             the default itself says no more than naming none: arms that are joined by the default
             ``fusion`` of :meth:`recall` then have its constants.
         device : {"auto", "cpu", "cuda:N"}, default "auto"
-            Where vectors are searched; texts are on the CPU. Only "auto" may choose: cuda:0 where
-            there is one and the vectors are large enough to gain by it and fit, else the CPU. The
-            replies are the same to the last bit. :attr:`device` says which.
+            Where vectors and texts are searched. Only "auto" may choose: cuda:0 where there is
+            one and the vectors are large enough to gain by it and all of it fits, else the CPU.
+            The replies are the same to the last bit. :attr:`device` says which.
         threads : int, optional
             At most so many at work, in [1, 1024]; default: what affinity and cgroup allow.
         first_seq : int, default 0

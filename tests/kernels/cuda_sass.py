@@ -13,7 +13,10 @@ from kernels.cuda_resources import bare, demangle
 
 _CODE = re.compile(r"^\s*code for (sm_\w+)")
 _FUNCTION = re.compile(r"^\s*Function : (\S+)")
-_INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9]*)")
+_INSTRUCTION = re.compile(
+    r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9]*)(\.[A-Z][A-Z0-9]*)?"
+)
+_WITH_MODIFIER = {"ATOMS"}
 
 Code = dict[tuple[str, str], Counter[str]]  # (kernel, architecture) -> operation -> how many
 
@@ -57,12 +60,13 @@ def disassemble(cuobjdump: Path, library: Path) -> Code:
 
 
 def parse(lines: Iterable[str]) -> Code:
-    """Count the instructions in what ``cuobjdump -sass`` printed."""
+    """Count the instructions in what ``cuobjdump -sass`` printed, atomics with what they do."""
     found: dict[tuple[str, str], Counter[str]] = {}
     architecture, counts = "", Counter[str]()
     for line in lines:
         if instruction := _INSTRUCTION.match(line):
-            counts[instruction[1]] += 1
+            operation, modifier = instruction[1], instruction[2] or ""
+            counts[operation + modifier if operation in _WITH_MODIFIER else operation] += 1
         elif function := _FUNCTION.match(line):
             counts = found.setdefault((function[1], architecture), Counter())
         elif code := _CODE.match(line):

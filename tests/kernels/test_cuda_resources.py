@@ -81,6 +81,12 @@ def test_no_kernel_keeps_anything_in_local_memory(report: Report) -> None:
     assert faults(report, ALLOWED) == []
 
 
+def test_the_scan_of_texts_fits_six_times_on_a_multiprocessor(report: Report) -> None:
+    scans = [k for k in report.kernels if k.plain_name == "scan_postings"]
+    assert len(scans) == len(ARCHITECTURES)
+    assert all(k.registers <= 80 for k in scans)  # 65,536 / (6 CTAs x 128 threads), in eights
+
+
 def test_every_exception_is_still_one(report: Report) -> None:
     assert set(ALLOWED) <= {k.plain_name for k in report.kernels if not k.is_in_registers}
 

@@ -20,6 +20,7 @@ PLANTED = """
         /*0010*/              @!P0 STL.128 [R1], R4 ;        /* 0x0000000401007387 */
         /*0020*/              @UP1 UMOV UR4, URZ ;           /* 0x0000003f00047c82 */
         /*0030*/                   HGMMA.64x8x16.F32 R24, gdesc[UR4], RZ ;  /* 0x00000000041879f0 */
+        /*0040*/               @P0 ATOMS.CAST.SPIN R2, [R0], R2, R3 ;  /* 0x0000000200027389 */
 """
 
 
@@ -52,7 +53,17 @@ def test_hopper_kernels_run_on_its_tensor_cores(code: Code) -> None:
     assert [name for (name, _), counts in named.items() if not TENSOR & set(counts)] == []
 
 
+def test_sums_of_texts_need_no_compare_and_swap(code: Code) -> None:
+    scans = {key: counts for key, counts in code.items() if key[0] == "scan_postings"}
+    assert {architecture for _, architecture in scans} == {"sm_80", "sm_90a"}
+    for counts in scans.values():
+        atomics = {operation for operation in counts if operation.startswith("ATOMS")}
+        assert atomics <= {"ATOMS.ADD", "ATOMS.POPC", "ATOMS.MIN", "ATOMS.MAX"}
+        assert counts["LDS"] > 0
+        assert counts["STS"] > 0
+
+
 def test_the_listing_is_read_line_by_line() -> None:
     ((kernel, counts),) = parse(PLANTED.splitlines()).items()
     assert kernel == ("scan_rows_sm90", "sm_90a")
-    assert counts == {"LDC": 1, "STL": 1, "UMOV": 1, "HGMMA": 1}
+    assert counts == {"LDC": 1, "STL": 1, "UMOV": 1, "HGMMA": 1, "ATOMS.CAST": 1}

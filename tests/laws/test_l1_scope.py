@@ -36,6 +36,7 @@ NATIVE_DOORS = {
         "candidates",
         "leaves",
         "empty_queries",
+        "host_queries",
         "matches",
         "leaf_freqs",
     },

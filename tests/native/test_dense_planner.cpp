@@ -272,6 +272,48 @@ TEST(plan_of_nothing_is_empty) {
   CHECK_EQ(plan.batch().n_widths, 0u);
 }
 
+// Slots of 128 times as many, in tiles of 128 times as many, are met in the same order.
+TEST(plan_of_larger_tiles_meets_them_as_smaller_ones) {
+  Rng rng(4);
+  constexpr std::uint32_t kTimes = kDocTileRows / kTileRows;
+  for (int round = 0; round < 40; ++round) {
+    Asked small = random_asked(rng, 9 * kTileRows + rng.below(60 * kTileRows), 5, 20);
+    Asked large = small;
+    for (auto& scope : large.scopes) {
+      for (SlotRange& range : scope) {  // its tiles, some slots less at both ends
+        range = {range.begin / kTileRows * kDocTileRows + rng.below(kTimes),
+                 (range.end - 1) / kTileRows * kDocTileRows + 1 + rng.below(kTimes)};
+      }
+    }
+    DensePlanInput input = large.input();
+    input.tile_rows = kDocTileRows;
+    DensePlan const wanted(small.input());
+    DensePlan const plan(input);
+    CHECK_EQ(plan.n_tiles, wanted.n_tiles);
+    CHECK_EQ(plan.n_stages, wanted.n_stages);
+    CHECK(plan.visit_begins == wanted.visit_begins);
+    CHECK(plan.panel_queries == wanted.panel_queries);
+    CHECK_EQ(plan.runs.size(), wanted.runs.size());
+    for (std::size_t i = 0; i < plan.runs.size(); ++i) {
+      CHECK(plan.runs[i].tile == wanted.runs[i].tile &&
+            plan.runs[i].position == wanted.runs[i].position);
+    }
+  }
+}
+
+TEST(plan_of_texts_has_room_for_the_first_stage) {
+  for (std::size_t n_queries : {1u, 64u, 65u, 1024u}) {
+    for (std::size_t depth : {1u, 10u, 100u, 1000u, 4096u, 100'000u}) {
+      DenseTuning const tuning = choose_lexical_tuning(n_queries, depth);
+      std::size_t const of_a_tile = std::min<std::size_t>(2 * depth, kDocTileRows);
+      CHECK(tuning.seed_tiles >= 1 && tuning.growth >= 2 && tuning.growth <= 32);
+      CHECK(tuning.seed_tiles * of_a_tile <= tuning.capacity);
+    }
+  }
+  CHECK_EQ(choose_lexical_tuning(1024, 100).seed_tiles, 16u);  // every 8th of 123 to 128
+  CHECK(choose_lexical_tuning(1, 100).seed_tiles > 123);       // a million rows in one stage
+}
+
 // ---- planted bugs
 
 bool is_caught(std::function<void(DensePlan&)> const& plant) {

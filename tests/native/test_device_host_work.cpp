@@ -7,6 +7,7 @@
 #include "native/dense_cases.hpp"
 #include "native/emulated.hpp"
 #include "native/heap.hpp"
+#include "native/text_cases.hpp"
 #include "native/world.hpp"
 
 namespace hyrecall::testing {
@@ -146,6 +147,26 @@ TEST(device_batch_of_the_engine_is_copied_once_each_way) {
     std::size_t const matrix = 1024 * EngineBatch::kDim * sizeof(float);
     CHECK(cost.device.bytes_in >= matrix);
     if (heap_is_counted()) CHECK(cost.heap.bytes < matrix / 2);  // no copy of the queries
+  }
+}
+
+TEST(device_batch_of_texts_is_copied_once_each_way) {
+  NullDevice const null;
+  Rng rng(8);
+  TextWorldOptions options;
+  options.sizes = {20'000, 500};
+  options.n_cells = 30;
+  Snapshot const snapshot = with_postings(random_text_world(rng, options));
+  for (std::size_t n_queries : {1u, 200u}) {
+    BatchRequest request = random_text_request(rng, options, Bm25Variant::kLucene, n_queries, 10);
+    request.lexical[0].queries[0] = TextQuery::of_text("w1 w2");
+    request.scope_of[0] = 0;
+    Cost const cost = cost_of_repeated([&] {
+      Execution const execution(snapshot, request);
+      CHECK_EQ(execution.candidates(execution.statistics()).size(), n_queries);
+    });
+    check_nothing_new(cost.device);
+    CHECK_EQ(cost.device.n_launches, 4u);  // prepare, scan, cut, finish
   }
 }
 

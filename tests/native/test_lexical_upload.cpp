@@ -316,7 +316,12 @@ TEST(device_keeps_postings_through_deletes_and_compaction) {
   std::uint64_t const n_launches = emulated().n_launches();
   auto after_delete = upload(second, on_device.get());
   CHECK_EQ(emulated().n_launches(), n_launches);  // nothing is uploaded again
-  CHECK_EQ(emulated().allocated_bytes(), held);
+  // Of a delete 16 bytes a tile of live rows, and a table of segments.
+  constexpr std::size_t kTable = 1024;
+  std::size_t n_tiles = 0;
+  for (auto const& view : second.segments)
+    n_tiles += (view->segment().n_rows() + kTileRows - 1) / kTileRows;
+  CHECK(emulated().allocated_bytes() - held <= 16 * n_tiles + kTable);
   check_snapshot(*after_delete, second);
   for (std::size_t s = 0; s < 2; ++s)
     CHECK(on_device->view(s).segment() == after_delete->view(s).segment());
@@ -327,7 +332,7 @@ TEST(device_keeps_postings_through_deletes_and_compaction) {
   check_snapshot(*after_compaction, third);
   on_device = after_delete = nullptr;
   std::size_t const now = emulated().allocated_bytes() - before;
-  CHECK(now >= after_compaction->bytes() && now <= after_compaction->bytes() + 64);
+  CHECK(now >= after_compaction->bytes() && now <= after_compaction->bytes() + kTable);
 }
 
 TEST(device_uploads_postings_where_a_snapshot_before_had_none) {

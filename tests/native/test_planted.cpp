@@ -1,15 +1,10 @@
 // Libraries with one bug each (cmake/planted_bugs.cmake): random batches must find every one.
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 
 #include "native/dense_cases.hpp"
 #include "native/emulated.hpp"
+#include "native/planted.hpp"
 
 namespace hyrecall::testing {
 namespace {
@@ -67,38 +62,23 @@ class ComputeOf {
   std::string const was_ = current();
 };
 
-std::string folder_of(char const* name) {
-  std::string const all = HYRECALL_BROKEN_FOLDER;
-  if (all.empty()) throw Skip("libraries with planted bugs are built without a sanitizer");
-  return all + "/" + name;
-}
-
 bool is_caught_bug(char const* name) {
   ComputeOf const kernels("8.0");
-  return is_caught(folder_of(name));
+  return is_caught(broken_folder(name));
 }
 
 bool is_caught_on_hopper(char const* name) {
   ComputeOf const kernels("9.0");
-  std::string const folder = folder_of(name);
+  std::string const folder = broken_folder(name);
   return is_caught(folder) || is_caught(folder, true);
 }
 
-// The machine stops the process at what it knows to be wrong: in a child, which may die.
 bool is_fatal_on_hopper(char const* name) {
-  std::string const folder = folder_of(name);
-  pid_t const child = fork();
-  if (child == 0) {
-    rlimit const no_core{0, 0};
-    setrlimit(RLIMIT_CORE, &no_core);
-    std::freopen("/dev/null", "w", stderr);
+  std::string const folder = broken_folder(name);
+  return is_fatal_in_a_child([&] {
     ComputeOf const kernels("9.0");
     is_caught(folder);
-    _exit(0);
-  }
-  int status = 0;
-  CHECK(waitpid(child, &status, 0) == child);
-  return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+  });
 }
 
 TEST(device_planted_bugs_in_bounds_are_caught) {

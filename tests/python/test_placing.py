@@ -249,14 +249,6 @@ def test_an_add_uploads_its_own_rows_alone(emulated: Emulator) -> None:
     assert len(index) == 2000 + 20 - 1
 
 
-def test_a_text_index_is_on_a_device_in_name_alone(cuda: str) -> None:
-    given = rows(0, 30)["table"]
-    index = hr.Index.build(given, hr.Schema(key="id", cell="user", text="text"), device=cuda)
-    assert index.device == cuda
-    assert index.stats()["device_bytes"] == 0
-    assert len(index.recall(text=["tea"], scope=EVERYONE)[0])
-
-
 # ---- many at once ----
 
 

@@ -1,5 +1,5 @@
-"""Postings on a device: which bytes they take through the life of an index, and that nobody pays
-for them before a search there reads them."""
+"""Postings on a device: which bytes they take through the life of an index, and which searches of
+texts run there."""
 
 from pathlib import Path
 
@@ -7,8 +7,8 @@ import pyarrow as pa
 
 import hyrecall as hr
 from emulated import Emulator
-from hyrecall import _core
 from hyrecall.base.runtime import cuda_library_folder
+from laws.engine import ipc_bytes
 
 SCHEMA = hr.Schema(key="id", cell="user", text=("title", "body"), vector="near")
 
@@ -47,16 +47,13 @@ def postings_bytes(index: hr.Index) -> int:
     return total
 
 
-def placed(index: hr.Index, previous: _core.Snapshot | None) -> _core.Snapshot:
-    """Return the index's snapshot with its vectors and postings on the device."""
-    return index._state.snapshot.placed(cuda_library_folder(), 0, previous, [], postings=True)
-
-
-def check(index: hr.Index, previous: _core.Snapshot | None = None) -> _core.Snapshot:
-    """Check the bytes of an index whose vectors lie on the device, with its postings there too."""
-    made = placed(index, previous)
-    assert made.device_bytes == index.stats()["device_bytes"] + postings_bytes(index)
-    return made
+def check(index: hr.Index) -> int:
+    """Check the bytes of an index on the device, and return them."""
+    snapshot = index._state.snapshot
+    bare = snapshot.placed(cuda_library_folder(), 0, None, [], postings=False)
+    assert snapshot.device_bytes == bare.device_bytes + postings_bytes(index)
+    assert snapshot.device_bytes == index.stats()["device_bytes"]
+    return snapshot.device_bytes
 
 
 def test_usage_tells_the_bytes_of_postings_through_the_life_of_an_index(
@@ -66,37 +63,61 @@ def test_usage_tells_the_bytes_of_postings_through_the_life_of_an_index(
     assert postings_bytes(index) > 4 * 300
     first = check(index)
     index.add(rows(300, 40))
-    second = check(index, first)
-    assert second.device_bytes > first.device_bytes
+    second = check(index)
+    assert second > first
     index.delete(list(range(60)), scope=hr.Scope(["ana", "bob"]))
-    assert check(index, second).device_bytes == second.device_bytes  # dead rows stay
+    assert check(index) == second  # dead rows stay
     index.compact()
-    compacted = check(index, second)
-    assert compacted.device_bytes < second.device_bytes
+    compacted = check(index)
+    assert compacted < second
     index.save(tmp_path / "saved")
     for memory in ("mmap", "ram"):
         with hr.Index.open(tmp_path / "saved", device=cuda, memory=memory) as again:
-            assert check(again).device_bytes == compacted.device_bytes
+            assert check(again) == compacted
 
 
 def test_a_change_uploads_the_postings_of_new_segments_only(emulated: Emulator) -> None:
     index = hr.Index.build(rows(0, 300), SCHEMA, device="cuda:0")
-    first = placed(index, None)
+    first = index.stats()["device_bytes"]
+    before = emulated.allocated_bytes()
     index.add(rows(300, 40))
-    before = emulated.allocated_bytes()
-    second = placed(index, first)
     grown = emulated.allocated_bytes() - before
-    assert grown < second.device_bytes - first.device_bytes + 4096  # views and tables beside them
+    # views and tables beside them
+    assert grown < index.stats()["device_bytes"] - first + 4096
 
 
-def test_an_index_takes_no_memory_for_postings_that_no_search_reads(emulated: Emulator) -> None:
-    before = emulated.allocated_bytes()
-    index = hr.Index.build(rows(0, 300), SCHEMA, device="cuda:0")
-    grown = emulated.allocated_bytes() - before
-    assert index.stats()["device_bytes"] <= grown < index.stats()["device_bytes"] + 4096
-    assert postings_bytes(index) > 4096
-    text_only = hr.Schema(key="id", cell="user", text="body")
-    before = emulated.allocated_bytes()
-    texts = hr.Index.build(rows(0, 300), text_only, device="cuda:0")
-    assert emulated.allocated_bytes() == before
-    assert texts.stats()["device_bytes"] == 0
+def text_only() -> hr.Schema:
+    return hr.Schema(key="id", cell="user", text="body")
+
+
+def test_an_index_of_texts_alone_is_on_the_device_that_is_named(emulated: Emulator) -> None:
+    on_device = hr.Index.build(rows(0, 300), text_only(), device="cuda:0")
+    on_host = hr.Index.build(rows(0, 300), text_only(), device="cpu")
+    assert on_device.stats()["device_bytes"] == check(on_device) > 4 * 300
+    assert hr.Index.build(rows(0, 300), text_only(), device="auto").device == "cpu"
+    built = emulated.n_launches()
+    call = {"text": ["tea", "12 tea", None], "scope": ["ana", "bob", "ana"], "limit": 20}
+    assert ipc_bytes(on_device.recall(**call).to_arrow()) == ipc_bytes(
+        on_host.recall(**call).to_arrow()
+    )
+    assert emulated.n_launches() > built
+
+
+def test_a_tree_of_more_terms_than_a_device_keeps_runs_on_the_cpu_and_the_trace_says_so(
+    emulated: Emulator,
+) -> None:
+    words = [str(i) for i in range(33)]
+    tree = hr.Any(*words, hr.All("tea", "7"))
+    small = hr.Any(*words[:20], hr.All("tea", "7"))
+    replies = {}
+    for device in ("cuda:0", "cpu"):
+        index = hr.Index.build(rows(0, 300), text_only(), device=device)
+        replies[device] = index.recall(text=[small, tree, "tea"], scope="ana", limit=50)
+    on_device, on_host = replies["cuda:0"], replies["cpu"]
+    assert ipc_bytes(on_device.to_arrow()) == ipc_bytes(on_host.to_arrow())
+    assert len(on_device[1]) > 10
+    (note,) = on_device.trace.notes
+    assert note.startswith("body[1] has more than 32 terms in a tree")
+    assert on_host.trace.notes == ()
+    assert on_device.trace.of_query(0).notes == ()
+    assert on_device.trace.of_query(1).notes == (note.replace("[1]", "[0]"),)

@@ -6,7 +6,7 @@
 
 #include "core/error.hpp"
 #include "engine/dense/column.hpp"
-#include "engine/scope/tile_program.hpp"
+#include "engine/scope/on_device.hpp"
 
 namespace hyrecall {
 namespace {
@@ -53,35 +53,6 @@ std::vector<std::uint64_t> live_words(SegmentView const& view) {
   return words;
 }
 
-// The batch's filters on every segment, as flat programs.
-struct Programs {
-  std::vector<SegmentFilter> filters;  // [n_filters, n_segments]
-  std::vector<TileTest> tests;
-  std::vector<std::int64_t> codes;
-
-  Programs(Snapshot const& snapshot, BatchRequest const& request) {
-    for (auto const& filter : request.filters) {
-      for (auto const& view : snapshot.segments) {
-        std::vector<AttributeColumn const*> columns;
-        for (auto const& column : view->segment().p.attributes) columns.push_back(column.get());
-        add(flatten(BoundFilter(*filter, columns, static_cast<Row>(view->segment().n_rows()))));
-      }
-    }
-  }
-
- private:
-  void add(TileProgram const& program) {
-    filters.push_back({static_cast<std::uint32_t>(tests.size()),
-                       static_cast<std::uint32_t>(program.tests.size())});
-    auto const first_code = static_cast<std::int64_t>(codes.size());
-    for (TileTest test : program.tests) {
-      if (test.kind == TileTestKind::kAnyOf) test.low += first_code;
-      tests.push_back(test);
-    }
-    codes.insert(codes.end(), program.codes.begin(), program.codes.end());
-  }
-};
-
 }  // namespace
 
 DeviceSnapshot::DeviceSnapshot(std::string const& folder, int ordinal, Snapshot const& snapshot,
@@ -116,6 +87,13 @@ DeviceSnapshot::DeviceSnapshot(std::string const& folder, int ordinal, Snapshot 
     tables_.push_back(
         std::make_shared<device::DeviceTable>(views, i, type_of(*columns[i]), columns[i]->dim));
   }
+  std::size_t const n_lexical = lexical.empty() ? 0 : lexical.front().size();
+  for (std::uint32_t i = 0; i < n_lexical; ++i)
+    lexical_tables_.push_back(std::make_shared<device::DeviceTable>(views, i));
+}
+
+device::DeviceTable const* DeviceSnapshot::lexical_table(std::size_t column) const {
+  return column < lexical_tables_.size() ? lexical_tables_[column].get() : nullptr;
 }
 
 std::optional<std::pair<std::string, int>> DeviceSnapshot::place() const {
@@ -142,16 +120,8 @@ CandidateLists DeviceSnapshot::scan(Snapshot const& snapshot, BatchRequest const
   device::DeviceTable const& table = *tables_.at(arm.column);
   std::span<std::uint32_t const> const first_slots = table.first_slots();
 
-  std::vector<std::vector<SlotRange>> ranges(scopes.size());
-  for (std::size_t scope = 0; scope < scopes.size(); ++scope) {
-    for (std::size_t s = 0; s < first_slots.size(); ++s) {
-      for (RowRange const& rows : scopes[scope][s].ranges) {
-        if (rows.begin < rows.end)
-          ranges[scope].push_back({first_slots[s] + rows.begin, first_slots[s] + rows.end});
-      }
-    }
-  }
-  Programs const programs(snapshot, request);
+  std::vector<std::vector<SlotRange>> const ranges = slot_ranges(scopes, first_slots);
+  DevicePrograms const programs(snapshot, request);
   std::vector<std::uint32_t> group_of = groups.group_of;
   for (std::size_t q = 0; !is_in_place && q < request.n_queries; ++q) {
     if (arm.query(q).inverse_norm == 0.0f) group_of[q] = kNone32;
@@ -187,12 +157,8 @@ CandidateLists DeviceSnapshot::scan(Snapshot const& snapshot, BatchRequest const
   out.reserve(std::min(kMostReserved, request.n_queries * depth));
   device::search(table, batch, [&](device::FoundRows const& found) {
     std::span<Candidate> const list = out.add(found.query, found.scores.size());
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      std::uint32_t const slot = found.slots[i];
-      auto const s = static_cast<std::uint32_t>(
-          std::upper_bound(first_slots.begin(), first_slots.end(), slot) - first_slots.begin() - 1);
-      list[i] = {found.scores[i], found.seqs[i], {s, slot - first_slots[s]}};
-    }
+    for (std::size_t i = 0; i < list.size(); ++i)
+      list[i] = {found.scores[i], found.seqs[i], doc_of_slot(first_slots, found.slots[i])};
     if (!found.is_sorted) std::sort(list.begin(), list.end());
   });
   if (guests) guests->accept();

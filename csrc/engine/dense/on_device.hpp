@@ -1,4 +1,4 @@
-// A snapshot's dense columns on a CUDA device, and the dense arm there.
+// A snapshot's columns on a CUDA device, and the dense arm there.
 #pragma once
 
 #include <memory>
@@ -36,6 +36,9 @@ class DeviceSnapshot {
                       DenseRequest const& arm, ResolvedScopes const& scopes,
                       QueryGroups const& groups) const;
 
+  // A lexical column's postings; null: they are not there.
+  device::DeviceTable const* lexical_table(std::size_t column) const;
+
   // The library's folder and the device's ordinal; nothing where there is no dense column.
   std::optional<std::pair<std::string, int>> place() const;
 
@@ -52,7 +55,8 @@ class DeviceSnapshot {
   };
 
   std::vector<Held> held_;
-  std::vector<std::shared_ptr<device::DeviceTable const>> tables_;  // by dense column
+  std::vector<std::shared_ptr<device::DeviceTable const>> tables_;          // by dense column
+  std::vector<std::shared_ptr<device::DeviceTable const>> lexical_tables_;  // by lexical column
 };
 
 }  // namespace hyrecall

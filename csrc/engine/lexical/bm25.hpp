@@ -17,6 +17,7 @@ class Bm25Query {
 
   LexicalQuery const& query() const { return *query_; }
   float weight(std::size_t leaf) const { return weights_[leaf]; }
+  float shift(std::size_t leaf) const { return shifts_.empty() ? 0.0f : shifts_[leaf]; }
   // Whether everything that a document can hold adds to it. Robertson's idf is negative for a term
   // that most documents hold, ATIRE's is 0 for one that all do: then a match may score anything, no
   // bound holds, and who matches is kept beside the scores.

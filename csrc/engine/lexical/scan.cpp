@@ -25,7 +25,8 @@ using Lists = std::vector<std::vector<std::vector<Candidate>>>;  // [arm][query]
 // first: a row that is dropped lies below the best `depth` of another share.
 template <typename F>
 void scan_in_shares(BatchRequest const& request, LexicalPostings const& postings,
-                    std::size_t n_segments, F const& scan, Lists& lists) {
+                    std::size_t n_segments, LexicalChoice const& chosen, F const& scan,
+                    Lists& lists) {
   struct Item {
     std::uint32_t query;
     std::size_t arm;
@@ -38,6 +39,7 @@ void scan_in_shares(BatchRequest const& request, LexicalPostings const& postings
   std::size_t const enough = kPostingsAShare + kPostingsARow * request.depth;
   for (std::uint32_t query = 0; query < request.n_queries; ++query) {
     for (std::size_t arm = 0; arm < request.lexical.size(); ++arm) {
+      if (!chosen[arm][query]) continue;
       std::size_t n_postings = 0;
       for (std::size_t s = 0; s < n_segments; ++s) {
         for (LeafPostings const& leaf : postings[arm].at(query, s)) n_postings += leaf.n_in_scope();
@@ -65,7 +67,8 @@ void scan_in_shares(BatchRequest const& request, LexicalPostings const& postings
 
 std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
     Snapshot const& snapshot, BatchRequest const& request, ResolvedScopes const& scopes,
-    Audiences const& audiences, LexicalScorers const& scorers, LexicalPostings const& postings) {
+    Audiences const& audiences, LexicalScorers const& scorers, LexicalPostings const& postings,
+    LexicalChoice const& chosen) {
   std::size_t const n_arms = request.lexical.size();
   Lists lists(n_arms, std::vector<std::vector<Candidate>>(request.n_queries));
   if (n_arms == 0) return lists;
@@ -87,7 +90,7 @@ std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
     return own.best.take();
   };
   if (request.n_queries < threads) {
-    scan_in_shares(request, postings, snapshot.segments.size(), scan, lists);
+    scan_in_shares(request, postings, snapshot.segments.size(), chosen, scan, lists);
     return lists;
   }
   // Queries of a group one after the other: their postings are the same ones, more or less.
@@ -97,8 +100,9 @@ std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
   parallel_for(
       (order.size() + share - 1) / share, request.threads, [&](int worker, std::size_t item) {
         for (std::size_t i = item * share; i < std::min(order.size(), (item + 1) * share); ++i) {
-          for (std::size_t arm = 0; arm < n_arms; ++arm)
-            lists[arm][order[i]] = scan(worker, order[i], arm, {});
+          for (std::size_t arm = 0; arm < n_arms; ++arm) {
+            if (chosen[arm][order[i]]) lists[arm][order[i]] = scan(worker, order[i], arm, {});
+          }
         }
       });
   return lists;

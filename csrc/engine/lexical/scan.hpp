@@ -12,9 +12,13 @@ namespace hyrecall {
 using LexicalScorers = std::vector<std::vector<Bm25Query>>;  // [lexical arm][query]
 using LexicalPostings = std::vector<ArmPostings>;            // [lexical arm]
 
-// The best `depth` of each query in each lexical arm, as [arm][query].
+// Which queries are searched here, as [arm][query].
+using LexicalChoice = std::vector<std::vector<bool>>;
+
+// The best `depth` of each chosen query in each lexical arm, as [arm][query]; of the others none.
 std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
     Snapshot const& snapshot, BatchRequest const& request, ResolvedScopes const& scopes,
-    Audiences const& audiences, LexicalScorers const& scorers, LexicalPostings const& postings);
+    Audiences const& audiences, LexicalScorers const& scorers, LexicalPostings const& postings,
+    LexicalChoice const& chosen);
 
 }  // namespace hyrecall

@@ -14,10 +14,6 @@ namespace {
 constexpr unsigned kWidenThreads = 256;
 constexpr std::uint32_t kWordsALoad = 3;  // of four postings of three bytes
 
-struct alignas(16) FourPostings {
-  std::uint32_t bits[kPostingsALoad];
-};
-
 // from: n postings of three bytes, in whole words for four of them. to: up to three more, of 0.
 __global__ void __launch_bounds__(kWidenThreads)
     widen_postings(std::uint32_t const* from, std::uint32_t n, std::uint32_t* to) {

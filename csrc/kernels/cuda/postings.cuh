@@ -10,6 +10,10 @@ inline constexpr std::uint32_t kPostingsALoad = 4;
 // Postings that are widened at a time: what lies on the device twice for a moment is 3 MiB.
 inline constexpr std::uint32_t kPostingsAStep = 1u << 20;
 
+struct alignas(16) FourPostings {
+  std::uint32_t bits[kPostingsALoad];
+};
+
 struct DeviceLexical {
   std::uint32_t posting_width = 0;             // postings have the fields of this PostingFormat
   DeviceArray<std::uint32_t> doc_lengths;      // [n_rows]

@@ -23,7 +23,8 @@ std::span<ScanKernel const> kernels_for(bool is_hopper, FirstPassPlane plane) {
 
 }  // namespace
 
-Scanner::Scanner(int device, FirstPassPlane plane, KernelChoice kernels) {
+Scanner::Scanner(int device, FirstPassPlane plane, KernelChoice kernels)
+    : lexical_(LexicalScanner::of_device(device)) {
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, device));
   bool const is_hopper = properties.major == 9 && properties.minor == 0;

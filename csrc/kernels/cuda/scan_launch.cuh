@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/cuda/kernels.cuh"
+#include "kernels/cuda/lexical.cuh"
 #include "kernels/kernel_choice.hpp"
 
 namespace hyrecall::cuda {
@@ -37,6 +38,7 @@ class Scanner {
   // choice leaves none.
   std::uint32_t scans(ScanVariant* out) const;
   unsigned n_multiprocessors() const { return n_multiprocessors_; }
+  LexicalScanner const& lexical() const { return lexical_; }
   cudaError_t scan(DenseJob const* job, std::uint32_t width, std::uint32_t width_number,
                    std::uint32_t stage, cudaStream_t stream) const;
 
@@ -50,6 +52,7 @@ class Scanner {
 
   std::vector<Launch> launches_;
   unsigned n_multiprocessors_;
+  LexicalScanner const& lexical_;
 };
 
 }  // namespace hyrecall::cuda

@@ -1,8 +1,10 @@
 // What:   lays a batch out in one block of memory, copies it to the device in one piece, runs the
 //         kernels, copies the results back in one piece and waits once.
 // In/Out: SearchParams, checked by device/dense_device.cpp.
-// Launch: the kernels of kernels.cuh and scan.cuh; recorded once per size of batch and replayed.
-// Cost:   a copy each way, 4 + 2 x stages launches, one more where queries lie on the device.
+// Launch: the kernels of kernels.cuh and scan.cuh, or of lexical.cuh; recorded once per size of
+//         batch and replayed.
+// Cost:   a copy each way, 4 + 2 x stages launches, one more where queries lie on the device; of a
+//         lexical column 2 + 2 x stages.
 // Oracle: the CPU path, bit for bit (tests/laws with --device cuda:0; tests/emulator without one).
 #include <algorithm>
 #include <bit>
@@ -10,6 +12,7 @@
 
 #include "kernels/cuda/guest.cuh"
 #include "kernels/cuda/kernels.cuh"
+#include "kernels/cuda/lexical.cuh"
 #include "kernels/cuda/scan_launch.cuh"
 #include "kernels/cuda/search.cuh"
 #include "kernels/cuda/segment.cuh"
@@ -63,6 +66,34 @@ struct Places {
   std::size_t all_bytes;
 };
 
+template <typename T>
+T const* copy_all(Layout& layout, HostArray<T> const& from) {
+  return layout.copy(from.data, from.n);
+}
+
+LexicalJob lay_out_texts(TextParams const& text, ColumnTable const& table, Layout& layout) {
+  LexicalJob out{};
+  out.segments = table.lexical.data();
+  out.texts = copy_all(layout, text.texts);
+  out.weights = copy_all(layout, text.weights);
+  float const* const shifts = copy_all(layout, text.shifts);
+  out.shifts = text.shifts.n > 0 ? shifts : nullptr;
+  out.lists = copy_all(layout, text.lists);
+  out.own_lists = copy_all(layout, text.own_lists);
+  out.own_postings = copy_all(layout, text.own_postings);
+  out.own_runs = copy_all(layout, text.own_runs);
+  out.own_escapes = copy_all(layout, text.own_escapes);
+  out.match_steps = copy_all(layout, text.match_steps);
+  out.means = copy_all(layout, text.means);
+  out.n_means = static_cast<std::uint32_t>(text.means.n);
+  out.bm25 = text.bm25;
+  return out;
+}
+
+bool is_lexical(SearchParams const& params) {
+  return params.text.texts.n > 0;
+}
+
 // Room for n bytes where so many are wanted; it must not move with the size of a batch, or it could
 // not be recorded.
 void pad(Layout& layout, std::size_t used, std::size_t room) {
@@ -93,7 +124,10 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   bool const has_guest = params.guest.gate != nullptr;
   job.guest = params.guest.tensor;
   job.guest_rows = layout.copy(params.guest.rows, has_guest ? n : 0);
-  job.queries = layout.copy_rows(params.queries, has_guest ? 0 : n, table.dim);
+  bool const has_text = is_lexical(params);
+  job.is_exact = has_text ? 1 : 0;
+  if (has_text) job.lexical = lay_out_texts(params.text, table, layout);
+  job.queries = layout.copy_rows(params.queries, has_guest || has_text ? 0 : n, table.dim);
   job.floors = layout.copy(params.floors, n);
   job.strict = layout.copy(params.strict, n);
   job.depths = layout.copy(params.depths, n);
@@ -137,7 +171,8 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.counts = layout.room<std::uint32_t>(n);
   job.pivots = layout.room<std::uint32_t>(n);
   job.candidates = layout.room<std::uint64_t>(n * params.capacity);
-  job.score_keys = layout.room<std::uint32_t>(n * params.capacity);
+  job.score_keys = layout.room<std::uint32_t>(has_text ? 0 : n * params.capacity);
+  job.lexical.norms = layout.room<float>(params.text.means.n * kNormLengths);
   places.all_bytes = layout.bytes();
   if (host != nullptr) std::memcpy(host, &job, sizeof job);
   return places;
@@ -151,6 +186,18 @@ unsigned n_ctas(std::size_t n, unsigned per_cta) {
 // the device busy.
 unsigned rescore_ctas(unsigned n_queries, Scanner const& scanner) {
   return std::clamp(4 * scanner.n_multiprocessors() / n_queries, 1u, 64u);
+}
+
+void run_lexical(DenseJob const* job, GraphKey const& key, LexicalScanner const& scanner,
+                 cudaStream_t stream) {
+  std::size_t const scratch = select_bytes();
+  check(scanner.prepare(job, stream));
+  for (std::uint32_t n = 0; n < key.n_stages; ++n) {
+    check(scanner.scan(job, n, key.has_words, stream));
+    check(launch(cut_candidates, key.n_queries, kSelectThreads, scratch, stream, job));
+  }
+  check(launch(finish, key.n_queries, kSelectThreads, scratch + key.sorted_rows * kSortedBytes,
+               stream, job));
 }
 
 void run_kernels(DenseJob const* job, GraphKey const& key, DenseBatch const& batch,
@@ -182,7 +229,12 @@ void record(Workspace& workspace, GraphKey const& key, Places const& places,
   check(cudaMemsetAsync(memory + places.result_begin, 0, key.rooms.result_bytes, stream));
   check(cudaMemcpyAsync(memory, workspace.input.data(), key.rooms.input_bytes,
                         cudaMemcpyHostToDevice, stream));
-  run_kernels(reinterpret_cast<DenseJob const*>(memory), key, batch, scanner, stream);
+  auto const* const job = reinterpret_cast<DenseJob const*>(memory);
+  if (key.is_lexical) {
+    run_lexical(job, key, scanner.lexical(), stream);
+  } else {
+    run_kernels(job, key, batch, scanner, stream);
+  }
   check(cudaMemcpyAsync(workspace.results.data(), memory + places.result_begin,
                         key.rooms.result_bytes, cudaMemcpyDeviceToHost, stream));
 }
@@ -231,6 +283,9 @@ void run_search(SearchParams const& params) {
   key.plane = static_cast<std::int32_t>(params.plane);
   key.kernels = params.kernels;
   key.has_guest = params.guest.gate != nullptr;
+  key.is_lexical = is_lexical(params);
+  for (std::size_t q = 0; q < params.text.texts.n; ++q)
+    key.has_words = key.has_words || params.text.texts.data[q].is_positive == 0;
 
   WorkspacePool& pool = WorkspacePool::of_device(table.device);
   WorkspacePool::Loan workspace = pool.borrow();

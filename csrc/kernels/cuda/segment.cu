@@ -141,6 +141,12 @@ DeviceAttribute make_attribute(AttributeParams const& from) {
   return out;
 }
 
+LexicalSegment lexical_segment(DeviceLexical const& from) {
+  return {from.posting_width,         from.doc_lengths.data(), from.posting_offsets.data(),
+          from.postings.data(),       from.run_offsets.data(), from.runs.data(),
+          from.escape_offsets.data(), from.escapes.data()};
+}
+
 }  // namespace
 
 std::size_t DeviceSegmentData::bytes() const {
@@ -185,7 +191,7 @@ Status create_segment(SegmentParams const* params, void** out) {
 Status create_view(ViewParams const* params, void** out) {
   return guarded([&] {
     auto const& segment = *static_cast<DeviceSegmentData const*>(params->segment);
-    auto made = std::make_unique<DeviceView>(DeviceView{&segment, {}});
+    auto made = std::make_unique<DeviceView>(DeviceView{&segment, {}, {}});
     if (params->live != nullptr) {
       DeviceScope const device_scope(segment.device);
       std::size_t const n_words = 2 * std::size_t{segment.n_tiles()};
@@ -195,6 +201,7 @@ Status create_view(ViewParams const* params, void** out) {
         for (std::size_t i = 0; i < n_words; ++i) words[i] &= params->live[i];
         made->live.emplace_back(words.data(), n_words);
       }
+      if (!segment.lexical.empty()) made->lexical_live = {params->live, n_words};
     }
     check(cudaStreamSynchronize(nullptr));  // searches run on streams of their own
     *out = made.release();
@@ -207,11 +214,23 @@ Status create_table(TableParams const* params, void** out) {
     auto made = std::make_unique<ColumnTable>();
     made->device = params->device;
     std::vector<DenseSegment> segments;
+    std::vector<LexicalSegment> lexical;
     std::vector<std::uint32_t> tiles;
     std::uint32_t first_tile = 0;
     for (std::uint64_t i = 0; i < params->views.n; ++i) {
       auto const& view = *static_cast<DeviceView const*>(params->views.data[i]);
       DeviceSegmentData const& from = *view.segment;
+      if (params->is_lexical != 0) {
+        lexical.push_back(lexical_segment(from.lexical.at(params->column)));
+        std::uint64_t const* const live =
+            view.lexical_live.size() > 0 ? view.lexical_live.data() : nullptr;
+        segments.push_back({first_tile, from.n_rows, live, from.seqs.data(),
+                            from.attribute_views.data(), nullptr, nullptr, nullptr, nullptr,
+                            nullptr});
+        tiles.push_back(first_tile);
+        first_tile += (from.n_rows + kDocTileRows - 1) / kDocTileRows * (kDocTileRows / kTileRows);
+        continue;
+      }
       DeviceColumn const& column = from.columns.at(params->column);
       made->dim = column.dim;
       made->type = column.type;
@@ -225,6 +244,7 @@ Status create_table(TableParams const* params, void** out) {
     }
     made->n_segments = static_cast<std::uint32_t>(segments.size());
     made->segments = {segments.data(), segments.size()};
+    if (!lexical.empty()) made->lexical = {lexical.data(), lexical.size()};
     made->segment_tiles = {tiles.data(), tiles.size()};
     *params->greatest_residual = made->greatest_residual;
     check(cudaStreamSynchronize(nullptr));  // searches run on streams of their own

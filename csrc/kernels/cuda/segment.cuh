@@ -43,7 +43,8 @@ struct DeviceSegmentData {
 
 struct DeviceView {
   DeviceSegmentData const* segment;
-  std::vector<DeviceArray<std::uint64_t>> live;  // [column]; empty: every row lives
+  std::vector<DeviceArray<std::uint64_t>> live;  // [dense column]; empty: every row lives
+  DeviceArray<std::uint64_t> lexical_live;       // of lexical columns; empty: every row lives
 
   std::uint64_t const* live_words(std::uint32_t column) const {
     return live.empty() ? segment->columns[column].present.data() : live[column].data();
@@ -53,6 +54,7 @@ struct DeviceView {
 struct ColumnTable {
   int device = 0;
   DeviceArray<DenseSegment> segments;
+  DeviceArray<LexicalSegment> lexical;  // [n_segments]; empty: the column is dense
   DeviceArray<std::uint32_t> segment_tiles;
   std::uint32_t n_segments = 0;
   std::uint32_t dim = 0;

@@ -23,7 +23,7 @@ constexpr std::size_t kScratchBytes = (sizeof(Scratch) + 15) / 16 * 16;
 __device__ void raise_threshold(DenseJob const& job, std::uint32_t query, float threshold) {
   if (!(threshold > job.thresholds[query])) return;
   job.thresholds[query] = threshold;
-  job.cuts[query] = cut_for(threshold, job.bounds[query]);
+  if (job.is_exact == 0) job.cuts[query] = cut_for(threshold, job.bounds[query]);
 }
 
 // Keeps the candidates that keep() holds, in place and in order; gives their number.
@@ -82,18 +82,21 @@ __global__ void __launch_bounds__(kSelectThreads) cut_candidates(DenseJob const*
   };
   std::uint32_t const pivot = select_kth<std::uint32_t>(n, depth, scratch.select, key_of,
                                                         [](std::uint32_t) { return true; });
-  QueryBound const bound = job.bounds[query];
+  bool const is_exact = job.is_exact != 0;
+  QueryBound const bound = is_exact ? QueryBound{0.0f, 0.0f} : job.bounds[query];
   if (threadIdx.x == 0) {
     job.pivots[query] = pivot;
     // `depth` rows have a lower score of at least the pivot's, so a canonical one of at least that
     // less the constant.
-    raise_threshold(job, query, float_down(score_of_key(pivot) - double{bound.constant}));
+    float const best = score_of_key(pivot);
+    raise_threshold(job, query, is_exact ? best : float_down(best - double{bound.constant}));
   }
   sync_block();
-  float const cut = job.cuts[query];
+  float const cut = is_exact ? job.thresholds[query] : job.cuts[query];
   float const residual = job.greatest_residual;
   std::uint32_t const n_kept = compact(candidates, n, scratch, [=](std::uint64_t candidate) {
-    return reach_of_lower(candidate_score(candidate), residual, bound.per_residual) >= cut;
+    float const score = candidate_score(candidate);
+    return (is_exact ? score : reach_of_lower(score, residual, bound.per_residual)) >= cut;
   });
   if (threadIdx.x == 0) {
     job.counts[query] = n_kept;
@@ -159,7 +162,10 @@ __global__ void __launch_bounds__(kSelectThreads, 4) finish(DenseJob const* job_
   std::uint32_t const depth = job.depths[query];
   std::uint32_t const floor_key = score_key(job.floors[query]);
   bool const is_strict = job.strict[query] != 0;
-  auto const key_of = [&](std::uint32_t i) { return job.score_keys[base + i]; };
+  auto const key_of = [&](std::uint32_t i) {
+    return job.is_exact != 0 ? static_cast<std::uint32_t>(job.candidates[base + i] >> 32)
+                             : job.score_keys[base + i];
+  };
   auto const passes = [&](std::uint32_t i) {
     std::uint32_t const key = key_of(i);
     return key != 0 && (is_strict ? key > floor_key : key >= floor_key);

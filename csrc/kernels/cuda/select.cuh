@@ -2,6 +2,8 @@
 // which the keys differ.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/kernels.cuh"
 
 namespace hyrecall::cuda {
@@ -10,8 +12,11 @@ struct SelectScratch {
   std::uint32_t bins[256];
   std::uint32_t bin;    // that holds the k-th
   std::uint32_t above;  // entries in the bins above it
+  // Atomics on 64 bits of shared memory are loops of compare-and-swap: keys of 32 bits have words.
   unsigned long long least;
   unsigned long long most;
+  std::uint32_t least_word;
+  std::uint32_t most_word;
 };
 
 // Among so many entries with equal digits above, finds the bin that holds the left-th from the top;
@@ -35,8 +40,8 @@ __device__ inline void find_bin(SelectScratch& scratch, std::uint32_t left) {
 }
 
 // Every thread calls it and gets the k-th largest (k from 1) of key(i), i in [0, n), over those
-// with counts(i); there are at least k of them. Key is unsigned.
-template <typename Key, typename KeyOf, typename Counts>
+// with counts(i); there are at least k of them. Key is unsigned. A thread reads every kThreads-th.
+template <typename Key, unsigned kThreads = kSelectThreads, typename KeyOf, typename Counts>
 __device__ inline Key select_kth(std::uint32_t n, std::uint32_t k, SelectScratch& scratch,
                                  KeyOf&& key_of, Counts&& counts) {
   // Keys are read less the least of them, from the highest bit in which they differ: scores are
@@ -45,29 +50,40 @@ __device__ inline Key select_kth(std::uint32_t n, std::uint32_t k, SelectScratch
   if (threadIdx.x == 0) {
     scratch.least = ~0ull;
     scratch.most = 0;
+    scratch.least_word = ~0u;
+    scratch.most_word = 0;
   }
   sync_block();
-  unsigned long long own_least = ~0ull;
-  unsigned long long own_most = 0;
-  for (std::uint32_t i = threadIdx.x; i < n; i += kSelectThreads) {
+  using Wide = std::conditional_t<sizeof(Key) == 4, std::uint32_t, unsigned long long>;
+  Wide own_least = static_cast<Wide>(~Wide{0});
+  Wide own_most = 0;
+  for (std::uint32_t i = threadIdx.x; i < n; i += kThreads) {
     if (!counts(i)) continue;
-    unsigned long long const key = key_of(i);
+    Wide const key = key_of(i);
     own_least = key < own_least ? key : own_least;
     own_most = key > own_most ? key : own_most;
   }
   for (unsigned by = 16; by >= 1; by /= 2) {
-    unsigned long long const other_least = shuffle(own_least, lane_id() ^ by);
-    unsigned long long const other_most = shuffle(own_most, lane_id() ^ by);
+    Wide const other_least = shuffle(own_least, lane_id() ^ by);
+    Wide const other_most = shuffle(own_most, lane_id() ^ by);
     own_least = other_least < own_least ? other_least : own_least;
     own_most = other_most > own_most ? other_most : own_most;
   }
   if (lane_id() == 0 && own_least <= own_most) {
-    atomicMin(&scratch.least, own_least);
-    atomicMax(&scratch.most, own_most);
+    if constexpr (sizeof(Key) == 4) {
+      atomicMin(&scratch.least_word, own_least);
+      atomicMax(&scratch.most_word, own_most);
+    } else {
+      atomicMin(&scratch.least, own_least);
+      atomicMax(&scratch.most, own_most);
+    }
   }
   sync_block();
-  Key const least = static_cast<Key>(scratch.least);
-  Key const spread = static_cast<Key>(scratch.most) - least;
+  Key const least =
+      sizeof(Key) == 4 ? static_cast<Key>(scratch.least_word) : static_cast<Key>(scratch.least);
+  Key const most =
+      sizeof(Key) == 4 ? static_cast<Key>(scratch.most_word) : static_cast<Key>(scratch.most);
+  Key const spread = most - least;
   Key found = 0;           // less `least`
   std::uint32_t left = k;  // wanted of those that begin as found does
   int high = 0;            // bits below it are to be found
@@ -76,9 +92,9 @@ __device__ inline Key select_kth(std::uint32_t n, std::uint32_t k, SelectScratch
     int const low = high > 8 ? high - 8 : 0;
     Key const digits = (Key{1} << (high - low)) - 1;
     sync_block();  // the last round's numbers have been read
-    for (std::uint32_t i = threadIdx.x; i < 256; i += kSelectThreads) scratch.bins[i] = 0;
+    for (std::uint32_t i = threadIdx.x; i < 256; i += kThreads) scratch.bins[i] = 0;
     sync_block();
-    for (std::uint32_t i = threadIdx.x; i < n; i += kSelectThreads) {
+    for (std::uint32_t i = threadIdx.x; i < n; i += kThreads) {
       if (!counts(i)) continue;
       Key const key = static_cast<Key>(key_of(i)) - least;
       // Two shifts: one by all bits of a word is not defined.

@@ -55,6 +55,8 @@ struct GraphKey {
   std::int32_t plane;
   KernelChoice kernels;
   bool has_guest;
+  bool is_lexical;
+  bool has_words;  // of a lexical search: see scan_postings
   friend auto operator<=>(GraphKey const&, GraphKey const&) = default;
 };
 

@@ -10,15 +10,16 @@
 #include "kernels/shared/dense_batch.hpp"
 #include "kernels/shared/dense_rows.hpp"
 #include "kernels/shared/guest_tensor.hpp"
+#include "kernels/shared/lexical_job.hpp"
 #include "kernels/shared/postings.hpp"
 #include "kernels/shared/tile_filter.hpp"
 
 namespace hyrecall::cuda {
 
 // Raise it whenever anything in this file, in kernels/shared/dense_batch.hpp,
-// kernels/shared/guest_tensor.hpp, kernels/shared/postings.hpp, kernels/kernel_choice.hpp or the
-// numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 11;
+// kernels/shared/guest_tensor.hpp, kernels/shared/lexical_job.hpp, kernels/shared/postings.hpp,
+// kernels/kernel_choice.hpp or the numbers of ArithmeticOp change.
+inline constexpr std::int32_t kAbiVersion = 12;
 inline constexpr int kMaxDevices = 64;
 
 // What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and
@@ -122,10 +123,12 @@ struct ViewParams {
   std::uint64_t const* live;  // [2 * n_tiles]; null: every row lives
 };
 
-// One dense column of all segments of a snapshot. The views must outlive it.
+// One column of all segments of a snapshot. The views must outlive it. Segments of a lexical column
+// begin at document tiles.
 struct TableParams {
   std::int32_t device;
-  std::uint32_t column;
+  std::uint32_t column;  // of the dense or of the lexical ones
+  std::uint32_t is_lexical;
   HostArray<void*> views;
   float* greatest_residual;  // of any row in the int8 plane, out
 };
@@ -137,6 +140,21 @@ struct GuestParams {
   std::uint32_t const* rows;  // [n_queries] which of the tensor's rows each query is, host
   float* const* values;       // [n_queries] where to write its [dim] float32
   GuestReading* readings;     // [n_queries] out
+};
+
+// Text queries: see kernels/shared/lexical_job.hpp for what the arrays mean.
+struct TextParams {
+  HostArray<LexicalText> texts;  // [n_queries]; empty: the column is dense
+  HostArray<float> weights;
+  HostArray<float> shifts;
+  HostArray<std::uint32_t> lists;
+  HostArray<OwnList> own_lists;
+  HostArray<std::uint32_t> own_postings;
+  HostArray<PostingRun> own_runs;
+  HostArray<PostingEscape> own_escapes;
+  HostArray<MatchStep> match_steps;
+  HostArray<double> means;
+  Bm25 bm25;
 };
 
 // Queries in host memory: query q is row rows[q].
@@ -171,7 +189,8 @@ struct SearchParams {
   HostArray<SegmentFilter> filters;  // [n_filters, n_segments]
   HostArray<TileTest> tests;
   HostArray<std::int64_t> codes;
-  QueryParams queries;  // unless there is a guest
+  TextParams text;
+  QueryParams queries;  // unless there is a guest or a text
   GuestParams guest;
   float const* floors;          // [n_queries]
   std::uint8_t const* strict;   // [n_queries]

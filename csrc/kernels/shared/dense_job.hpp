@@ -1,6 +1,7 @@
-// One batch on one dense column of one snapshot, as kernels see it: where everything lies on the
-// device. Every kernel takes a pointer to a DenseJob, so that a recorded sequence of kernels serves
-// any batch of its size.
+// One batch on one column of one snapshot, as kernels see it: where everything lies on the device.
+// The column is dense, or lexical: then `lexical` says what queries and rows are. Every kernel
+// takes a pointer to a DenseJob, so that a recorded sequence of kernels serves any batch of its
+// size.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +10,18 @@
 #include "kernels/shared/dense_batch.hpp"
 #include "kernels/shared/dense_rows.hpp"
 #include "kernels/shared/guest_tensor.hpp"
+#include "kernels/shared/lexical_job.hpp"
 #include "kernels/shared/tile_filter.hpp"
 
 namespace hyrecall {
 
-// One segment; row r of it is slot first_tile * kTileRows + r.
+// One segment; row r of it is slot first_tile * kTileRows + r. Of a lexical column there are no
+// rows, and segments begin at document tiles.
 struct DenseSegment {
   std::uint32_t first_tile;
   std::uint32_t n_rows;
-  std::uint64_t const* live;        // [2 * n_tiles] rows that live and have a vector
+  // [2 * n_tiles] rows that live and have a vector; of a lexical column rows that live, null: all
+  std::uint64_t const* live;
   std::int64_t const* seqs;         // [n_rows]
   AttributeView const* attributes;  // [n_attributes]
   std::uint8_t const* rows;         // as given: float32 [n_rows, dim]; 16-bit types a tiled plane
@@ -48,6 +52,10 @@ struct DenseJob {
   std::uint32_t const* guest_rows;  // [n_queries]
   float* guest_values;              // [n_queries, dim] made by a kernel; then queries are these
   GuestReading* readings;           // [n_queries] likewise
+
+  LexicalJob lexical;
+  // Candidates are known by their scores: they have no bounds, cuts and score_keys.
+  std::uint32_t is_exact;
 
   float const* queries;         // [n_queries, dim]
   float const* floors;          // [n_queries] the least score, -inf: none

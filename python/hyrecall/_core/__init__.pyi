@@ -389,8 +389,8 @@ class Execution:
     def candidates(self, statistics: Statistics) -> Candidates: ...
     def leaves(self, arm: int, query: int) -> list[tuple[str, float]] | None:
         """Return (label, boost x occurrences) of the query's leaves, in summation order."""
-    def empty_queries(self, arm: int) -> list[int]:
-        """Return the queries whose text has no token."""
+    def empty_queries(self, arm: int) -> list[int]: ...
+    def host_queries(self, arm: int) -> list[int]: ...
     def matches(self, arm: int, query: int, segment: int, row: int) -> bool:
         """Return whether a document that this execution returned matches the text query."""
     def leaf_freqs(self, arm: int, query: int, segment: int, row: int) -> list[int]:

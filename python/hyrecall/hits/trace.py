@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 __all__ = ["StageTrace", "Trace"]
 
-_OF_A_QUERY = re.compile(r"\[(\d+)\](?= has no indexable token$)")
+_OF_A_QUERY = re.compile(r"\[(\d+)\](?= has (?:no indexable token$|more than 32 terms in a tree))")
 """In a note, the number of the query that it is about."""
 
 
@@ -65,7 +65,8 @@ class Trace:
         Reasons why an arm or a stage that was asked did not run; empty: none. Only such a reply may
         depend on a clock.
     notes : tuple of str
-        What a caller may want to know: an arm left out, a text without an indexable token.
+        What a caller may want to know: an arm left out, a text without an indexable token, a text
+        that an index on a CUDA device searched on the CPU.
     stages : tuple of StageTrace
         The shaping stages, in the order they ran.
     exact : dict of int to int

@@ -150,7 +150,7 @@ class MemorySync(RecordsOfMemorySync):
         snapshot_every : int, default 10,000
             After so many changes, at least 1, the index is saved.
         device : str, default "cpu"
-            Where vectors are searched, as in :meth:`hyrecall.Index.build`.
+            Where vectors and texts are searched, as in :meth:`hyrecall.Index.build`.
         threads, progress : optional
             Of the building of the index, as in :meth:`hyrecall.Index.build`.
         warm : bool, default True

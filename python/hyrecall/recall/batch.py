@@ -86,6 +86,7 @@ def run_recall(
                 seconds["shaping"] = time.perf_counter() - merged
             pieces.append(arrays)
             notes += _empty_queries(execution, plan, begin)
+            notes += _host_queries(execution, plan, begin, device)
             for step, spent in seconds.items():
                 steps[step] = steps.get(step, 0.0) + spent
     finally:
@@ -151,6 +152,19 @@ def _run_piece(
         "fusion": time.perf_counter() - ranked,
     }
     return execution, arrays, found, seconds
+
+
+def _host_queries(
+    execution: _core.Execution, plan: Plan, first_query: int, device: str
+) -> list[str]:
+    """Say which queries of a part the CPU searched although the index is on a device."""
+    if device == "cpu":
+        return []
+    lexical = plan.bases[: plan.n_lexical]
+    found = [(arm, q) for at, arm in enumerate(lexical) for q in execution.host_queries(at)]
+    once = dict.fromkeys(found)  # of several tables, once
+    about = "has more than 32 terms in a tree of All and Any: searched on the CPU"
+    return [f"{arm}[{first_query + query}] {about}" for arm, query in once]
 
 
 def _empty_queries(execution: _core.Execution, plan: Plan, first_query: int) -> list[str]:

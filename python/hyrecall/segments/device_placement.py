@@ -1,4 +1,4 @@
-"""Chooses the device of an index and copies the vectors of its states there."""
+"""Chooses the device of an index and copies vectors and postings of its states there."""
 
 from __future__ import annotations
 
@@ -40,12 +40,11 @@ def choose_device(device: str, state: State) -> tuple[str, State]:
 
 
 def place(device: str, state: State, previous: State | None) -> State:
-    """Return a copy of the state with its vectors on the device.
+    """Return a copy of the state with its vectors and postings on the device.
 
-    Vectors that the previous state has on the device are shared. An index without vectors has
-    nothing to place.
+    What the previous state has on the device is shared.
     """
-    if device == "cpu" or state.snapshot.device_bytes or not state.segments[0].dense:
+    if device == "cpu" or state.snapshot.device_bytes:
         return _without_guests(state)
     for segment in state.segments:
         for arm in segment.dense:
@@ -53,7 +52,7 @@ def place(device: str, state: State, previous: State | None) -> State:
     held = None if previous is None else previous.snapshot
     folder, ordinal = cuda_library_folder(), ordinal_of(device)
     guests = _take_guests(state, folder, ordinal)
-    placed = state.snapshot.placed(folder, ordinal, held, guests)
+    placed = state.snapshot.placed(folder, ordinal, held, guests, postings=True)
     return replace(_without_guests(state), snapshot=placed)
 
 

@@ -1,0 +1,38 @@
+// Libraries with one bug each (cmake/planted_bugs.cmake), and processes that may be stopped.
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <string>
+
+#include "native/check.hpp"
+
+namespace hyrecall::testing {
+
+inline std::string broken_folder(char const* name) {
+  std::string const all = HYRECALL_BROKEN_FOLDER;
+  if (all.empty()) throw Skip("libraries with planted bugs are built without a sanitizer");
+  return all + "/" + name;
+}
+
+// The machine stops the process at what it knows to be wrong: in a child, which may die.
+template <typename Body>
+bool is_fatal_in_a_child(Body&& body) {
+  pid_t const child = fork();
+  if (child == 0) {
+    rlimit const no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    std::freopen("/dev/null", "w", stderr);
+    body();
+    _exit(0);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+}  // namespace hyrecall::testing
