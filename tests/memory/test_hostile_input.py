@@ -24,8 +24,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::hyrecall.memory.data.types.Isol
 
 TEXTS = ["", " ", "note", "\0", "a\0b", "\ud800", "🐘" * 300, "x" * 1_000, '"', "NEAR(", "%_\\"]
 VALUES: list[Any] = [
-    None, True, False, 0, 1, -1, 2**31, 2**63, 10**30, 0.5, -0.0, math.nan, math.inf, b"bytes",
-    *TEXTS, [], [1], ["a", None], (), (None, None), (NOON, "b"), (NOON, NOON), {}, {"a": math.nan},
+    None, True, False, 0, 1, -1, 2**31, 2**63, 10**30, 10**400, [10**400] * DIM, [[10**400] * DIM],
+    0.5, -0.0, math.nan, math.inf, b"bytes", *TEXTS, [], [1], ["a", None], (), (None, None),
+    (NOON, "b"), (NOON, NOON), {}, {"a": math.nan}, {"a": 10**400},
     {"a": {"b": object}}, object(), NOON, NOON.replace(tzinfo=None), datetime.max, datetime.min,
     datetime.max.replace(tzinfo=UTC), timedelta(1), np.float32(1), np.int64(3), np.ones(DIM),
     np.ones((2, DIM)), np.array(["a"]), [math.nan] * DIM, [1e300] * DIM, range(3), set("ab"),

@@ -69,6 +69,33 @@ def test_generated_requests_meet_no_fault_and_no_foreign_memory(
     assert sum(200 in seen or 201 in seen for seen in told.values()) >= 8, told
 
 
+HUGE = 10**400
+"""JSON writes it as an integer, and no float holds it."""
+
+
+def test_an_integer_beyond_every_float_meets_no_fault_in_any_field(
+    world: tuple[Any, TestClient, dict[str, str]],
+) -> None:
+    app, client, head = world
+    described = app.openapi()
+    n_sent = 0
+    for path, operations in described["paths"].items():
+        for method, operation in operations.items():
+            content = operation.get("requestBody", {}).get("content", {})
+            named = content.get("application/json", {}).get("schema", {}).get("$ref")
+            if named is None or not path.startswith("/v1/"):
+                continue
+            body = described["components"]["schemas"][named.rpartition("/")[2]]
+            example = next(iter(body.get("examples", [])), {})
+            for field in body["properties"]:
+                for value in (HUGE, [HUGE], {"a": HUGE}, {"a": {"from": HUGE}}):
+                    given = example | {field: value}
+                    reply = client.request(method, path.format(id="m0"), json=given, headers=head)
+                    assert reply.status_code < 500, (method, path, field)
+                    n_sent += 1
+    assert n_sent > 200
+
+
 def statuses(
     operation: Any, name: str, client: TestClient, head: dict[str, str], n_examples: int
 ) -> set[int]:

@@ -325,7 +325,7 @@ class Store:
         try:
             with np.errstate(over="ignore"):  # becomes an infinity, which is refused
                 rows = np.asarray(vectors, np.float32)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):  # an int that no float holds
             raise error(DTypeError, "vectors", "rows of numbers", "others") from None
         if rows.shape != (n, self.dim):
             wish = f"shape ({n}, {self.dim})"

@@ -236,7 +236,7 @@ def _vector(given: object) -> npt.NDArray[np.float32] | None:
     try:
         with np.errstate(over="ignore"):  # becomes an infinity, which is refused
             row = np.asarray(python_scalar(given), np.float32)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # an int that no float holds
         raise error(DTypeError, "vector", "a row of numbers", type(given).__name__) from None
     if row.ndim != 1 or not len(row):
         raise error(OptionError, "vector", "one row of numbers", f"shape {row.shape}")
