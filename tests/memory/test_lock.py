@@ -36,6 +36,17 @@ def test_a_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:
     WriterLock.take(tmp_path).release()
 
 
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    other = tmp_path / "notes.txt"
+    other.write_text("kept")
+    folder = tmp_path / "s"
+    folder.mkdir()
+    (folder / LOCK).symlink_to(other)
+    with pytest.raises(OSError, match="LOCK"):
+        WriterLock.take(folder)
+    assert other.read_text() == "kept"
+
+
 def test_the_message_has_the_way_out(tmp_path: Path) -> None:
     lock = WriterLock.take(tmp_path)
     with pytest.raises(WriterBusyError) as caught:

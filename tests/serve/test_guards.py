@@ -15,6 +15,7 @@ from hyrecall.serve import ServiceOptions, create_app
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.guards import Guard, check_host, check_origin
 from hyrecall.serve.json_shape import is_deeper, n_levels
+from serve.blocked import Blocked
 from serve.conftest import ANN
 from serve_client import calling
 
@@ -113,6 +114,25 @@ def test_a_hostile_page_is_refused_over_http_and_only_an_allowed_one_has_its_pre
     assert [one.status_code for one in (bad, rebound, twice)] == [403, 421, 400]
     assert "access-control-allow-origin" not in bad.headers
     assert set(rebound.json()["error"]) == {"type", "message"}
+
+
+@pytest.mark.parametrize(
+    ("client", "expected"),
+    [
+        (("203.0.113.5", 1), 403),
+        (("::ffff:203.0.113.5", 1), 403),
+        (("127.0.0.1", 1), 405),
+        (("::1", 1), 405),
+        (None, 405),  # a socket of this machine
+        (("testclient", 1), 405),
+    ],
+)
+def test_without_tokens_only_clients_of_this_machine_are_answered(
+    client: tuple[str, int] | None, expected: int, store: Opening
+) -> None:
+    body = {"type": "http.request", "body": b"{}", "more_body": False}
+    sent = asyncio.run(by_hand(create_app(store), [body], "/healthz", client=client))
+    assert sent[0]["status"] == expected
 
 
 # ---- too much ----
@@ -238,68 +258,6 @@ def test_counting_levels_reads_each_character_once() -> None:
 # ---- too many, too slow ----
 
 
-class Blocked:
-    """A route that waits until it is let go."""
-
-    def __init__(self, app: Any) -> None:
-        self.began, self.gate = asyncio.Semaphore(0), asyncio.Event()
-        self.cancelled = 0
-        app.add_api_route("/blocked", self.route, methods=["GET", "POST"])
-
-    async def route(self) -> dict[str, str]:
-        self.began.release()
-        try:
-            await self.gate.wait()
-        except asyncio.CancelledError:
-            self.cancelled += 1
-            raise
-        return {"done": "yes"}
-
-
-def test_requests_beyond_the_queue_are_sent_away_and_the_others_are_answered(
-    store: Opening,
-) -> None:
-    async def run() -> None:
-        app = create_app(store, ServiceOptions(max_running=2, max_waiting=1))
-        blocked = Blocked(app)
-        async with calling(app) as client:
-            running = [asyncio.create_task(client.get("/blocked")) for _ in range(2)]
-            await blocked.began.acquire()
-            await blocked.began.acquire()
-            waiting = asyncio.create_task(client.get("/blocked"))
-            await asyncio.sleep(0.05)
-            refused = await client.get("/blocked")
-            assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-            assert (await client.get("/healthz")).status_code == 200
-            blocked.gate.set()
-            assert [(await one).status_code for one in (*running, waiting)] == [200] * 3
-            assert (await client.get("/blocked")).status_code == 200
-
-    asyncio.run(run())
-
-
-def test_one_token_cannot_take_the_whole_queue(
-    store: Opening, token_of: Callable[..., str], tmp_path: Any
-) -> None:
-    async def run() -> None:
-        first, second = token_of(ANN), token_of(ANN)
-        options = ServiceOptions(tokens=tmp_path / "tokens.json", max_per_token=1)
-        app = create_app(store, options)
-        blocked = Blocked(app)
-        async with calling(app, first) as client:
-            held = asyncio.create_task(client.post("/blocked", json={}))
-            await blocked.began.acquire()
-            refused = await client.post("/blocked", json={})
-            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
-            other = {"authorization": f"Bearer {second}"}
-            free = asyncio.create_task(client.post("/blocked", json={}, headers=other))
-            await blocked.began.acquire()
-            blocked.gate.set()
-            assert ((await held).status_code, (await free).status_code) == (200, 200)
-
-    asyncio.run(run())
-
-
 def test_a_request_beyond_its_deadline_is_cancelled_and_answered(store: Opening) -> None:
     async def run() -> None:
         app = create_app(store, ServiceOptions(deadline=0.05))
@@ -312,7 +270,9 @@ def test_a_request_beyond_its_deadline_is_cancelled_and_answered(store: Opening)
     asyncio.run(run())
 
 
-async def by_hand(app: Any, messages: list[Any], path: str = "/blocked") -> list[dict[str, Any]]:
+async def by_hand(
+    app: Any, messages: list[Any], path: str = "/blocked", *, client: Any = ("127.0.0.1", 1)
+) -> list[dict[str, Any]]:
     """Call an app with messages of a client: those that are callable are awaited."""
     sent: list[dict[str, Any]] = []
 
@@ -327,7 +287,7 @@ async def by_hand(app: Any, messages: list[Any], path: str = "/blocked") -> list
         "type": "http", "method": "POST", "path": path, "raw_path": path.encode(),
         "query_string": b"", "root_path": "", "scheme": "http", "http_version": "1.1",
         "headers": [(b"host", b"127.0.0.1"), (b"content-length", b"2")],
-        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2), "app": app, "state": {},
+        "client": client, "server": ("127.0.0.1", 2), "app": app, "state": {},
     }  # fmt: skip
     await app(scope, receive, send)
     return sent

@@ -152,6 +152,38 @@ def test_a_file_that_is_none_of_tokens_is_refused(
         TokenFile(path)
 
 
+def test_a_file_that_may_not_be_read_any_more_admits_nobody(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = 0.0
+    token = make_token(path, ANN)
+    found = TokenFile(path, ticks=lambda: now)
+    make_token(path, BOB)  # root changed the file, and perhaps revoked a token
+    opened = Path.open
+
+    def denied(self: Path, *args: object, **options: object) -> object:
+        if self == path:
+            raise PermissionError(13, "Permission denied")
+        return opened(self, *args, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", denied)
+    now = 2.0
+    assert found.find(token) is None
+    assert "may not be read, so that nobody may call" in caplog.text
+    monkeypatch.undo()
+    now = 4.0
+    assert found.find(token) is not None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_changed_file_stays_its_owners(path: Path) -> None:
+    token = make_token(path, ANN)
+    os.chown(path, 12_345, 12_346)
+    revoke_token(path, token.split("_")[1])
+    told = path.stat()
+    assert (told.st_uid, told.st_gid, stat.S_IMODE(told.st_mode)) == (12_345, 12_346, 0o600)
+
+
 def test_cells_of_an_index_are_kept_with_their_types(path: Path) -> None:
     who = Caller(cells=(("acme", 7), ("acme", None)))
     found = TokenFile(path) if path.exists() else None

@@ -5,6 +5,7 @@ A request goes guards -> caller -> route -> store or index, and its reply the sa
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import warnings
 from collections.abc import AsyncIterator
@@ -96,6 +97,7 @@ def create_app(served: Memory | Opening | Index, options: ServiceOptions | None 
     state.options = options
     state.tokens = None if options.tokens is None else TokenFile(options.tokens)
     state.metrics = metrics.Metrics()
+    state.exports = asyncio.Semaphore(export.MOST_AT_A_TIME)
     state.served = served
     state.fault = None
     state.memory = served if isinstance(served, Memory) else None

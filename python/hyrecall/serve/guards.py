@@ -1,7 +1,7 @@
 """Stands before the app: refuses what is too much, from elsewhere or too slow, before any work.
 
-A request passes, in this order: Host and Origin, token (of a request with a body), size and time of
-the body, levels of JSON, the queue, the deadline. What fails inside is logged by its place alone.
+A request passes, in this order: the client's address, Host and Origin, token, size and time of the
+body, levels of JSON, the queue, the deadline. What fails inside is logged by its place alone.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ ARROW = "application/vnd.apache.arrow.stream"
 
 ALWAYS_ANSWERED = frozenset(("/healthz", "/readyz", "/metrics"))
 """Paths that do not wait in the queue, so that a busy service can be watched."""
+
+OPEN = frozenset(("/", "/healthz", "/readyz", "/health", "/openapi.json"))
+"""Paths that need no token; so do the page's files, which lie under ``/page/``."""
 
 MAX_BUFFERED = 256 << 20
 """Bytes of all bodies that are held at a time."""
@@ -126,9 +129,11 @@ class Guard:
 
     async def _guarded(self, scope: Scope, receive: Receive, reply: Reply) -> None:
         headers = Headers(scope=scope)
+        if self._state.tokens is None:
+            check_client(scope)
         check_host(self._hosts, self._options, headers)
         check_origin(self._options, scope, headers)
-        if _has_body(headers) and self._state.tokens is not None:
+        if self._state.tokens is not None and (_has_body(headers) or not _is_open(scope)):
             scope["hyrecall.caller"] = identify(self._state.tokens, headers).name
         body = await self._body(headers, receive)
         try:
@@ -247,6 +252,19 @@ class Guard:
 # ---- checks ----
 
 
+def check_client(scope: Scope) -> None:
+    """Refuse a client of another machine where no token says who it is.
+
+    :func:`hyrecall.serve.run` listens at loopback then, but another server may be told to listen
+    elsewhere, and the header Host is the client's word.
+    """
+    with contextlib.suppress(ValueError):  # a path of a socket, or a name of a test's client
+        client = scope.get("client")
+        if client is not None and not ipaddress.ip_address(client[0]).is_loopback:
+            message = "a client of another machine: expected a service with tokens"
+            raise ServiceError(403, "Forbidden", message)
+
+
 def check_host(hosts: set[str], options: ServiceOptions, headers: Headers) -> None:
     """Refuse another Host than the service's own: a page whose name was made to point here.
 
@@ -278,6 +296,12 @@ def _host_name(given: str) -> str:
         return (urlsplit(f"//{given}").hostname or "").lower()
     except ValueError:
         return ""
+
+
+def _is_open(scope: Scope) -> bool:
+    """Say whether a request needs no token: a preflight has none."""
+    path = scope["path"]
+    return scope["method"] == "OPTIONS" or path in OPEN or path.startswith("/page/")
 
 
 def _has_body(headers: Headers) -> bool:

@@ -14,7 +14,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -191,7 +191,7 @@ class TokenFile:
         return kept.info.caller if ends is None or self._clock() < ends else None
 
     def _look_again(self) -> None:
-        """Read a changed file; without the file nobody is admitted, a broken one is ignored."""
+        """Read a changed file; one that cannot be opened admits nobody, a broken one is ignored."""
         now = self._ticks()
         if now < self._looked + LOOK_AGAIN:
             return
@@ -202,8 +202,10 @@ class TokenFile:
                 self._by_id = {one.info.id: one for one in _read(self._path)}
                 self._stamp = stamp
                 _log.info("tokens: read again, %d of them", len(self._by_id))
-        except FileNotFoundError:
-            _log.error("tokens: the file is gone, so that nobody may call")
+        except (FileNotFoundError, PermissionError) as fault:
+            # A token may be revoked in a file that this process may not read.
+            why = "is gone" if isinstance(fault, FileNotFoundError) else "may not be read"
+            _log.error("tokens: the file %s, so that nobody may call", why)
             self._by_id, self._stamp = {}, None
         except (HyrecallError, OSError) as fault:
             _log.error(
@@ -291,6 +293,9 @@ def _row_of(one: _Kept) -> dict[str, Any]:
 def _write(path: Path, kept: list[_Kept]) -> None:
     content = {"format": FORMAT, "tokens": [_row_of(one) for one in kept]}
     with open_replacement("tokens", path, mode=0o600) as out:
+        with suppress(OSError):  # so that the service's user can read what root has changed
+            old = path.stat()
+            os.fchown(out.fileno(), old.st_uid, old.st_gid)
         out.write(json.dumps(content, indent=1).encode() + b"\n")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,6 +15,7 @@ from hyrecall import recipes
 from hyrecall.ask.shaping import Composite
 from hyrecall.memory import Episode
 from hyrecall.serve import Caller
+from hyrecall.serve.doors import hebb_graph
 from hyrecall.serve.doors.hebb_graph import tag_graph
 from serve.doors.world import NOON, Served, bearer, run
 
@@ -42,6 +44,30 @@ def fill(house: Served) -> None:
 
 def ids(found: dict[str, Any]) -> list[str]:
     return [one["memory"]["id"] for one in found["results"]]
+
+
+def test_a_graph_of_too_many_pairs_is_refused_and_made_on_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on_threads = []
+
+    def made(episodes: Any) -> Any:
+        on_threads.append(threading.current_thread() is not threading.main_thread())
+        return tag_graph(episodes)
+
+    monkeypatch.setattr(hebb_graph, "tag_graph", made)
+
+    async def work(house: Served) -> None:
+        tags = tuple(f"tag{at}" for at in range(100))
+        house.memory.remember("many", id="many", tags=tags, **CY)
+        for most, status in ((4_950, 200), (4_949, 422)):  # a hundred tags have 4,950 pairs
+            monkeypatch.setattr(hebb_graph, "MOST_PAIRS", most)
+            for path in ("tags", "tags/tag1", "neighbors/tag1", "export", "path"):
+                asked = {"from": "tag1", "to": "tag2"} if path == "path" else {}
+                await house.get(f"/api/v1/graph/{path}", status, params={**CY, **asked})
+
+    run(recipes.hebb, work)
+    assert on_threads == [True] * 10
 
 
 def test_F16_the_pages_curl_has_the_pages_reply() -> None:

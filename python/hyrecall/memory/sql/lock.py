@@ -41,6 +41,9 @@ SHARED = "shared"
 SECONDS_FOR_READERS = 1.0
 """So long a writer waits at least for the end of readings that keep it out."""
 
+_HOW = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+"""How LOCK is opened: it is written, so a link in its place must not lead to another file."""
+
 _PAUSE = 0.02  # seconds between two tries
 _MOST = 1000  # bytes of the file that are read
 _LINE = re.compile(r"pid (\d+), since ([0-9: -]+ UTC)(?:, (.+))?")
@@ -118,7 +121,7 @@ class WriterLock(_Lock):
             From the disk.
         """
         # LOCK is never deleted: another process could not find the locked file.
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = os.open(folder / LOCK, _HOW, 0o600)
         try:
             begun = time.monotonic()
             while not _try(handle):

@@ -7,10 +7,10 @@ of others and nothing that was forgotten.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Query, Request
 
@@ -18,13 +18,18 @@ from hyrecall.errors import NotFoundError, error
 from hyrecall.memory import Episode
 from hyrecall.serve.doors.shapes import ERRORS
 from hyrecall.serve.encoded_paths import PathId
+from hyrecall.serve.limits import check_size
 from hyrecall.serve.scoped_store import ReadScope, ScopedStore, memory_of
 
 __all__ = ["TagGraph", "router", "tag_graph"]
 
+T_ = TypeVar("T_")
+
 router = APIRouter(prefix="/api/v1/graph", tags=["hebb"], responses=ERRORS)
 
 MOST_READ = 10_000
+MOST_PAIRS = 200_000
+"""Pairs of tags that lie in one memory, of all memories; each takes 400 bytes."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +107,20 @@ class TagGraph:
 
 
 def tag_graph(episodes: Iterable[Episode]) -> TagGraph:
-    """Make the graph of the tags of memories."""
+    """Make the graph of the tags of memories.
+
+    Raises
+    ------
+    ServiceError
+        422: too many pairs of tags.
+    """
     memories: dict[str, list[str]] = defaultdict(list)
     edges: Counter[tuple[str, str]] = Counter()
+    n_pairs = 0
     for episode in episodes:
         tags = sorted({name for tag in episode.tags if (name := plain(tag))})
+        n_pairs += len(tags) * (len(tags) - 1) // 2
+        check_size("the graph", n_pairs, MOST_PAIRS, "pairs of tags")
         for tag in tags:
             memories[tag].append(episode.id)
         edges.update(combinations(tags, 2))
@@ -118,8 +132,10 @@ def plain(tag: str) -> str:
     return tag.strip().lower()
 
 
-async def _graph(request: Request, scope: ReadScope) -> TagGraph:
-    return tag_graph(await ScopedStore(memory_of(request), scope).call("list", limit=MOST_READ))
+async def _graph(request: Request, scope: ReadScope, asked: Callable[[TagGraph], T_]) -> T_:
+    """Answer from the graph, on a thread: it takes as long as there are pairs of tags."""
+    store = ScopedStore(memory_of(request), scope)
+    return await store.run(lambda store: asked(tag_graph(store.sync("list", limit=MOST_READ))))
 
 
 @router.get("/tags", summary="List tags")
@@ -127,16 +143,19 @@ async def tags(
     scope: ReadScope, request: Request, q: Annotated[str, Query(max_length=512)] = ""
 ) -> list[dict[str, Any]]:
     """List tags, those of most memories first; ``q`` is a part of their names."""
-    return (await _graph(request, scope)).tags(plain(q))
+    return await _graph(request, scope, lambda graph: graph.tags(plain(q)))
 
 
 @router.get("/tags/{id}", summary="Get a tag")
 async def tag(id: PathId, scope: ReadScope, request: Request) -> dict[str, Any]:  # noqa: A002
     """Return a tag with the ids of its memories."""
-    graph = await _graph(request, scope)
-    if plain(id) not in graph.memories:
-        raise error(NotFoundError, "id", "a tag of the caller's memories", "none")
-    return graph.node(plain(id))
+
+    def node(graph: TagGraph) -> dict[str, Any]:
+        if plain(id) not in graph.memories:
+            raise error(NotFoundError, "id", "a tag of the caller's memories", "none")
+        return graph.node(plain(id))
+
+    return await _graph(request, scope, node)
 
 
 @router.get("/neighbors/{id}", summary="Tags within some steps of one")
@@ -147,8 +166,11 @@ async def neighbors(
     depth: Annotated[int, Query(ge=1, le=5)] = 1,
 ) -> dict[str, Any]:
     """Return the tags within ``depth`` steps, and the edges between them; none of a missing tag."""
-    graph = await _graph(request, scope)
-    return {**graph.among(graph.near(plain(id), depth)), "paths": []}
+
+    def beside(graph: TagGraph) -> dict[str, Any]:
+        return {**graph.among(graph.near(plain(id), depth)), "paths": []}
+
+    return await _graph(request, scope, beside)
 
 
 @router.get("/path", summary="A shortest path between two tags")
@@ -159,17 +181,19 @@ async def path(
     end: Annotated[str, Query(alias="to", max_length=512)],
 ) -> dict[str, Any]:
     """Return a shortest path; none where the tags are not connected or one is missing."""
-    graph = await _graph(request, scope)
-    found = graph.path(plain(begin), plain(end))
-    return {
-        "nodes": [graph.node(one) for one in found],
-        "edges": [graph.edge(*pair) for pair in pairwise(found)],
-        "paths": [found] if found else [],
-    }
+
+    def between(graph: TagGraph) -> dict[str, Any]:
+        found = graph.path(plain(begin), plain(end))
+        return {
+            "nodes": [graph.node(one) for one in found],
+            "edges": [graph.edge(*pair) for pair in pairwise(found)],
+            "paths": [found] if found else [],
+        }
+
+    return await _graph(request, scope, between)
 
 
 @router.get("/export", summary="The whole graph")
 async def export(scope: ReadScope, request: Request) -> dict[str, Any]:
     """Return all tags and edges."""
-    graph = await _graph(request, scope)
-    return graph.among(graph.memories)
+    return await _graph(request, scope, lambda graph: graph.among(graph.memories))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import time
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from starlette.responses import Response, StreamingResponse
 
 from hyrecall.serve.callers import Reader
 from hyrecall.serve.errors import ServiceError
+from hyrecall.serve.guards import RETRY_AFTER
 from hyrecall.serve.replies import ERRORS
 from hyrecall.serve.routes.parameters import ScopeParams
 from hyrecall.serve.scoped_store import ScopedStore, scoped_store
@@ -24,6 +26,12 @@ CHUNK = 64 << 10  # characters
 AHEAD = 4
 """Chunks that are written before the client has taken them."""
 
+MOST_AT_A_TIME = 2
+"""Exports at a time: each has a thread of the store and its state as long as the client reads."""
+
+MOST_SECONDS = 600.0
+"""So long an export may take; a client that reads it more slowly has a reply that breaks off."""
+
 
 class _Export(ScopeParams):
     history: bool = False
@@ -31,6 +39,10 @@ class _Export(ScopeParams):
 
 class _LeftError(Exception):
     """The client left."""
+
+
+class _SlowError(Exception):
+    """The client takes too long."""
 
 
 class _Pipe(io.TextIOBase):
@@ -41,6 +53,7 @@ class _Pipe(io.TextIOBase):
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(AHEAD)
         self._buffer: list[str] = []
         self._size = 0
+        self._until = time.monotonic() + MOST_SECONDS
         self.has_left = False
 
     def writable(self) -> bool:
@@ -58,6 +71,8 @@ class _Pipe(io.TextIOBase):
         self._buffer, self._size = [], 0
         if self.has_left:
             raise _LeftError
+        if time.monotonic() > self._until:
+            raise _SlowError
         asyncio.run_coroutine_threadsafe(self._queue.put(chunk), self._loop).result()
 
     def finish(self) -> None:
@@ -101,7 +116,13 @@ async def export(
     if who.agent is not None:
         raise ServiceError(403, "Forbidden", "agents have no export")
     store = scoped_store(request, who, asked)
+    places: asyncio.Semaphore = request.app.state.exports
+    if places.locked():
+        message = f"{MOST_AT_A_TIME} exports are under way"
+        raise ServiceError(503, "Busy", message, retry_after=RETRY_AFTER)
+    await places.acquire()
     job = asyncio.create_task(store.run(lambda store: _write(store, pipe, history=asked.history)))
+    job.add_done_callback(lambda _: places.release())  # once the thread has ended
     job.add_done_callback(lambda job: job.cancelled() or job.exception())  # if nobody reads it
     chunks = pipe.chunks()
     # The first chunk, so that what is refused has its status.

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
 from fastapi import APIRouter, Request
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
@@ -10,6 +16,10 @@ from hyrecall.serve.callers import Keeper
 from hyrecall.serve.replies import ERRORS
 
 __all__ = ["router"]
+
+T_ = TypeVar("T_")
+
+_THREADS = ThreadPoolExecutor(2, thread_name_prefix="hyrecall-health")
 
 router = APIRouter(tags=["health"])
 
@@ -30,7 +40,7 @@ async def readyz(request: Request) -> Response:
     state = request.app.state
     is_ready = state.index is not None
     if state.memory is not None:
-        is_ready = await state.memory.wait_until_ready(timeout=0)
+        is_ready = await _apart(partial(state.memory._sync.wait_until_ready, timeout=0))
     if is_ready:
         return JSONResponse({"status": "ready"})
     return JSONResponse({"status": "not ready"}, 503, headers={"Retry-After": "1"})
@@ -42,7 +52,12 @@ async def metrics(request: Request, who: Keeper) -> Response:
     state = request.app.state
     text = state.metrics.text
     if state.memory is not None:
-        made = await state.memory._run(text)  # it asks the database
+        made = await _apart(text)  # it asks the database
     else:
         made = text()
     return Response(made, media_type=CONTENT_TYPE_LATEST)
+
+
+async def _apart(work: Callable[[], T_]) -> T_:
+    """Call what may block, on a thread that no other request takes."""
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, work)

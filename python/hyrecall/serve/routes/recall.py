@@ -65,11 +65,15 @@ async def recall_batch(request: Request, body: BatchBody, who: Reader) -> Respon
     for at, query in enumerate(body.queries):
         check_recall(options, query, f"queries[{at}].")
     found = await answer_all(request, who, body.queries)
-    replies = [
-        recall_data(matches, explain=query.explain, began=began)
-        for query, matches in zip(body.queries, found, strict=True)
-    ]
-    return JsonResponse(await asyncio.to_thread(encode, {"replies": replies}))
+
+    def written() -> bytes:  # on a thread: explanations are computed
+        replies = [
+            recall_data(matches, explain=query.explain, began=began)
+            for query, matches in zip(body.queries, found, strict=True)
+        ]
+        return encode({"replies": replies})
+
+    return JsonResponse(await asyncio.to_thread(written))
 
 
 async def answer_all(request: Request, who: Reader, queries: list[RecallBody]) -> list[Matches]:
