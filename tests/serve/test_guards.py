@@ -14,7 +14,6 @@ from hyrecall.memory.memory import Opening
 from hyrecall.serve import ServiceOptions, create_app
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.guards import Guard, check_host, check_origin
-from hyrecall.serve.json_shape import is_deeper, n_levels
 from serve.blocked import Blocked
 from serve.conftest import ANN
 from serve_client import calling
@@ -225,34 +224,6 @@ def test_an_encoded_body_a_form_and_a_false_length_are_refused(store: Opening) -
         ("POST", "/v1/memories", {"content": b'{"text": NaN}', "headers": JSON}),
     )
     assert [one.status_code for one in replies] == [415, 422, 400, 422, 422]
-
-
-@pytest.mark.parametrize(
-    ("text", "levels"),
-    [
-        ("", 0),
-        ("1", 0),
-        ("[]", 1),
-        ('{"a": [1, {"b": 2}]}', 3),
-        ('["[[[["]', 1),
-        (r'["\"[[[["]', 1),
-        (r'["\\", [[]]]', 3),
-        ('["[[[[', 1),
-        ('"\\', 0),
-        ("[" * 1_000, 1_000),
-        ("]]]][", 0),
-    ],
-)
-def test_levels_of_json_are_counted_outside_of_strings(text: str, levels: int) -> None:
-    body, kind = text.encode(), "application/json"
-    assert n_levels(body, kind) == levels
-    assert [is_deeper(body, kind, most) for most in (levels - 1, levels)] == [True, False]
-
-
-def test_counting_levels_reads_each_character_once() -> None:
-    # Quadratic in any of these, it would take hours.
-    for hostile in (b'"\\"' * 300_000, b'["' * 500_000, b'"' + b"\\" * 999_999, b"[]" * 500_000):
-        assert n_levels(hostile, "application/json") >= 0
 
 
 # ---- too many, too slow ----

@@ -35,6 +35,7 @@ from hyrecall.errors import (
     StoreMismatchError,
     WriterBusyError,
 )
+from hyrecall.serve.json_shape import is_json
 
 __all__ = [
     "INTERNAL",
@@ -217,7 +218,7 @@ def _first_fault(faults: Any, media_type: str) -> str:
     """Return where and why the first field is wrong, without the value."""
     first = next(iter(faults), {"loc": (), "msg": "the request is invalid"})
     kind = str(first.get("type"))
-    if first["loc"] == ("body",) and kind == "model_attributes_type" and "json" not in media_type:
+    if first["loc"] == ("body",) and kind == "model_attributes_type" and not is_json(media_type):
         # The body was not read as JSON: curl, for one, sends another type unless it is told.
         return "Content-Type: expected application/json"
     if kind == "json_invalid":

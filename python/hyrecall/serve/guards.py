@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hyrecall.serve.callers import identify
 from hyrecall.serve.errors import INTERNAL, ServiceError, error_response, internal_error
-from hyrecall.serve.json_shape import is_deeper
+from hyrecall.serve.json_shape import is_deeper, is_json
 from hyrecall.serve.options import LOOPBACK, ServiceOptions
 
 __all__ = ["ALWAYS_ANSWERED", "ARROW", "Guard"]
@@ -137,13 +137,18 @@ class Guard:
             scope["hyrecall.caller"] = identify(self._state.tokens, headers).name
         body = await self._body(headers, receive)
         try:
-            most = self._options.max_levels
-            if is_deeper(body, headers.get("content-type", ""), most):
-                wish = f"at most {most} levels of JSON"
-                raise ServiceError(422, "Invalid", f"expected {wish}")
+            self._check_json(headers.get("content-type", ""), body)
             await self._run(scope, body, receive, reply)
         finally:
             self._n_buffered -= len(body)
+
+    def _check_json(self, media_type: str, body: bytes) -> None:
+        """Refuse JSON that is too deep, or whose depth cannot be told before it is parsed."""
+        if is_json(media_type) and b"\0" in body:  # so that it is not UTF-16 or UTF-32
+            raise ServiceError(422, "Invalid", "body: expected JSON in UTF-8, got a NUL byte")
+        most = self._options.max_levels
+        if is_deeper(body, media_type, most):
+            raise ServiceError(422, "Invalid", f"expected at most {most} levels of JSON")
 
     # ---- the body ----
 

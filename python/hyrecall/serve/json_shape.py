@@ -6,10 +6,15 @@ import re
 
 import numpy as np
 
-__all__ = ["is_deeper", "n_levels"]
+__all__ = ["is_deeper", "is_json", "n_levels"]
 
 # A string that does not end takes all that follows it, so that no character is read twice.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+
+
+def is_json(media_type: str) -> bool:
+    """Say whether a body of this media type may be parsed as JSON; upper case means the same."""
+    return "json" in media_type.lower()
 
 
 def is_deeper(body: bytes, media_type: str, most: int) -> bool:
@@ -22,11 +27,13 @@ def is_deeper(body: bytes, media_type: str, most: int) -> bool:
 def n_levels(body: bytes, media_type: str) -> int:
     """Return how deep lists and objects of a body lie in each other; 0 of a body that is no JSON.
 
+    The body is UTF-8: in UTF-16 a byte of another character may look like a quote or a bracket.
+
     Notes
     -----
     Linear in the body: about 5 ms for 1 MiB.
     """
-    if not body or "json" not in media_type:
+    if not body or not is_json(media_type):
         return 0
     rest = np.frombuffer(_STRING.sub(b"", body), np.uint8)
     steps = np.zeros(len(rest), np.int8)
