@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import hyrecall as hr
 from hyrecall.arms import Regex
 from hyrecall.embed import HashEmbedder
+from hyrecall.hits.trace import Trace
 from hyrecall.memory import Matches, MemorySync
 from hyrecall.memory.recall.joined_search import JoinedSearch, Joining
 from hyrecall.recipe import Lexical
@@ -111,7 +113,8 @@ def plain(matches: Matches) -> Any:
         [match.model_dump() for match in matches],
         [match.explain().score for match in matches],
         matches.reasons, matches.tiers, matches.scopes, matches.origins, matches.now,
-        (trace.n_queries, trace.arms, trace.depth, trace.notes, trace.exact, trace.stages),
+        (trace.n_queries, trace.arms, trace.depth, trace.exact, trace.stages),
+        (trace.degraded, trace.notes, trace.about),
     )  # fmt: skip
 
 
@@ -164,6 +167,55 @@ def test_a_search_whose_trace_tells_of_a_whole_batch_is_not_joined(recipe: hr.Re
         assert len(memory.search("oak", user_id="ann")) == 1
         search = memory._store.keeper._search  # type: ignore[attr-defined]
         assert search.joined.joining.n_calls == 0
+
+
+HAS_PATTERNS = hr.Recipe(
+    name="mine",
+    arms=(Lexical(),),
+    more=(Regex(("key", "description"), on_bad="literal"),),
+    fusion=hr.RRF(),
+    analyzer=hr.recipes.hypergraph.analyzer,
+)
+
+
+def ask_by_patterns() -> tuple[list[Any], list[Any]]:
+    """What four searches told alone, and joined; each is (user, notes, all it told)."""
+    with MemorySync.in_memory(recipe=HAS_PATTERNS, embedder=None) as memory:
+        for user in ("ann", "bob"):
+            memory.remember("oak by the sea", user_id=user)
+        search = memory._store.keeper._search  # type: ignore[attr-defined]
+
+        def ask(user: str, query: str) -> Any:
+            matches = memory.search(query, user_id=user, now=NOW)
+            return user, "|".join(matches.trace.notes if matches.trace else ()), plain(matches)
+
+        asked = [("ann", "oak"), ("bob", "oak ("), ("ann", "sea"), ("bob", "oak ("), ("ann", "b(")]
+        search.joined.joining.most = 1
+        alone = [ask(*one) for one in asked]
+        search.joined.joining.most = 64
+        joined, gate = together(search.joined, [lambda one=one: ask(*one) for one in asked])
+        assert gate.batches == [1, 4]
+        return alone, joined
+
+
+def test_what_an_arm_notes_of_one_search_is_told_to_no_other_of_the_batch() -> None:
+    alone, joined = ask_by_patterns()
+    assert joined == alone
+    assert [notes.startswith("text['regex'][0]: 'oak ('") for _, notes, _ in joined] == [
+        False, True, False, True, False,
+    ]  # fmt: skip
+    assert not any("oak" in notes for user, notes, _ in joined if user == "ann")
+
+
+def test_notes_that_go_to_all_searches_of_a_batch_are_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The control: a trace that takes every note for one of the whole batch."""
+    of_query = Trace.of_query
+    monkeypatch.setattr(Trace, "of_query", lambda self, at: of_query(replace(self, about={}), at))
+    alone, joined = ask_by_patterns()
+    assert joined != alone
+    assert any("oak (" in notes for user, notes, _ in joined if user == "ann")
 
 
 def test_a_joined_search_would_tell_that_another_one_fell_back(

@@ -154,4 +154,16 @@ def _joined_trace(traces: Sequence[Trace]) -> Trace:
         notes=each("notes"),
         stages=tuple(stage for trace in traces for stage in trace.stages),
         exact={query: n for trace in traces for query, n in trace.exact.items()},
+        about=_joined_about(traces),
     )
+
+
+def _joined_about(traces: Sequence[Trace]) -> dict[str, dict[int, str]]:
+    """Join what is about single queries; what any part says of all queries stays of all."""
+    about: dict[str, dict[int, str]] = {}
+    of_all: set[str] = set()
+    for trace in traces:
+        of_all.update(one for one in (*trace.degraded, *trace.notes) if one not in trace.about)
+        for note, alone in trace.about.items():
+            about[note] = about.get(note, {}) | alone
+    return {note: alone for note, alone in about.items() if note not in of_all}

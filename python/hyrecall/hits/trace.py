@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
-__all__ = ["StageTrace", "Trace"]
+__all__ = ["Notes", "StageTrace", "Trace"]
 
-_OF_A_QUERY = re.compile(r"\[(\d+)\](?= has (?:no indexable token$|more than 32 terms in a tree))")
-"""In a note, the number of the query that it is about."""
+Notes: TypeAlias = "Mapping[str, Mapping[int, str] | None]"
+"""What is noted of a batch. None: it holds for the whole batch, whatever the queries ask. Else it
+is about single queries, and this is what each of them is told alone."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,9 @@ class Trace:
     exact : dict of int to int
         Queries that were taken as an identifier or a quoted string by a recipe with ``exact``, and
         how many rows came first because they hold it whole, before any stage.
+    about : dict of str to dict of int to str
+        Those of ``degraded`` and ``notes`` that are about single queries: for each of these queries
+        what it is told alone. All others hold for the whole batch, whatever the queries ask.
     """
 
     device: str
@@ -83,12 +88,14 @@ class Trace:
     notes: tuple[str, ...]
     stages: tuple[StageTrace, ...] = ()
     exact: dict[int, int] = field(default_factory=dict)
+    about: dict[str, dict[int, str]] = field(default_factory=dict)
 
     def of_query(self, at: int) -> Trace:
         """Return what this says of one query, as if it had been asked alone.
 
-        Nothing of the other queries is in it. Times are those of the batch. The counts of stages
-        are of all queries together, so a batch of several has none.
+        Nothing that another query asks is in it. Times are those of the batch, and so are arms and
+        depth where several recipes answer it. The counts of stages are of all queries together, so
+        a batch of several has none.
 
         Parameters
         ----------
@@ -100,13 +107,20 @@ class Trace:
         Trace
         """
         if self.n_queries == 1:
-            return self
-        notes = []
-        for note in self.notes:
-            about = _OF_A_QUERY.search(note)
-            if about is None:
-                notes.append(note)
-            elif int(about[1]) == at:
-                notes.append(_OF_A_QUERY.sub("[0]", note))
-        exact = {0: self.exact[at]} if at in self.exact else {}
-        return replace(self, n_queries=1, notes=tuple(notes), stages=(), degraded=(), exact=exact)
+            return replace(self, about={})
+        degraded, notes = (
+            tuple(self._told(note, at) for note in told if at in self.about.get(note, (at,)))
+            for told in (self.degraded, self.notes)
+        )
+        return replace(
+            self,
+            n_queries=1,
+            degraded=degraded,
+            notes=notes,
+            stages=(),
+            exact={0: self.exact[at]} if at in self.exact else {},
+            about={},
+        )
+
+    def _told(self, note: str, at: int) -> str:
+        return self.about[note][at] if note in self.about else note

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from hyrecall import _core
 from hyrecall.ask.expansion import read_expansion
@@ -16,7 +17,7 @@ from hyrecall.ask.shaping import RerankBy
 from hyrecall.base.arguments import as_list
 from hyrecall.hits.reply import Reply
 from hyrecall.hits.reply_arrays import Arrays, join_pieces, only_queries
-from hyrecall.hits.trace import Trace
+from hyrecall.hits.trace import Notes, Trace
 from hyrecall.recall.arms.batch import FoundDocs
 from hyrecall.recall.expansion import expand
 from hyrecall.recall.explain import RecallSource
@@ -64,7 +65,8 @@ def run_recall(
     reaches = Reaches(plan.graphs, plan.scope)
     shaper = Shaper(facts, state, plan, now=request.now, texts=texts, reaches=reaches)
     planned = time.perf_counter()
-    pieces, notes, steps = [], list(plan.notes), {"plan": planned - started}
+    pieces, steps = [], {"plan": planned - started}
+    notes = dict(plan.notes)
     listed: list[dict[str, FoundDocs]] = []
     whole = plan.is_shaped or plan.has_leading
     piece = SHAPED_QUERIES if whole else BATCH_QUERIES
@@ -85,8 +87,8 @@ def run_recall(
                 arrays = shaper.run(arrays, Piece(execution, part, begin))
                 seconds["shaping"] = time.perf_counter() - merged
             pieces.append(arrays)
-            notes += _empty_queries(execution, plan, begin)
-            notes += _host_queries(execution, plan, begin, device)
+            notes |= _empty_queries(execution, plan, begin)
+            notes |= _host_queries(execution, plan, begin, device)
             for step, spent in seconds.items():
                 steps[step] = steps.get(step, 0.0) + spent
     finally:
@@ -101,6 +103,7 @@ def run_recall(
         notes=tuple(notes),
         stages=shaper.traces,
         exact=shaper.exact,
+        about=_about(notes, plan.selected) | shaper.about,
     )
     reply = Reply(
         facts=facts,
@@ -154,22 +157,36 @@ def _run_piece(
     return execution, arrays, found, seconds
 
 
-def _host_queries(
-    execution: _core.Execution, plan: Plan, first_query: int, device: str
-) -> list[str]:
+def _host_queries(execution: _core.Execution, plan: Plan, first_query: int, device: str) -> Notes:
     """Say which queries of a part the CPU searched although the index is on a device."""
     if device == "cpu":
-        return []
-    lexical = plan.bases[: plan.n_lexical]
-    found = [(arm, q) for at, arm in enumerate(lexical) for q in execution.host_queries(at)]
-    once = dict.fromkeys(found)  # of several tables, once
-    about = "has more than 32 terms in a tree of All and Any: searched on the CPU"
-    return [f"{arm}[{first_query + query}] {about}" for arm, query in once]
+        return {}
+    told = "has more than 32 terms in a tree of All and Any: searched on the CPU"
+    return _of_texts(execution.host_queries, plan, first_query, told)
 
 
-def _empty_queries(execution: _core.Execution, plan: Plan, first_query: int) -> list[str]:
+def _empty_queries(execution: _core.Execution, plan: Plan, first_query: int) -> Notes:
     """Say which queries of a part have a text without an indexable token."""
+    return _of_texts(execution.empty_queries, plan, first_query, "has no indexable token")
+
+
+def _of_texts(find: Callable[[int], list[int]], plan: Plan, first_query: int, told: str) -> Notes:
+    """Return a note for each text that is found in a lexical arm of a part."""
     lexical = plan.bases[: plan.n_lexical]
-    empty = [(arm, q) for at, arm in enumerate(lexical) for q in execution.empty_queries(at)]
-    once = dict.fromkeys(empty)  # of several tables, once
-    return [f"{arm}[{first_query + query}] has no indexable token" for arm, query in once]
+    return {  # of several tables, once
+        f"{arm}[{first_query + query}] {told}": {first_query + query: f"{arm}[0] {told}"}
+        for at, arm in enumerate(lexical)
+        for query in find(at)
+    }
+
+
+def _about(notes: Notes, selected: npt.NDArray[np.bool_] | None) -> dict[str, dict[int, str]]:
+    """Return which notes are about single queries; all of a recipe are about those it answers."""
+    answered = None
+    if selected is not None and not selected.all():
+        answered = np.flatnonzero(selected).tolist()
+    return {
+        note: dict.fromkeys(answered or (), note) if alone is None else dict(alone)
+        for note, alone in notes.items()
+        if alone is not None or answered is not None
+    }

@@ -15,6 +15,7 @@ from hyrecall import _core
 from hyrecall.ask.scoring import Fusion
 from hyrecall.ask.session import Session
 from hyrecall.ask.shaping import Stage
+from hyrecall.hits.trace import Notes
 from hyrecall.recall.arms.batch import FoundDocs, join_candidates
 from hyrecall.text.bm25 import BM25
 
@@ -41,7 +42,7 @@ class Plan(NamedTuple):
     fusion: Fusion | None  # None: one arm, no fusion; else also the default where none was named
     normalize: bool
     depth: int
-    notes: tuple[str, ...]
+    notes: Notes
     limit: int
     offset: int
     stages: tuple[Stage, ...]

@@ -18,6 +18,7 @@ from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum, read_floor
 from hyrecall.ask.shaping import check_stages
 from hyrecall.base.arguments import as_int
 from hyrecall.errors import OptionError, ShapeError, error
+from hyrecall.hits.trace import Notes
 from hyrecall.recall.arms.run import Searches, read_arms, read_asked, runs, text_readers
 from hyrecall.recall.exact import Exact, find_exact
 from hyrecall.recall.graph_views import BoundGraphs
@@ -135,10 +136,8 @@ def make_plan(
     joining = _joining(ranking, fusion, bases, weights, exact)
     n_lexical = len(lexical) * len(numbers)
     n_dense = len(given.keys() & set(bases))
-    notes = (
-        *(*idle, *left_out, *[note for _, one in asked for note in one.notes]),
-        *(*ranking.notes, *_balance_notes(ranking.fusion, n_lexical, n_dense)),
-    )
+    balance = _balance_notes(ranking.fusion, n_lexical, n_dense)
+    notes = _joined((*idle, *left_out), *(one.notes for _, one in asked), ranking.notes, balance)
     return Plan(
         native, n_queries, arms, n_lexical, bm25, fusion, joining["normalize"], depth, notes,
         limit, offset, stages, tie_break, searches, joining, extra=tuple(extra),
@@ -169,6 +168,14 @@ def _joining(
         "min_fused": read_floor("min_fused", ranking.min_fused),
         "normalize": _bool("normalize", ranking.how.normalize),
     }
+
+
+def _joined(*parts: Notes | Sequence[str]) -> Notes:
+    """Put notes together; those of a sequence hold for the whole batch."""
+    notes: dict[str, Mapping[int, str] | None] = {}
+    for part in parts:
+        notes |= part if isinstance(part, Mapping) else dict.fromkeys(part)
+    return notes
 
 
 def _balance_notes(fusion: object, n_lexical: int, n_dense: int) -> tuple[str, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hyrecall.ask.request import CallOptions, Request
+from hyrecall.hits.trace import Notes
 
 if TYPE_CHECKING:
     from hyrecall.ask.recipe import Fill, Recipe, Tables
@@ -39,7 +41,7 @@ class Ranking(NamedTuple):
         The queries that are answered; None: all.
     n_queries : int, optional
         How many there are, where no arm reads what says so.
-    notes : tuple of str
+    notes : Notes
         For the trace.
     """
 
@@ -57,7 +59,7 @@ class Ranking(NamedTuple):
     blank_queries: tuple[int, ...] = ()
     selected: npt.NDArray[np.bool_] | None = None
     n_queries: int | None = None
-    notes: tuple[str, ...] = ()
+    notes: Notes = MappingProxyType({})
 
 
 def rank_by_options(request: Request, options: CallOptions) -> Ranking:

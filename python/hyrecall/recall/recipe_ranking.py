@@ -15,6 +15,7 @@ from hyrecall.ask.recipe import Dense, Lexical, Recipe, Tables
 from hyrecall.ask.request import Request
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
 from hyrecall.errors import OptionError, error
+from hyrecall.hits.trace import Notes
 from hyrecall.recall.arms.run import text_readers
 from hyrecall.recall.exact import ExactTexts, exact_texts
 from hyrecall.recall.ranking import Ranking
@@ -25,6 +26,8 @@ __all__ = ["rank_by_recipe", "read_words"]
 
 _QUOTED = re.compile(r'"([^"]*)"')
 _WORD = re.compile(r"\w+")
+
+NO_TEXT_ARM = "exact has no effect: no text arm runs"
 
 
 def rank_by_recipe(
@@ -77,12 +80,12 @@ def rank_by_recipe(
         blank_queries=_blank_queries(recipe, request.text, selected),
         selected=selected,
         n_queries=_n_queries(request, selected),
-        notes=(
-            *_one_table(facts, recipe),
-            *_unfilled(recipe),
-            *_unused(recipe, fusion, chosen),
-            *unseen,
-        ),
+        notes={
+            **dict.fromkeys(_one_table(facts, recipe)),
+            **dict.fromkeys(_unfilled(recipe)),
+            **dict.fromkeys(_unused(recipe, fusion, chosen)),
+            **unseen,
+        },
     )
 
 
@@ -112,22 +115,24 @@ def _exact(
     lexical: Mapping[str, Lexical],
     weighed: Mapping[str, Lexical | Dense],
     selected: npt.NDArray[np.bool_] | None,
-) -> tuple[ExactTexts | None, tuple[str, ...]]:
+) -> tuple[ExactTexts | None, Notes]:
     """Return what rows that come first must hold whole, and what the trace should say of it.
 
     None: the recipe puts none first.
     """
     if not recipe.exact:
-        return None, ()
+        return None, {}
     arms = [arm for arm in lexical if arm in weighed]
     variants = {(lexical[arm].bm25 or facts.bm25[arm]).variant for arm in arms}
     if isinstance(recipe.fusion, Max) and variants == {"robertson"}:
         wish = "another BM25 beside Max and exact (scores below 0 would count 0)"
         raise error(OptionError, "bm25", wish, "'robertson'")
     found = exact_texts(text, arms, selected)
-    if not arms and exact_texts(text, list(lexical), selected):
-        return found, ("exact has no effect: no text arm runs",)
-    return found, ()
+    unseen = {} if arms else exact_texts(text, list(lexical), selected)
+    if not unseen:
+        return found, {}
+    asked = {q for texts in unseen.values() for q, one in enumerate(texts) if one is not None}
+    return found, {NO_TEXT_ARM: dict.fromkeys(sorted(asked), NO_TEXT_ARM)}
 
 
 def _check_names(facts: IndexFacts, recipe: Recipe, request: Request) -> None:

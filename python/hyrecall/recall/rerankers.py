@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,18 +15,18 @@ from hyrecall.ask.shaping import RerankBy
 from hyrecall.ask.shaping.checks import read_duration
 from hyrecall.base.pool import AllHungError, LateError, Pool
 
-__all__ = ["rerank_scores"]
+__all__ = ["rerank_scores", "told_of"]
 
 Floats = npt.NDArray[np.float64]
 
 
 def rerank_scores(
     stage: RerankBy, queries: Sequence[str | None], texts: Sequence[list[str | None]]
-) -> tuple[list[Floats], str | None]:
-    """Return each query's scores, NaN where there are none, and what went wrong."""
+) -> tuple[list[Floats], dict[int, str]]:
+    """Return each query's scores, NaN where there are none, and the faults by query."""
     found = [np.full(len(one), np.nan) for one in texts]
     deadline = time.monotonic() + read_duration("timeout", stage.timeout)
-    faults: dict[str, int] = {}
+    faults: dict[int, str] = {}
     # One thread: a model is seldom safe to call from several. It is left behind when time is up.
     worker = Pool(_call, workers=1, most=1, name="hyrecall-rerank")
     try:
@@ -33,7 +34,7 @@ def rerank_scores(
             if not one:
                 continue
             if query is None:
-                faults["no text"] = faults.get("no text", 0) + 1
+                faults[at] = "no text"
                 continue
             given = (stage, query, [text or "" for text in one])
             made: Floats | str
@@ -42,15 +43,19 @@ def rerank_scores(
             except (LateError, AllHungError):
                 made = "out of time"
             if isinstance(made, str):
-                faults[made] = faults.get(made, 0) + 1
+                faults[at] = made
             else:
                 found[at] = made
     finally:
         worker.close()
-    if not faults:
-        return found, None
-    told = ", ".join(f"{name} for {count}" for name, count in sorted(faults.items()))
-    return found, f"RerankBy kept the order: {told}"
+    return found, faults
+
+
+def told_of(faults: Iterable[str]) -> str:
+    """Return the note that queries kept their order, and why."""
+    counts = sorted(Counter(faults).items())
+    told = ", ".join(f"{name} for {count}" for name, count in counts)
+    return f"RerankBy kept the order: {told}"
 
 
 def _call(given: tuple[RerankBy, str, list[str]], _: float) -> Floats | str:

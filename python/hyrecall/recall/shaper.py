@@ -44,7 +44,7 @@ from hyrecall.recall.fused_lists import (
 from hyrecall.recall.leading import choose_leading, lead, others
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.reach import Reaches
-from hyrecall.recall.rerankers import rerank_scores
+from hyrecall.recall.rerankers import rerank_scores, told_of
 from hyrecall.recall.session_signals import phase_of, session_signals, signal_sums
 from hyrecall.recall.shaping_checks import text_columns, vector_arm
 from hyrecall.recall.tokens import token_counts
@@ -84,6 +84,7 @@ class Shaper:
         self.results = CallableResults()
         exact = plan.exact
         self.exact = {} if exact is None else dict.fromkeys(exact.queries.tolist(), 0)
+        self.about: dict[str, dict[int, str]] = {}  # the stages' notes, as Trace.about
         self._traces = [StageTrace(type(s).__name__, 0, 0, 0.0, ()) for s in plan.stages]
 
     @property
@@ -226,7 +227,11 @@ class Shaper:
         ends = np.cumsum(counts)
         lists = [texts[end - n : end].to_pylist() for n, end in zip(counts, ends, strict=True)]
         queries = self._texts[first_query : first_query + len(counts)]
-        found, note = rerank_scores(stage, queries, lists)
+        found, faults = rerank_scores(stage, queries, lists)
+        note = told_of(faults.values()) if faults else None
+        if note is not None:
+            alone = {first_query + query: told_of((fault,)) for query, fault in faults.items()}
+            self.about[note] = self.about.get(note, {}) | alone
         scores = np.full(len(pool), np.nan)
         scores[inside] = np.concatenate([np.asarray(one, np.float64) for one in found])
         self.results.keep(stage, first_query, pool.offsets, scores)

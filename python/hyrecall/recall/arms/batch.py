@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.ask.scope import read_scopes
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.hits.trace import Notes
 from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State, seqs_of
@@ -36,12 +37,12 @@ class ArmQueries:
     ----------
     entries : sequence
         One per query; None: the query asks the arm nothing.
-    notes : tuple of str
+    notes : Notes
         For the trace.
     """
 
     entries: Sequence[Any]
-    notes: tuple[str, ...] = ()
+    notes: Notes = field(default_factory=dict)
 
     def part(self, begin: int, end: int) -> ArmQueries:
         """Return what the queries [begin, end) ask."""

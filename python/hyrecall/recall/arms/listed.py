@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.ask.arms.listed import Listed, Newest
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
+from hyrecall.hits.trace import Notes
 from hyrecall.recall.arms.batch import ArmQueries, Batch, FoundDocs, from_entries
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State
@@ -59,7 +60,7 @@ class ListedKeys:
     offsets: npt.NDArray[np.int64]
     keys: pa.Array
     scores: npt.NDArray[np.float32]
-    notes: tuple[str, ...] = ()
+    notes: Notes = field(default_factory=dict)
 
     def part(self, begin: int, end: int) -> ListedKeys:
         """Return those of the queries [begin, end)."""

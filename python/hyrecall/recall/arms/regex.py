@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,16 +43,19 @@ def read_regex(
     patterns = [arm.pattern] * n_queries if texts is None else plain_texts(arm.name, texts)
     if arm.only_patterns:
         patterns = [p if p is not None and is_pattern(p) else None for p in patterns]
-    seen: set[str] = set()
-    notes = []
+    faults: dict[str, str | None] = {}
+    notes: dict[str, Mapping[int, str] | None] = {}
     for at, pattern in enumerate(patterns):
-        if pattern is None or pattern in seen:
+        if pattern is None:
             continue
-        seen.add(pattern)
         argument = f"text[{arm.name!r}][{at}]" if arm.pattern is None else "pattern"
-        if check_pattern(arm, pattern, argument):
-            notes.append(f"{argument}: {pattern!r} is no pattern, searched as text")
-    return ArmQueries(patterns, tuple(notes))
+        if pattern not in faults:
+            faults[pattern] = check_pattern(arm, pattern, argument)
+        if faults[pattern] is not None:
+            told = f": {pattern!r} is no pattern, searched as text"
+            alone = {at: f"text[{arm.name!r}][0]{told}"} if arm.pattern is None else None
+            notes[argument + told] = alone
+    return ArmQueries(patterns, notes)
 
 
 def search_regex(arm: Regex, batch: Batch, asked: ArmQueries) -> FoundDocs:
