@@ -2,18 +2,27 @@
 
 An idle index is searched at once. Questions that come while a batch runs are the next batch, which
 one of their threads runs. No question waits for company, and no reply depends on it (law L4).
+
+An interrupt (Ctrl-C, an exception that another thread raises here) may end a leader anywhere.
+Nobody else fails or waits forever then, as in ``memory/keeping/group_commit.py``: who leads holds
+a lock that a ``with`` block releases, who waits knows its call to be answered by one attribute of
+its batch alone, and a wake-up that is missed is made up for by a look twenty times a second.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 __all__ = ["MOST_JOINED", "JoinedSearch", "Joining"]
 
 MOST_JOINED = 64
+
+LOOK_SECONDS = 0.05
+"""Between two looks of a thread that waits and was not woken."""
 
 Call_ = TypeVar("Call_")
 Reply_ = TypeVar("Reply_")
@@ -38,14 +47,62 @@ class Joining:
     n_batches: int = 0
 
 
-@dataclass(eq=False)
-class _Waiting(Generic[Call_, Reply_]):
-    """A call of a thread, which sleeps until it has a reply, or has to go on by itself."""
+class _Batch(Generic[Reply_]):
+    """Calls that run together.
 
-    call: Call_
-    woken: threading.Event = field(default_factory=threading.Event)
-    reply: list[Reply_] = field(default_factory=list)
-    leads: bool = False
+    Attributes
+    ----------
+    replies : sequence or None
+        In the order of the calls; empty: the batch failed, and each of them has to run alone. None:
+        it runs, or its leader was interrupted and they are to be part of another.
+    """
+
+    __slots__ = ("replies",)
+
+    def __init__(self) -> None:
+        self.replies: Sequence[Reply_] | None = None
+
+
+class _Waiting(Generic[Call_, Reply_]):
+    """A call that a thread waits for.
+
+    Attributes
+    ----------
+    batch : _Batch or None
+        The last one that it was part of.
+    place : int
+        Of the call in it.
+    """
+
+    __slots__ = ("_woken", "batch", "call", "place")
+
+    def __init__(self, call: Call_) -> None:
+        self.call = call
+        self.batch: _Batch[Reply_] | None = None
+        self.place = 0
+        self._woken = threading.Lock()
+        self._woken.acquire()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is answered, or has to run alone."""
+        return self.batch is not None and self.batch.replies is not None
+
+    @property
+    def reply(self) -> Sequence[Reply_]:
+        """The reply, or nothing if it has to run alone."""
+        assert self.batch is not None
+        assert self.batch.replies is not None
+        return self.batch.replies[self.place : self.place + 1]
+
+    def wake(self) -> None:
+        """Let its thread look."""
+        with contextlib.suppress(RuntimeError):  # it was woken already
+            self._woken.release()
+
+    def wait(self) -> bool:
+        """Wait to be woken for a while; return whether it was."""
+        return self._woken.acquire(timeout=LOOK_SECONDS)
 
 
 class JoinedSearch(Generic[Call_, Reply_]):
@@ -63,9 +120,8 @@ class JoinedSearch(Generic[Call_, Reply_]):
     ) -> None:
         """Run nothing yet."""
         self._run, self.joining = run, joining
-        self._lock = threading.Lock()
-        self._waiting: list[_Waiting[Call_, Reply_]] = []
-        self._is_led = False
+        self._leads = threading.Lock()  # held by the thread that runs a batch
+        self._waiting: dict[_Waiting[Call_, Reply_], None] = {}  # in the order in which they came
 
     def __call__(self, call: Call_, may_join: Callable[[Call_, Call_], bool]) -> Reply_:
         """Return the reply of a call; blocks.
@@ -82,60 +138,60 @@ class JoinedSearch(Generic[Call_, Reply_]):
             What the call raises alone: the failure of a batch is nobody's, so that each of its
             calls is then run alone, by its own thread.
         """
-        one = _Waiting[Call_, Reply_](call)
-        with self._lock:
-            self._waiting.append(one)
-            one.leads = not self._is_led
-            self._is_led = True
+        mine = _Waiting[Call_, Reply_](call)
         try:
-            if not one.leads:
-                one.woken.wait()
-            if one.leads:
-                self._lead(one, may_join)
-        except BaseException:  # an interrupt of this thread
-            self._leave(one)
+            self._waiting[mine] = None
+            while not mine.is_settled:
+                # Who leads takes this one along, or wakes it to lead itself. After a look it leads
+                # as soon as nobody does: the one before it may have ended without a word.
+                if self._leads.locked() or self._next() is not mine:
+                    was_woken = mine.wait()
+                    if mine.is_settled:
+                        break
+                    if not was_woken and self._leads.locked():
+                        continue
+                with self._leads:
+                    if not mine.is_settled:
+                        self._lead(mine, may_join)
+                self._wake_next()
+        except BaseException:  # interrupted, perhaps when it was its turn to lead
+            self._wake_next(mine)
             raise
-        return one.reply[0] if one.reply else self._run([call])[0]
-
-    def _lead(self, one: _Waiting[Call_, Reply_], may_join: Callable[[Call_, Call_], bool]) -> None:
-        """Run a batch, then let the first call that waits lead the next one."""
-        with self._lock:
-            others = [other for other in self._waiting if other is not one]
-            joined = [other for other in others if may_join(one.call, other.call)]
-            batch = [one, *joined[: self.joining.most - 1]]
-            self._waiting = [other for other in others if other not in batch]
-            self.joining.n_calls += len(batch)
-            self.joining.n_batches += 1
-        try:
-            if len(batch) > 1:
-                replies = self._run([each.call for each in batch])
-                for each, reply in zip(batch, replies, strict=True):
-                    each.reply.append(reply)
-            else:
-                one.reply.append(self._run([one.call])[0])
-        except Exception:
-            if len(batch) == 1:
-                raise
         finally:
-            for each in batch[1:]:
-                each.woken.set()
-            self._hand_over(one)
+            self._waiting.pop(mine, None)
+        reply = mine.reply
+        return reply[0] if reply else self._run([call])[0]
 
-    def _hand_over(self, one: _Waiting[Call_, Reply_]) -> None:
-        with self._lock:
-            if not one.leads:
-                return
-            one.leads = False
-            self._is_led = bool(self._waiting)
-            following = self._waiting[0] if self._waiting else None
-            if following is not None:
-                following.leads = True
-        if following is not None:
-            following.woken.set()
+    def _next(self, but: _Waiting[Call_, Reply_] | None = None) -> _Waiting[Call_, Reply_] | None:
+        """Return the first of those that wait and are not settled."""
+        waiting = list(self._waiting)
+        return next((one for one in waiting if one is not but and not one.is_settled), None)
 
-    def _leave(self, one: _Waiting[Call_, Reply_]) -> None:
-        """Take a call out, whose thread was interrupted; a leader hands over."""
-        with self._lock:
-            if one in self._waiting:
-                self._waiting.remove(one)
-        self._hand_over(one)
+    def _wake_next(self, but: _Waiting[Call_, Reply_] | None = None) -> None:
+        """Wake the thread that leads next, if one waits."""
+        one = self._next(but)
+        if one is not None:
+            one.wake()
+
+    def _lead(
+        self, mine: _Waiting[Call_, Reply_], may_join: Callable[[Call_, Call_], bool]
+    ) -> None:
+        """Run a batch of a call and of those that wait and may join it."""
+        others = [one for one in list(self._waiting) if one is not mine and not one.is_settled]
+        joined = [one for one in others if may_join(mine.call, one.call)]
+        members = [mine, *joined[: self.joining.most - 1]]
+        batch = _Batch[Reply_]()
+        for place, one in enumerate(members):
+            one.batch, one.place = batch, place
+        self.joining.n_calls += len(members)
+        self.joining.n_batches += 1
+        try:
+            replies = self._run([one.call for one in members])
+            batch.replies = [reply for _, reply in zip(members, replies, strict=True)]
+        except Exception:
+            batch.replies = ()
+            if len(members) == 1:
+                raise
+        for one in members[1:]:
+            self._waiting.pop(one, None)
+            one.wake()
