@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -16,11 +16,28 @@ from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.filters import Filter
 from hyrecall.index import Index
 from hyrecall.memory import Matches
+from hyrecall.serve.arrow_streams import (
+    CELLS,
+    FLAG,
+    JSON,
+    NUMBER,
+    NUMBERS,
+    PLAIN,
+    TEXT,
+    TEXTS,
+    TIME,
+    TIMES,
+    Kind,
+    check_count,
+    longest,
+    read_table,
+    values_of,
+)
 from hyrecall.serve.bodies import RecallBody
 from hyrecall.serve.callers import Caller, Reader
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.guards import ARROW
-from hyrecall.serve.limits import check_page, check_query, check_size, options_of
+from hyrecall.serve.limits import check_lists, check_page, check_size, options_of
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import ERRORS
 from hyrecall.serve.routes.index_recall import authorised, served_by
@@ -29,8 +46,14 @@ from hyrecall.serve.served_index import recipe_named
 
 __all__ = ["index_router", "store_router"]
 
-AS_JSON = frozenset(("filter", "metadata", "weights"))
-"""Columns of a store's table whose texts are JSON."""
+OF_A_STORE: dict[str, Kind] = {
+    "query": TEXT, "limit": NUMBER, "offset": NUMBER, "depth": NUMBER, "kind": TEXT,
+    "session_id": TEXT, "user_id": TEXT, "org": TEXT, "workspace": TEXT, "recipe": TEXT,
+    "filter": JSON, "metadata": JSON, "weights": JSON, "alpha": NUMBER, "diversity": NUMBER,
+    "min_score": NUMBER, "token_budget": NUMBER, "normalize": FLAG, "touch": FLAG, "now": TIME,
+    "time_range": TIMES, "tags": TEXTS, "candidates": TEXTS, "vector": NUMBERS,
+}  # fmt: skip
+"""Columns of a store's table: the fields of a recall's body but ``explain``."""
 
 MATCHES = pa.schema(
     {
@@ -40,6 +63,9 @@ MATCHES = pa.schema(
     }
 )  # fmt: skip
 """Columns of a store's reply."""
+
+MAX_KEY = 512
+"""Bytes of a query's key, which stands beside each of its hits."""
 
 
 def _router() -> APIRouter:
@@ -85,7 +111,8 @@ async def recall_index(
     of the token; ``filter``, JSON; ``key``, which comes back as ``query_key``.
     """
     served, sizes = served_by(request), options_of(request)
-    table = await _read(request, sizes)
+    wanted = _of_an_index(served.index)
+    table = await _read(request, sizes, wanted, sizes.max_arrow_batch)
     check_page(sizes, options.limit, options.offset)
     check_size("depth", options.depth, sizes.max_limit, "")
     asked = await asyncio.to_thread(_index_arguments, served.index, sizes, who, table, options)
@@ -97,16 +124,13 @@ def _index_arguments(
     index: Index, sizes: ServiceOptions, who: Caller, table: pa.Table, options: BatchOptions
 ) -> dict[str, Any]:
     """Return the arguments of :meth:`hyrecall.Index.recall`."""
-    arms = {"text": tuple(index.schema.text_arms), "vector": tuple(index.schema.vector_arms)}
-    known = {"scope", "filter", "key", "text", "vector"}
-    known |= {f"{kind}.{arm}" for kind, names in arms.items() for arm in names}
-    _check_columns(table, known)
-    by_arm = {kind: _by_arm(table, kind, names) for kind, names in arms.items()}
+    read_here = table.select([name for name in ("scope", "filter") if name in table.column_names])
+    check_count(read_here, _of_an_index(index), sizes)
+    by_arm = {kind: _by_arm(table, kind, names) for kind, names in _arms(index).items()}
     for texts in by_arm["text"].values():
-        if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
-            raise ServiceError(422, "Invalid", f"text: expected strings, got {texts.type}")
-        for text in texts.to_pylist():
-            check_query(sizes, text or "", "text")
+        check_size("text", longest(texts), sizes.max_query, "bytes")
+    if "key" in table.column_names:
+        check_size("key", longest(table["key"]), MAX_KEY, "bytes")
     if not any(by_arm.values()):
         raise ServiceError(422, "Invalid", "expected a column text or vector")
     for name in options.columns:
@@ -116,7 +140,7 @@ def _index_arguments(
     asked: dict[str, Any] = {
         "text": by_arm["text"] or None,
         "vectors": by_arm["vector"] or None,
-        "filter": [_filter(value, types) for value in _values(table, "filter")],
+        "filter": [_filter(sizes, value, types) for value in _values(table, "filter")],
         **options.model_dump(exclude={"recipe", "columns"}),
         "columns": tuple(options.columns),
     }
@@ -131,6 +155,17 @@ def _index_arguments(
     if "key" in table.column_names:
         asked["query_keys"] = table["key"]
     return {name: value for name, value in asked.items() if value is not None}
+
+
+def _of_an_index(index: Index) -> dict[str, Kind]:
+    """Return the columns that an index's table may have."""
+    kinds = {"text": TEXT, "vector": NUMBERS}
+    own = {f"{kind}.{arm}": kinds[kind] for kind, arms in _arms(index).items() for arm in arms}
+    return {"scope": CELLS, "filter": JSON, "key": PLAIN, **kinds, **own}
+
+
+def _arms(index: Index) -> dict[str, tuple[str, ...]]:
+    return {"text": tuple(index.schema.text_arms), "vector": tuple(index.schema.vector_arms)}
 
 
 def _by_arm(table: pa.Table, kind: str, arms: Sequence[str]) -> dict[str, pa.ChunkedArray]:
@@ -151,8 +186,12 @@ def _scope(value: Any, names: Sequence[str]) -> Any:
     return value
 
 
-def _filter(value: str | None, types: Any) -> Filter | None:
-    return None if value is None else filter_from_json(_parsed("filter", value), types, "filter")
+def _filter(sizes: ServiceOptions, value: str | None, types: Any) -> Filter | None:
+    if value is None:
+        return None
+    given = _parsed("filter", value)
+    check_lists(sizes, filter=given)
+    return filter_from_json(given, types, "filter")
 
 
 # ---- a store ----
@@ -167,18 +206,18 @@ async def recall_store(request: Request, who: Reader) -> Response:
     the reply says under ``degraded`` which queries were, and why, as JSON.
     """
     sizes = options_of(request)
-    table = await _read(request, sizes)
-    _check_columns(table, RecallBody.model_fields.keys() - {"explain"})
+    table = await _read(request, sizes, OF_A_STORE, sizes.max_arrow_batch)
     queries = await asyncio.to_thread(_bodies, sizes, table)
     found = await answer_all(request, who, queries)
     return await _written(lambda: _table_of(found))
 
 
 def _bodies(sizes: ServiceOptions, table: pa.Table) -> list[RecallBody]:
+    check_count(table, OF_A_STORE, sizes)
     bodies = []
-    for at, row in enumerate(table.to_pylist()):
+    for at, row in enumerate(values_of(table, "now, time_range")):
         given = {
-            name: _parsed(name, value) if name in AS_JSON else value
+            name: _parsed(name, value) if OF_A_STORE[name].is_json else value
             for name, value in row.items()
             if value is not None
         }
@@ -213,7 +252,9 @@ def _table_of(found: Sequence[Matches]) -> pa.Table:
 # ---- streams ----
 
 
-async def _read(request: Request, sizes: ServiceOptions) -> pa.Table:
+async def _read(
+    request: Request, sizes: ServiceOptions, wanted: Mapping[str, Kind], most: int
+) -> pa.Table:
     """Read the table of a request.
 
     Raises
@@ -224,42 +265,16 @@ async def _read(request: Request, sizes: ServiceOptions) -> pa.Table:
     if request.headers.get("content-type", "").partition(";")[0].strip() != ARROW:
         raise ServiceError(415, "UnsupportedMediaType", f"expected {ARROW}")
     body = await request.body()
-    table = await asyncio.to_thread(_table_in, body, sizes.max_arrow_batch)
+    table = await asyncio.to_thread(read_table, body, wanted, sizes, most)
     if not table.num_rows:
         raise ServiceError(422, "Invalid", "expected a query at least")
     return table
 
 
-def _table_in(body: bytes, most: int) -> pa.Table:
-    """Read and check a stream; nothing that it says of sizes is believed."""
-    try:
-        with pa.ipc.open_stream(pa.py_buffer(body)) as stream:
-            batches = list(_bounded(stream, most))
-            table = pa.Table.from_batches(batches, stream.schema)
-        table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError) as fault:
-        got = type(fault).__name__
-        raise ServiceError(422, "Invalid", f"expected an Arrow IPC stream, got {got}") from None
-    return table
-
-
-def _bounded(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    n_rows = 0
-    for batch in batches:
-        n_rows += batch.num_rows
-        check_size("rows", n_rows, most, "queries")
-        yield batch
-
-
-def _check_columns(table: pa.Table, known: Iterable[str]) -> None:
-    names, taken = table.column_names, set(known)
-    if len(set(names)) < len(names) or not set(names) <= taken:
-        wish = ", ".join(sorted(taken))
-        raise ServiceError(422, "Invalid", f"columns of the table: expected each once, of {wish}")
-
-
 def _values(table: pa.Table, name: str) -> list[Any]:
-    return table[name].to_pylist() if name in table.column_names else [None] * table.num_rows
+    if name not in table.column_names:
+        return [None] * table.num_rows
+    return values_of(table[name], name)
 
 
 def _parsed(name: str, value: Any) -> Any:
