@@ -131,17 +131,47 @@ def test_what_is_due_is_tried_until_it_is_done(
             raise StoreError("as asked")
         return len(tried) == 4
 
-    background.until_done(fails_then_waits)
+    background.until_done("one", fails_then_waits)
     assert soon(lambda: len(tried) == 4)
 
     def is_done_at_once() -> bool:
         tried.append("second")
         return True
 
-    background.until_done(is_done_at_once)
+    background.until_done("one", is_done_at_once)
     assert soon(lambda: tried[4:] == ["second"])
     time.sleep(0.05)
     assert tried == ["first"] * 4 + ["second"]
-    background.until_done(lambda: False)
+    background.until_done("one", lambda: False)
     background.close()
     assert not background._thread.is_alive()
+
+
+def test_all_that_is_due_is_tried_whatever_comes_later(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hyrecall.memory.derived.background.RETRY_SECONDS", 0.01)
+    background = Background(follower)
+    background.start()
+    tried: set[str] = set()
+    may_end = threading.Event()
+
+    def due(name: str) -> Callable[[], bool]:
+        def run() -> bool:
+            tried.add(name)
+            if name == "fails" and not may_end.is_set():
+                raise StoreError("as asked")
+            return may_end.is_set()
+
+        return run
+
+    for name in ("fails", "replaced", "waits"):
+        background.until_done(name, due(name))
+    assert soon(lambda: tried == {"fails", "replaced", "waits"})
+    background.until_done("replaced", due("replaces"))
+    assert soon(lambda: "replaces" in tried)
+    tried.clear()
+    assert soon(lambda: tried == {"fails", "replaces", "waits"})
+    may_end.set()
+    assert soon(lambda: not background._dues)
+    background.close()

@@ -10,7 +10,9 @@ from typing import Any
 import apsw
 import pytest
 
+from hyrecall.errors import StoreError
 from hyrecall.memory import Edge, Fact, MemorySync, Participant
+from hyrecall.memory.derived.follower import Follower
 from hyrecall.memory.sql import connecting
 from hyrecall.memory.sql.cells import Cell, every_cell, find_cell
 from hyrecall.memory.sql.database import Database
@@ -219,7 +221,40 @@ def test_the_log_is_emptied_when_that_reader_has_left(
             assert b"canary" in log.read_bytes()
         until = time.monotonic() + 20
         background = memory._store.background
-        while traces(tmp_path / "store") or background._due is not None:
+        while traces(tmp_path / "store") or background._dues:
             assert time.monotonic() < until
             time.sleep(0.05)
+        reader.close()
+
+
+@pytest.mark.parametrize("compacts", [True, False])
+def test_a_compaction_after_an_erasure_does_not_replace_what_is_left_to_scrub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compacts: bool
+) -> None:
+    monkeypatch.setattr("hyrecall.memory.keeping.tasks.erase", partial(erase, wait=0.1))
+    monkeypatch.setattr("hyrecall.memory.derived.background.RETRY_SECONDS", 0.05)
+    reconcile, is_full = Follower.reconcile, [True]
+
+    def fails_while_the_disk_is_full(self: Follower) -> int:
+        if is_full[0]:
+            raise StoreError("store: expected room on the disk, got none")
+        return reconcile(self)
+
+    with MemorySync.open(tmp_path / "store", embedder=None) as memory:
+        memory.remember("canary", org=SECRET.org, user_id=SECRET.user)
+        memory.snapshot()
+        assert traces(tmp_path / "store") != []
+        monkeypatch.setattr(Follower, "reconcile", fails_while_the_disk_is_full)
+        reader = Database.open(tmp_path / "store", read_only=True)
+        with reader.reading() as c:
+            assert c.execute("SELECT count(*) FROM versions").get
+            memory.forget(everything=True, erase=True, org=SECRET.org, user_id=SECRET.user)
+            if compacts:
+                assert not memory.compact().wal_truncated
+        is_full[0] = False
+        until = time.monotonic() + 20
+        while memory._store.background._dues:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        assert traces(tmp_path / "store") == []
         reader.close()

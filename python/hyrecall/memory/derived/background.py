@@ -54,7 +54,7 @@ class Background:
         self._clock = clock
         self._wake = threading.Condition()
         self._poked = False
-        self._due: Callable[[], bool] | None = None
+        self._dues: dict[str, Callable[[], bool]] = {}
         self._tried = -math.inf
         self._stopping = False
         self._thread: threading.Thread | None = None
@@ -73,10 +73,13 @@ class Background:
             self._poked = True
             self._wake.notify()
 
-    def until_done(self, due: Callable[[], bool]) -> None:
-        """Call a function about once a second until it returns True or the store is closed."""
+    def until_done(self, name: str, due: Callable[[], bool]) -> None:
+        """Call a function about once a second until it returns True or the store is closed.
+
+        A function of the same name replaces the earlier one; those of other names are called too.
+        """
         with self._wake:
-            self._due = due
+            self._dues[name] = due
             self._wake.notify()
 
     def stop(self) -> None:
@@ -102,8 +105,10 @@ class Background:
                 if self._stopping:
                     return
                 poked, self._poked = self._poked, False
-            if self._due is not None and self._clock() - self._tried >= RETRY_SECONDS:
-                self._try(self._due)
+            if self._dues and self._clock() - self._tried >= RETRY_SECONDS:
+                self._tried = self._clock()
+                for name, due in list(self._dues.items()):
+                    self._try(name, due)
             if poked:
                 last_change = self._clock()
                 self._follow()
@@ -118,20 +123,19 @@ class Background:
     def _patience(self, last_change: float) -> float | None:
         """Return the seconds until the next step that nothing triggers."""
         times = [last_change + self._quiet] if self._follower.n_unsaved else []
-        if self._due is not None:
+        if self._dues:
             times.append(self._tried + RETRY_SECONDS)
         return max(min(times) - self._clock(), 0.0) if times else None
 
-    def _try(self, due: Callable[[], bool]) -> None:
-        self._tried = self._clock()
+    def _try(self, name: str, due: Callable[[], bool]) -> None:
         try:
             is_done = due()
         except HyrecallError as fault:
-            _log.debug("what is due could not be done: %s", type(fault).__name__)
+            _log.debug("%s: is due, could not be done: %s", name, type(fault).__name__)
             return
         with self._wake:
-            if is_done and self._due is due:  # another may have come meanwhile
-                self._due = None
+            if is_done and self._dues.get(name) is due:  # another may have come meanwhile
+                del self._dues[name]
 
     def _follow(self) -> None:
         try:

@@ -16,7 +16,7 @@ from hyrecall.memory.derived.layout import Layout
 from hyrecall.memory.derived.readiness import OpenReport
 from hyrecall.memory.keeping.group_commit import GroupCommit
 from hyrecall.memory.keeping.keeper import Task
-from hyrecall.memory.keeping.tasks import scrub
+from hyrecall.memory.keeping.tasks import SCRUB, scrub
 from hyrecall.memory.recall.index_search import IndexSearch
 from hyrecall.memory.recall.joined_search import Joining
 from hyrecall.memory.recall.question import FoundRows, Question
@@ -102,7 +102,7 @@ class Owner:
         self._group = GroupCommit(database, self.follower, self.background.poke, clock)
         self.background.start()
         if opens_soon:  # the last owner may have ended between an erasure and its scrubbing
-            self.background.until_done(partial(scrub, self))
+            self.background.until_done(SCRUB, partial(scrub, self))
 
     def write(
         self, change: Change[Reply], *, write_id: bytes | None = None, now: datetime | None = None

@@ -20,6 +20,7 @@ from hyrecall.memory.sql.erasing import erase
 from hyrecall.memory.sql.selection import Selection
 
 __all__ = [
+    "SCRUB",
     "AwaitIndex",
     "CatchUp",
     "CheckIndex",
@@ -37,6 +38,9 @@ __all__ = [
 ]
 
 _log = logging.getLogger("hyrecall.memory")
+
+SCRUB, CHECKPOINT = "removing erased rows", "emptying the log"
+"""What the background does until it is done."""
 
 IndexState: TypeAlias = Literal["ready", "behind", "not_ready", "unavailable"]
 
@@ -78,7 +82,7 @@ class Erase(Task[int]):
             is_gone = scrub(owner) and gone.wal_truncated
         finally:
             if not is_gone:  # interrupted, or a reader or the disk was in the way
-                owner.background.until_done(partial(scrub, owner))
+                owner.background.until_done(SCRUB, partial(scrub, owner))
         return gone.n
 
 
@@ -107,7 +111,7 @@ class Compact(Task[Compacted]):
         database.vacuum()
         is_empty = database.checkpoint()
         if not is_empty:
-            owner.background.until_done(partial(database.checkpoint, wait=0.0))
+            owner.background.until_done(CHECKPOINT, partial(database.checkpoint, wait=0.0))
         return Compacted(before, database.size(), is_empty)
 
 
