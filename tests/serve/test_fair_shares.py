@@ -8,15 +8,18 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from hyrecall.memory import MemorySync
 from hyrecall.memory.memory import THREADS, Opening
 from hyrecall.serve import ServiceOptions, create_app
+from hyrecall.serve.guards import ARROW
 from hyrecall.serve.replies import recall_data
 from hyrecall.serve.routes import export, recall
 from serve.blocked import Blocked
 from serve.conftest import ANN
+from serve.test_arrow_routes import stream
 from serve_client import calling
 
 USER = {"user_id": "ann"}
@@ -54,6 +57,107 @@ def test_a_service_whose_threads_are_all_taken_is_still_watched(
         assert {(await one).status_code for one in taken} == {200}
 
     served(store, work)
+
+
+class Held:
+    """Searches of one user, which begin and are then held back."""
+
+    def __init__(self, user_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.began, self.go_on = threading.Semaphore(0), threading.Event()
+        self.n_running = self.most_running = 0
+        plain, lock = MemorySync.search, threading.Lock()
+
+        def search(memory: MemorySync, *args: Any, **options: Any) -> Any:
+            if options["user_id"] != user_id:
+                return plain(memory, *args, **options)
+            with lock:
+                self.n_running += 1
+                self.most_running = max(self.most_running, self.n_running)
+            self.began.release()
+            assert self.go_on.wait(20)
+            with lock:
+                self.n_running -= 1
+            return plain(memory, *args, **options)
+
+        monkeypatch.setattr(MemorySync, "search", search)
+
+
+def as_json(n_queries: int) -> tuple[str, dict[str, Any]]:
+    return "/v1/recall/batch", {"json": {"queries": [{"query": "tea", **USER}] * n_queries}}
+
+
+def as_arrow(n_queries: int) -> tuple[str, dict[str, Any]]:
+    asked = pa.table({"query": ["tea"] * n_queries, "user_id": ["ann"] * n_queries})
+    return "/v1/recall/arrow", {"content": stream(asked), "headers": {"content-type": ARROW}}
+
+
+@pytest.mark.parametrize(("n_batches", "n_threads"), [(1, 4), (3, 8)])
+@pytest.mark.parametrize("made", [as_json, as_arrow])
+def test_other_callers_are_answered_while_batches_are_under_way(
+    made: Callable[[int], Any], n_batches: int, n_threads: int, store: Opening,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    held = Held("ann", monkeypatch)
+
+    async def work(client: Any) -> None:
+        await client.post("/v1/memories", json={"text": "tea", "user_id": "bob"})
+        path, how = made(3 * THREADS)
+        batches = [asyncio.create_task(client.post(path, **how)) for _ in range(n_batches)]
+        for _ in range(n_threads):
+            assert await asyncio.to_thread(held.began.acquire, timeout=20)
+        asked = {"query": "tea", "user_id": "bob"}
+        reply = await asyncio.wait_for(client.post("/v1/recall", json=asked), 15)
+        assert len(reply.json()["matches"]) == 1
+        assert not any(one.done() for one in batches)
+        held.go_on.set()
+        assert [(await one).status_code for one in batches] == [200] * n_batches
+
+    served(store, work)
+    assert held.most_running == n_threads < THREADS
+
+
+def test_the_replies_of_a_batch_keep_the_order_of_its_queries(store: Opening) -> None:
+    async def work(client: Any) -> None:
+        kept = [{"text": f"tea{at}", "id": f"m{at}", **USER} for at in range(12)]
+        await client.post("/v1/memories/batch", json={"memories": kept})
+        queries = [{"query": f"tea{at}", **USER} for at in range(12)]
+        reply = await client.post("/v1/recall/batch", json={"queries": queries})
+        best = [one["matches"][0]["id"] for one in reply.json()["replies"]]
+        assert best == [f"m{at}" for at in range(12)]
+
+    served(store, work)
+
+
+def test_after_a_query_that_fails_no_other_of_its_batch_begins(
+    store: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held("ann", monkeypatch)
+    held.go_on.set()
+
+    async def work(client: Any) -> None:
+        plain = {"query": "tea", **USER}
+        queries = [plain, {**plain, "recipe": "none"}, {**plain, "recipe": "x"}, *[plain] * 40]
+        reply = await client.post("/v1/recall/batch", json={"queries": queries})
+        assert reply.status_code == 422
+        assert reply.json()["error"]["message"].startswith("queries[1].recipe")
+
+    served(store, work)
+    begun = 0
+    while held.began.acquire(blocking=False):
+        begun += 1
+    assert begun < 40
+
+
+def test_a_stream_to_a_store_has_a_limit_of_its_own(store: Opening) -> None:
+    async def statuses(client: Any) -> list[int]:
+        asked = [as_arrow(n_queries) for n_queries in (2, 3)]
+        return [(await client.post(path, **how)).status_code for path, how in asked]
+
+    async def run() -> list[int]:
+        async with calling(create_app(store, ServiceOptions(max_store_batch=2))) as client:
+            return await statuses(client)
+
+    assert asyncio.run(run()) == [200, 422]
 
 
 def test_explanations_of_a_batch_are_made_on_a_thread(

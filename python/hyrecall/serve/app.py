@@ -97,6 +97,7 @@ def create_app(served: Memory | Opening | Index, options: ServiceOptions | None 
     state.options = options
     state.tokens = None if options.tokens is None else TokenFile(options.tokens)
     state.metrics = metrics.Metrics()
+    state.of_batches = asyncio.Semaphore(recall.MOST_OF_BATCHES)
     state.exports = asyncio.Semaphore(export.MOST_AT_A_TIME)
     state.served = served
     state.fault = None

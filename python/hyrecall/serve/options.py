@@ -16,7 +16,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 _COUNTS = (
     *("max_body", "max_arrow_body", "max_query", "max_limit", "max_batch", "max_levels"),
-    "max_arrow_batch",
+    *("max_arrow_batch", "max_store_batch"),
     *("max_ids", "max_running", "max_waiting", "max_per_token", "max_joined"),
 )
 _SECONDS = ("deadline", "slow", "drain")
@@ -50,6 +50,9 @@ class ServiceOptions:
         Queries, or memories, in one request of JSON.
     max_arrow_batch : int, default 65,536
         Queries in one Arrow stream.
+    max_store_batch : int, default 1,024
+        Queries in one Arrow stream to a store, which searches a few at a time: a stream that
+        needs more than `deadline` has no reply.
     max_levels : int, default 16
         Levels of JSON in a request.
     max_ids : int, default 10,000
@@ -95,6 +98,7 @@ class ServiceOptions:
     max_limit: int = 1_000
     max_batch: int = 256
     max_arrow_batch: int = 65_536
+    max_store_batch: int = 1_024
     max_levels: int = 16
     max_ids: int = 10_000
     deadline: float = 30.0

@@ -206,7 +206,8 @@ async def recall_store(request: Request, who: Reader) -> Response:
     the reply says under ``degraded`` which queries were, and why, as JSON.
     """
     sizes = options_of(request)
-    table = await _read(request, sizes, OF_A_STORE, sizes.max_arrow_batch)
+    most = min(sizes.max_store_batch, sizes.max_arrow_batch)
+    table = await _read(request, sizes, OF_A_STORE, most)
     queries = await asyncio.to_thread(_bodies, sizes, table)
     found = await answer_all(request, who, queries)
     return await _written(lambda: _table_of(found))

@@ -27,9 +27,15 @@ from hyrecall.serve.replies import (
 from hyrecall.serve.routes.parameters import store_filter
 from hyrecall.serve.scoped_store import ScopedStore, scoped_store
 
-__all__ = ["answer_all", "check_recall", "recipe_of", "router", "search"]
+__all__ = ["MOST_OF_BATCHES", "answer_all", "check_recall", "recipe_of", "router", "search"]
 
 router = APIRouter(prefix="/v1", tags=["recall"], responses=ERRORS)
+
+MOST_OF_A_BATCH = 4
+"""Queries of one batch that are on threads of the store at a time."""
+
+MOST_OF_BATCHES = 8
+"""The same of all batches: half of the store's threads are left to single requests."""
 
 _ONLY_HERE = {"user_id", "org", "workspace", "explain", "filter", "recipe", "depth"}
 
@@ -77,18 +83,31 @@ async def recall_batch(request: Request, body: BatchBody, who: Reader) -> Respon
 
 
 async def answer_all(request: Request, who: Reader, queries: list[RecallBody]) -> list[Matches]:
-    """Answer queries on the threads of the store; the first error of one is named and raised."""
+    """Answer queries on threads of the store, a few at a time so that others find one free.
+
+    No query begins after one has failed. The error of the first is named and raised.
+    """
     stores = [scoped_store(request, who, query) for query in queries]
+    places: asyncio.Semaphore = request.app.state.of_batches
+    rest = iter(enumerate(zip(stores, queries, strict=True)))
+    found: dict[int, Matches | HyrecallError] = {}
+
+    async def work() -> None:
+        for at, (store, query) in rest:
+            async with places:  # in turn with other batches
+                found[at] = await _answer(store, query, at)
+            if isinstance(found[at], HyrecallError):
+                for _ in rest:  # the other workers end too
+                    pass
+
     async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(_answer(store, query, at))
-            for at, (store, query) in enumerate(zip(stores, queries, strict=True))
-        ]
-    found = [task.result() for task in tasks]
-    for one in found:
+        for _ in range(min(MOST_OF_A_BATCH, len(queries))):
+            group.create_task(work())
+    in_order = [found[at] for at in sorted(found)]
+    for one in in_order:
         if isinstance(one, HyrecallError):
             raise one
-    return [one for one in found if isinstance(one, Matches)]
+    return [one for one in in_order if isinstance(one, Matches)]
 
 
 async def _answer(store: ScopedStore, query: RecallBody, at: int) -> Matches | HyrecallError:
