@@ -172,7 +172,8 @@ def test_a_stream_that_would_grow_is_refused_before_it_does(
     body = make()
     assert len(body) < 5 << 20
     allocated = request.getfixturevalue("allocated")  # not what the test itself makes
-    reply = ask(store, body)
+    many_rows = ServiceOptions(max_store_batch=2 * MAX_BATCHES)  # another limit than these
+    reply = ask(store, body, options=many_rows)
     assert reply.status_code == 422, reply.text[:300]
     assert told in reply.json()["error"]["message"]
     assert allocated() < FEW_BYTES
