@@ -17,7 +17,10 @@ from hyrecall.arms import Regex
 from hyrecall.embed import HashEmbedder
 from hyrecall.hits.trace import Trace
 from hyrecall.memory import Matches, MemorySync
+from hyrecall.memory.derived.readiness import IndexNotReadyError
+from hyrecall.memory.recall.index_search import IndexSearch
 from hyrecall.memory.recall.joined_search import JoinedSearch, Joining
+from hyrecall.memory.recall.question import FoundRows, Question
 from hyrecall.recipe import Lexical
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -238,3 +241,40 @@ def test_a_joined_search_would_tell_that_another_one_fell_back(
         search.joined.joining.most = 64
         joined, _ = together(search.joined, [lambda one=one: ask(*one) for one in asked])
         assert joined[1] != alone[1]
+
+
+def test_a_search_waits_for_changes_no_longer_than_its_own_budget(
+    memory: MemorySync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the budget of those that wait too, which it could be joined with."""
+    questions: list[Question] = []
+    call = IndexSearch.__call__
+
+    def seen(self: IndexSearch, question: Question) -> FoundRows:
+        questions.append(question)
+        return call(self, question)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexSearch, "__call__", seen)
+        memory.search("number7", user_id="bob", now=NOW)
+    search = memory._store.keeper._search  # type: ignore[attr-defined]
+    follower, waiting = search._follower, list[float]()
+    ready = follower.ready
+
+    def waits(*, budget: float) -> Any:
+        waiting.append(budget)
+        return ready(budget=budget)
+
+    monkeypatch.setattr(follower, "ready", waits)
+    before = call(search, questions[0])
+    with ThreadPoolExecutor(2) as pool:
+        with follower._lock:  # changes are being applied
+            memory.remember("number7 again", user_id="bob")
+            patient = pool.submit(search, replace(questions[0], budget=60.0))
+            while 60.0 not in waiting:
+                time.sleep(0.001)
+            hasty = pool.submit(search, replace(questions[0], budget=0.01))
+            assert isinstance(hasty.exception(timeout=10), IndexNotReadyError)
+            assert not patient.done()
+        (again,) = set(patient.result(timeout=20).rows) - set(before.rows)
+        assert again > max(before.rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,13 @@ GRAPH = "graph"  # what recipes call it
 EDGES = "edges"  # the arm over edges' texts, as recipes call it
 
 
+class _Asked(NamedTuple):
+    """A question, and the index that it waited for: as long as its own budget allows."""
+
+    question: Question
+    ready: Ready
+
+
 class IndexSearch:
     """Searches the index that a follower keeps. Threads may share it.
 
@@ -54,25 +61,27 @@ class IndexSearch:
         """Hold the follower."""
         self._follower = follower
         self._usable = ComparableVectors(database)
-        self.joined: JoinedSearch[Question, FoundRows] = JoinedSearch(self._search, joining)
+        self.joined: JoinedSearch[_Asked, FoundRows] = JoinedSearch(self._search, joining)
 
     def __call__(self, question: Question) -> FoundRows:
         """Rank the rows that a caller may see, as :meth:`Keeper.search_index`.
 
-        A question that can be answered together with others joins those that wait.
+        A question that can be answered together with others joins those that wait. Before that it
+        waits for the changes by itself, so that no batch waits and no budget is another's.
         """
+        asked = _Asked(question, self._follower.ready(budget=question.budget))
         if self.joined.joining.most > 1 and _joins(question):
-            return self.joined(question, _may_join)
-        return self._search([question])[0]
+            return self.joined(asked, _may_join)
+        return self._search([asked])[0]
 
-    def _search(self, questions: Sequence[Question]) -> list[FoundRows]:
+    def _search(self, asked: Sequence[_Asked]) -> list[FoundRows]:
         """Rank the rows for questions that differ in what is asked and by whom alone."""
-        first = questions[0]
-        ready = self._follower.ready(budget=max(one.budget for one in questions))
+        questions = [one.question for one in asked]
+        first, ready = asked[0]
         vectors = [_vector(one, ready.dim) for one in questions]
         # Questions are joined by whether they have a vector; one of another length is none.
         if len({vector is None for vector in vectors}) > 1:
-            return [self._search([one])[0] for one in questions]
+            return [self._search([one])[0] for one in asked]
         has_vector = vectors[0] is not None
         # Without a vector alpha has no effect, unless alpha itself excluded vectors.
         recipe = first.recipe if has_vector or first.ranks_words_alone else first.by_words
@@ -93,10 +102,8 @@ class IndexSearch:
             now=first.now,
         )
         return [
-            self._of_question(
-                ready, one, hits[at], hits.trace.of_query(at), vectors[at] is not None
-            )
-            for at, one in enumerate(questions)
+            self._of_question(own, one, hits[at], hits.trace.of_query(at), vectors[at] is not None)
+            for at, (one, own) in enumerate(asked)
         ]
 
     def _of_question(
@@ -130,10 +137,13 @@ def _joins(question: Question) -> bool:
     return is_joinable(question.recipe) and is_joinable(question.by_words)
 
 
-def _may_join(first: Question, second: Question) -> bool:
+def _may_join(one: _Asked, other: _Asked) -> bool:
     """Say whether two questions can be one batch: what they differ in, the index takes by query."""
+    first, second = one.question, other.question
     return (
-        (first.limit, first.offset, first.ranks_words_alone)
+        one.ready.index is other.ready.index
+        and one.ready.graph is other.ready.graph
+        and (first.limit, first.offset, first.ranks_words_alone)
         == (second.limit, second.offset, second.ranks_words_alone)
         and (first.vector is None) == (second.vector is None)
         and bool(first.query.strip()) == bool(second.query.strip())
