@@ -102,8 +102,8 @@ def worker(folder: str, name: str, rate: float) -> None:
             return
         if number == 20:
             n_open = n_descriptors()
-    # An owner has connections of all others, also one that has just taken over: it is judged by
-    # what is no socket.
+    # An owner has connections of all others and maps the files of the index, also one that has just
+    # taken over: it is judged by what is neither.
     counts, owns = n_descriptors(), is_owner(memory)
     may, at = (MAY_GROW_AS_OWNER, 1) if owns else (MAY_GROW, 0)
     grown = counts[at] - n_open[at] if n_open else 0
@@ -112,12 +112,13 @@ def worker(folder: str, name: str, rate: float) -> None:
 
 
 def n_descriptors() -> tuple[int, int]:
-    """Return how many descriptors are open, and how many of them are no sockets."""
-    kinds = []
+    """Return how many descriptors are open, and how many are no sockets and no index's files."""
+    names = []
     for one in os.listdir("/proc/self/fd"):
         with suppress(OSError):  # that of the listing itself
-            kinds.append(os.readlink(f"/proc/self/fd/{one}").startswith("socket:"))
-    return len(kinds), kinds.count(False)
+            names.append(os.readlink(f"/proc/self/fd/{one}"))
+    an_owners = [name for name in names if name.startswith("socket:") or "/index/" in name]
+    return len(names), len(names) - len(an_owners)
 
 
 class _Process:
