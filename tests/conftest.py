@@ -1,6 +1,7 @@
 """What all tests share: the oracle on the path, how long the laws run, and the device."""
 
 import contextlib
+import gc
 import os
 import sys
 from collections import Counter
@@ -97,6 +98,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         slow = [item for item in items if item.get_closest_marker("slow")]
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage pass over all that collecting the tests has made."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 # They print what they met.

@@ -91,6 +91,7 @@ def interrupt_at(query):
     return stop
 
 
+@pytest.mark.plain_cases(3)
 @pytest.mark.parametrize("given", ["q.parquet", "q.jsonl", "q.csv"])
 @pytest.mark.parametrize("made", ["h.parquet", "h.csv", "h.jsonl"])
 def test_an_interrupted_run_goes_on_and_gives_the_same_file(

@@ -28,6 +28,7 @@ def write_small_set(folder: Path) -> None:
     (folder / "qrels.tsv").write_text(head + "".join(lines), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package, extra in (("typer", "cli"), ("rich", "cli"), ("ir_measures", "eval")):
         pytest.importorskip(package, reason=f"the extra [{extra}] is not installed")

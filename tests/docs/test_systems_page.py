@@ -35,6 +35,7 @@ def test_the_examples_of_a_section_name_its_recipe(name: str) -> None:
         assert block.startswith(f"hyrecall config set recipe {name}\n")
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("name", WITH_COMMANDS)
 def test_the_commands_of_a_section_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

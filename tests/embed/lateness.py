@@ -183,25 +183,22 @@ def judge(
     """
     gc.collect()
     gc.freeze()  # to look through all that a test runner holds would stop each thread for long
-    try:
-        late = Late(ask_often(ask, budget, calls, threads))
-        if is_busy():
-            for _ in range(1, ROUNDS):
-                if not late.is_too_often or late.patience > SLACK:
-                    break
-                late = Late(late.calls + ask_often(ask, budget, calls, threads))
-            if late.is_too_often and max(late.work, late.patience) <= SLACK:
-                late = replace(late, plain=ask_often(plain, PLAIN_BUDGET, ROUNDS * calls, threads))
-        elif late.is_too_often:
-            late = Late([])
-            for _ in range(1, ROUNDS):
-                late = _in_turns(late, ask, budget, plain, calls, threads)
-                if not late.is_too_often and late.plain_share <= BEARABLE:
-                    break
-            if late.plain_share > BEARABLE and late.work <= SLACK:
-                pytest.skip(f"other work keeps this machine too busy to judge: {late}")
-    finally:
-        gc.unfreeze()
+    late = Late(ask_often(ask, budget, calls, threads))
+    if is_busy():
+        for _ in range(1, ROUNDS):
+            if not late.is_too_often or late.patience > SLACK:
+                break
+            late = Late(late.calls + ask_often(ask, budget, calls, threads))
+        if late.is_too_often and max(late.work, late.patience) <= SLACK:
+            late = replace(late, plain=ask_often(plain, PLAIN_BUDGET, ROUNDS * calls, threads))
+    elif late.is_too_often:
+        late = Late([])
+        for _ in range(1, ROUNDS):
+            late = _in_turns(late, ask, budget, plain, calls, threads)
+            if not late.is_too_often and late.plain_share <= BEARABLE:
+                break
+        if late.plain_share > BEARABLE and late.work <= SLACK:
+            pytest.skip(f"other work keeps this machine too busy to judge: {late}")
     return late
 
 

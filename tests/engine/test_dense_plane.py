@@ -118,6 +118,7 @@ def is_plain_reply(
     return bool(through_plane.equals(plain))
 
 
+@pytest.mark.plain_cases(10)
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("dim", [3, 17, 64, 70])
 def test_replies_are_the_plain_scans(world: str, dim: int, monkeypatch: pytest.MonkeyPatch) -> None:

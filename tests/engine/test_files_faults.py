@@ -73,6 +73,7 @@ def save_with(case: Case, monkeypatch: pytest.MonkeyPatch) -> SaveWith:
     return save
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "for_ever", [pytest.param(False, marks=pytest.mark.slow), True], ids=["once", "for ever"]
 )

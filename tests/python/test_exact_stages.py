@@ -114,6 +114,7 @@ def check(hits: hr.QueryHits, expected: oracle.Ranked) -> None:
     assert scores == pytest.approx([score for _, score in expected], rel=1e-12, abs=1e-15)
 
 
+@pytest.mark.plain_cases(6)
 @pytest.mark.parametrize(("stage", "expect"), [c[1:] for c in STAGES], ids=[c[0] for c in STAGES])
 def test_what_leads_stays_first_in_every_stage(stage: Any, expect: Expect, effort: Effort) -> None:
     mixed = 0

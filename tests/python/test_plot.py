@@ -49,6 +49,7 @@ FUSIONS = [
 ]
 
 
+@pytest.mark.plain_cases(4)
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("fusion", FUSIONS, ids=repr)
 def test_the_parts_of_a_bar_add_up_to_the_score(

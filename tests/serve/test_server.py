@@ -231,6 +231,7 @@ def test_after_sigterm_everything_that_was_acknowledged_is_there(
         assert found >= set(kept)
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_named_by_its_options() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         options = ServiceOptions(port=taken.getsockname()[1])

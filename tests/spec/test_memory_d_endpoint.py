@@ -252,6 +252,7 @@ def test_D20_rows_of_another_length_are_found_by_words(server: StubServer) -> No
         assert not matches.degraded
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("mode", ["status500", "junk", "hang", "nan"])
 def test_D26_a_recall_whose_embedder_fails_is_one_by_words(
     mode: str, server: StubServer, caplog: pytest.LogCaptureFixture

@@ -80,6 +80,7 @@ def number_of(database: Database, cell: Cell) -> int:
     return found
 
 
+@pytest.mark.plain_cases(3)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("is_checkpointed", [False, True])
 def test_no_byte_of_an_erased_user_is_left(

@@ -71,6 +71,7 @@ def test_a_killed_owner_is_followed_within_a_second_and_nothing_acknowledged_is_
             assert connection.execute("SELECT max(version), count(*) FROM versions").get == (1, 160)
 
 
+@pytest.mark.slow
 def test_an_owner_that_closes_hands_over_to_a_client(tmp_path: Path) -> None:
     with peers(tmp_path / "s", 2) as (owner, second):
         second.start("many", "x", 60)

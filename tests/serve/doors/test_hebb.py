@@ -93,6 +93,7 @@ def test_F16_the_pages_curl_has_the_pages_reply() -> None:
     run(recipes.hebb, work)
 
 
+@pytest.mark.plain_cases(4)
 @pytest.mark.parametrize(
     ("body", "status"),
     [

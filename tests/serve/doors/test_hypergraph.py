@@ -87,6 +87,7 @@ def test_C24_without_the_token_it_answers_401_and_another_graph_403() -> None:
     run(recipes.hypergraph, work, tokens={"alices": alice, "writes": writer})
 
 
+@pytest.mark.plain_cases(5)
 @pytest.mark.parametrize(
     "body",
     [
