@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import apsw
@@ -132,7 +132,12 @@ class Life(RuleBasedStateMachine):
         # The other one is asked at the end of a run only: until then it may be behind.
 
     def teardown(self) -> None:
-        assert replies(self.reading.ready()) == replies(rebuilt(self.database))
+        try:
+            assert replies(self.reading.ready()) == replies(rebuilt(self.database))
+        finally:
+            self.close()
+
+    def close(self) -> None:
         self.writing.close()
         self.reading.close()
         self.reader.close()
@@ -197,18 +202,52 @@ def test_a_follower_that_is_offered_rows_equals_one_that_reads_them(
     run(*n_runs, machine=LifeOfAStore)
 
 
-@pytest.mark.parametrize(
-    "planted",
-    ["edges", *(pytest.param(one, marks=pytest.mark.slow) for one in ("deletes", "erasures"))],
-)
-def test_a_follower_that_forgets_something_is_found(
-    planted: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def forgetful(monkeypatch: pytest.MonkeyPatch, planted: str) -> None:
+    """Plant a fault: followers leave one kind of change out."""
     if planted == "deletes":
         monkeypatch.setattr(derived.Index, "delete", lambda *_, **__: 0)
     if planted == "edges":
         monkeypatch.setattr(derived.Graph, "upsert", lambda *_: None)
     if planted == "erasures":
         monkeypatch.setattr(derived, "_drop_others", lambda *_: 0)
+
+
+def lead_a_short_life(life: Life) -> None:
+    """Change a store in each way once, comparing after every step."""
+    user = USERS[0]
+    steps: list[Callable[[], None]] = [
+        lambda: life.remember(number=0, user=user, n=4),
+        lambda: life.link(name=0, user=user, ends=[0, 1, 2]),
+        lambda: life.update(number=1, user=user, other=100),
+        lambda: life.forget(number=2, user=user),
+        lambda: life.erase(number=0),
+    ]
+    for step in steps:
+        step()
+        life.both_equal_what_is_built_anew()
+
+
+FAULTS = ("edges", "deletes", "erasures")
+
+
+@pytest.mark.parametrize("planted", ["nothing", *FAULTS])
+def test_a_short_life_finds_a_follower_that_forgets_something(
+    planted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forgetful(monkeypatch, planted)
+    life = Life()
+    try:
+        with contextlib.nullcontext() if planted == "nothing" else pytest.raises(AssertionError):
+            lead_a_short_life(life)
+    finally:
+        life.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("planted", FAULTS)
+def test_a_follower_that_forgets_something_is_found(
+    planted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forgetful(monkeypatch, planted)
     with pytest.raises(AssertionError):
         run(200, 12, shrink=False)  # ends at the first that fails
