@@ -3,7 +3,9 @@
 import contextlib
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -56,6 +58,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+MEMORY_FOLDER = Path("/dev/shm")
+LEAST_ROOM = 4 << 30  # bytes; a plain run takes less than one of them
+_folder: Path | None = None
+
+
+def _make_folder() -> Path | None:
+    """Return a new folder for all temporary files, in memory, where a sync costs nothing.
+
+    None where TMPDIR says another place, or memory has no room. Workers inherit TMPDIR.
+    """
+    if "TMPDIR" in os.environ or not os.access(MEMORY_FOLDER, os.W_OK):
+        return None
+    if shutil.disk_usage(MEMORY_FOLDER).free < LEAST_ROOM:
+        return None
+    return Path(tempfile.mkdtemp(prefix="hr-", dir=MEMORY_FOLDER))  # sockets have short paths
+
+
+def pytest_unconfigure() -> None:
+    """Remove the folder of temporary files, whatever tests left there."""
+    if _folder is not None:
+        shutil.rmtree(_folder, ignore_errors=True)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Return one worker more than there are cores: some tests wait for something else."""
@@ -63,7 +88,10 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw the same examples in each plain run, and many others in a long one."""
+    """Put temporary files in memory; draw the same examples in each plain run."""
+    global _folder
+    if (_folder := _make_folder()) is not None:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(_folder)
     with contextlib.suppress(ImportError):  # the laws do without it
         from hypothesis import HealthCheck, settings
 

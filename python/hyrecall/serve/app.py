@@ -18,8 +18,7 @@ from hyrecall.base.version import __version__
 from hyrecall.index import Index
 from hyrecall.memory import IsolationWarning, Memory
 from hyrecall.memory.memory import Opening
-from hyrecall.serve import errors, metrics, page
-from hyrecall.serve.doors import open_doors
+from hyrecall.serve import doors, errors, metrics, page
 from hyrecall.serve.encoded_paths import EncodedPaths
 from hyrecall.serve.guards import Guard
 from hyrecall.serve.options import ServiceOptions
@@ -104,16 +103,10 @@ def create_app(served: Memory | Opening | Index, options: ServiceOptions | None 
     state.memory = served if isinstance(served, Memory) else None
     state.index = served if isinstance(served, Index) else None
     errors.install(app)
-    is_index = isinstance(served, Index)
-    for router in (
-        health.router,
-        info.router,
-        *(_OF_AN_INDEX if is_index else _OF_A_STORE),
-    ):
-        app.include_router(router)
-    app.include_router(page.router())
-    if not is_index:
-        open_doors(app)
+    of_it = _OF_AN_INDEX if isinstance(served, Index) else (*_OF_A_STORE, *doors.ROUTERS)
+    for router in (health.router, info.router, *of_it, page.router()):
+        # include_router() would build the models of every route again, in an app's first request.
+        app.router.routes.extend(router.routes)
     app.add_middleware(EncodedPaths)
     if options.allowed_origins:
         app.add_middleware(

@@ -4,14 +4,11 @@ Each module has ``router``: requests and replies have the shapes of the system's
 everything between is the public API. A store whose recipe cannot serve a door is answered 409.
 """
 
-from fastapi import FastAPI
-
 from hyrecall.serve.doors import hebb, hebb_graph, honeycomb, honeycomb_browse, hypergraph, mem0
 
-__all__ = ["open_doors"]
+__all__ = ["ROUTERS"]
 
-
-def open_doors(app: FastAPI) -> None:
-    """Add the routes of all systems to an app."""
-    for one in (hypergraph, honeycomb, honeycomb_browse, hebb, hebb_graph, mem0):
-        app.include_router(one.router)
+ROUTERS = tuple(
+    one.router for one in (hypergraph, honeycomb, honeycomb_browse, hebb, hebb_graph, mem0)
+)
+"""The routes of all systems, for an app over a store."""

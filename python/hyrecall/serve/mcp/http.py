@@ -101,8 +101,7 @@ def http_app(
     state.memory, state.index = memory, None
     metrics.count_store(state.metrics, memory, options)
     errors.install(app)
-    app.include_router(health.router)
-    app.router.routes.append(Route(PATH, _Endpoint(manager, state.tokens)))
+    app.router.routes.extend([*health.router.routes, Route(PATH, _Endpoint(manager, state.tokens))])
     app.add_middleware(Guard, options=options, state=state)
     return app
 
