@@ -108,7 +108,9 @@ def test_what_cannot_be_had_is_refused(run: Run, bare: Path) -> None:
     assert told.startswith(f"{wish}none is installed or set")
     assert refused(run("tune", bare, "--embedder", "off")) == f'{wish}embedder="off"'
     told = refused(run("eval", bare, "--embedder", "klingon"))
-    assert told == "--embedder: expected static, off or the URL of an endpoint, got 'klingon'"
+    assert (
+        told == "--embedder: expected static, minilm, off or the URL of an endpoint, got 'klingon'"
+    )
     told = refused(run("eval", bare, "--embedder", nobody()))
     assert told.startswith("embedder: expected vectors of 64 texts, got unreachable: ")
 

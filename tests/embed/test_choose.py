@@ -88,7 +88,11 @@ def test_what_is_wrong_is_said_of_where_it_was_read() -> None:
     for environ, settings, wish in [
         ({"LTM_EMBEDDING_URL": "ftp://h"}, {}, "LTM_EMBEDDING_URL: expected the URL of an endp"),
         ({}, {"embedding_url": "ftp://h"}, r"settings\.embedding_url: expected the URL"),
-        ({}, {"embedder": "stattic"}, r'settings\.embedder: expected "static", "off" or the URL'),
+        (
+            {},
+            {"embedder": "stattic"},
+            r'settings\.embedder: expected "static", "minilm", "off" or the URL',
+        ),
         (LTM | {"OPENAI_API_KEY": "a b"}, {}, "OPENAI_API_KEY: expected printable ASCII"),
     ]:
         with pytest.raises(OptionError, match=wish):
@@ -97,7 +101,9 @@ def test_what_is_wrong_is_said_of_where_it_was_read() -> None:
         choose_embedder(AUTO, LTM | {"OPENAI_API_KEY": "sk-1234"})
     assert "sk-1234" not in str(caught.value)
     assert caught.value.argument == "LTM_EMBEDDING_URL"
-    with pytest.raises(OptionError, match='embedder: expected "static", "off" or the URL'):
+    with pytest.raises(
+        OptionError, match='embedder: expected "static", "minilm", "off" or the URL'
+    ):
         choose_embedder("localhost:80", {})
     with pytest.raises(DTypeError, match=r"embedder: expected an embedder, .* got int"):
         choose_embedder(5, {})  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import print_json, say, screen_width
 from hyrecall.cli.values import by_arm, names, read_analyzer, read_bm25
 from hyrecall.embed import Embedder
+from hyrecall.embed.choose import NAMES
 from hyrecall.embed.choose import embedder as choose
 from hyrecall.embed.guard import Off
 from hyrecall.errors import OptionError, error
@@ -272,8 +273,8 @@ def _embedder(named: str | None) -> Embedder | Off:
     """Return the embedder of the option, otherwise of the environment or the settings."""
     if named is None:
         return choose(settings=read_settings())
-    if named not in ("static", "off") and not named.startswith(("http://", "https://")):
-        wish = "static, off or the URL of an endpoint"
+    if named not in NAMES and not named.startswith(("http://", "https://")):
+        wish = "static, minilm, off or the URL of an endpoint"
         raise error(OptionError, "--embedder", wish, repr(named))
     return choose(named, settings=read_settings())
 

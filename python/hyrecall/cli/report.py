@@ -174,7 +174,7 @@ def _settings() -> dict[str, Any]:
 
 
 def _is_harmless(key: str, value: object) -> bool:
-    return key in _HARMLESS_SETTINGS or (key == "embedder" and value in ("static", "off"))
+    return key in _HARMLESS_SETTINGS or (key == "embedder" and value in choose.NAMES)
 
 
 def _shown_path(path: Path) -> str:

@@ -19,6 +19,7 @@ from platformdirs import user_config_path
 from hyrecall import recipes
 from hyrecall.base import disk
 from hyrecall.base.arguments import number
+from hyrecall.embed.choose import NAMES
 from hyrecall.embed.durations import duration
 from hyrecall.embed.openai_wire import Endpoint
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
@@ -66,7 +67,7 @@ def _url(name: str, value: object) -> str:
 
 
 def _embedder(name: str, value: object) -> str:
-    return value if value in ("static", "off") and isinstance(value, str) else _url(name, value)
+    return value if value in NAMES and isinstance(value, str) else _url(name, value)
 
 
 def _duration(name: str, value: object) -> str:

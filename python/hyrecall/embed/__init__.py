@@ -6,6 +6,7 @@ from hyrecall.embed.choose import embedder as choose_embedder
 from hyrecall.embed.guard import Guard, Off
 from hyrecall.embed.hashing import HashEmbedder
 from hyrecall.embed.http import HttpEmbedder
+from hyrecall.embed.minilm import MiniLMEmbedder
 from hyrecall.embed.protocol import Embedder, EmbedError, EmbedFault, NoVectors, check_vectors
 from hyrecall.embed.static import StaticEmbedder
 
@@ -17,6 +18,7 @@ __all__ = [
     "Guard",
     "HashEmbedder",
     "HttpEmbedder",
+    "MiniLMEmbedder",
     "NoVectors",
     "Off",
     "StaticEmbedder",

@@ -14,11 +14,12 @@ from hyrecall.base.keywords import check_keywords
 from hyrecall.embed.durations import timeout_of
 from hyrecall.embed.guard import Off
 from hyrecall.embed.http import HttpEmbedder
+from hyrecall.embed.minilm import MiniLMEmbedder
 from hyrecall.embed.protocol import Embedder
 from hyrecall.embed.static import StaticEmbedder
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 
-__all__ = ["AUTO", "Auto", "Given", "embedder"]
+__all__ = ["AUTO", "NAMES", "Auto", "Given", "embedder"]
 
 
 class Auto(Enum):
@@ -33,6 +34,9 @@ class Auto(Enum):
 
 AUTO: Final = Auto.AUTO
 """Choose by the environment variables, otherwise use the packaged model."""
+
+NAMES: Final = ("static", "minilm", "off")
+"""What may be named in place of the URL of an endpoint."""
 
 Given: TypeAlias = Embedder | Off | str | Literal[Auto.AUTO] | None
 
@@ -61,8 +65,8 @@ def embedder(
     Parameters
     ----------
     given : Embedder, Off, str, None or AUTO, default AUTO
-        ``"static"``, ``"off"``, the URL of an endpoint, or an embedder. None chooses text search
-        only.
+        ``"static"``, ``"minilm"``, ``"off"``, the URL of an endpoint, or an embedder. None chooses
+        text search only.
     environ : mapping, default ``os.environ``
         ``HYRECALL_EMBED_DISABLE=1`` switches off any embedder. Other variables are
         ``HYRECALL_EMBEDDING_URL``, ``_MODEL``, ``_API_KEY`` and ``HYRECALL_EMBED_TIMEOUT``, each
@@ -83,7 +87,8 @@ def embedder(
     DTypeError, OptionError
         An invalid value or URL; the error's argument names where it was set.
     MissingExtraError
-        ``"static"`` without the extra ``[local]``, or a URL without ``[http]``.
+        ``"static"`` without the extra ``[local]``, ``"minilm"`` without ``[minilm]`` and its
+        weights, or a URL without ``[http]``.
 
     Examples
     --------
@@ -129,13 +134,15 @@ def _named(
             return Off(f'{argument}="off"')
         if given == "static":
             return StaticEmbedder()
+        if given == "minilm":
+            return MiniLMEmbedder()
         if given.startswith(("http://", "https://")):
             return _http(argument, given, environ, settings)
-        wish = '"static", "off" or the URL of an endpoint'
+        wish = '"static", "minilm", "off" or the URL of an endpoint'
         raise error(OptionError, argument, wish, repr(given[:80]))
     if isinstance(given, Embedder | Off):
         return given
-    wish = 'an embedder, "static", "off", a URL or None'
+    wish = 'an embedder, "static", "minilm", "off", a URL or None'
     raise error(DTypeError, argument, wish, type(given).__name__)
 
 

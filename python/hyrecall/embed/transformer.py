@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Literal, get_args
 
@@ -21,6 +22,7 @@ __all__ = ["TransformerEmbedder"]
 Pooling = Literal["mean", "cls", "last"]
 
 _CONFIG = "config.json"
+_SENTENCES = "sentence_bert_config.json"
 
 
 @check_keywords
@@ -53,9 +55,12 @@ class TransformerEmbedder:
 
     Notes
     -----
-    A text that is too long for the model is cut. The other texts of a batch may change the last
-    bits of a row, because the padding depends on them.
+    A text that is too long is cut: after ``max_seq_length`` tokens where the folder has a
+    ``sentence_bert_config.json``, otherwise after as many as the model takes. The other texts of a
+    batch may change the last bits of a row, because the padding depends on them.
     """
+
+    _extra = "transformer"
 
     def __init__(
         self,
@@ -78,14 +83,16 @@ class TransformerEmbedder:
             raise error(OptionError, "folder", f"a folder with {_CONFIG}", str(self._folder))
         for package in ("torch", "transformers", "safetensors"):
             if find_spec(package) is None:
-                wish = "a transformer (pip install 'hyrecall[transformer]')"
+                wish = f"torch and transformers (pip install 'hyrecall[{self._extra}]')"
                 raise error(MissingExtraError, "embedder", wish, f"no package {package}")
         self._device = device
         self._pooling = pooling
         self._normalize = normalize
         self._batch = count
         self.model = model or f"{self._folder.name}/{pooling}"
-        self.dim = self._configured_dim()
+        self.dim = self._configured(_CONFIG, "hidden_size")
+        has_limit = (self._folder / _SENTENCES).is_file()
+        self._max_seq_length = self._configured(_SENTENCES, "max_seq_length") if has_limit else None
         self._lock = threading.Lock()
         self._loaded: tuple[Any, Any] | None = None
 
@@ -94,7 +101,17 @@ class TransformerEmbedder:
         self._load()
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Embed texts; a blank text has a zero row.
+        """Embed texts.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            A text that is too long for the model is cut.
+
+        Returns
+        -------
+        ndarray, shape (len(texts), dim), float32
+            A blank text has a zero row, which an index treats as a missing vector.
 
         Raises
         ------
@@ -132,7 +149,7 @@ class TransformerEmbedder:
                 texts,
                 padding=True,
                 truncation=True,
-                max_length=_most_tokens(tokenizer, network),
+                max_length=self._most_tokens(tokenizer, network),
                 return_tensors="pt",
             ).to(self._device)
         with torch.inference_mode():
@@ -156,35 +173,50 @@ class TransformerEmbedder:
     def _load(self) -> tuple[Any, Any]:
         with self._lock:
             if self._loaded is None:
-                from transformers import AutoModel, AutoTokenizer
-
-                tokenizer = AutoTokenizer.from_pretrained(
-                    self._folder, local_files_only=True, trust_remote_code=False
-                )
-                network = AutoModel.from_pretrained(
-                    self._folder,
-                    local_files_only=True,
-                    trust_remote_code=False,
-                    use_safetensors=True,
-                )
-                self._loaded = tokenizer, network.to(self._device)
+                self._loaded = self._read()
             return self._loaded
 
-    def _configured_dim(self) -> int | None:
-        """Return the width of the last layer, or None if the configuration does not state it."""
-        path = self._folder / _CONFIG
+    def _read(self) -> tuple[Any, Any]:
+        """Return the tokenizer and the network from the folder."""
+        from transformers import AutoModel, AutoTokenizer
+
+        local = {"local_files_only": True, "trust_remote_code": False}
+        tokenizer = AutoTokenizer.from_pretrained(self._folder, **local)
+        with _without_progress_bar():
+            network = AutoModel.from_pretrained(self._folder, use_safetensors=True, **local)
+        return tokenizer, network.to(self._device)
+
+    def _configured(self, file: str, key: str) -> int | None:
+        """Return an integer of a JSON file of the folder; None if the file does not state it."""
+        path = self._folder / file
         try:
-            given = json.loads(path.read_bytes()).get("hidden_size")
+            given = json.loads(path.read_bytes()).get(key)
         except (ValueError, AttributeError) as fault:
             raise error(OptionError, str(path), "a JSON object", type(fault).__name__) from None
         return as_int(given)
 
+    def _most_tokens(self, tokenizer: Any, network: Any) -> int:
+        """Return the most tokens of a text; a tokenizer without a limit has 10**30."""
+        places = getattr(network.config, "max_position_embeddings", None)
+        limits = [int(tokenizer.model_max_length), int(places or 512)]
+        if self._max_seq_length is not None:
+            limits.append(self._max_seq_length)
+        return min(limits)
+
     def __repr__(self) -> str:
         """Show the model and the device."""
-        return f"TransformerEmbedder({self.model!r}, device={self._device!r})"
+        return f"{type(self).__name__}({self.model!r}, device={self._device!r})"
 
 
-def _most_tokens(tokenizer: Any, network: Any) -> int:
-    """Return the most tokens of a text; a tokenizer without a limit has 10**30."""
-    places = getattr(network.config, "max_position_embeddings", None)
-    return min(int(tokenizer.model_max_length), int(places or 512))
+@contextmanager
+def _without_progress_bar() -> Iterator[None]:
+    """Load weights without a bar on stderr: a tenth of a second of work in somebody's program."""
+    from transformers.utils import logging
+
+    was_on = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_on:
+            logging.enable_progress_bar()

@@ -122,8 +122,9 @@ class MemorySync(RecordsOfMemorySync):
             recipe states, ``"word"`` for ``recipes.loom``, else ``"unicode:english"``. Another one
             than before rebuilds the index; one with a callable must be passed at each opening.
         embedder : Embedder or Off or str or None, optional
-            An object, "static", an ``http(s)://`` endpoint, "off"; None recalls by words. Default:
-            the endpoint that ``HYRECALL_EMBEDDING_URL`` names, else the packaged one if installed.
+            An object, "static", "minilm", an ``http(s)://`` endpoint, "off"; None recalls by words.
+            Default: the endpoint that ``HYRECALL_EMBEDDING_URL`` names, else the packaged one if
+            installed.
         dim : int, optional
             Length of vectors, in [1, 65536]. Default: the embedder's, else that of what is stored,
             else 768 until the embedder has replied.
@@ -190,7 +191,8 @@ class MemorySync(RecordsOfMemorySync):
         DeviceUnavailableError
             The named device is not there.
         MissingExtraError
-            "static" without the extra ``[local]``, or a URL without ``[http]``.
+            "static" without the extra ``[local]``, "minilm" without ``[minilm]`` and its weights,
+            or a URL without ``[http]``.
         OptionError, DTypeError
             A wrong argument, which the message names; an analyzer other than the one that the
             recipe states; a folder with other files; an SQLite that is too old to be safe.
