@@ -1,0 +1,208 @@
+"""How good rankings are: words, vectors, RRF and our recipes on judged sets, as others publish it.
+
+    python -m bench.quality [--split odd] DATA...
+
+prints tables for docs/evaluation.md; ``golden`` among DATA is the committed set. A set whose corpus
+has a column ``session`` is also measured by session, and one whose queries have a column
+``category_name`` by category. The stars are the p of the paired randomisation test against the
+default recipe (``*`` < .05, ``**`` < .01). Texts are stemmed and without English stop words.
+"""
+
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+import hyrecall as hr
+from bench.ablation import asked_sets
+from hyrecall.evaluate import (
+    Dataset,
+    Indexes,
+    Run,
+    Scores,
+    Setting,
+    compare,
+    read_setting,
+    run_setting,
+    score_run,
+)
+from hyrecall.evaluate.data import CELL
+
+MEASURES = ("Success@5", "Success@10", "R@10", "RR", "nDCG@10")
+BY_SESSION = ("Success@5", "Success@10", "RR")
+TITLES = {"Success@5": "any@5", "Success@10": "any@10", "RR": "MRR"}
+ENGLISH = hr.Analyzer("snowball:english", stopwords="english")
+SETTINGS = {"BM25": "bm25", "vectors": "dense", "RRF 60": "rrf", "default": "default"}
+BASE = "default"
+N_TIMED = 200
+
+
+@dataclass(frozen=True)
+class Published:
+    """What the makers of another system say of it."""
+
+    name: str
+    values: Mapping[str, float]
+    source: str
+
+
+MEMINI = "github.com/eleboucher/memini, bench/README.md (1,982 questions, five categories)"
+CONVMEMORY = "github.com/pth2002/ConvMemory, docs/BENCHMARKS.md (its own split)"
+PUBLISHED = {
+    "locomo": (
+        Published("memini, hybrid", {"any@5": 0.597, "any@10": 0.699, "MRR": 0.424}, MEMINI),
+        Published("memini, best setting", {"any@5": 0.601, "any@10": 0.710, "MRR": 0.448}, MEMINI),
+        Published(
+            "memini with Qwen3-Reranker-0.6B",
+            {"any@5": 0.709, "any@10": 0.750, "MRR": 0.598},
+            MEMINI,
+        ),
+        Published(
+            "ConvMemory's dense + BM25", {"any@10": 0.703, "R@10": 0.647, "MRR": 0.474}, CONVMEMORY
+        ),
+        Published(
+            "BGE-reranker-base over 500 rows",
+            {"any@10": 0.747, "R@10": 0.697, "MRR": 0.547},
+            CONVMEMORY,
+        ),
+        Published(
+            "ConvMemory 0.7, trained on LoCoMo",
+            {"any@5": 0.728, "any@10": 0.821, "R@10": 0.780, "MRR": 0.582},
+            CONVMEMORY,
+        ),
+    ),
+}
+
+
+def settings() -> dict[str, Setting]:
+    """Return the rankings to compare, by their names in the tables."""
+    made = {name: read_setting(built_in) for name, built_in in SETTINGS.items()}
+    return {name: replace(one, name=name, analyzer=ENGLISH) for name, one in made.items()}
+
+
+def sessions(dataset: Dataset) -> dict[str, str]:
+    """Return the session of each document, told apart between tenants."""
+    columns = [dataset.corpus[name].to_pylist() for name in ("id", CELL, "session")]
+    return {key: f"{tenant} {session}" for key, tenant, session in zip(*columns, strict=True)}
+
+
+def scored(
+    dataset: Dataset,
+    run: Run,
+    measures: tuple[str, ...],
+    classes: Mapping[str, str] | None = None,
+) -> Scores:
+    """Score a run on the queries that it was asked."""
+    asked = {query: dataset.judgements[query] for query in run.documents}
+    return score_run(run.documents, asked, classes=classes, measures=measures, name=run.name)
+
+
+def milliseconds(indexes: Indexes, dataset: Dataset, setting: Setting) -> float:
+    """Return the median time of single calls of the first queries of a set."""
+    index, judged = indexes.get(setting), dataset.judged.slice(0, N_TIMED)
+    took = []
+    for at in range(judged.num_rows):
+        asked = dict(setting.options)
+        if "text" in setting.arms:
+            asked["text"] = [judged["text"][at].as_py()]
+        if "vectors" in setting.arms:
+            asked["vectors"] = judged["embedding"].slice(at, 1)
+        if dataset.has_cells:
+            asked["scope"] = [judged[CELL][at].as_py()]
+        begin = time.perf_counter()
+        index.recall(**asked, limit=10)
+        took.append(time.perf_counter() - begin)
+    return 1000 * statistics.median(took)
+
+
+def stars(before: Scores, after: Scores, measure: str) -> str:
+    """Return how sure a difference is."""
+    (one,) = compare(before, after, measures=[measure])
+    return "**" if one.p_value < 0.01 else "*" if one.p_value < 0.05 else ""
+
+
+def figure(value: float) -> str:
+    """Return a share of 1 without its leading zero."""
+    return f"{value:.3f}".removeprefix("0")
+
+
+def table(heads: list[str], rows: list[list[str]]) -> None:
+    """Print a table in Markdown."""
+    print("| " + " | ".join(heads) + " |")
+    print("|---" * len(heads) + "|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+    print()
+
+
+def print_scores(
+    scores: Mapping[str, Scores], measures: tuple[str, ...], ms: Mapping[str, float] | None = None
+) -> None:
+    """Print the means of each ranking, with the stars of their differences from the default."""
+    rows = []
+    for name, one in scores.items():
+        marks = [stars(scores[BASE], one, measure) if name != BASE else "" for measure in measures]
+        cells = [figure(one.means[m]) + mark for m, mark in zip(measures, marks, strict=True)]
+        rows.append([name, *cells, *([] if ms is None else [f"{ms[name]:.2f}"])])
+    heads = [TITLES.get(measure, measure) for measure in measures]
+    table(["", *heads, *([] if ms is None else ["ms a query"])], rows)
+
+
+def print_categories(dataset: Dataset, scores: Mapping[str, Scores], measure: str) -> None:
+    """Print a measure of each ranking by category of question."""
+    of_query = dict(
+        zip(*(dataset.judged[c].to_pylist() for c in ("id", "category_name")), strict=True)
+    )
+    categories = sorted(set(of_query.values()))
+    rows = []
+    for name, one in scores.items():
+        kinds = np.array([of_query[query] for query in one.queries])
+        values = [float(one.values[measure][kinds == kind].mean()) for kind in categories]
+        rows.append([name, *map(figure, values)])
+    n_of = [sum(kind == one for one in of_query.values()) for kind in categories]
+    heads = [f"{kind} ({n})" for kind, n in zip(categories, n_of, strict=True)]
+    table([TITLES.get(measure, measure), *heads], rows)
+
+
+def print_published(name: str) -> None:
+    """Print what others say of their systems on a set."""
+    titles = [TITLES.get(measure, measure) for measure in MEASURES]
+    rows = [
+        [one.name, *(figure(one.values[t]) if t in one.values else "-" for t in titles), one.source]
+        for one in PUBLISHED.get(name, ())
+    ]
+    if rows:
+        table(["published", *titles, "source"], rows)
+
+
+def report(dataset: Dataset) -> None:
+    """Print all tables of a set."""
+    indexes, asked = Indexes(dataset), settings()
+    runs = {name: run_setting(indexes, dataset, one) for name, one in asked.items()}
+    scores = {name: scored(dataset, run, MEASURES) for name, run in runs.items()}
+    ms = {name: milliseconds(indexes, dataset, one) for name, one in asked.items()}
+    n_queries = len(scores[BASE].queries)
+    print(f"### {dataset.name}: {n_queries:,} queries, {dataset.corpus.num_rows:,} documents\n")
+    print_scores(scores, MEASURES, ms)
+    if "session" in dataset.corpus.column_names:
+        classes = sessions(dataset)
+        print("By session, each at the rank of its best row:\n")
+        print_scores(
+            {name: scored(dataset, run, BY_SESSION, classes) for name, run in runs.items()},
+            BY_SESSION,
+        )
+    if "category_name" in dataset.queries.column_names:
+        print_categories(dataset, scores, "Success@10")
+    print_published(dataset.name.partition(",")[0])
+
+
+def main() -> None:
+    """Print the tables of the named sets."""
+    for dataset in asked_sets(__doc__.splitlines()[0]):
+        report(dataset)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""The tables of ``python -m bench.quality``, on a set small enough to work out by hand."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hyrecall.evaluate import Dataset
+
+pytest.importorskip("ir_measures", reason="needs the extra [eval]")
+
+from bench import quality
+
+
+def small() -> Dataset:
+    """Ann's words and vectors agree; of Bob's only the words lead to the judged row."""
+    rows = [
+        ("a1", "ann", 1, "green tea with milk", [1, 0]),
+        ("a2", "ann", 1, "black coffee", [0, 1]),
+        ("a3", "ann", 2, "a broken bicycle", [-1, 0]),
+        ("b1", "bob", 1, "the printer jams", [1, 0]),
+        ("b2", "bob", 2, "the invoice is late", [0, 1]),
+    ]
+    asked = [
+        ("q1", "ann", "drinks", "tea", [1, 0]),
+        ("q2", "bob", "work", "printer", [0, 1]),
+    ]
+    kinds = pa.list_(pa.float32(), 2)
+
+    def table(rows: list[tuple], names: list[str]) -> pa.Table:
+        columns = list(zip(*rows, strict=True))
+        vectors = pa.array(np.array(columns.pop()).tolist(), kinds)
+        return pa.table([*map(pa.array, columns), vectors], names)
+
+    return Dataset(
+        "small",
+        table(rows, ["id", "tenant", "session", "text", "embedding"]),
+        table(asked, ["id", "tenant", "category_name", "text", "embedding"]),
+        {"q1": {"a1": 1}, "q2": {"b1": 1}},
+    )
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> dict[str, list[str]]:
+    """The cells of each line by its first one and its place among the lines of that name."""
+    found: dict[str, list[str]] = {}
+    for line in capsys.readouterr().out.splitlines():
+        name, *cells = [cell.strip() for cell in line.strip("| ").split("|")]
+        found[f"{name} {sum(one.startswith(f'{name} ') for one in found)}"] = cells
+    return found
+
+
+def test_the_tables_have_the_figures_of_the_definitions(capsys: pytest.CaptureFixture[str]) -> None:
+    quality.report(small())
+    found = lines(capsys)
+    *figures, ms = found["BM25 0"]
+    assert figures == ["1.000"] * 5
+    assert float(ms) > 0
+    # By vectors Bob's judged row is the second: MRR (1 + 1/2) / 2, nDCG (1 + 1/log2(3)) / 2.
+    assert found["vectors 0"][:5] == ["1.000", "1.000", "1.000", ".750", ".815"]
+    assert found["vectors 1"] == ["1.000", "1.000", ".750"]  # by session
+    assert found["any@10 0"] == ["drinks (1)", "work (1)"]
+    assert found["vectors 2"] == ["1.000", "1.000"]
+
+
+def test_a_session_stands_where_its_best_row_does() -> None:
+    of_row = quality.sessions(small())
+    assert of_row == {"a1": "ann 1", "a2": "ann 1", "a3": "ann 2", "b1": "bob 1", "b2": "bob 2"}
+    run = quality.Run("one", {"q1": ("a3", "a2", "a1")}, {})
+    scores = quality.scored(small(), run, ("RR",), of_row)
+    assert scores.means == {"RR": 0.5}  # a2 is in the session of a1
+
+
+def test_a_difference_beyond_chance_has_stars() -> None:
+    queries = tuple(map(str, range(40)))
+    worse = quality.Scores("worse", queries, {"RR": np.full(40, 0.2)})
+    better = quality.Scores("better", queries, {"RR": np.full(40, 0.9)})
+    alike = quality.Scores("alike", queries, {"RR": np.resize([0.1, 0.3], 40)})
+    assert quality.stars(worse, better, "RR") == "**"
+    assert quality.stars(worse, alike, "RR") == ""
