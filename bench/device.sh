@@ -9,9 +9,9 @@
 #   SIZE     full (the default: 1M rows x 768), small, tiny
 #   PYTHON   an interpreter with the packages of pyproject.toml, scikit-build-core, pybind11, pytest and torch
 #   WHEELS   a folder of wheels with the packages that this interpreter lacks (bench/README.md says how to get them)
-#   STEPS    of: build smoke laws ways limits table memcheck racecheck initcheck counters (default: all but the last);
+#   STEPS    of: build smoke laws ways limits table times memcheck racecheck initcheck counters (default: all but the last);
 #            without build, it is the hyrecall that PYTHON finds (PYTHONPATH=build/device/site: what was built last)
-#   PATIENCE by which the time limits are multiplied (default 1, in all 525 s), for a machine with few cores
+#   PATIENCE by which the time limits are multiplied (default 1, in all 545 s), for a machine with few cores
 #
 # OUTDIR gets three files: device.json, device.md, and results.tar.gz with these, the logs and all that steps wrote. The
 # archive is made anew after each step, so a run that is cut off leaves what it had.
@@ -30,7 +30,7 @@ trap 'rm -rf "$out"' EXIT
 mkdir "$out/logs"
 
 readonly device="${DEVICE:-cuda:0}" size="${SIZE:-full}" python="${PYTHON:-python3}"
-readonly steps="${STEPS:-build smoke laws ways limits table memcheck racecheck initcheck}"
+readonly steps="${STEPS:-build smoke laws ways limits table times memcheck racecheck initcheck}"
 readonly built="$PWD/build/device" patience="${PATIENCE:-1}" target out
 readonly little_room=HYRECALL_DENSE_TUNING=64,1,2 # so that little data meets stages and overflow
 readonly skipped=77   # the exit status of a step that cannot be taken here: its last line says why
@@ -106,6 +106,13 @@ limits() {
 
 table() {
   "$python" -m bench.device_cases "$out/cases.json" --device "$device" --size "$size" --limits "$out/limits.json"
+}
+
+times() { # of each kernel of a batch
+  need_device "kernels are a device's"
+  has_device || return
+  "$python" -m bench.device_times --device "$device" --size "$size" | tee "$out/times.md"
+  return "${PIPESTATUS[0]}"
 }
 
 sanitizer() { # TOOL
@@ -197,6 +204,7 @@ step laws 80 laws
 step ways 60 ways
 step limits 20 limits
 step table 95 table
+step times 20 times
 step memcheck 25 sanitizer memcheck
 step racecheck 25 sanitizer racecheck
 step initcheck 25 sanitizer initcheck

@@ -40,7 +40,9 @@ hyrecall_plant(threshold_above_its_bound kernels/cuda/select.cu select
   "best - double{bound.constant}" "best + double{bound.constant}")
 hyrecall_plant(lower_score_is_the_score kernels/int8_bound.hpp "${scans}"
   "return fmaf(-row_residual, per_residual, score);" "return score + 0.0f * row_residual * per_residual;")
-hyrecall_plant(cut_not_lowered kernels/int8_bound.hpp "queries;select"
+hyrecall_plant(threshold_of_a_seed_above_its_bound kernels/cuda/seeds.cu seeds
+  "score_of_key(best.least) - double{bound.constant}" "score_of_key(best.least) + double{bound.constant}")
+hyrecall_plant(cut_not_lowered kernels/int8_bound.hpp "queries;seeds;select"
   "static_cast<double>(threshold) - static_cast<double>(bound.constant)" "static_cast<double>(threshold)")
 hyrecall_plant(mask_skipped kernels/cuda/candidates.cuh "${scans}"
   "if (reaches && !is_full)" "if (false)")
@@ -55,12 +57,18 @@ hyrecall_plant(ties_by_slot kernels/cuda/select.cu select
   "return seq_key(slot + 0 * segment.n_rows);")
 hyrecall_plant(residual_of_the_tile kernels/cuda/candidates.cuh "${scans}"
   "own.residuals[at] : 0.0f" "own.residuals[first] : 0.0f")
-hyrecall_plant(stage_skipped kernels/cuda/search.cu search
-  "stage < key.n_stages; ++stage" "stage < key.n_stages; stage += 2")
+hyrecall_plant(rest_skipped kernels/cuda/search.cu search
+  "if (key.n_stages > 1) {" "if (key.n_stages > 2) {")
+hyrecall_plant(guess_taken_for_proof kernels/cuda/select.cu select
+  "bool const is_guessed = guess > job.floors[query];" "bool const is_guessed = false;")
+hyrecall_plant(seed_rows_left_out kernels/cuda/seeds.cu seeds
+  "at < part.end;" "at + kTileRows < part.end;")
 hyrecall_plant(barrier_missing kernels/cuda/scan.cuh "${generic_scans}"
   "sync_block();  // chunk i is there for all, and all have done with chunk i - 1" "")
 hyrecall_plant(copies_not_waited_for kernels/cuda/scan.cuh "${generic_scans}"
   "wait_copies<Shape::kStages - 2>();" "wait_copies<Shape::kStages - 1>();")
+hyrecall_plant(last_candidates_not_written kernels/cuda/scan.cuh "${generic_scans}"
+  "write_pending(job, pending, n_pending);" "")
 hyrecall_plant(strict_floor_ignored kernels/cuda/select.cu select
   "is_strict ? key > floor_key : key >= floor_key" "key >= floor_key")
 hyrecall_plant(second_score_without_bound kernels/cuda/rescore.cu rescore
@@ -80,6 +88,9 @@ hyrecall_plant(barriers_not_published kernels/cuda/scan_sm90.cuh "${hopper_scans
   "publish_barriers();" "")
 hyrecall_plant(stage_left_too_early kernels/cuda/scan_sm90.cuh "${hopper_scans}"
   "wait_products<1>();" "wait_products<2>();")
+hyrecall_plant(constants_overwritten_too_early kernels/cuda/scan_sm90.cuh "${hopper_scans}"
+  "sync_threads(1 + group, kGroupThreads);
+        load_constants" "load_constants")
 hyrecall_plant(constants_not_waited_for kernels/cuda/scan_sm90.cuh "${hopper_scans}"
   "sync_threads(1 + group, kGroupThreads);  // the constants are there for all" "")
 hyrecall_plant(chunk_not_waited_for kernels/cuda/scan_sm90.cuh "${hopper_scans}"
@@ -107,4 +118,4 @@ hyrecall_plant(equals_of_the_tile_left_out kernels/cuda/lexical_offer.cuh lexica
 hyrecall_plant(tree_not_looked_at kernels/cuda/lexical_offer.cuh lexical_scan
   "text.n_match_steps == 0 ||" "true ||")
 hyrecall_plant(text_stage_skipped kernels/cuda/search.cu search
-  "n < key.n_stages; ++n" "n < key.n_stages; n += 2")
+  "stage < key.n_stages; ++stage" "stage < key.n_stages; stage += 2")

@@ -5,12 +5,16 @@
 
 #include <numeric>
 #include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "bindings/bind.hpp"
 #include "bindings/take.hpp"
 #include "device/dense_device.hpp"
 #include "device/device.hpp"
 #include "device/device_scans.hpp"
+#include "device/kernel_times.hpp"
 #include "engine/dense/column.hpp"
 #include "kernels/shared/dense_batch.hpp"
 #include "kernels/shared/tile_filter.hpp"
@@ -107,6 +111,13 @@ std::vector<std::string> scans(std::string const& folder, int ordinal) {
   return device::scans(folder, ordinal, kernels);
 }
 
+std::vector<std::tuple<std::string, std::uint64_t, double>> kernel_times() {
+  std::vector<std::tuple<std::string, std::uint64_t, double>> out;
+  for (device::KernelTotal& one : device::take_kernel_times())
+    out.emplace_back(std::move(one.name), one.n_launches, one.milliseconds);
+  return out;
+}
+
 }  // namespace
 
 void bind_device(py::module_& parent) {
@@ -134,6 +145,9 @@ void bind_device(py::module_& parent) {
         "Return a device's first-pass scores of all rows, query by query: float32 (n,).");
   m.def("scans", &scans, py::arg("folder"), py::arg("ordinal"),
         "Return the scan kernels allowed by HYRECALL_CUDA_KERNELS, as PLANE:WIDTH:ARCH.");
+  m.def(
+      "kernel_times", &kernel_times,
+      "Return (kernel, launches, ms) of searches with HYRECALL_CUDA_TIMES=1 since the last call.");
 }
 
 }  // namespace hyrecall::bindings

@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "device/device_library.hpp"
 #include "device/device_scans.hpp"
+#include "device/kernel_times.hpp"
 #include "kernels/shared/score_key.hpp"
 
 namespace hyrecall::device {
@@ -108,8 +109,16 @@ class Searcher {
     require(table.is_lexical() == (batch.text != nullptr), "queries as the column's");
     for (std::vector<SlotRange> const& scope : batch.scopes) {
       std::size_t rows = 0;
-      for (SlotRange const& range : scope) rows += range.end - range.begin;
+      std::size_t tiles = 0;
+      std::uint32_t next = 0;  // the first that is not counted
+      for (SlotRange const& range : scope) {
+        rows += range.end - range.begin;
+        std::uint32_t const end = (range.end - 1) / table.tile_rows() + 1;
+        tiles += end - std::max(range.begin / table.tile_rows(), next);
+        next = end;
+      }
       scope_rows_.push_back(rows);
+      scope_tiles_.push_back(tiles);
     }
   }
 
@@ -148,8 +157,8 @@ class Searcher {
   }
 
   // Queries whose candidates overflowed (rows about as near as the last that is wanted, by the
-  // thousand) search again from the threshold they have, with more room; in the end with room for
-  // every row that they may see.
+  // thousand), or whose guess was too high, search again from the threshold they have, with more
+  // room; in the end with room for every row that they may see.
   void repair(Piece const& lost) {
     auto const room = [&](std::size_t i) {
       return std::min(rows_in_scope(lost.queries[i]), kRepairGrowth * lost.capacity);
@@ -171,7 +180,10 @@ class Searcher {
 
   // At least 1.
   std::size_t rows_in_scope(std::uint32_t query) const {
-    return std::max<std::size_t>(scope_rows_[batch_.group_scopes[batch_.group_of[query]]], 1);
+    return std::max<std::size_t>(scope_rows_[scope_of(query)], 1);
+  }
+  std::uint32_t scope_of(std::uint32_t query) const {
+    return batch_.group_scopes[batch_.group_of[query]];
   }
 
   // One pass on the device; gives the queries that lost candidates, with thresholds for another.
@@ -179,12 +191,14 @@ class Searcher {
     std::size_t const n = piece.queries.size();
     std::uint32_t depth = 0;
     std::size_t most_rows = 1;
+    std::size_t most_tiles = 1;
     std::vector<std::uint32_t> group_of, depths;
     Taken taken;
     for (std::uint32_t q : piece.queries) {
       group_of.push_back(batch_.group_of[q]);
       std::size_t const rows = rows_in_scope(q);
       most_rows = std::max(most_rows, rows);
+      most_tiles = std::max(most_tiles, scope_tiles_[scope_of(q)]);
       // A caller may want more rows than there are: all that it may see.
       depths.push_back(static_cast<std::uint32_t>(std::min<std::size_t>(batch_.depths[q], rows)));
       depth = std::max(depth, depths.back());
@@ -194,19 +208,20 @@ class Searcher {
       }
     }
     bool const is_lexical = table_.is_lexical();
-    DenseTuning tuning = batch_.settings.tuning.value_or(
-        is_lexical ? choose_lexical_tuning(n, depth) : choose_tuning(n, depth));
+    DenseTuning tuning =
+        batch_.settings.tuning.value_or(is_lexical ? choose_lexical_tuning(n, depth, most_tiles)
+                                                   : choose_tuning(depth, most_tiles));
     // No query has more candidates than rows.
     tuning.capacity = static_cast<std::uint32_t>(std::min<std::size_t>(tuning.capacity, most_rows));
     bool const is_asked = !batch_.first_scores.empty();
     if (is_asked) tuning.capacity = static_cast<std::uint32_t>(most_rows);
-    if (piece.capacity != 0) {
-      tuning.capacity = piece.capacity;
-      tuning.seed_tiles = std::numeric_limits<std::uint32_t>::max();
-    }
+    bool const is_repair = piece.capacity != 0;
+    if (is_repair) tuning.capacity = piece.capacity;
+    // Nothing is guessed; a lexical pass guesses nothing and reads all tiles at once.
+    if (is_asked || is_repair) tuning.seed_tiles = is_lexical ? kNone32 : 0;
     auto const plan_for = [&](std::vector<std::uint32_t> const& widths) {
-      return DensePlan({batch_.scopes, batch_.group_scopes, batch_.group_filters, group_of, widths,
-                        tuning, table_.tile_rows()});
+      return DensePlan({batch_.scopes, batch_.group_scopes, batch_.group_filters, group_of, depths,
+                        widths, tuning, table_.tile_rows(), !is_lexical});
     };
     FirstPassPlane plane = FirstPassPlane::kInt8;
     DensePlan const plan = is_lexical ? plan_for({1}) : plan_dense(plan_for, plane);
@@ -220,6 +235,7 @@ class Searcher {
     params.n_panels = plan.panels.size();
     params.n_panel_queries = plan.panel_queries.size();
     params.n_panel_groups = plan.panel_groups.size();
+    params.most_seed_rows = plan.most_seed_rows;
     params.n_visit_begins = plan.visit_begins.size();
     params.filters = array(batch_.filters);
     params.tests = array(batch_.tests);
@@ -261,11 +277,15 @@ class Searcher {
     Receiver receiver{receive, {}};
     params.take = &Receiver::take;
     params.context = &receiver;
+    cuda::KernelTimes times{};
+    if (batch_.settings.times_kernels) params.times = &times;
     check(api_.search(&params), table_.ordinal());
+    add_kernel_times(times);
     if (receiver.error) std::rethrow_exception(receiver.error);
     for (std::size_t i = 0; batch_.guest != nullptr && i < n; ++i)
       batch_.guest->readings[piece.queries[i]] = taken.readings[i];
-    require(tuning.capacity < most_rows || lost.queries.empty(), "room for every candidate");
+    require(!is_repair || tuning.capacity < most_rows || lost.queries.empty(),
+            "room for every candidate");
     return lost;
   }
 
@@ -305,7 +325,8 @@ class Searcher {
   TakeFound const& take_;
   cuda::Api const& api_;
   PanelWidths widths_;
-  std::vector<std::size_t> scope_rows_;  // [scope]
+  std::vector<std::size_t> scope_rows_;   // [scope]
+  std::vector<std::size_t> scope_tiles_;  // [scope]
 };
 
 }  // namespace

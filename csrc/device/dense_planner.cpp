@@ -1,6 +1,7 @@
 #include "device/dense_planner.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
 
@@ -9,12 +10,17 @@
 namespace hyrecall {
 namespace {
 
-constexpr std::size_t kCandidateBudget = std::size_t{1} << 23;  // of a batch: 64 MB of keys
-constexpr std::size_t kMostCapacity = std::size_t{1} << 17;
-constexpr std::size_t kLeastCapacity = 16384;
+constexpr std::size_t kLeastCapacity = 8192;
+constexpr std::size_t kSeedTiles = 128;  // 16,384 rows
+// Every 64th tile says enough of the best 100 (tools/stage_candidates.py), at a 64th of the time.
+constexpr std::size_t kLeastStride = 64;
+
+constexpr std::size_t kTextBudget = std::size_t{1} << 23;  // candidates of a batch: 64 MB of keys
+constexpr std::size_t kLeastTextCapacity = 16384;
+constexpr std::size_t kMostTextCapacity = std::size_t{1} << 17;
 constexpr std::size_t kSeedDocTiles = 16;
-constexpr std::uint32_t kDocTileGrowth = 8;
-constexpr std::size_t kFewQueries = 64;  // up to here a pass waits for memory, not for candidates
+constexpr std::size_t kLeastDocStride = 8;
+constexpr std::size_t kFewTexts = 64;  // up to here a pass waits for launches, not for visits
 
 // Rising, apart tile intervals as (begin, end) of a scope's ranges.
 std::vector<TileRun> tiles_of(std::vector<SlotRange> const& ranges, std::uint32_t tile_rows) {
@@ -51,30 +57,28 @@ std::uint64_t mix(std::uint64_t x) {  // splitmix64, Steele, Lea, Flood, OOPSLA 
 
 }  // namespace
 
-DenseTuning choose_tuning(std::size_t n_queries, std::size_t depth) {
-  std::size_t const least = kLeastCapacity + 32 * depth;
-  std::size_t const share = kCandidateBudget / std::max<std::size_t>(n_queries, 1);
-  std::size_t const capacity = std::max(least, std::min(share, kMostCapacity));
-  // A stage that reads g times what was read before meets about g x depth rows above the threshold,
-  // and within the error bound below it some 10 times as many, of Gaussian rows of 768 dimensions
-  // (tools/stage_candidates.py).
-  std::size_t const most_growth = n_queries > kFewQueries ? 4 : 32;
-  std::size_t const growth =
-      std::clamp<std::size_t>(capacity / 16 / std::max<std::size_t>(depth, 1), 2, most_growth);
-  return {static_cast<std::uint32_t>(std::min<std::size_t>(capacity, kNone32 - 1)),
-          static_cast<std::uint32_t>(capacity / 2 / kTileRows), static_cast<std::uint32_t>(growth)};
+DenseTuning choose_tuning(std::size_t depth, std::size_t most_tiles) {
+  // About 14 x depth rows of Gaussian data pass the guess, of 768 dimensions; data whose scores lie
+  // closer has more.
+  std::size_t const capacity = std::min<std::size_t>(kLeastCapacity + 32 * depth, kNone32 - 1);
+  std::size_t const stride = std::max(kLeastStride, (most_tiles + kSeedTiles - 1) / kSeedTiles);
+  return {static_cast<std::uint32_t>(capacity), kSeedTiles, static_cast<std::uint32_t>(stride)};
 }
 
-DenseTuning choose_lexical_tuning(std::size_t n_queries, std::size_t depth) {
-  DenseTuning out = choose_tuning(n_queries, depth);
+DenseTuning choose_lexical_tuning(std::size_t n_queries, std::size_t depth,
+                                  std::size_t most_tiles) {
+  std::size_t const share = kTextBudget / std::max<std::size_t>(n_queries, 1);
+  std::size_t const capacity =
+      std::max(kLeastTextCapacity + 32 * depth, std::min(share, kMostTextCapacity));
   // Many queries look at an eighth of their tiles first where they have more than 16: a threshold
-  // spares the other visits the selection of their best rows. A few wait for launches instead.
+  // spares the other visits the selection of their best rows.
   std::size_t const of_a_tile = std::clamp<std::size_t>(2 * depth, 1, kDocTileRows);
-  std::size_t const most = std::max<std::size_t>(out.capacity / 2 / of_a_tile, 1);
-  out.seed_tiles = static_cast<std::uint32_t>(
-      n_queries > kFewQueries ? std::min<std::size_t>(most, kSeedDocTiles) : most);
-  out.growth = kDocTileGrowth;
-  return out;
+  std::size_t const most = std::max<std::size_t>(capacity / 2 / of_a_tile, 1);
+  std::size_t const seed_tiles =
+      n_queries > kFewTexts ? std::min<std::size_t>(most, kSeedDocTiles) : most;
+  std::size_t const stride = std::max(kLeastDocStride, (most_tiles + most - 1) / most);
+  return {static_cast<std::uint32_t>(std::min<std::size_t>(capacity, kNone32 - 1)),
+          static_cast<std::uint32_t>(seed_tiles), static_cast<std::uint32_t>(stride)};
 }
 
 DensePlan::Crowds DensePlan::find_crowds(std::span<std::vector<TileRun> const> tiles) {
@@ -136,12 +140,14 @@ DensePlan::Crowds DensePlan::find_crowds(std::span<std::vector<TileRun> const> t
 DensePlan::DensePlan(DensePlanInput const& input) {
   require(!input.widths.empty() && input.widths.size() <= kMaxWidths, "some widths of panels");
   require(input.group_scopes.size() == input.group_filters.size(), "a filter a group");
-  growth = input.tuning.growth;
+  require(input.depths.size() == input.group_of.size(), "a depth a query");
+  has_seeds_ = input.has_seeds;
+  stride = input.tuning.stride;
   n_queries = static_cast<std::uint32_t>(input.group_of.size());
 
   std::vector<SlotRange> first_ranges(input.scopes.size());  // of each scope, into ranges
   std::vector<std::vector<TileRun>> tiles;
-  std::vector<std::uint32_t> levels;  // [scope]
+  std::vector<Sampling> samplings;  // [scope]
   for (std::size_t s = 0; s < input.scopes.size(); ++s) {
     auto const begin = static_cast<std::uint32_t>(ranges.size());
     ranges.insert(ranges.end(), input.scopes[s].begin(), input.scopes[s].end());
@@ -149,13 +155,17 @@ DensePlan::DensePlan(DensePlanInput const& input) {
     tiles.push_back(tiles_of(input.scopes[s], input.tile_rows));
     std::uint32_t n = 0;
     for (TileRun const& run : tiles.back()) n += run.position - run.tile;
-    levels.push_back(stage_level(growth, input.tuning.seed_tiles, n));
+    samplings.push_back(input.tuning.seed_tiles == 0   ? Sampling::kNone
+                        : n <= input.tuning.seed_tiles ? Sampling::kWhole
+                                                       : Sampling::kSample);
   }
   for (std::size_t g = 0; g < input.group_scopes.size(); ++g) {
     SlotRange const own = first_ranges[input.group_scopes[g]];
     groups.push_back({own.begin, own.end - own.begin, input.group_filters[g]});
   }
 
+  seed_rows.assign(n_queries, 0);
+  guess_ranks.assign(n_queries, 0);
   // Queries by scope, then by group.
   std::vector<std::vector<std::uint32_t>> of_scope(input.scopes.size());
   for (std::uint32_t q = 0; q < n_queries; ++q) {
@@ -171,6 +181,7 @@ DensePlan::DensePlan(DensePlanInput const& input) {
   }
 
   Crowds crowds = find_crowds(tiles);
+  spread_samples(crowds, samplings);
   std::stable_sort(crowds.intervals.begin(), crowds.intervals.end(),
                    [](Interval const& a, Interval const& b) { return a.crowd < b.crowd; });
   struct Draft {
@@ -178,17 +189,17 @@ DensePlan::DensePlan(DensePlanInput const& input) {
     std::size_t last;
     std::vector<std::uint32_t> queries;
     std::uint32_t width;
-    std::uint32_t level;
+    Sampling sampling;
   };
   std::vector<Draft> drafts;
   for (std::size_t i = 0; i < crowds.intervals.size();) {
-    Draft draft{i, i, {}, input.widths.back(), 0};
+    Draft draft{i, i, {}, input.widths.back(), Sampling::kWhole};
     std::uint32_t const crowd = crowds.intervals[i].crowd;
     while (i < crowds.intervals.size() && crowds.intervals[i].crowd == crowd) ++i;
     draft.last = i;
     for (std::uint32_t scope : crowds.scopes[crowd]) {
       draft.queries.insert(draft.queries.end(), of_scope[scope].begin(), of_scope[scope].end());
-      draft.level = std::max(draft.level, levels[scope]);
+      draft.sampling = samplings[scope];  // of all of them
     }
     for (std::uint32_t width : input.widths) {
       if (width < draft.queries.size()) continue;
@@ -201,16 +212,40 @@ DensePlan::DensePlan(DensePlanInput const& input) {
                    [](Draft const& a, Draft const& b) { return a.width < b.width; });
   for (Draft const& draft : drafts) {
     add_cohort(std::span(crowds.intervals).subspan(draft.first, draft.last - draft.first),
-               draft.queries, input.group_of, draft.width, draft.level);
-    n_stages = std::max(n_stages, draft.level + 1);
+               draft.queries, input.group_of, draft.width, draft.sampling);
+    if (draft.sampling != Sampling::kWhole) n_stages = 2;
+    for (std::uint32_t q : draft.queries) {
+      if (draft.sampling == Sampling::kSample && has_seeds_)
+        guess_ranks[q] = guess_rank(input.depths[q], stride);
+    }
   }
+  for (std::uint32_t rows : seed_rows) most_seed_rows = std::max(most_seed_rows, rows);
   add_visits();
+}
+
+// Queries that share tiles read them by one sampling, and a query reads all of its tiles by one: a
+// guess speaks of a share that is the same everywhere.
+void DensePlan::spread_samples(Crowds const& crowds, std::span<Sampling> samplings) {
+  std::vector<std::uint32_t> leaders(samplings.size());  // of scopes that hang together
+  std::iota(leaders.begin(), leaders.end(), 0u);
+  auto const leader_of = [&](std::uint32_t scope) {
+    while (leaders[scope] != scope) scope = leaders[scope] = leaders[leaders[scope]];
+    return scope;
+  };
+  for (std::vector<std::uint32_t> const& scopes : crowds.scopes) {
+    for (std::uint32_t scope : scopes) leaders[leader_of(scope)] = leader_of(scopes.front());
+  }
+  for (std::uint32_t scope = 0; scope < samplings.size(); ++scope) {
+    if (samplings[scope] == Sampling::kSample) samplings[leader_of(scope)] = Sampling::kSample;
+  }
+  for (std::uint32_t scope = 0; scope < samplings.size(); ++scope)
+    samplings[scope] = samplings[leader_of(scope)];
 }
 
 void DensePlan::add_cohort(std::span<Interval const> intervals,
                            std::span<std::uint32_t const> queries,
                            std::span<std::uint32_t const> group_of, std::uint32_t width,
-                           std::uint32_t level) {
+                           Sampling sampling) {
   Cohort cohort{};
   cohort.run_begin = static_cast<std::uint32_t>(runs.size());
   cohort.position_begin = n_tiles;
@@ -220,7 +255,9 @@ void DensePlan::add_cohort(std::span<Interval const> intervals,
   }
   cohort.n_runs = static_cast<std::uint32_t>(runs.size()) - cohort.run_begin;
   cohort.position_end = n_tiles;
-  cohort.level = level;
+  cohort.sampling = sampling;
+  StageStep const seed = has_seeds_ ? stage_step(stride, sampling, 0) : StageStep{0, 0};
+  std::uint32_t const own_seed_rows = kTileRows * n_in_step(seed, cohort.position_begin, n_tiles);
   cohort.panel_begin = static_cast<std::uint32_t>(panels.size());
   for (std::size_t begin = 0; begin < queries.size(); begin += width) {
     Panel panel{};
@@ -237,6 +274,8 @@ void DensePlan::add_cohort(std::span<Interval const> intervals,
       }
       panel_queries.push_back(q);
       panel_places.push_back(static_cast<std::uint16_t>(panel.n_groups - 1));
+      panel_seeds.push_back(seed_rows[q]);
+      seed_rows[q] += own_seed_rows;
       panel.n_queries += 1;
     }
     panels.push_back(panel);
@@ -258,7 +297,7 @@ void DensePlan::add_visits() {
       visit_begins.push_back(0);
       for (std::uint32_t c = width.cohort_begin; c < width.cohort_end; ++c) {
         Cohort const& cohort = cohorts[c];
-        StageStep const step = stage_step(growth, cohort.level, stage);
+        StageStep const step = stage_step(stride, cohort.sampling, stage);
         total += std::uint64_t{n_in_step(step, cohort.position_begin, cohort.position_end)} *
                  cohort.n_panels;
         require(total < kNone32, "fewer than 2^32 visits of a stage");
@@ -288,12 +327,15 @@ DenseBatch DensePlan::batch() const {
   out.panels = panels.data();
   out.panel_queries = panel_queries.data();
   out.panel_places = panel_places.data();
+  out.panel_seeds = panel_seeds.data();
   out.panel_groups = panel_groups.data();
   out.visit_begins = visit_begins.data();
   std::copy(widths.begin(), widths.end(), out.widths);
   out.n_widths = static_cast<std::uint32_t>(widths.size());
+  out.seed_rows = seed_rows.data();
+  out.guess_ranks = guess_ranks.data();
   out.n_stages = n_stages;
-  out.growth = growth;
+  out.stride = stride;
   out.n_queries = n_queries;
   out.n_panels = static_cast<std::uint32_t>(panels.size());
   out.n_plane_queries = n_plane_queries;

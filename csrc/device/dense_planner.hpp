@@ -10,20 +10,22 @@
 
 namespace hyrecall {
 
-// Few queries have room for many candidates each, and so for few stages.
-DenseTuning choose_tuning(std::size_t n_queries, std::size_t depth);
+// most_tiles: of a query.
+DenseTuning choose_tuning(std::size_t depth, std::size_t most_tiles);
 // Of a lexical scan, of whose document tiles each has at most 2 x depth candidates of a query,
-// equal scores apart.
-DenseTuning choose_lexical_tuning(std::size_t n_queries, std::size_t depth);
+// equal scores apart. Few queries have room for many candidates each.
+DenseTuning choose_lexical_tuning(std::size_t n_queries, std::size_t depth, std::size_t most_tiles);
 
 struct DensePlanInput {
   std::span<std::vector<SlotRange> const> scopes;  // each rising, apart, not empty ranges
   std::span<std::uint32_t const> group_scopes;     // [n_groups]
   std::span<std::uint32_t const> group_filters;    // [n_groups], kNone32: none
   std::span<std::uint32_t const> group_of;         // [n_queries], kNone32: the query reads nothing
+  std::span<std::uint32_t const> depths;           // [n_queries]
   std::span<std::uint32_t const> widths;           // of panels, rising; at most kMaxWidths
   DenseTuning tuning;
   std::uint32_t tile_rows = kTileRows;  // slots of a tile that is read at once
+  bool has_seeds = true;                // rows of the seed have places of their own
 };
 
 class DensePlan {
@@ -42,11 +44,15 @@ class DensePlan {
   std::vector<Panel> panels;
   std::vector<std::uint32_t> panel_queries;
   std::vector<std::uint16_t> panel_places;
+  std::vector<std::uint32_t> panel_seeds;
   std::vector<std::uint32_t> panel_groups;
   std::vector<std::uint32_t> visit_begins;
   std::vector<WidthClass> widths;
+  std::vector<std::uint32_t> seed_rows;
+  std::vector<std::uint32_t> guess_ranks;
+  std::uint32_t most_seed_rows = 0;  // of a query
   std::uint32_t n_stages = 1;
-  std::uint32_t growth = 2;
+  std::uint32_t stride = 2;
   std::uint32_t n_queries = 0;
   std::uint32_t n_tiles = 0;  // read, each once a cohort
   std::uint32_t n_plane_queries = 0;
@@ -63,10 +69,12 @@ class DensePlan {
   };
 
   static Crowds find_crowds(std::span<std::vector<TileRun> const> tiles);
+  static void spread_samples(Crowds const& crowds, std::span<Sampling> samplings);
   void add_cohort(std::span<Interval const> intervals, std::span<std::uint32_t const> queries,
-                  std::span<std::uint32_t const> group_of, std::uint32_t width,
-                  std::uint32_t level);
+                  std::span<std::uint32_t const> group_of, std::uint32_t width, Sampling sampling);
   void add_visits();
+
+  bool has_seeds_ = true;
 };
 
 }  // namespace hyrecall

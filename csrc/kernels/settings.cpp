@@ -77,23 +77,30 @@ std::optional<DenseTuning> read_tuning() {
   char const* at = text.data();
   char const* const end = at + text.size();
   bool is_whole = true;
-  for (std::uint32_t* const number : {&tuning.capacity, &tuning.seed_tiles, &tuning.growth}) {
+  for (std::uint32_t* const number : {&tuning.capacity, &tuning.seed_tiles, &tuning.stride}) {
     auto const [next, error] = std::from_chars(at, end, *number);
-    bool const is_last = number == &tuning.growth;
+    bool const is_last = number == &tuning.stride;
     is_whole =
         is_whole && error == std::errc() && (is_last ? next == end : next != end && *next == ',');
     at = is_whole && !is_last ? next + 1 : next;
   }
-  if (!is_whole || tuning.capacity == 0 || tuning.seed_tiles == 0 || tuning.growth < 2 ||
-      tuning.growth > 32)
-    refuse(name, "capacity >= 1, seed tiles >= 1 and growth of 2 to 32, as in 64,1,2", text);
+  if (!is_whole || tuning.capacity == 0 || tuning.seed_tiles == 0 || tuning.stride < 2 ||
+      tuning.stride > 32)
+    refuse(name, "capacity >= 1, seed tiles >= 1 and a stride of 2 to 32, as in 64,1,2", text);
   return tuning;
+}
+
+bool read_times() {
+  char const* const name = "HYRECALL_CUDA_TIMES";
+  std::string const text = variable(name);
+  if (!text.empty() && text != "0" && text != "1") refuse(name, "0 or 1", text);
+  return text == "1";
 }
 
 }  // namespace
 
 Settings read_settings() {
-  return {read_first_pass(), read_kernels(), read_tuning()};
+  return {read_first_pass(), read_kernels(), read_tuning(), read_times()};
 }
 
 std::string name_of(ScanVariant const& scan) {

@@ -22,15 +22,16 @@ enum class FirstPassChoice : std::uint8_t {
 
 // How a batch on a device is staged, and how many candidates a query keeps meanwhile.
 struct DenseTuning {
-  std::uint32_t capacity;    // candidates kept for a query, at most
-  std::uint32_t seed_tiles;  // tiles a query reads without a threshold, at least 1
-  std::uint32_t growth;      // by how much a stage reads more than all before it, 2 to 32
+  std::uint32_t capacity;    // candidates that a query has room for, beside those of its seed
+  std::uint32_t seed_tiles;  // so many tiles or fewer are read without a threshold; 0: none are
+  std::uint32_t stride;      // every so many-th tile of more than these is a query's sample
 };
 
 struct Settings {
   FirstPassChoice first_pass = FirstPassChoice::kAny;  // HYRECALL_FRONT_PLANE=int8|rows
   KernelChoice kernels{};               // HYRECALL_CUDA_KERNELS=generic,-int8:256:sm_90a,...
-  std::optional<DenseTuning> tuning{};  // HYRECALL_DENSE_TUNING=capacity,seed tiles,growth
+  std::optional<DenseTuning> tuning{};  // HYRECALL_DENSE_TUNING=capacity,seed tiles,stride
+  bool times_kernels = false;           // HYRECALL_CUDA_TIMES=1
 };
 
 // A variable that is empty counts as not set. Throws kOption, which names the variable, for a value

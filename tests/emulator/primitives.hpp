@@ -51,6 +51,13 @@ T shuffle(T value, unsigned lane) {
   std::memcpy(&out, all + lane % 32 * sizeof(T), sizeof out);
   return out;
 }
+inline std::uint32_t match(std::uint32_t value) {
+  auto const* const all =
+      static_cast<std::uint32_t const*>(emulator::exchange(&value, sizeof value, sizeof value));
+  std::uint32_t bits = 0;
+  for (unsigned i = 0; i < 32; ++i) bits |= std::uint32_t{all[i] == value} << i;
+  return bits;
+}
 template <typename T>
 T shuffle_down(T value, unsigned by) {
   unsigned const from = lane_id() + by;
@@ -61,6 +68,11 @@ inline std::uint32_t popcount(std::uint32_t bits) {
 }
 inline std::uint32_t lowest_bit(std::uint32_t bits) {
   return static_cast<std::uint32_t>(__builtin_ctz(bits));
+}
+inline void publish_memory() {}
+template <typename T>
+T load_published(T const* at) {
+  return *at;
 }
 inline float fma_rn(float a, float b, float c) {
   return std::fma(a, b, c);

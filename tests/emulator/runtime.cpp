@@ -1,8 +1,10 @@
 // The host side of the stand-in: memory, streams, events, graphs.
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -12,6 +14,7 @@
 namespace emulator {
 
 using Work = std::function<void()>;
+using Clock = std::chrono::steady_clock;
 
 struct Stream {
   std::vector<Work> queue;
@@ -36,6 +39,8 @@ struct Stream {
 struct Event {
   Stream* stream = nullptr;
   std::size_t number = 0;  // entries of the stream before it
+  // When the stream came to it. Shared, as a timed event may go before its turn comes.
+  std::shared_ptr<Clock::time_point> time{};
 };
 
 struct Graph {
@@ -290,8 +295,9 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return stream == nullptr || stream->n_done == stream->queue.size() ? cudaSuccess
                                                                      : cudaErrorNotReady;
 }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned flags) {
   *out = new emulator::Event;
+  if (flags == cudaEventDefault) (*out)->time = std::make_shared<emulator::Clock::time_point>();
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -300,6 +306,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->stream = stream;
+  if (event->time != nullptr)
+    emulator::enqueue(stream, [time = event->time] { *time = emulator::Clock::now(); });
   if (stream != nullptr) event->number = stream->base + stream->queue.size();
   return cudaSuccess;
 }
@@ -307,6 +315,15 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   emulator::Stream* const stream = event->stream;
   if (stream != nullptr && event->number > stream->base)
     stream->drain(event->number - stream->base);
+  return cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  if (begin->time == nullptr || end->time == nullptr) return cudaErrorInvalidValue;
+  for (cudaEvent_t const event : {begin, end}) {
+    if (event->stream != nullptr && event->number > event->stream->base + event->stream->n_done)
+      return cudaErrorNotReady;
+  }
+  *milliseconds = std::chrono::duration<float, std::milli>(*end->time - *begin->time).count();
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {

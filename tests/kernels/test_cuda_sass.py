@@ -10,6 +10,8 @@ from kernels.test_cuda_resources import ALLOWED
 
 ON_TENSOR_CORES = "scan_rows_sm90"
 LOCAL = {"LDL", "STL"}
+INSTRUCTION = 16  # bytes
+MOST_CODE = 64 * 1024
 TENSOR = {"HGMMA", "IGMMA"}
 
 PLANTED = """
@@ -44,6 +46,12 @@ def test_the_library_holds_code_for_both_architectures_and_portable_ptx(tools: P
 def test_no_kernel_reads_or_writes_local_memory(code: Code) -> None:
     local = {name.partition("<")[0] for (name, _), counts in code.items() if LOCAL & set(counts)}
     assert local == set(ALLOWED)  # which shows as well that such instructions are seen
+
+
+def test_no_kernel_outgrows_the_cache_of_instructions(code: Code) -> None:
+    sizes = {kernel: INSTRUCTION * sum(counts.values()) for kernel, counts in code.items()}
+    large = {name for (name, _), size in sizes.items() if size > MOST_CODE}
+    assert large == set(ALLOWED)  # which shows as well that sizes are seen
 
 
 def test_hopper_kernels_run_on_its_tensor_cores(code: Code) -> None:

@@ -128,6 +128,26 @@ inline DeviceWorld half_exact_world(Rng& rng, RowType type, std::uint32_t dim,
   return world;
 }
 
+// What is near a vector fills every other tile, so that a sample of these holds all of the best.
+inline DeviceWorld misleading_world(Rng& rng, RowType type, std::uint32_t dim,
+                                    std::vector<std::uint32_t> const& sizes) {
+  DeviceWorld world{type, dim, {}};
+  Seq seq = 0;
+  std::vector<float> const base = random_vector(rng, dim);
+  for (std::uint32_t size : sizes) {
+    WorldSegment segment;
+    for (std::uint32_t i = 0; i < size; ++i) {
+      std::vector<float> row = random_vector(rng, dim);
+      for (std::uint32_t d = 0; d < dim && i / kTileRows % 2 == 0; ++d)
+        row[d] = base[d] + row[d] * 0.4f;
+      world.add_row(segment, row, scattered_seq(++seq));
+    }
+    world.segments.push_back(std::move(segment));
+  }
+  world.place();
+  return world;
+}
+
 inline std::vector<SlotRange> random_scope(Rng& rng, DeviceWorld const& world) {
   std::vector<SlotRange> out;
   for (WorldSegment const& segment : world.segments) {
@@ -162,25 +182,34 @@ struct RandomCase {
   std::uint32_t most_depth = 10;
   std::optional<DenseTuning> tuning = std::nullopt;
   bool is_half_exact = false;  // rows: the others Gaussian
+  bool is_misleading = false;
+  bool is_split = false;  // scopes: a tile each, so that each query has a panel to itself
   std::string folder = HYRECALL_EMULATED_FOLDER;
 };
 
-// Few candidates, many stages.
+// Few candidates, a sample of every other tile.
 inline constexpr DenseTuning kTight{64, 1, 2};
 
 inline void check_random(Rng& rng, RandomCase const& chosen) {
   skip_under_thread_sanitizer();
-  DeviceWorld const world = chosen.is_half_exact
-                                ? half_exact_world(rng, chosen.type, chosen.dim, chosen.sizes)
-                                : random_world(rng, chosen.type, chosen.dim, chosen.sizes);
+  auto const make = chosen.is_misleading   ? misleading_world
+                    : chosen.is_half_exact ? half_exact_world
+                                           : random_world;
+  DeviceWorld const world = make(rng, chosen.type, chosen.dim, chosen.sizes);
   auto const table = world.upload({}, chosen.folder);
   WorldBatch batch;
   batch.tuning = chosen.tuning;
   batch.see(world.everything());
-  for (std::uint32_t n = rng.below(6u); n > 0; --n) batch.see(random_scope(rng, world));
+  for (std::uint32_t n = rng.below(6u); n > 0 && !chosen.is_split; --n)
+    batch.see(random_scope(rng, world));
+  for (WorldSegment const& segment : world.segments) {
+    for (std::uint32_t at = 0; chosen.is_split && at + kTileRows <= segment.n_rows; at += kTileRows)
+      batch.see({{segment.first_slot + at, segment.first_slot + at + kTileRows}});
+  }
   for (std::size_t q = 0; q < chosen.n_queries; ++q) {
-    std::uint32_t const group =
-        rng.below(20) == 0 ? kNone32 : rng.below(static_cast<std::uint32_t>(batch.scopes.size()));
+    std::uint32_t const first = chosen.is_split ? 1 : 0;  // the first scope is everything
+    std::uint32_t const n_scopes = static_cast<std::uint32_t>(batch.scopes.size()) - first;
+    std::uint32_t const group = rng.below(20) == 0 ? kNone32 : first + rng.below(n_scopes);
     batch.ask(group, random_query(rng, world), rng.below(chosen.most_depth + 1));
     batch.strict[q] = rng.below(2) == 0 ? 1 : 0;
     if (rng.below(2) == 0) continue;

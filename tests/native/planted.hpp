@@ -19,19 +19,29 @@ inline std::string broken_folder(char const* name) {
   return all + "/" + name;
 }
 
-// The machine stops the process at what it knows to be wrong: in a child, which may die.
+// Runs body() in a child, which may die; gives how the child ended, as waitpid() tells it. The
+// child exits with 1 where body() is true.
 template <typename Body>
-bool is_fatal_in_a_child(Body&& body) {
+int status_of_child(Body&& body) {
   pid_t const child = fork();
   if (child == 0) {
     rlimit const no_core{0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
     std::freopen("/dev/null", "w", stderr);
-    body();
-    _exit(0);
+    _exit(body() ? 1 : 0);
   }
   int status = 0;
   CHECK(waitpid(child, &status, 0) == child);
+  return status;
+}
+
+// The machine stops the process at what it knows to be wrong.
+template <typename Body>
+bool is_fatal_in_a_child(Body&& body) {
+  int const status = status_of_child([&] {
+    body();
+    return false;
+  });
   return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
 }
 

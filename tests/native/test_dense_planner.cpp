@@ -18,10 +18,11 @@ struct Asked {
   std::vector<std::uint32_t> group_scopes;
   std::vector<std::uint32_t> group_filters;
   std::vector<std::uint32_t> group_of;
+  std::vector<std::uint32_t> depths;
   DenseTuning tuning{64, 1, 2};
 
   DensePlanInput input() const {
-    return {scopes, group_scopes, group_filters, group_of, kWidths, tuning};
+    return {scopes, group_scopes, group_filters, group_of, depths, kWidths, tuning};
   }
 };
 
@@ -55,7 +56,6 @@ void check_parts(Asked const& asked, DensePlan const& plan) {
     CHECK(cohort.position_begin == position && cohort.position_end > position);
     CHECK(cohort.run_begin == run && cohort.n_runs > 0);
     CHECK(cohort.panel_begin == panel && cohort.n_panels > 0);
-    CHECK(cohort.level < plan.n_stages);
     position = cohort.position_end;
     run += cohort.n_runs;
     panel += cohort.n_panels;
@@ -78,6 +78,7 @@ void check_parts(Asked const& asked, DensePlan const& plan) {
       CHECK(groups.insert(plan.panel_groups.at(one.group_begin + i)).second);
   }
   CHECK(query == plan.panel_queries.size() && query == plan.panel_places.size());
+  CHECK_EQ(query, plan.panel_seeds.size());
   CHECK_EQ(place, plan.panel_groups.size());
   std::uint32_t first = 0;
   for (std::size_t w = 0; w < plan.widths.size(); ++w) {
@@ -141,34 +142,72 @@ void check_visits(Asked const& asked, DensePlan const& plan) {
         plan.queries_per_tile() < each * 1.001 + 1e-9);
 }
 
-// A scope of few tiles is read at once; others begin with a sample.
-void check_levels(Asked const& asked, DensePlan const& plan) {
-  CHECK(plan.n_stages >= 1 && plan.n_stages <= kMaxStages);
-  std::uint32_t most = 0;
+// A scope of few tiles is read at once, unless it shares some with one that begins with a sample; a
+// query reads all of its tiles in one way.
+void check_sampling(Asked const& asked, DensePlan const& plan) {
+  std::vector<std::set<Sampling>> found(asked.group_of.size());
+  bool any_after = false;
   for (Cohort const& cohort : plan.cohorts) {
-    std::uint32_t level = 0;
+    any_after = any_after || cohort.sampling != Sampling::kWhole;
+    bool needs_sample = false;
     for (std::uint32_t p = 0; p < cohort.n_panels; ++p) {
       Panel const& panel = plan.panels[cohort.panel_begin + p];
       for (std::uint32_t i = 0; i < panel.n_queries; ++i) {
-        std::uint32_t const group = asked.group_of[plan.panel_queries[panel.query_begin + i]];
-        auto const n =
-            static_cast<std::uint32_t>(tiles_of(asked.scopes[asked.group_scopes[group]]).size());
-        level = std::max(level, stage_level(plan.growth, asked.tuning.seed_tiles, n));
+        std::uint32_t const q = plan.panel_queries[panel.query_begin + i];
+        auto const n = tiles_of(asked.scopes[asked.group_scopes[asked.group_of[q]]]).size();
+        needs_sample = needs_sample || n > asked.tuning.seed_tiles;
+        found.at(q).insert(cohort.sampling);
       }
     }
-    CHECK_EQ(cohort.level, level);
-    most = std::max(most, level);
+    if (asked.tuning.seed_tiles == 0) {
+      CHECK(cohort.sampling == Sampling::kNone);
+    } else {
+      CHECK(cohort.sampling != Sampling::kNone);
+      CHECK(!needs_sample || cohort.sampling == Sampling::kSample);
+    }
   }
-  CHECK_EQ(plan.n_stages, most + 1);
+  CHECK_EQ(plan.n_stages, any_after ? 2u : 1u);
+  for (std::size_t q = 0; q < found.size(); ++q) {
+    CHECK(found[q].size() <= 1);
+    bool const is_sampled = found[q].contains(Sampling::kSample);
+    CHECK_EQ(plan.guess_ranks.at(q), is_sampled ? guess_rank(asked.depths[q], plan.stride) : 0u);
+  }
+}
+
+// Every row of a query's seed has a place of its own, and there are no more.
+void check_seeds(Asked const& asked, DensePlan const& plan) {
+  DenseBatch const batch = plan.batch();
+  std::vector<std::vector<std::uint32_t>> places(asked.group_of.size());
+  for (std::uint32_t w = 0; w < batch.n_widths; ++w) {
+    std::uint32_t const n = n_visits(batch, batch.widths[w], 0);
+    for (std::uint32_t i = 0; i < n; ++i) {
+      Visit const visit = find_visit(batch, batch.widths[w], 0, i);
+      Panel const& panel = plan.panels.at(visit.panel);
+      for (std::uint32_t k = 0; k < panel.n_queries; ++k) {
+        std::uint32_t const at = panel.query_begin + k;
+        places.at(plan.panel_queries.at(at))
+            .push_back(plan.panel_seeds.at(at) + visit.number * kTileRows);
+      }
+    }
+  }
+  std::uint32_t most = 0;
+  for (std::size_t q = 0; q < places.size(); ++q) {
+    std::sort(places[q].begin(), places[q].end());
+    for (std::size_t i = 0; i < places[q].size(); ++i) CHECK_EQ(places[q][i], i * kTileRows);
+    CHECK_EQ(plan.seed_rows.at(q), places[q].size() * kTileRows);
+    most = std::max(most, plan.seed_rows[q]);
+  }
+  CHECK_EQ(plan.most_seed_rows, most);
 }
 
 void check_plan(Asked const& asked, DensePlan const& plan) {
   CHECK_EQ(plan.n_queries, asked.group_of.size());
-  CHECK_EQ(plan.growth, asked.tuning.growth);
+  CHECK_EQ(plan.stride, asked.tuning.stride);
   check_groups(asked, plan);
   check_parts(asked, plan);
   check_visits(asked, plan);
-  check_levels(asked, plan);
+  check_sampling(asked, plan);
+  check_seeds(asked, plan);
 }
 
 std::vector<SlotRange> random_ranges(Rng& rng, std::uint32_t n_slots) {
@@ -186,7 +225,7 @@ std::vector<SlotRange> random_ranges(Rng& rng, std::uint32_t n_slots) {
 Asked random_asked(Rng& rng, std::uint32_t n_slots, std::uint32_t n_scopes,
                    std::uint32_t n_queries) {
   Asked asked;
-  asked.tuning = {64, 1 + rng.below(6u), 2 + rng.below(rng.below(3) == 0 ? 31u : 3u)};
+  asked.tuning = {64, rng.below(7u), 2 + rng.below(rng.below(3) == 0 ? 31u : 3u)};
   for (std::uint32_t s = 0; s < n_scopes; ++s) {
     switch (rng.below(7)) {
       case 0:
@@ -213,23 +252,24 @@ Asked random_asked(Rng& rng, std::uint32_t n_slots, std::uint32_t n_scopes,
   auto const n_groups = static_cast<std::uint32_t>(asked.group_scopes.size());
   for (std::uint32_t q = 0; q < n_queries; ++q)
     asked.group_of.push_back(rng.below(10) == 0 ? kNone32 : rng.below(n_groups));
+  for (std::uint32_t q = 0; q < n_queries; ++q) asked.depths.push_back(rng.below(300u));
   return asked;
 }
 
 TEST(plan_meets_every_tile_of_every_query_once) {
   Rng rng(1);
   std::set<std::uint32_t> widths;
-  std::uint32_t most_stages = 0;
+  std::set<Sampling> samplings;
   for (int round = 0; round < 150; ++round) {
     Asked const asked = random_asked(rng, 9 * kTileRows + rng.below(60 * kTileRows),
                                      1 + rng.below(12u), rng.below(round % 3 == 0 ? 200u : 20u));
     DensePlan const plan(asked.input());
     check_plan(asked, plan);
     for (WidthClass const& width : plan.widths) widths.insert(width.width);
-    most_stages = std::max(most_stages, plan.n_stages);
+    for (Cohort const& cohort : plan.cohorts) samplings.insert(cohort.sampling);
   }
   CHECK_EQ(widths.size(), std::size(kWidths));
-  CHECK(most_stages >= 6);
+  CHECK_EQ(samplings.size(), 3u);
 }
 
 TEST(plan_takes_scopes_that_nest_and_scopes_of_single_rows) {
@@ -240,6 +280,7 @@ TEST(plan_takes_scopes_that_nest_and_scopes_of_single_rows) {
     nested.group_scopes.push_back(i);
     nested.group_filters.push_back(kNone32);
     nested.group_of.push_back(i);
+    nested.depths.push_back(i);
   }
   check_plan(nested, DensePlan(nested.input()));
   Asked rows;
@@ -254,6 +295,7 @@ TEST(plan_takes_scopes_that_nest_and_scopes_of_single_rows) {
     rows.group_scopes.push_back(s);
     rows.group_filters.push_back(s);
     for (int i = 0; i < 3; ++i) rows.group_of.push_back(s);
+    for (int i = 0; i < 3; ++i) rows.depths.push_back(10);
   }
   check_plan(rows, DensePlan(rows.input()));
 }
@@ -266,6 +308,7 @@ TEST(plan_of_nothing_is_empty) {
   asked.group_filters = {kNone32, kNone32};
   check_plan(asked, DensePlan(asked.input()));
   asked.group_of = {0, kNone32, 0};
+  asked.depths = {1, 2, 3};
   DensePlan const plan(asked.input());
   check_plan(asked, plan);
   CHECK_EQ(plan.n_tiles, 0u);
@@ -287,11 +330,14 @@ TEST(plan_of_larger_tiles_meets_them_as_smaller_ones) {
     }
     DensePlanInput input = large.input();
     input.tile_rows = kDocTileRows;
+    input.has_seeds = false;
     DensePlan const wanted(small.input());
     DensePlan const plan(input);
     CHECK_EQ(plan.n_tiles, wanted.n_tiles);
     CHECK_EQ(plan.n_stages, wanted.n_stages);
     CHECK(plan.visit_begins == wanted.visit_begins);
+    CHECK(plan.guess_ranks == std::vector<std::uint32_t>(plan.n_queries, 0));
+    CHECK_EQ(plan.most_seed_rows, 0u);
     CHECK(plan.panel_queries == wanted.panel_queries);
     CHECK_EQ(plan.runs.size(), wanted.runs.size());
     for (std::size_t i = 0; i < plan.runs.size(); ++i) {
@@ -299,19 +345,6 @@ TEST(plan_of_larger_tiles_meets_them_as_smaller_ones) {
             plan.runs[i].position == wanted.runs[i].position);
     }
   }
-}
-
-TEST(plan_of_texts_has_room_for_the_first_stage) {
-  for (std::size_t n_queries : {1u, 64u, 65u, 1024u}) {
-    for (std::size_t depth : {1u, 10u, 100u, 1000u, 4096u, 100'000u}) {
-      DenseTuning const tuning = choose_lexical_tuning(n_queries, depth);
-      std::size_t const of_a_tile = std::min<std::size_t>(2 * depth, kDocTileRows);
-      CHECK(tuning.seed_tiles >= 1 && tuning.growth >= 2 && tuning.growth <= 32);
-      CHECK(tuning.seed_tiles * of_a_tile <= tuning.capacity);
-    }
-  }
-  CHECK_EQ(choose_lexical_tuning(1024, 100).seed_tiles, 16u);  // every 8th of 123 to 128
-  CHECK(choose_lexical_tuning(1, 100).seed_tiles > 123);       // a million rows in one stage
 }
 
 // ---- planted bugs
@@ -333,11 +366,14 @@ bool is_caught(std::function<void(DensePlan&)> const& plant) {
 
 TEST(plan_planted_bugs_are_caught) {
   CHECK(!is_caught([](DensePlan&) {}));
-  CHECK(is_caught([](DensePlan& plan) { plan.n_stages = std::max(1u, plan.n_stages - 1); }));
-  CHECK(is_caught([](DensePlan& plan) { plan.growth += 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.n_stages = 3 - plan.n_stages; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.stride += 1; }));
   CHECK(is_caught([](DensePlan& plan) { plan.runs.back().tile += 1; }));
   CHECK(is_caught([](DensePlan& plan) { plan.runs.back().position += 1; }));
-  CHECK(is_caught([](DensePlan& plan) { plan.cohorts.back().level += 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.cohorts.back().sampling = Sampling::kSample; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.panel_seeds.back() += kTileRows; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.seed_rows.front() += kTileRows; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.guess_ranks.front() += 1; }));
   CHECK(is_caught([](DensePlan& plan) { plan.cohorts.back().n_panels -= 1; }));
   CHECK(is_caught([](DensePlan& plan) { plan.cohorts.front().position_end -= 1; }));
   CHECK(is_caught([](DensePlan& plan) { plan.panel_queries.back() ^= 1; }));

@@ -22,26 +22,23 @@ std::vector<std::uint32_t> positions_of(StageStep step, std::uint32_t begin, std
   return out;
 }
 
-// Strides of the levels that stage_level gives, and some beyond.
-bool fits(std::uint32_t growth, std::uint32_t level) {
-  return std::pow(growth, level) < 0x1p31;
-}
-
 TEST(stages_take_every_position_once) {
   Rng rng(1);
-  for (std::uint32_t growth = 2; growth <= 32; ++growth) {
-    for (std::uint32_t level = 0; level < kMaxStages && fits(growth, level); ++level) {
-      for (int round = 0; round < 12; ++round) {
-        std::uint32_t const begin = round == 0 ? 0 : rng.below(round < 6 ? 40u : 1u << 25);
+  for (std::uint32_t stride : {2u, 3u, 5u, 7u, 31u, 32u, 64u, 1000u, 1u << 18}) {
+    for (Sampling sampling : {Sampling::kWhole, Sampling::kSample, Sampling::kNone}) {
+      for (int round = 0; round < 40; ++round) {
+        std::uint32_t const begin = round == 0 ? 0 : rng.below(round < 15 ? 40u : 1u << 25);
         std::uint32_t const end = begin + rng.below(round % 2 == 0 ? 30u : 1500u);
         std::vector<int> seen(end - begin, 0);
         for (std::uint32_t stage = 0; stage < kMaxStages; ++stage) {
-          StageStep const step = stage_step(growth, level, stage);
-          CHECK_EQ(step.stride == 0, stage > level);
+          StageStep const step = stage_step(stride, sampling, stage);
+          if (sampling == Sampling::kWhole) CHECK_EQ(step.stride == 0, stage == 1);
+          if (sampling == Sampling::kNone) CHECK_EQ(step.stride == 0, stage == 0);
           auto const wanted = positions_of(step, begin, end);
           CHECK_EQ(n_in_step(step, begin, end), wanted.size());
           for (std::uint32_t i = 0; i < wanted.size(); ++i) {
             CHECK_EQ(position_in_step(step, begin, i), wanted[i]);
+            CHECK(stage == 1 || sampling != Sampling::kSample || wanted[i] % stride == 0);
             seen[wanted[i] - begin] += 1;
           }
         }
@@ -51,40 +48,33 @@ TEST(stages_take_every_position_once) {
   }
 }
 
-TEST(stages_begin_with_no_more_than_the_seed) {
-  Rng rng(2);
-  for (std::uint32_t growth = 2; growth <= 32; ++growth) {
-    for (int round = 0; round < 300; ++round) {
-      std::uint32_t const n_tiles = rng.below(1u << rng.below(26u));
-      std::uint32_t const seed = 1 + rng.below(1u << rng.below(14u));
-      std::uint32_t const level = stage_level(growth, seed, n_tiles);
-      CHECK(level < kMaxStages);
-      double const stride = std::pow(growth, level);
-      CHECK(stride + 0x1p25 < 0x1p32);  // begin + stride in 32 bits
-      CHECK(level == 0 || stride < 1.0 * growth * n_tiles);
-      std::uint32_t const first = n_in_step(stage_step(growth, level, 0), 0, n_tiles);
-      if (level + 1 < kMaxStages) CHECK(first <= seed);
-      if (level > 0) CHECK(n_in_step(stage_step(growth, level - 1, 0), 0, n_tiles) > seed);
+TEST(guess_ranks_follow_what_a_sample_holds_of_the_best) {
+  CHECK_EQ(guess_rank(0, 64), 3u);
+  CHECK_EQ(guess_rank(1, 64), 4u);
+  CHECK_EQ(guess_rank(100, 64), 9u);    // 1.56 + 4.38 + 3
+  CHECK_EQ(guess_rank(1000, 64), 33u);  // 15.6 + 13.8 + 3
+  CHECK_EQ(guess_rank(128, 2), 95u);    // 64 + 28 + 3
+  for (std::uint32_t stride : {2u, 64u, 4096u}) {
+    std::uint32_t last = 0;
+    for (std::uint32_t depth = 0; depth < 5000; depth += 7) {
+      std::uint32_t const rank = guess_rank(depth, stride);
+      CHECK(rank >= 3 && rank >= last);
+      CHECK(rank > depth / stride);
+      last = rank;
     }
   }
-  CHECK_EQ(stage_level(2, std::numeric_limits<std::uint32_t>::max(), 1u << 25), 0u);
+  CHECK(guess_rank(kNone32 - 1, 2) > 1u << 30);
 }
 
-TEST(tuning_has_room_for_its_seed) {
-  for (std::size_t n : {0ul, 1ul, 2ul, 8ul, 64ul, 65ul, 300ul, 1024ul, 100'000ul}) {
+TEST(tuning_has_room_for_what_passes_and_a_seed_of_bounded_size) {
+  for (std::size_t n_tiles : {0ul, 1ul, 128ul, 129ul, 8'192ul, 8'193ul, 1ul << 20, 1ul << 25}) {
     for (std::size_t depth : {0ul, 1ul, 10ul, 100ul, 1000ul, 4096ul, 100'000ul, 4'000'000'000ul}) {
-      DenseTuning const tuning = choose_tuning(n, depth);
-      CHECK(tuning.capacity >= 2 * kTileRows * std::uint64_t{tuning.seed_tiles} ||
-            depth > 1u << 28);
+      DenseTuning const tuning = choose_tuning(depth, n_tiles);
       CHECK(tuning.seed_tiles >= 1);
-      CHECK(tuning.growth >= 2 && tuning.growth <= 32);
-      // Room for 16 times the growth x depth rows that a stage would meet without an error bound.
-      if (tuning.growth > 2) CHECK(16 * tuning.growth * depth <= tuning.capacity);
-      CHECK(tuning.capacity >= std::min<std::size_t>(depth, kNone32 - 1));
-      // All queries of a piece: 64 MB, or what the depth demands.
-      std::size_t const all = std::max<std::size_t>(n, 1) * tuning.capacity;
-      CHECK(all <= std::max<std::size_t>(std::size_t{1} << 23,
-                                         std::max<std::size_t>(n, 1) * (16384 + 32 * depth)));
+      CHECK(tuning.stride >= 64);
+      CHECK(n_multiples(0, static_cast<std::uint32_t>(n_tiles), tuning.stride) <=
+            tuning.seed_tiles);
+      CHECK(tuning.capacity >= std::min<std::size_t>(8192 + 32 * depth, kNone32 - 1));
     }
   }
 }
@@ -201,6 +191,24 @@ TEST(run_of_a_number_is_the_last_that_begins_there) {
       CHECK(at + 1 == begins.size() || begins[at + 1] > wanted);
     }
   }
+}
+
+TEST(plan_of_texts_has_room_for_the_first_stage) {
+  for (std::size_t n_queries : {1u, 64u, 65u, 1024u}) {
+    for (std::size_t depth : {1u, 10u, 100u, 1000u, 4096u, 100'000u}) {
+      for (std::size_t n_tiles : {1u, 20u, 123u, 5000u}) {
+        DenseTuning const tuning = choose_lexical_tuning(n_queries, depth, n_tiles);
+        std::size_t const of_a_tile = std::min<std::size_t>(2 * depth, kDocTileRows);
+        std::size_t const sample = (n_tiles + tuning.stride - 1) / tuning.stride;
+        CHECK(tuning.seed_tiles >= 1 && tuning.stride >= 8);
+        CHECK(tuning.seed_tiles * of_a_tile <= tuning.capacity);
+        CHECK(n_tiles <= tuning.seed_tiles || sample * of_a_tile <= tuning.capacity);
+      }
+    }
+  }
+  CHECK_EQ(choose_lexical_tuning(1024, 100, 123).seed_tiles, 16u);
+  CHECK_EQ(choose_lexical_tuning(1024, 100, 123).stride, 8u);
+  CHECK(choose_lexical_tuning(1, 100, 123).seed_tiles > 123);  // a million rows in one stage
 }
 
 }  // namespace

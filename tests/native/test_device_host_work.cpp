@@ -1,7 +1,9 @@
 // What a batch on a device costs the host: copies, allocations and launches, on a device whose
 // kernels do nothing.
 #include <string>
+#include <vector>
 
+#include "device/kernel_times.hpp"
 #include "engine/dense/on_device.hpp"
 #include "engine/recall.hpp"
 #include "native/dense_cases.hpp"
@@ -66,21 +68,61 @@ WorldBatch thin_batch(DeviceWorld const& world, std::size_t n_queries, std::uint
 
 TEST(device_batch_is_copied_once_each_way_and_makes_no_room_again) {
   NullDevice const null;
-  DeviceWorld const world = thin_world(200'000);
+  // More rows than a seed has. Little room, as of all tests: some compare what is held before and
+  // after.
+  DeviceWorld const world = thin_world(17'000);
   auto const table = world.upload();
   for (std::size_t n_queries : {1u, 7u, 1024u}) {
     WorldBatch batch = thin_batch(world, n_queries, 100);
-    // Little room, as of all tests: some compare what is held before and after.
-    if (n_queries > 100) batch.tuning = {512, 76, 4};
+    if (n_queries > 100) batch.tuning = {512, 76, 32};
     Cost const cost = cost_of_repeated(
         [&] { device::search(*table, batch.search(), [](device::FoundRows const&) {}); });
     check_nothing_new(cost.device);
-    // 3 to prepare and end beside the stages, each of which is a scan and a cut; scoring is 3.
-    std::uint64_t const n_stages = n_queries == 1 ? 2 : n_queries == 7 ? 2 : 4;
-    CHECK_EQ(cost.device.n_launches, 6 + 2 * n_stages);
+    // 2 to prepare; a seed and the rest, which are scans and 3 beside; scoring is 3, the end 1.
+    CHECK_EQ(cost.device.n_launches, 11u);
     // Of a reply of 100 rows nothing is on the heap, of which a query needs little to be planned.
     if (heap_is_counted()) CHECK(cost.heap.bytes < 4096 + 400 * n_queries);
   }
+}
+
+TEST(device_times_each_kernel_of_a_batch_if_asked) {
+  DeviceWorld const world = thin_world(1'000);
+  auto const table = world.upload();
+  WorldBatch batch = thin_batch(world, 3, 10);
+  batch.tuning = {1000, 2, 2};
+  device::take_kernel_times();
+  auto const plain = found_of(*table, batch.search());
+  CHECK(device::take_kernel_times().empty());
+  device::DenseSearch search = batch.search();
+  search.settings.times_kernels = true;
+  std::uint64_t const graphs = emulated().work().n_graphs;
+  for (int round = 0; round < 2; ++round) {
+    Found const found = found_of(*table, search);
+    for (std::size_t q = 0; q < 3; ++q) CHECK(same_rows(found.rows[q], plain.rows[q]));
+  }
+  CHECK_EQ(emulated().work().n_graphs, graphs);
+  std::vector<device::KernelTotal> const totals = device::take_kernel_times();
+  std::vector<std::string> names;
+  for (device::KernelTotal const& one : totals) {
+    names.push_back(one.name);
+    CHECK_EQ(one.n_launches, 2u);
+    CHECK(one.milliseconds > 0.0);
+  }
+  std::vector<std::string> const expected = {"copy in",
+                                             "prepare_queries",
+                                             "fill_panels",
+                                             "scan of the seed, 8 wide",
+                                             "set_thresholds",
+                                             "take_seeds",
+                                             "scan of the rest, 8 wide",
+                                             "cut_candidates",
+                                             "rescore, the best",
+                                             "tighten",
+                                             "rescore, the others",
+                                             "finish",
+                                             "copy out"};
+  CHECK(names == expected);
+  CHECK(device::take_kernel_times().empty());
 }
 
 // A request of `n_queries` dense queries, each with a cell and a filter of its own or all with all

@@ -11,8 +11,9 @@ namespace {
 
 bool is_caught(std::string const& folder, bool is_wide = false) {
   Rng rng(1);
-  for (int round = 0; round < 60; ++round) {
-    PlaneOf const forced(round % 8 == 3 ? "rows" : "int8");
+  for (int round = 0; round < 80; ++round) {
+    bool const is_misleading = round >= 60 && round < 70;
+    PlaneOf const forced(round % 8 == 3 || is_misleading ? "rows" : "int8");
     RandomCase chosen;
     chosen.folder = folder;
     chosen.type = round % 4 < 2 ? RowType::kFloat32 : RowType::kFloat16;
@@ -30,6 +31,21 @@ bool is_caught(std::string const& folder, bool is_wide = false) {
     if (is_wide) chosen.dim = 700 + rng.below(400u);  // more chunks a row than stages
     if (round % 6 == 2) chosen.tuning = kTight;
     if (round % 6 >= 4) chosen.tuning = DenseTuning{400, 1, 2};
+    if (is_misleading) {
+      chosen.is_misleading = true;
+      chosen.is_half_exact = false;
+      chosen.type = RowType::kFloat16;  // which leaves little error to let other rows pass
+      chosen.sizes = {900};
+      chosen.dim = 8 + rng.below(10u);
+      chosen.n_queries = 12;
+      chosen.most_depth = 120;
+      chosen.tuning = DenseTuning{900, 1, 2};
+    }
+    if (round >= 70) {
+      chosen.is_split = true;
+      chosen.is_half_exact = false;
+      chosen.sizes = {1500};
+    }
     try {
       SeedOf const order(static_cast<std::uint64_t>(round % 6), folder);
       check_random(rng, chosen);
@@ -73,6 +89,14 @@ bool is_caught_on_hopper(char const* name) {
   return is_caught(folder) || is_caught(folder, true);
 }
 
+// Of a bug that makes a kernel write anywhere: the process may die of it.
+bool is_caught_or_dies_on_hopper(std::string const& folder) {
+  return status_of_child([&] {
+           ComputeOf const kernels("9.0");
+           return is_caught(folder);
+         }) != 0;
+}
+
 bool is_fatal_on_hopper(char const* name) {
   std::string const folder = broken_folder(name);
   return is_fatal_in_a_child([&] {
@@ -84,6 +108,7 @@ bool is_fatal_on_hopper(char const* name) {
 TEST(device_planted_bugs_in_bounds_are_caught) {
   CHECK(!is_caught(HYRECALL_EMULATED_FOLDER));
   CHECK(is_caught_bug("threshold_above_its_bound"));
+  CHECK(is_caught_bug("threshold_of_a_seed_above_its_bound"));
   CHECK(is_caught_bug("cut_not_lowered"));
   CHECK(is_caught_bug("residual_of_the_tile"));
   CHECK(is_caught_bug("second_score_without_bound"));
@@ -96,7 +121,10 @@ TEST(device_planted_bugs_in_the_choice_of_rows_are_caught) {
   CHECK(is_caught_bug("masks_of_the_last_visit"));
   CHECK(is_caught_bug("overflow_ignored"));
   CHECK(is_caught_bug("ties_by_slot"));
-  CHECK(is_caught_bug("stage_skipped"));
+  CHECK(is_caught_bug("rest_skipped"));
+  CHECK(is_caught_bug("last_candidates_not_written"));
+  CHECK(is_caught_bug("guess_taken_for_proof"));
+  CHECK(is_caught_bug("seed_rows_left_out"));
   CHECK(is_caught_bug("strict_floor_ignored"));
 }
 
@@ -107,7 +135,9 @@ TEST(device_planted_bugs_in_waiting_are_caught) {
 
 TEST(device_planted_bugs_in_waiting_on_hopper_are_caught) {
   CHECK(is_caught_on_hopper("stage_left_too_early"));
-  CHECK(is_caught_on_hopper("constants_not_waited_for"));
+  CHECK(is_caught_on_hopper("constants_overwritten_too_early"));
+  CHECK(is_caught_or_dies_on_hopper(broken_folder("constants_not_waited_for")));
+  CHECK(!is_caught_or_dies_on_hopper(HYRECALL_EMULATED_FOLDER));
   CHECK(is_caught_on_hopper("chunk_not_waited_for"));
 }
 

@@ -1,9 +1,5 @@
 #include "engine/dense/on_device.hpp"
 
-#include <algorithm>
-#include <limits>
-#include <optional>
-
 #include "core/error.hpp"
 #include "engine/dense/column.hpp"
 #include "engine/scope/on_device.hpp"
@@ -110,58 +106,26 @@ std::uint64_t DeviceSnapshot::bytes() const {
 CandidateLists DeviceSnapshot::scan(Snapshot const& snapshot, BatchRequest const& request,
                                     DenseRequest const& arm, ResolvedScopes const& scopes,
                                     QueryGroups const& groups) const {
-  CandidateLists out(request.n_queries);
   std::size_t const end = arm.begin + request.n_queries;
   bool const is_in_place = arm.guest != nullptr && !arm.guest->has(arm.begin, end);
   if (tables_.empty() || snapshot.n_docs() == 0) {
     if (is_in_place) arm.guest->read(arm.begin, end);  // they are checked all the same
-    return out;
+    return CandidateLists(request.n_queries);
   }
-  device::DeviceTable const& table = *tables_.at(arm.column);
-  std::span<std::uint32_t const> const first_slots = table.first_slots();
-
-  std::vector<std::vector<SlotRange>> const ranges = slot_ranges(scopes, first_slots);
-  DevicePrograms const programs(snapshot, request);
-  std::vector<std::uint32_t> group_of = groups.group_of;
+  DeviceSearch search(*tables_.at(arm.column), snapshot, request, arm.floor, scopes, groups);
   for (std::size_t q = 0; !is_in_place && q < request.n_queries; ++q) {
-    if (arm.query(q).inverse_norm == 0.0f) group_of[q] = kNone32;
+    if (arm.query(q).inverse_norm == 0.0f) search.group_of()[q] = kNone32;
   }
-  float const floor = arm.floor.set ? arm.floor.value : -std::numeric_limits<float>::infinity();
-  std::vector<float> const floors(request.n_queries, floor);
-  std::vector<std::uint8_t> const strict(request.n_queries, arm.floor.set && arm.floor.strict);
-  auto const n_docs = static_cast<std::size_t>(snapshot.n_docs());
-  auto const depth = static_cast<std::uint32_t>(std::min(request.depth, n_docs));
-  std::vector<std::uint32_t> const depths(request.n_queries, depth);
-  device::DenseSearch batch{};
-  batch.scopes = ranges;
-  batch.group_scopes = groups.scope_of;
-  batch.group_filters = groups.filter_of;
-  batch.group_of = group_of;
-  batch.filters = programs.filters;
-  batch.tests = programs.tests;
-  batch.codes = programs.codes;
-  std::optional<GuestQueries::Rows> guests;
-  if (is_in_place) {
-    guests.emplace(*arm.guest, arm.begin, end);
-    batch.guest = &guests->wanted();
-  } else {
+  if (!is_in_place) {
     DenseQueries const& all = arm.guest != nullptr ? arm.guest->all() : *arm.queries;
-    batch.queries = {all.first_row() + arm.begin * all.stride(), all.stride()};
+    return search.run([&](device::DenseSearch& batch) {
+      batch.queries = {all.first_row() + arm.begin * all.stride(), all.stride()};
+    });
   }
-  batch.floors = floors;
-  batch.strict = strict;
-  batch.depths = depths;
-  batch.settings = request.settings;
-  // Some 24 MB at most are asked for in one piece; more lists grow as they come.
-  constexpr std::size_t kMostReserved = std::size_t{1} << 20;
-  out.reserve(std::min(kMostReserved, request.n_queries * depth));
-  device::search(table, batch, [&](device::FoundRows const& found) {
-    std::span<Candidate> const list = out.add(found.query, found.scores.size());
-    for (std::size_t i = 0; i < list.size(); ++i)
-      list[i] = {found.scores[i], found.seqs[i], doc_of_slot(first_slots, found.slots[i])};
-    if (!found.is_sorted) std::sort(list.begin(), list.end());
-  });
-  if (guests) guests->accept();
+  GuestQueries::Rows guests(*arm.guest, arm.begin, end);
+  CandidateLists out =
+      search.run([&](device::DenseSearch& batch) { batch.guest = &guests.wanted(); });
+  guests.accept();
   return out;
 }
 

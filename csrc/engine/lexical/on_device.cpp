@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <unordered_map>
 
 #include "core/error.hpp"
-#include "device/dense_device.hpp"
 #include "engine/scope/on_device.hpp"
 
 namespace hyrecall {
@@ -162,40 +160,11 @@ CandidateLists scan_lexical_on_device(device::DeviceTable const& table, Snapshot
                                       ResolvedScopes const& scopes, QueryGroups const& groups,
                                       std::span<Bm25Query const> scorers,
                                       ArmPostings const& postings) {
-  CandidateLists out(request.n_queries);
-  if (snapshot.n_docs() == 0) return out;
-  std::span<std::uint32_t const> const first_slots = table.first_slots();
-  std::vector<std::vector<SlotRange>> const ranges = slot_ranges(scopes, first_slots);
-  DevicePrograms const programs(snapshot, request);
-  std::vector<std::uint32_t> group_of = groups.group_of;
-  DeviceTexts const texts(snapshot, arm.bm25, scorers, postings, group_of);
+  if (snapshot.n_docs() == 0) return CandidateLists(request.n_queries);
+  DeviceSearch search(table, snapshot, request, arm.floor, scopes, groups);
+  DeviceTexts const texts(snapshot, arm.bm25, scorers, postings, search.group_of());
   device::TextQueries const text = texts.queries();
-  float const floor = arm.floor.set ? arm.floor.value : -std::numeric_limits<float>::infinity();
-  std::vector<float> const floors(request.n_queries, floor);
-  std::vector<std::uint8_t> const strict(request.n_queries, arm.floor.set && arm.floor.strict);
-  auto const n_docs = static_cast<std::size_t>(snapshot.n_docs());
-  std::vector<std::uint32_t> const depths(
-      request.n_queries, static_cast<std::uint32_t>(std::min(request.depth, n_docs)));
-  device::DenseSearch batch{};
-  batch.scopes = ranges;
-  batch.group_scopes = groups.scope_of;
-  batch.group_filters = groups.filter_of;
-  batch.group_of = group_of;
-  batch.filters = programs.filters;
-  batch.tests = programs.tests;
-  batch.codes = programs.codes;
-  batch.text = &text;
-  batch.floors = floors;
-  batch.strict = strict;
-  batch.depths = depths;
-  batch.settings = request.settings;
-  device::search(table, batch, [&](device::FoundRows const& found) {
-    std::span<Candidate> const list = out.add(found.query, found.scores.size());
-    for (std::size_t i = 0; i < list.size(); ++i)
-      list[i] = {found.scores[i], found.seqs[i], doc_of_slot(first_slots, found.slots[i])};
-    if (!found.is_sorted) std::sort(list.begin(), list.end());
-  });
-  return out;
+  return search.run([&](device::DenseSearch& batch) { batch.text = &text; });
 }
 
 }  // namespace hyrecall

@@ -1,10 +1,35 @@
 #include "engine/scope/on_device.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "engine/scope/tile_program.hpp"
 
 namespace hyrecall {
+namespace {
+
+// Every scope as slots; first_slots: [n_segments].
+std::vector<std::vector<SlotRange>> slot_ranges(ResolvedScopes const& scopes,
+                                                std::span<std::uint32_t const> first_slots) {
+  std::vector<std::vector<SlotRange>> out(scopes.size());
+  for (std::size_t scope = 0; scope < scopes.size(); ++scope) {
+    for (std::size_t s = 0; s < first_slots.size(); ++s) {
+      for (RowRange const& rows : scopes[scope][s].ranges) {
+        if (rows.begin < rows.end)
+          out[scope].push_back({first_slots[s] + rows.begin, first_slots[s] + rows.end});
+      }
+    }
+  }
+  return out;
+}
+
+DocRef doc_of_slot(std::span<std::uint32_t const> first_slots, std::uint32_t slot) {
+  auto const after = std::upper_bound(first_slots.begin(), first_slots.end(), slot);
+  auto const s = static_cast<std::uint32_t>(after - first_slots.begin() - 1);
+  return {s, slot - first_slots[s]};
+}
+
+}  // namespace
 
 DevicePrograms::DevicePrograms(Snapshot const& snapshot, BatchRequest const& request) {
   for (auto const& filter : request.filters) {
@@ -25,24 +50,52 @@ DevicePrograms::DevicePrograms(Snapshot const& snapshot, BatchRequest const& req
   }
 }
 
-std::vector<std::vector<SlotRange>> slot_ranges(ResolvedScopes const& scopes,
-                                                std::span<std::uint32_t const> first_slots) {
-  std::vector<std::vector<SlotRange>> out(scopes.size());
-  for (std::size_t scope = 0; scope < scopes.size(); ++scope) {
-    for (std::size_t s = 0; s < first_slots.size(); ++s) {
-      for (RowRange const& rows : scopes[scope][s].ranges) {
-        if (rows.begin < rows.end)
-          out[scope].push_back({first_slots[s] + rows.begin, first_slots[s] + rows.end});
-      }
-    }
-  }
+DeviceSearch::DeviceSearch(device::DeviceTable const& table, Snapshot const& snapshot,
+                           BatchRequest const& request, Floor<float> const& floor,
+                           ResolvedScopes const& scopes, QueryGroups const& groups)
+    : table_(table),
+      groups_(groups),
+      programs_(snapshot, request),
+      ranges_(slot_ranges(scopes, table.first_slots())),
+      group_of_(groups.group_of),
+      floors_(request.n_queries, floor.set ? floor.value : -std::numeric_limits<float>::infinity()),
+      strict_(request.n_queries, floor.set && floor.strict),
+      settings_(request.settings) {
+  auto const n_docs = static_cast<std::size_t>(snapshot.n_docs());
+  depths_.assign(request.n_queries,
+                 static_cast<std::uint32_t>(std::min<std::size_t>(request.depth, n_docs)));
+}
+
+device::DenseSearch DeviceSearch::batch_of() const {
+  device::DenseSearch out{};
+  out.scopes = ranges_;
+  out.group_scopes = groups_.scope_of;
+  out.group_filters = groups_.filter_of;
+  out.group_of = group_of_;
+  out.filters = programs_.filters;
+  out.tests = programs_.tests;
+  out.codes = programs_.codes;
+  out.floors = floors_;
+  out.strict = strict_;
+  out.depths = depths_;
+  out.settings = settings_;
   return out;
 }
 
-DocRef doc_of_slot(std::span<std::uint32_t const> first_slots, std::uint32_t slot) {
-  auto const after = std::upper_bound(first_slots.begin(), first_slots.end(), slot);
-  auto const s = static_cast<std::uint32_t>(after - first_slots.begin() - 1);
-  return {s, slot - first_slots[s]};
+CandidateLists DeviceSearch::run_batch(device::DenseSearch const& batch) const {
+  std::size_t const n = depths_.size();
+  CandidateLists out(n);
+  // Some 24 MB at most are asked for in one piece; more lists grow as they come.
+  constexpr std::size_t kMostReserved = std::size_t{1} << 20;
+  out.reserve(std::min<std::size_t>(kMostReserved, n == 0 ? 0 : n * depths_.front()));
+  std::span<std::uint32_t const> const first_slots = table_.first_slots();
+  device::search(table_, batch, [&](device::FoundRows const& found) {
+    std::span<Candidate> const list = out.add(found.query, found.scores.size());
+    for (std::size_t i = 0; i < list.size(); ++i)
+      list[i] = {found.scores[i], found.seqs[i], doc_of_slot(first_slots, found.slots[i])};
+    if (!found.is_sorted) std::sort(list.begin(), list.end());
+  });
+  return out;
 }
 
 }  // namespace hyrecall

@@ -1,14 +1,13 @@
-// What a device reads of a batch's scopes and filters.
+// What a device reads of a batch's scopes and filters, and the search of an arm there.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "device/dense_device.hpp"
 #include "engine/scope/audience.hpp"
-#include "kernels/shared/dense_batch.hpp"
-#include "kernels/shared/dense_rows.hpp"
-#include "kernels/shared/tile_filter.hpp"
+#include "engine/top_k.hpp"
 
 namespace hyrecall {
 
@@ -21,11 +20,41 @@ struct DevicePrograms {
   std::vector<std::int64_t> codes;
 };
 
-// Every scope as slots; first_slots: [n_segments].
-std::vector<std::vector<SlotRange>> slot_ranges(ResolvedScopes const& scopes,
-                                                std::span<std::uint32_t const> first_slots);
+// A search of one arm: what is the same for vectors and texts.
+class DeviceSearch {
+ public:
+  // table: of the arm's column, of all segments of the snapshot. groups: those of the arm's scopes.
+  DeviceSearch(device::DeviceTable const& table, Snapshot const& snapshot,
+               BatchRequest const& request, Floor<float> const& floor, ResolvedScopes const& scopes,
+               QueryGroups const& groups);
+  DeviceSearch(DeviceSearch const&) = delete;
+  DeviceSearch& operator=(DeviceSearch const&) = delete;
 
-// The document of a slot.
-DocRef doc_of_slot(std::span<std::uint32_t const> first_slots, std::uint32_t slot);
+  // [n_queries] whose entry becomes kNone32 is not searched for.
+  std::vector<std::uint32_t>& group_of() { return group_of_; }
+
+  // Each query's best rows, as the CPU finds them, bit for bit. set(device::DenseSearch&) says what
+  // the queries are.
+  template <typename Set>
+  CandidateLists run(Set&& set) const {
+    device::DenseSearch batch = batch_of();
+    set(batch);
+    return run_batch(batch);
+  }
+
+ private:
+  device::DenseSearch batch_of() const;
+  CandidateLists run_batch(device::DenseSearch const& batch) const;
+
+  device::DeviceTable const& table_;
+  QueryGroups const& groups_;
+  DevicePrograms programs_;
+  std::vector<std::vector<SlotRange>> ranges_;  // [scope]
+  std::vector<std::uint32_t> group_of_;
+  std::vector<float> floors_;
+  std::vector<std::uint8_t> strict_;
+  std::vector<std::uint32_t> depths_;
+  Settings settings_;
+};
 
 }  // namespace hyrecall

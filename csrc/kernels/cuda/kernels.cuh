@@ -14,13 +14,16 @@ inline constexpr unsigned kSelectThreads = 256;
 __global__ void take_queries(DenseJob const* job);
 __global__ void prepare_queries(DenseJob const* job);
 __global__ void fill_panels(DenseJob const* job);
-// per stage: scan_rows (scan.cuh), then
+// scan_rows (scan.cuh) of the seed, then
+__global__ void set_thresholds(DenseJob const* job);
+__global__ void take_seeds(DenseJob const* job);
+// scan_rows of the rest, then
 __global__ void cut_candidates(DenseJob const* job);
 // at the end:
 __global__ void rescore(DenseJob const* job, std::uint32_t is_second);
 __global__ void tighten(DenseJob const* job);
 __global__ void finish(DenseJob const* job);
-// Shared memory of cut_candidates and tighten, and what finish has before its rows.
+// Shared memory of set_thresholds, cut_candidates and tighten, and what finish has before its rows.
 std::size_t select_bytes();
 
 // Candidates of a query that were kept.

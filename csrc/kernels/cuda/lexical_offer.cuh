@@ -98,12 +98,11 @@ __device__ inline Places places_of(std::uint32_t own) {
 // of the tile is among the best of the whole.
 __device__ inline std::uint64_t best_of_tile(std::uint64_t found, std::uint32_t depth) {
   Shared& shared = shared_part();
-  auto const key_of = [&](std::uint32_t i) {
-    return score_key(shared.sums[own_row(i / kTextThreads)]);
-  };
   std::uint32_t const least = select_kth<std::uint32_t, kTextThreads>(
-      kDocTileRows, depth, shared.select, key_of,
-      [&](std::uint32_t i) { return (found >> (i / kTextThreads) & 1) != 0; });
+      kDocTileRows, depth, shared.select, [&](std::uint32_t i) {
+        std::uint32_t const own = i / kTextThreads;
+        return Entry<std::uint32_t>{score_key(shared.sums[own_row(own)]), (found >> own & 1) != 0};
+      });
   std::uint64_t kept = 0;
   for (std::uint64_t left = found; left != 0; left &= left - 1) {
     std::uint32_t const i = lowest_of(left);

@@ -63,6 +63,7 @@ __global__ void __launch_bounds__(kTextThreads) prepare_texts(DenseJob const* jo
   std::uint32_t const first = blockIdx.x * kTextThreads + threadIdx.x;
   for (std::uint32_t query = first; query < job.batch.n_queries; query += step) {
     job.thresholds[query] = job.floors[query];
+    job.guesses[query] = -__builtin_inff();
     job.counts[query] = 0;
     job.overflows[query] = 0;
     job.pivots[query] = 0;

@@ -50,6 +50,10 @@ template <typename T>
 __device__ __forceinline__ T shuffle(T value, unsigned lane) {
   return __shfl_sync(kAllLanes, value, static_cast<int>(lane));
 }
+// The lanes that bring the same value as this one.
+__device__ __forceinline__ std::uint32_t match(std::uint32_t value) {
+  return __match_any_sync(kAllLanes, value);
+}
 template <typename T>
 __device__ __forceinline__ T shuffle_down(T value, unsigned by) {
   return __shfl_down_sync(kAllLanes, value, by);
@@ -60,6 +64,15 @@ __device__ __forceinline__ std::uint32_t popcount(std::uint32_t bits) {
 // The number of the lowest bit that is set; bits is not 0.
 __device__ __forceinline__ std::uint32_t lowest_bit(std::uint32_t bits) {
   return static_cast<std::uint32_t>(__ffs(static_cast<int>(bits))) - 1;
+}
+// What this thread has written to memory is there for who sees what it writes from now on.
+__device__ __forceinline__ void publish_memory() {
+  __threadfence();
+}
+// What another CTA of the same launch has written and published.
+template <typename T>
+__device__ __forceinline__ T load_published(T const* at) {
+  return __ldcg(at);
 }
 __device__ __forceinline__ float fma_rn(float a, float b, float c) {
   return __fmaf_rn(a, b, c);

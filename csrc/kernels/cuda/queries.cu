@@ -40,13 +40,15 @@ __global__ void __launch_bounds__(kQueryThreads) prepare_queries(DenseJob const*
   // A query without a direction is missing: nothing reaches it.
   float const least = norm == 0.0 ? __builtin_inff() : job.floors[query];
   job.thresholds[query] = least;
+  job.guesses[query] = -__builtin_inff();
   job.cuts[query] = cut_for(least, bound);
   job.counts[query] = 0;
   job.overflows[query] = 0;
+  job.tickets[query] = 0;
   job.pivots[query] = 0;
 }
 
-// Places of a panel that no query has become 0.
+// Places of a panel that no query has become 0, and so do all places of seeds: a scan fills some.
 __global__ void __launch_bounds__(kQueryThreads) fill_panels(DenseJob const* job_at) {
   DenseJob const& job = *job_at;
   std::uint32_t const n_warps = gridDim.x * (kQueryThreads / kLanes);
@@ -73,6 +75,16 @@ __global__ void __launch_bounds__(kQueryThreads) fill_panels(DenseJob const* job
       for (std::uint32_t i = lane_id(); i < job.plane_chunks * kChunkBytes; i += kLanes)
         store(i, std::uint8_t{0});
     }
+  }
+  // A warp clears a tile of a query's seed.
+  std::uint32_t const tiles = job.most_seed_rows / kTileRows;
+  std::uint64_t const n_blocks = std::uint64_t{job.batch.n_queries} * tiles;
+  for (std::uint64_t block = first; block < n_blocks; block += n_warps) {
+    auto const query = static_cast<std::uint32_t>(block / tiles);
+    auto const begin = static_cast<std::uint32_t>(block % tiles) * kTileRows;
+    if (begin >= job.batch.seed_rows[query]) continue;
+    std::uint64_t* const to = job.seeds + std::size_t{query} * job.most_seed_rows + begin;
+    for (std::uint32_t i = lane_id(); i < kTileRows; i += kLanes) to[i] = 0;
   }
 }
 

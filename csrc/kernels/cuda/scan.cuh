@@ -32,6 +32,7 @@ struct ScanShape {
     unsigned char stages[kStages][kStageBytes];
     PanelConstants<kWidth> constants;
     VisitQueue queue;
+    PendingCandidates pending[kScanThreads / kWarp];
   };
   static constexpr std::size_t kSharedBytes = sizeof(Shared);
 };
@@ -113,13 +114,15 @@ __global__ void __launch_bounds__(kScanThreads, 2)
   std::uint32_t const first_query = warp % Shape::kWarpsAcross * (Shape::kQueryBlocks * 8);
   std::uint32_t const n_chunks = job.plane_chunks;
   Sum sums[Shape::kRowBlocks][Shape::kQueryBlocks][4] = {};
+  PendingCandidates& pending = shared.pending[warp];
+  std::uint32_t n_pending = 0;
   if (threadIdx.x == 0) shared.queue.next = 0;
   while (true) {
     sync_block();  // nobody reads the old queue any more
     if (warp == 0) refill(job, width, stage_number, shared.queue);
     sync_block();
     std::uint32_t const n_loads = shared.queue.n * n_chunks;
-    if (n_loads == 0) return;
+    if (n_loads == 0) break;
     // A group of copies a chunk, an empty one past the end, so that their number tells which have
     // landed.
     std::uint32_t load = 0;
@@ -143,7 +146,8 @@ __global__ void __launch_bounds__(kScanThreads, 2)
         if (n_chunks == 1) sync_block();  // else a barrier has come between
 #pragma unroll
         for (int m = 0; m < Shape::kRowBlocks; ++m) {
-          test_scores<Kind>(job, shared.constants, visit, first_row + 16 * m, first_query, sums[m]);
+          test_scores<Kind>(job, shared.constants, visit, first_row + 16 * m, first_query, sums[m],
+                            pending, n_pending);
 #pragma unroll
           for (auto& block : sums[m]) block[0] = block[1] = block[2] = block[3] = 0;
         }
@@ -151,6 +155,7 @@ __global__ void __launch_bounds__(kScanThreads, 2)
     }
     wait_copies<0>();
   }
+  write_pending(job, pending, n_pending);
 }
 
 }  // namespace hyrecall::cuda

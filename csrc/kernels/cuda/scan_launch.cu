@@ -33,8 +33,8 @@ Scanner::Scanner(int device, FirstPassPlane plane, KernelChoice kernels)
                              static_cast<int>(select_bytes() + kMostSorted * kSortedBytes)));
   // Kernels are loaded when they are first named, which a recording may not allow.
   cudaFuncAttributes unused;
-  for (auto* const kernel :
-       {take_queries, prepare_queries, fill_panels, cut_candidates, tighten, finish})
+  for (auto* const kernel : {take_queries, prepare_queries, fill_panels, set_thresholds, take_seeds,
+                             cut_candidates, tighten, finish})
     check(cudaFuncGetAttributes(&unused, kernel));
   check(cudaFuncGetAttributes(&unused, rescore));
   for (bool const is_generic : {false, true}) {

@@ -35,6 +35,7 @@ struct Sm90Shape {
     PanelConstants<kWidth> constants[kGroups];
     QueuedVisit visits[kStages];  // whose chunk the stage holds; kEmpty: there are no more
     VisitQueue queue;
+    PendingCandidates pending[kGroups * kGroupThreads / kWarp];
     std::uint64_t full[kStages];   // the chunk is there
     std::uint64_t empty[kStages];  // both groups have done with it
   };
@@ -107,11 +108,13 @@ __device__ inline void multiply_and_test(DenseJob const& job,
   PanelConstants<kWidth>& constants = shared.constants[group];
   RingPlace<Shape::kStages> at;
   RingPlace<Shape::kStages> done;  // the oldest stage that this group still holds
+  PendingCandidates& pending = shared.pending[threadIdx.x / kWarp];
+  std::uint32_t n_pending = 0;
   Sum sums[kWidth / 8][4];
   while (true) {
     wait_phase(&shared.full[at.stage], at.parity);
     QueuedVisit const visit = shared.visits[at.stage];
-    if (visit.tile_class == TileClass::kEmpty) return;
+    if (visit.tile_class == TileClass::kEmpty) break;
     for (std::uint32_t chunk = 0; chunk < job.plane_chunks; ++chunk) {
       if (chunk > 0) wait_phase(&shared.full[at.stage], at.parity);
       std::uint64_t const rows = describe_matrix(shared.rows[at.stage] + group * 64 * kChunkBytes);
@@ -138,8 +141,10 @@ __device__ inline void multiply_and_test(DenseJob const& job,
     if (lane_id() == 0) arrive(&shared.empty[done.stage]);
     done.advance();
     sync_threads(1 + group, kGroupThreads);  // the constants are there for all
-    test_scores<Kind>(job, constants, visit, group * 64 + thread / kWarp * 16, 0, sums);
+    test_scores<Kind>(job, constants, visit, group * 64 + thread / kWarp * 16, 0, sums, pending,
+                      n_pending);
   }
+  write_pending(job, pending, n_pending);
 }
 
 template <typename Kind, int kWidth>

@@ -3,8 +3,8 @@
 // In/Out: SearchParams, checked by device/dense_device.cpp.
 // Launch: the kernels of kernels.cuh and scan.cuh, or of lexical.cuh; recorded once per size of
 //         batch and replayed.
-// Cost:   a copy each way, 4 + 2 x stages launches, one more where queries lie on the device; of a
-//         lexical column 2 + 2 x stages.
+// Cost:   a copy each way, 9 launches where no query has more tiles than a seed, else 11; one more
+//         where queries lie on the device. Of a lexical column 4 or 6.
 // Oracle: the CPU path, bit for bit (tests/laws with --device cuda:0; tests/emulator without one).
 #include <algorithm>
 #include <bit>
@@ -16,6 +16,7 @@
 #include "kernels/cuda/scan_launch.cuh"
 #include "kernels/cuda/search.cuh"
 #include "kernels/cuda/segment.cuh"
+#include "kernels/cuda/timer.cuh"
 #include "kernels/cuda/workspace.cuh"
 
 namespace hyrecall::cuda {
@@ -116,8 +117,11 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.batch.panels = layout.copy(params.batch.panels, params.n_panels);
   job.batch.panel_queries = layout.copy(params.batch.panel_queries, params.n_panel_queries);
   job.batch.panel_places = layout.copy(params.batch.panel_places, params.n_panel_queries);
+  job.batch.panel_seeds = layout.copy(params.batch.panel_seeds, params.n_panel_queries);
   job.batch.panel_groups = layout.copy(params.batch.panel_groups, params.n_panel_groups);
   job.batch.visit_begins = layout.copy(params.batch.visit_begins, params.n_visit_begins);
+  job.batch.seed_rows = layout.copy(params.batch.seed_rows, n);
+  job.batch.guess_ranks = layout.copy(params.batch.guess_ranks, n);
   job.filters = layout.copy(params.filters.data, params.filters.n);
   job.tests = layout.copy(params.tests.data, params.tests.n);
   job.codes = layout.copy(params.codes.data, params.codes.n);
@@ -160,6 +164,7 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.greatest_residual = is_int8 ? table.greatest_residual : 0.0f;
   job.plane_chunks = chunks_of(is_int8 ? table.dim : table.dim * item_bytes(table.type));
   job.depth = params.depth;
+  job.most_seed_rows = params.most_seed_rows;
   job.capacity = params.capacity;
 
   job.plane_queries = layout.room<std::uint8_t>(std::size_t{params.batch.n_plane_queries} *
@@ -167,9 +172,12 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.inverse_query_norms = layout.room<float>(n);
   job.query_scales = layout.room<float>(n);
   job.bounds = layout.room<QueryBound>(n);
+  job.guesses = layout.room<float>(n);
   job.cuts = layout.room<float>(n);
   job.counts = layout.room<std::uint32_t>(n);
+  job.tickets = layout.room<std::uint32_t>(n);
   job.pivots = layout.room<std::uint32_t>(n);
+  job.seeds = layout.room<std::uint64_t>(n * params.most_seed_rows);
   job.candidates = layout.room<std::uint64_t>(n * params.capacity);
   job.score_keys = layout.room<std::uint32_t>(has_text ? 0 : n * params.capacity);
   job.lexical.norms = layout.room<float>(params.text.means.n * kNormLengths);
@@ -188,55 +196,96 @@ unsigned rescore_ctas(unsigned n_queries, Scanner const& scanner) {
   return std::clamp(4 * scanner.n_multiprocessors() / n_queries, 1u, 64u);
 }
 
-void run_lexical(DenseJob const* job, GraphKey const& key, LexicalScanner const& scanner,
-                 cudaStream_t stream) {
-  std::size_t const scratch = select_bytes();
-  check(scanner.prepare(job, stream));
-  for (std::uint32_t n = 0; n < key.n_stages; ++n) {
-    check(scanner.scan(job, n, key.has_words, stream));
-    check(launch(cut_candidates, key.n_queries, kSelectThreads, scratch, stream, job));
+// CTAs that share a query's seed, which has 16,384 rows at most: where queries are many, one; else
+// as many as fill the device twice.
+unsigned seed_ctas(unsigned n_queries, Scanner const& scanner) {
+  return std::clamp(2 * scanner.n_multiprocessors() / n_queries, 1u, 16u);
+}
+
+// The kernels of a search; a timer, where there is one, hears of each.
+class Launches {
+ public:
+  Launches(cudaStream_t stream, KernelTimer* timer) : stream_(stream), timer_(timer) {}
+
+  template <typename... P, typename... A>
+  void run(char const* name, void (*kernel)(P...), dim3 grid, unsigned n_threads,
+           std::size_t shared_bytes, A const&... arguments) {
+    done(name, launch(kernel, grid, n_threads, shared_bytes, stream_, arguments...));
   }
-  check(launch(finish, key.n_queries, kSelectThreads, scratch + key.sorted_rows * kSortedBytes,
-               stream, job));
+  void done(char const* name, cudaError_t error, std::uint32_t width = 0) {
+    check(error);
+    if (timer_ != nullptr) timer_->add(name, width);
+  }
+  cudaStream_t stream() const { return stream_; }
+
+ private:
+  cudaStream_t stream_;
+  KernelTimer* timer_;
+};
+
+void run_finish(DenseJob const* job, GraphKey const& key, Launches& to) {
+  std::size_t const bytes = select_bytes() + key.sorted_rows * kSortedBytes;
+  to.run("finish", finish, key.n_queries, kSelectThreads, bytes, job);
+}
+
+void run_lexical(DenseJob const* job, GraphKey const& key, LexicalScanner const& scanner,
+                 Launches& to) {
+  to.done("prepare_texts", scanner.prepare(job, to.stream()));
+  for (std::uint32_t stage = 0; stage < key.n_stages; ++stage) {
+    to.done(stage == 0 ? "scan_postings, the seed" : "scan_postings, the rest",
+            scanner.scan(job, stage, key.has_words, to.stream()));
+    to.run("cut_candidates", cut_candidates, key.n_queries, kSelectThreads, select_bytes(), job);
+  }
+  run_finish(job, key, to);
 }
 
 void run_kernels(DenseJob const* job, GraphKey const& key, DenseBatch const& batch,
-                 Scanner const& scanner, cudaStream_t stream) {
+                 Scanner const& scanner, Launches& to) {
   unsigned const n = key.n_queries;
   std::size_t const scratch = select_bytes();
-  if (key.has_guest)
-    check(launch(take_queries, n_ctas(n, kQueryThreads / 32), kQueryThreads, 0, stream, job));
-  check(launch(prepare_queries, n_ctas(n, kQueryThreads / 32), kQueryThreads, 0, stream, job));
-  check(launch(fill_panels, scanner.n_multiprocessors(), kQueryThreads, 0, stream, job));
-  for (std::uint32_t stage = 0; stage < key.n_stages; ++stage) {
-    for (std::uint32_t w = 0; w < batch.n_widths; ++w)
-      check(scanner.scan(job, batch.widths[w].width, w, stage, stream));
-    check(launch(cut_candidates, n, kSelectThreads, scratch, stream, job));
+  dim3 const by_warps = n_ctas(n, kQueryThreads / 32);
+  if (key.has_guest) to.run("take_queries", take_queries, by_warps, kQueryThreads, 0, job);
+  to.run("prepare_queries", prepare_queries, by_warps, kQueryThreads, 0, job);
+  to.run("fill_panels", fill_panels, scanner.n_multiprocessors(), kQueryThreads, 0, job);
+  auto const scan = [&](char const* name, std::uint32_t stage) {
+    for (std::uint32_t w = 0; w < batch.n_widths; ++w) {
+      std::uint32_t const width = batch.widths[w].width;
+      to.done(name, scanner.scan(job, width, w, stage, to.stream()), width);
+    }
+  };
+  scan("scan of the seed", 0);
+  dim3 const seed_grid(seed_ctas(n, scanner), n);
+  to.run("set_thresholds", set_thresholds, seed_grid, kSelectThreads, scratch, job);
+  to.run("take_seeds", take_seeds, seed_grid, kSelectThreads, 0, job);
+  if (key.n_stages > 1) {
+    scan("scan of the rest", 1);
+    to.run("cut_candidates", cut_candidates, n, kSelectThreads, scratch, job);
   }
   dim3 const grid(rescore_ctas(n, scanner), n);
-  check(launch(rescore, grid, kRescoreThreads, 0, stream, job, 0u));
-  check(launch(tighten, n, kSelectThreads, scratch, stream, job));
-  check(launch(rescore, grid, kRescoreThreads, 0, stream, job, 1u));
-  check(launch(finish, n, kSelectThreads, scratch + key.sorted_rows * kSortedBytes, stream, job));
+  to.run("rescore, the best", rescore, grid, kRescoreThreads, 0, job, 0u);
+  to.run("tighten", tighten, n, kSelectThreads, scratch, job);
+  to.run("rescore, the others", rescore, grid, kRescoreThreads, 0, job, 1u);
+  run_finish(job, key, to);
 }
 
 // Copies in, kernels, copies out: one submission.
-void record(Workspace& workspace, GraphKey const& key, Places const& places,
-            DenseBatch const& batch, Scanner const& scanner) {
+void submit(Workspace& workspace, GraphKey const& key, Places const& places,
+            DenseBatch const& batch, Scanner const& scanner, KernelTimer* timer) {
   cudaStream_t const stream = workspace.stream;
   std::uint8_t* const memory = workspace.memory.data();
+  Launches to(stream, timer);
   // All of the results go back, also what no row of a reply fills.
   check(cudaMemsetAsync(memory + places.result_begin, 0, key.rooms.result_bytes, stream));
-  check(cudaMemcpyAsync(memory, workspace.input.data(), key.rooms.input_bytes,
-                        cudaMemcpyHostToDevice, stream));
+  to.done("copy in", cudaMemcpyAsync(memory, workspace.input.data(), key.rooms.input_bytes,
+                                     cudaMemcpyHostToDevice, stream));
   auto const* const job = reinterpret_cast<DenseJob const*>(memory);
   if (key.is_lexical) {
-    run_lexical(job, key, scanner.lexical(), stream);
+    run_lexical(job, key, scanner.lexical(), to);
   } else {
-    run_kernels(job, key, batch, scanner, stream);
+    run_kernels(job, key, batch, scanner, to);
   }
-  check(cudaMemcpyAsync(workspace.results.data(), memory + places.result_begin,
-                        key.rooms.result_bytes, cudaMemcpyDeviceToHost, stream));
+  to.done("copy out", cudaMemcpyAsync(workspace.results.data(), memory + places.result_begin,
+                                      key.rooms.result_bytes, cudaMemcpyDeviceToHost, stream));
 }
 
 cudaGraphExec_t find_graph(Workspace& workspace, GraphKey const& key, Places const& places,
@@ -247,7 +296,7 @@ cudaGraphExec_t find_graph(Workspace& workspace, GraphKey const& key, Places con
   check(cudaStreamBeginCapture(workspace.stream, cudaStreamCaptureModeThreadLocal));
   cudaGraph_t graph = nullptr;
   try {
-    record(workspace, key, places, batch, scanner);
+    submit(workspace, key, places, batch, scanner, nullptr);
   } catch (CudaError const&) {
     cudaStreamEndCapture(workspace.stream, &graph);
     cudaGraphDestroy(graph);
@@ -298,10 +347,17 @@ void run_search(SearchParams const& params) {
     workspace->reserve(rooms, places.all_bytes);
   }
   lay_out(params, table, workspace->input.data(), workspace->memory.data(), rooms);
-  cudaGraphExec_t const graph = find_graph(*workspace, key, places, params.batch, scanner);
-  if (key.has_guest) wait_for_guest(params.guest.gate, workspace->stream);
-  check(cudaGraphLaunch(graph, workspace->stream));
-  check(cudaStreamSynchronize(workspace->stream));
+  cudaStream_t const stream = workspace->stream;
+  if (key.has_guest) wait_for_guest(params.guest.gate, stream);
+  if (params.times == nullptr) {
+    check(cudaGraphLaunch(find_graph(*workspace, key, places, params.batch, scanner), stream));
+    check(cudaStreamSynchronize(stream));
+  } else {
+    KernelTimer timer(*params.times, stream);
+    submit(*workspace, key, places, params.batch, scanner, &timer);
+    check(cudaStreamSynchronize(stream));
+    timer.read();
+  }
 
   // Where results lie on the device, they lie on the host behind the beginning of its block.
   auto const& job = *reinterpret_cast<DenseJob const*>(workspace->input.data());

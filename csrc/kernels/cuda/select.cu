@@ -1,10 +1,11 @@
-// What:   between stages, the k-th best candidate becomes a threshold and what lies below it goes;
-// at
-//         the end the best rows by (score desc, seq asc) are picked and sorted.
-// In/Out: DenseJob: candidates, counts, score_keys; thresholds, cuts, pivots, results.
+// What:   after the rest of a query's tiles (of a text's: after each stage), its depth-th best
+//         candidate becomes a threshold and what lies below it goes; at the end the best rows by
+//         (score desc, seq asc) are picked and sorted.
+// In/Out: DenseJob: candidates, counts, score_keys, guesses; thresholds, cuts, pivots, results.
 // Launch: a CTA of kSelectThreads a query; finish() has sorted_rows(depth) x 16 bytes after
-// Scratch. Cost:   a few passes over at most `capacity` keys a query, from L2. Oracle: a full sort
-// (tests/emulator, tests/laws/test_l8_exact.py).
+//         Scratch.
+// Cost:   a few passes over the candidates of a query, from L2: some thousands (dense.md).
+// Oracle: a full sort (tests/emulator, tests/laws/test_l8_exact.py).
 #include "kernels/cuda/select.cuh"
 #include "kernels/shared/score_key.hpp"
 
@@ -18,13 +19,6 @@ struct Scratch {
   std::uint32_t warp_counts[kSelectThreads / 32];
 };
 constexpr std::size_t kScratchBytes = (sizeof(Scratch) + 15) / 16 * 16;
-
-// No row of a lower score is among the best.
-__device__ void raise_threshold(DenseJob const& job, std::uint32_t query, float threshold) {
-  if (!(threshold > job.thresholds[query])) return;
-  job.thresholds[query] = threshold;
-  if (job.is_exact == 0) job.cuts[query] = cut_for(threshold, job.bounds[query]);
-}
 
 // Keeps the candidates that keep() holds, in place and in order; gives their number.
 template <typename Keep>
@@ -62,6 +56,7 @@ __global__ void __launch_bounds__(kSelectThreads) cut_candidates(DenseJob const*
   DenseJob const& job = *job_at;
   std::uint32_t const query = blockIdx.x;
   if (query >= job.batch.n_queries) return;
+  if (job.batch.seed_rows[query] > 0 && job.batch.guess_ranks[query] == 0) return;  // seeds.cu did
   auto& scratch = *reinterpret_cast<Scratch*>(shared_memory());
   std::uint32_t const n_found = job.counts[query];
   std::uint32_t const n = n_candidates(job, query);
@@ -77,11 +72,10 @@ __global__ void __launch_bounds__(kSelectThreads) cut_candidates(DenseJob const*
     return;
   }
   std::uint64_t* const candidates = job.candidates + std::size_t{query} * job.capacity;
-  auto const key_of = [&](std::uint32_t i) {
-    return static_cast<std::uint32_t>(candidates[i] >> 32);
-  };
-  std::uint32_t const pivot = select_kth<std::uint32_t>(n, depth, scratch.select, key_of,
-                                                        [](std::uint32_t) { return true; });
+  std::uint32_t const pivot =
+      select_kth<std::uint32_t>(n, depth, scratch.select, [&](std::uint32_t i) {
+        return Entry<std::uint32_t>{static_cast<std::uint32_t>(candidates[i] >> 32), true};
+      });
   bool const is_exact = job.is_exact != 0;
   QueryBound const bound = is_exact ? QueryBound{0.0f, 0.0f} : job.bounds[query];
   if (threadIdx.x == 0) {
@@ -110,14 +104,15 @@ __global__ void __launch_bounds__(kSelectThreads) tighten(DenseJob const* job_at
   std::uint32_t const query = blockIdx.x;
   if (query >= job.batch.n_queries) return;
   std::uint32_t const pivot = job.pivots[query];
-  if (pivot == 0) return;  // all candidates are scored
+  std::uint32_t const n = job.counts[query];
+  // All candidates are scored, or a floor has left fewer than asked for, or some were lost.
+  if (pivot == 0 || n < job.depths[query] || n > job.capacity) return;
   auto& scratch = *reinterpret_cast<Scratch*>(shared_memory());
   std::size_t const base = std::size_t{query} * job.capacity;
-  std::uint32_t const best = select_kth<std::uint32_t>(
-      n_candidates(job, query), job.depths[query], scratch.select,
-      [&](std::uint32_t i) { return job.score_keys[base + i]; },
-      [&](std::uint32_t i) {
-        return static_cast<std::uint32_t>(job.candidates[base + i] >> 32) >= pivot;
+  std::uint32_t const best =
+      select_kth<std::uint32_t>(n, job.depths[query], scratch.select, [&](std::uint32_t i) {
+        bool const is_best = static_cast<std::uint32_t>(job.candidates[base + i] >> 32) >= pivot;
+        return Entry<std::uint32_t>{job.score_keys[base + i], is_best};
       });
   if (threadIdx.x == 0) raise_threshold(job, query, score_of_key(best));
 }
@@ -166,9 +161,14 @@ __global__ void __launch_bounds__(kSelectThreads, 4) finish(DenseJob const* job_
     return job.is_exact != 0 ? static_cast<std::uint32_t>(job.candidates[base + i] >> 32)
                              : job.score_keys[base + i];
   };
-  auto const passes = [&](std::uint32_t i) {
-    std::uint32_t const key = key_of(i);
+  auto const passes = [&](std::uint32_t key) {
     return key != 0 && (is_strict ? key > floor_key : key >= floor_key);
+  };
+  auto const passing = [&](auto&& holds) {
+    return [&, holds](std::uint32_t i) {
+      std::uint32_t const key = key_of(i);
+      return Entry<std::uint32_t>{key, passes(key) && holds(key)};
+    };
   };
   auto const slot_of = [&](std::uint32_t i) { return candidate_slot(job.candidates[base + i]); };
   auto const seq_of = [&](std::uint32_t i) {
@@ -178,20 +178,33 @@ __global__ void __launch_bounds__(kSelectThreads, 4) finish(DenseJob const* job_
   };
   std::uint32_t least_score = 0;  // rows of a higher score are in,
   std::uint64_t least_seq = 0;    // rows of this score from this seq key on too
-  std::uint32_t const n_passing = count_if(n, scratch.total, passes);
+  auto const count = [&](auto&& holds) {
+    return count_entries<std::uint32_t>(n, scratch.total, passing(holds));
+  };
+  auto const any = [](std::uint32_t) { return true; };
+  std::uint32_t const n_passing = count(any);
   if (n_passing > depth && depth > 0) {
-    least_score = select_kth<std::uint32_t>(n, depth, scratch.select, key_of, passes);
-    std::uint32_t const n_above = count_if(
-        n, scratch.total, [&](std::uint32_t i) { return passes(i) && key_of(i) > least_score; });
-    std::uint32_t const n_equal = count_if(
-        n, scratch.total, [&](std::uint32_t i) { return passes(i) && key_of(i) == least_score; });
+    least_score = select_kth<std::uint32_t>(n, depth, scratch.select, passing(any));
+    std::uint32_t const n_above = count([&](std::uint32_t key) { return key > least_score; });
+    std::uint32_t const n_equal = count([&](std::uint32_t key) { return key == least_score; });
     if (n_above + n_equal > depth) {
-      least_seq = select_kth<std::uint64_t>(
-          n, depth - n_above, scratch.select, seq_of,
-          [&](std::uint32_t i) { return passes(i) && key_of(i) == least_score; });
+      least_seq =
+          select_kth<std::uint64_t>(n, depth - n_above, scratch.select, [&](std::uint32_t i) {
+            bool const is_equal = key_of(i) == least_score;
+            return Entry<std::uint64_t>{is_equal ? seq_of(i) : 0, is_equal};
+          });
     }
   }
   std::uint32_t const n_results = n_passing < depth ? n_passing : depth;
+  // Where fewer than wanted reach a guess, others may be among the best. What was found proves a
+  // threshold for another pass.
+  float const guess = job.guesses[query];
+  std::uint32_t const guess_key = score_key(guess);
+  bool const is_guessed = guess > job.floors[query];
+  bool const is_too_high =
+      is_guessed && count([&](std::uint32_t key) { return key >= guess_key; }) < depth;
+  if (threadIdx.x == 0 && (is_too_high || job.counts[query] > job.capacity))
+    job.overflows[query] = 1;
   std::uint32_t n_sorted = job.depth <= kMostSorted && n_results > 0 ? 1 : 0;
   while (n_sorted > 0 && n_sorted < n_results) n_sorted *= 2;
   for (std::uint32_t i = threadIdx.x; i < n_sorted; i += kSelectThreads) rows[i] = {0, 0, 0};
@@ -199,9 +212,8 @@ __global__ void __launch_bounds__(kSelectThreads, 4) finish(DenseJob const* job_
   sync_block();
   std::size_t const to = std::size_t{query} * job.depth;
   for (std::uint32_t i = threadIdx.x; i < n && n_results > 0; i += kSelectThreads) {
-    if (!passes(i)) continue;
     std::uint32_t const key = key_of(i);
-    if (key < least_score) continue;
+    if (!passes(key) || key < least_score) continue;
     if (key == least_score && least_seq != 0 && seq_of(i) < least_seq) continue;
     std::uint32_t const place = atomicAdd(&scratch.n_kept, 1u);
     if (n_sorted > 0) {

@@ -1,5 +1,5 @@
 // The k-th largest of a list, by a CTA: radix selection, eight bits at a time from the highest in
-// which the keys differ.
+// which the keys differ; and what else the kernels do that select.
 #pragma once
 
 #include <type_traits>
@@ -7,6 +7,33 @@
 #include "kernels/cuda/kernels.cuh"
 
 namespace hyrecall::cuda {
+
+// An entry of a list, if it counts.
+template <typename Key>
+struct Entry {
+  Key key;
+  bool counts;
+};
+
+// Lists lie in L2, some 250 cycles away: each thread has so many loads under way.
+inline constexpr int kLoads = 4;
+
+// Every thread calls it: use(key) with those of load(i), i in [0, n), that count.
+template <typename Key, unsigned kThreads = kSelectThreads, typename Load, typename Use>
+__device__ inline void for_each_entry(std::uint32_t n, Load&& load, Use&& use) {
+  for (std::uint32_t begin = threadIdx.x; begin < n; begin += kLoads * kThreads) {
+    Entry<Key> entries[kLoads];
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      std::uint32_t const i = begin + k * kThreads;
+      entries[k] = i < n ? load(i) : Entry<Key>{0, false};
+    }
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      if (entries[k].counts) use(entries[k].key);
+    }
+  }
+}
 
 struct SelectScratch {
   std::uint32_t bins[256];
@@ -39,11 +66,11 @@ __device__ inline void find_bin(SelectScratch& scratch, std::uint32_t left) {
   }
 }
 
-// Every thread calls it and gets the k-th largest (k from 1) of key(i), i in [0, n), over those
-// with counts(i); there are at least k of them. Key is unsigned. A thread reads every kThreads-th.
-template <typename Key, unsigned kThreads = kSelectThreads, typename KeyOf, typename Counts>
+// Every thread calls it and gets the k-th largest (k from 1) of the entries load(i), i in [0, n),
+// that count; there are at least k of them. Key is unsigned. A thread reads every kThreads-th.
+template <typename Key, unsigned kThreads = kSelectThreads, typename Load>
 __device__ inline Key select_kth(std::uint32_t n, std::uint32_t k, SelectScratch& scratch,
-                                 KeyOf&& key_of, Counts&& counts) {
+                                 Load&& load) {
   // Keys are read less the least of them, from the highest bit in which they differ: scores are
   // much alike in their upper bits, and all threads would count in one bin.
   sync_block();
@@ -57,12 +84,10 @@ __device__ inline Key select_kth(std::uint32_t n, std::uint32_t k, SelectScratch
   using Wide = std::conditional_t<sizeof(Key) == 4, std::uint32_t, unsigned long long>;
   Wide own_least = static_cast<Wide>(~Wide{0});
   Wide own_most = 0;
-  for (std::uint32_t i = threadIdx.x; i < n; i += kThreads) {
-    if (!counts(i)) continue;
-    Wide const key = key_of(i);
+  for_each_entry<Key, kThreads>(n, load, [&](Wide key) {
     own_least = key < own_least ? key : own_least;
     own_most = key > own_most ? key : own_most;
-  }
+  });
   for (unsigned by = 16; by >= 1; by /= 2) {
     Wide const other_least = shuffle(own_least, lane_id() ^ by);
     Wide const other_most = shuffle(own_most, lane_id() ^ by);
@@ -94,13 +119,12 @@ __device__ inline Key select_kth(std::uint32_t n, std::uint32_t k, SelectScratch
     sync_block();  // the last round's numbers have been read
     for (std::uint32_t i = threadIdx.x; i < 256; i += kThreads) scratch.bins[i] = 0;
     sync_block();
-    for (std::uint32_t i = threadIdx.x; i < n; i += kThreads) {
-      if (!counts(i)) continue;
-      Key const key = static_cast<Key>(key_of(i)) - least;
+    for_each_entry<Key, kThreads>(n, load, [&](Key whole) {
+      Key const key = whole - least;
       // Two shifts: one by all bits of a word is not defined.
       if (key >> (high - 1) >> 1 == found >> (high - 1) >> 1)
         atomicAdd(&scratch.bins[static_cast<std::uint32_t>(key >> low & digits)], 1u);
-    }
+    });
     sync_block();
     if (threadIdx.x < 32) find_bin(scratch, left);
     sync_block();
@@ -111,17 +135,26 @@ __device__ inline Key select_kth(std::uint32_t n, std::uint32_t k, SelectScratch
   return found + least;
 }
 
-// How many i in [0, n) hold; every thread gets it. `total` is shared.
-template <typename Holds>
-__device__ inline std::uint32_t count_if(std::uint32_t n, std::uint32_t& total, Holds&& holds) {
+// How many entries count; every thread gets it. `total` is shared.
+template <typename Key, typename Load>
+__device__ inline std::uint32_t count_entries(std::uint32_t n, std::uint32_t& total, Load&& load) {
   sync_block();
   if (threadIdx.x == 0) total = 0;
   sync_block();
   std::uint32_t own = 0;
-  for (std::uint32_t i = threadIdx.x; i < n; i += kSelectThreads) own += holds(i) ? 1 : 0;
+  for_each_entry<Key>(n, load, [&](Key) { own += 1; });
   if (own > 0) atomicAdd(&total, own);
   sync_block();
   return total;
+}
+
+// No row of a lower score is among the best.
+__device__ inline void raise_threshold(DenseJob const& job, std::uint32_t query, float threshold) {
+  if (!(threshold > job.thresholds[query])) return;
+  job.thresholds[query] = threshold;
+  if (job.is_exact != 0) return;
+  float const cut = cut_for(threshold, job.bounds[query]);
+  if (cut > job.cuts[query]) job.cuts[query] = cut;  // that of a guess may be higher
 }
 
 }  // namespace hyrecall::cuda

@@ -17,6 +17,7 @@ enum class TileClass : std::uint32_t {
 struct QueuedVisit {
   std::uint32_t tile;
   std::uint32_t panel;
+  std::uint32_t number;  // of the tile in its cohort's seed; kNone32: after the seed
   std::uint32_t segment;
   TileClass tile_class;
 };
@@ -74,11 +75,12 @@ __device__ inline void refill(DenseJob const& job, WidthClass const& width, std:
   sync_warp();  // every lane has read it
   while (n <= kQueue - kWarp) {
     std::uint64_t const visit = std::uint64_t{next + lane} * gridDim.x + blockIdx.x;
-    QueuedVisit found{0, 0, 0, TileClass::kEmpty};
+    QueuedVisit found{0, 0, 0, 0, TileClass::kEmpty};
     if (visit < total) {
       Visit const at = find_visit(job.batch, width, stage, static_cast<std::uint32_t>(visit));
       std::uint32_t const segment = find_run(job.segment_tiles, job.n_segments, at.tile);
-      found = {at.tile, at.panel, segment, classify(job, at, segment)};
+      found = {at.tile, at.panel, stage == 0 ? at.number : kNone32, segment,
+               classify(job, at, segment)};
     }
     bool const wanted = found.tile_class != TileClass::kEmpty;
     std::uint32_t const kept = ballot(wanted);

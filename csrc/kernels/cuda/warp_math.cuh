@@ -5,6 +5,7 @@
 #include "core/formulas.hpp"
 #include "kernels/cuda/primitives.cuh"
 #include "kernels/shared/dense_job.hpp"
+#include "kernels/shared/score_key.hpp"
 
 namespace hyrecall::cuda {
 
@@ -44,6 +45,17 @@ __device__ inline float dot_by_warp(std::uint32_t dim, float const* query, Eleme
     sum = fma_rn(x, q, sum);
   }
   return fold_warp(sum);
+}
+
+// The key of a row's canonical score with a query of the job; lane 0 has it.
+__device__ inline std::uint32_t score_key_by_warp(DenseJob const& job, std::uint32_t query,
+                                                  std::uint32_t slot) {
+  DenseSegment const& segment = segment_of_tile(job, slot / kTileRows);
+  std::uint32_t const row = slot - segment.first_tile * kTileRows;
+  float const dot = dot_by_warp(
+      job.dim, job.queries + std::size_t{query} * job.dim,
+      [&](std::uint32_t at) { return row_value(segment.rows, job.row_type, job.dim, row, at); });
+  return score_key(cosine(dot, segment.inverse_norms[row], job.inverse_query_norms[query]));
 }
 
 // row_norm of element(i); every lane has it.

@@ -19,7 +19,7 @@ namespace hyrecall::cuda {
 // Raise it whenever anything in this file, in kernels/shared/dense_batch.hpp,
 // kernels/shared/guest_tensor.hpp, kernels/shared/lexical_job.hpp, kernels/shared/postings.hpp,
 // kernels/kernel_choice.hpp or the numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 12;
+inline constexpr std::int32_t kAbiVersion = 13;
 inline constexpr int kMaxDevices = 64;
 
 // What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and
@@ -174,6 +174,17 @@ struct SearchResults {
   float const* thresholds;         // [n_queries] no row of a lower score belongs to it
 };
 
+// How long the device took for one launch of a search, or for a copy.
+struct KernelTime {
+  char const* name;     // of the kernel; the library's
+  std::uint32_t width;  // of the panels of a scan, else 0
+  float milliseconds;
+};
+struct KernelTimes {
+  KernelTime all[32];
+  std::uint32_t n;
+};
+
 // A batch on a table: see kernels/shared/dense_job.hpp for what the arrays mean.
 struct SearchParams {
   void* table;
@@ -186,6 +197,7 @@ struct SearchParams {
   std::uint64_t n_panel_queries;
   std::uint64_t n_panel_groups;
   std::uint64_t n_visit_begins;
+  std::uint32_t most_seed_rows;
   HostArray<SegmentFilter> filters;  // [n_filters, n_segments]
   HostArray<TileTest> tests;
   HostArray<std::int64_t> codes;
@@ -202,6 +214,8 @@ struct SearchParams {
 
   // [n_queries, capacity] out: candidate_key of each, as the last stage left them; null: unasked.
   std::uint64_t* candidates;
+  // Out, null: unasked. The kernels are launched one by one then, not as a recorded sequence.
+  KernelTimes* times;
   // Called once, when all else is written; throws nothing.
   void (*take)(void* context, SearchResults const& results);
   void* context;

@@ -38,11 +38,11 @@ struct Cohort {
   std::uint32_t position_end;
   std::uint32_t panel_begin;
   std::uint32_t n_panels;
-  std::uint32_t level;  // of stage_step
+  Sampling sampling;  // of every query in it
 };
 
 struct Panel {
-  std::uint32_t query_begin;  // into panel_queries and panel_places
+  std::uint32_t query_begin;  // into panel_queries, panel_places and panel_seeds
   std::uint32_t n_queries;    // at most its cohort's width
   std::uint32_t group_begin;  // into panel_groups
   std::uint32_t n_groups;
@@ -70,12 +70,16 @@ struct DenseBatch {
   Panel const* panels;
   std::uint32_t const* panel_queries;  // number of the query in the batch
   std::uint16_t const* panel_places;   // of its group among the panel's
+  // Where the query's candidates of the cohort's seed begin: a place a row, tile after tile.
+  std::uint32_t const* panel_seeds;
   std::uint32_t const* panel_groups;
   std::uint32_t const* visit_begins;
   WidthClass widths[kMaxWidths];
   std::uint32_t n_widths;
+  std::uint32_t const* seed_rows;    // [n_queries] places of each in its seed
+  std::uint32_t const* guess_ranks;  // [n_queries] 0: no guess
   std::uint32_t n_stages;
-  std::uint32_t growth;
+  std::uint32_t stride;  // of samples
   std::uint32_t n_queries;
   std::uint32_t n_panels;
   std::uint32_t n_plane_queries;  // the widths of all panels
@@ -85,6 +89,7 @@ struct DenseBatch {
 struct Visit {
   std::uint32_t tile;
   std::uint32_t panel;
+  std::uint32_t number;  // of the tile, among those that the cohort reads in this stage
 };
 
 // The last i of [0, n) with begins[i] <= wanted; begins[0] <= wanted.
@@ -122,8 +127,9 @@ HYRECALL_HD inline Visit find_visit(DenseBatch const& batch, WidthClass const& w
   std::uint32_t const at = find_run(begins, width.cohort_end - width.cohort_begin, visit);
   Cohort const& cohort = batch.cohorts[width.cohort_begin + at];
   std::uint32_t const i = visit - begins[at];
-  std::uint32_t const position = position_in_step(stage_step(batch.growth, cohort.level, stage),
-                                                  cohort.position_begin, i / cohort.n_panels);
+  std::uint32_t const number = i / cohort.n_panels;
+  std::uint32_t const position = position_in_step(stage_step(batch.stride, cohort.sampling, stage),
+                                                  cohort.position_begin, number);
   std::uint32_t low = 0;
   std::uint32_t high = cohort.n_runs;
   TileRun const* const runs = batch.runs + cohort.run_begin;
@@ -136,7 +142,7 @@ HYRECALL_HD inline Visit find_visit(DenseBatch const& batch, WidthClass const& w
     }
   }
   return {runs[low].tile + (position - runs[low].position),
-          cohort.panel_begin + i % cohort.n_panels};
+          cohort.panel_begin + i % cohort.n_panels, number};
 }
 
 // The rows of a tile that lie in rising ranges of slots.

@@ -62,18 +62,24 @@ struct DenseJob {
   std::uint8_t const* strict;   // [n_queries] whether a score must lie above it
   std::uint32_t const* depths;  // [n_queries] how many rows each wants, at most depth
   std::uint32_t depth;
-  std::uint32_t capacity;  // candidates a query may have
+  std::uint32_t capacity;        // candidates a query may have
+  std::uint32_t most_seed_rows;  // of a query, whole tiles
 
   // Made by kernels.
-  std::uint8_t* plane_queries;   // by panel and chunk a block of `width` queries; see Panel
-  float* inverse_query_norms;    // [n_queries]
-  float* query_scales;           // [n_queries] 1 in 16-bit planes
-  QueryBound* bounds;            // [n_queries]
-  float* cuts;                   // [n_queries] see cut_for
-  float* thresholds;             // [n_queries] scores below cannot be among the best
-  std::uint32_t* counts;         // [n_queries] candidates found, those past capacity too
-  std::uint32_t* overflows;      // [n_queries] 1: some were lost
-  std::uint32_t* pivots;         // [n_queries] score key of the depth-th best candidate, or 0
+  std::uint8_t* plane_queries;  // by panel and chunk a block of `width` queries; see Panel
+  float* inverse_query_norms;   // [n_queries]
+  float* query_scales;          // [n_queries] 1 in 16-bit planes
+  QueryBound* bounds;           // [n_queries]
+  float* cuts;                  // [n_queries] see cut_for
+  float* thresholds;            // [n_queries] scores below cannot be among the best
+  float* guesses;               // [n_queries] scores below are likely not; -inf: no guess
+  std::uint32_t* counts;        // [n_queries] candidates found, those past capacity too
+  std::uint32_t* overflows;     // [n_queries] 1: the answer may lack some rows
+  std::uint32_t* tickets;       // [n_queries] CTAs that are done with their part of the seed
+  std::uint32_t* pivots;        // [n_queries] score key of the depth-th best candidate, or 0
+  // [n_queries, most_seed_rows] candidate_key of each row that its tiles of the seed have; 0: not
+  // one. A row has a fixed place: see DenseBatch::panel_seeds.
+  std::uint64_t* seeds;
   std::uint64_t* candidates;     // [n_queries, capacity] candidate_key
   std::uint32_t* score_keys;     // [n_queries, capacity] canonical; 0: not a candidate any more
   std::uint32_t* result_counts;  // [n_queries]

@@ -41,3 +41,6 @@ def first_scores(
 
 def scans(folder: str, ordinal: int) -> list[str]:
     """Return the scan kernels allowed by ``HYRECALL_CUDA_KERNELS``, as ``PLANE:WIDTH:ARCH``."""
+
+def kernel_times() -> list[tuple[str, int, float]]:
+    """Return (kernel, launches, ms) of searches with ``HYRECALL_CUDA_TIMES=1``; forget them."""

@@ -1,0 +1,175 @@
+// What:   after the seed a query has a threshold. Where all of its tiles are in the seed, its
+//         depth-th best lower score proves one. Where a sample is, the canonical scores of its best
+//         few are a guess at one, which finish() judges. Then the seed's rows that may pass become
+//         candidates.
+// In/Out: DenseJob: seeds; thresholds, guesses, cuts, pivots, candidates, counts.
+// Launch: grid (CTAs a query, queries) of kSelectThreads; set_thresholds() has Scratch.
+// Cost:   the seed's places, 8 bytes each and some 16,384 a query, a few times from L2.
+// Oracle: a full sort (tests/emulator, tests/laws/test_l8_exact.py).
+#include "kernels/cuda/select.cuh"
+#include "kernels/cuda/warp_math.cuh"
+#include "kernels/shared/score_key.hpp"
+
+namespace hyrecall::cuda {
+namespace {
+
+struct Scratch {
+  SelectScratch select;
+  std::uint32_t total;
+  std::uint32_t n_kept;
+  std::uint32_t guess;  // score key
+  std::uint32_t ticket;
+};
+
+// Part `part` of `n_parts` of a seed: whole tiles.
+struct SeedPart {
+  std::uint32_t begin;
+  std::uint32_t end;
+};
+__device__ SeedPart seed_part(std::uint32_t n_rows, std::uint32_t part, std::uint32_t n_parts) {
+  std::uint32_t const n_tiles = n_rows / kTileRows;
+  return {n_tiles * part / n_parts * kTileRows, n_tiles * (part + 1) / n_parts * kTileRows};
+}
+
+struct Best {
+  std::uint32_t n_there;
+  std::uint32_t least;  // score key of the last that is wanted, where so many are there
+};
+
+// Calls use(place, key) with `wanted` of the n keys that no other is above; with all if there are
+// fewer.
+template <typename Use>
+__device__ Best for_each_best(std::uint64_t const* keys, std::uint32_t n, std::uint32_t wanted,
+                              Scratch& scratch, Use&& use) {
+  auto const entry = [&](std::uint32_t i) {
+    std::uint64_t const key = load_published(keys + i);
+    return Entry<std::uint32_t>{static_cast<std::uint32_t>(key >> 32), key != 0};
+  };
+  std::uint32_t const n_there = count_entries<std::uint32_t>(n, scratch.total, entry);
+  std::uint32_t least = 1;  // of no score
+  if (n_there >= wanted) least = select_kth<std::uint32_t>(n, wanted, scratch.select, entry);
+  // Those of the least score come last, so that they take the places which are left.
+  if (threadIdx.x == 0) scratch.n_kept = 0;
+#pragma unroll 1
+  for (int pass = 0; pass < 2; ++pass) {
+    bool const is_least = pass == 1;
+    sync_block();
+    for (std::uint32_t i = threadIdx.x; i < n; i += kSelectThreads) {
+      std::uint64_t const key = load_published(keys + i);
+      auto const score = static_cast<std::uint32_t>(key >> 32);
+      if (is_least ? score != least : score <= least) continue;
+      std::uint32_t const place = atomicAdd(&scratch.n_kept, 1u);
+      if (place < wanted) use(place, key);
+    }
+  }
+  sync_block();
+  return {n_there, least};
+}
+
+// Of n keys with the best of a query's seed.
+__device__ void set_threshold(DenseJob const& job, std::uint32_t query, std::uint64_t const* keys,
+                              std::uint32_t n, std::uint32_t wanted, Scratch& scratch) {
+  bool const is_guess = job.batch.guess_ranks[query] > 0;
+  std::uint32_t* const slots = job.score_keys + std::size_t{query} * job.capacity;  // unused yet
+  if (threadIdx.x == 0) scratch.guess = ~0u;
+  Best const best =
+      for_each_best(keys, n, wanted, scratch, [&](std::uint32_t place, std::uint64_t key) {
+        if (is_guess) slots[place] = candidate_slot(key);
+      });
+  if (best.n_there < wanted) return;
+  QueryBound const bound = job.bounds[query];
+  if (!is_guess) {
+    if (threadIdx.x == 0) {
+      job.pivots[query] = best.least;
+      // `depth` rows have a lower score of at least the pivot's, so a canonical one of at least
+      // that less the constant.
+      raise_threshold(job, query, float_down(score_of_key(best.least) - double{bound.constant}));
+    }
+    return;
+  }
+  for (std::uint32_t i = threadIdx.x / kLanes; i < wanted; i += kSelectThreads / kLanes) {
+    std::uint32_t const key = score_key_by_warp(job, query, slots[i]);
+    if (lane_id() == 0) atomicMin(&scratch.guess, key);
+  }
+  sync_block();
+  if (threadIdx.x == 0) {
+    float const guess = score_of_key(scratch.guess);
+    job.guesses[query] = guess;
+    float const cut = cut_for(guess, bound);
+    if (cut > job.cuts[query]) job.cuts[query] = cut;
+  }
+}
+
+}  // namespace
+
+// Each CTA finds the best of its part; the last to be done finds the best of those.
+__global__ void __launch_bounds__(kSelectThreads, 4) set_thresholds(DenseJob const* job_at) {
+  DenseJob const& job = *job_at;
+  std::uint32_t const query = blockIdx.y;
+  if (query >= job.batch.n_queries) return;
+  std::uint32_t const n_rows = job.batch.seed_rows[query];
+  std::uint32_t const rank = job.batch.guess_ranks[query];
+  std::uint32_t const wanted = rank > 0 ? rank : job.depths[query];
+  // Without room for its bests a query has no guess.
+  if (n_rows == 0 || wanted == 0 || (rank > 0 && rank > job.capacity)) return;
+  auto& scratch = *reinterpret_cast<Scratch*>(shared_memory());
+  std::uint64_t const* keys = job.seeds + std::size_t{query} * job.most_seed_rows;
+  std::uint32_t n = n_rows;
+  // The bests of all parts lie where there are no candidates yet.
+  std::uint32_t n_parts = job.capacity / wanted;
+  if (n_parts > gridDim.x) n_parts = gridDim.x;
+  if (n_parts <= 1) n_parts = 1;
+  if (blockIdx.x >= n_parts) return;
+  if (n_parts > 1) {
+    SeedPart const part = seed_part(n_rows, blockIdx.x, n_parts);
+    std::uint64_t* const bests = job.candidates + std::size_t{query} * job.capacity;
+    std::uint64_t* const own = bests + std::size_t{blockIdx.x} * wanted;
+    for (std::uint32_t i = threadIdx.x; i < wanted; i += kSelectThreads) own[i] = 0;
+    for_each_best(keys + part.begin, part.end - part.begin, wanted, scratch,
+                  [&](std::uint32_t place, std::uint64_t key) { own[place] = key; });
+    publish_memory();
+    sync_block();
+    if (threadIdx.x == 0) scratch.ticket = atomicAdd(&job.tickets[query], 1u);
+    sync_block();
+    if (scratch.ticket + 1 != n_parts) return;
+    publish_memory();  // the ticket before what the others have written
+    keys = bests;
+    n = n_parts * wanted;
+  }
+  set_threshold(job, query, keys, n, wanted, scratch);
+}
+
+__global__ void __launch_bounds__(kSelectThreads) take_seeds(DenseJob const* job_at) {
+  DenseJob const& job = *job_at;
+  std::uint32_t const query = blockIdx.y;
+  if (query >= job.batch.n_queries) return;
+  std::uint32_t const n_rows = job.batch.seed_rows[query];
+  SeedPart const part = seed_part(n_rows, blockIdx.x, gridDim.x);
+  std::uint64_t const* const seeds = job.seeds + std::size_t{query} * job.most_seed_rows;
+  std::uint64_t* const candidates = job.candidates + std::size_t{query} * job.capacity;
+  float const cut = job.cuts[query];
+  float const residual = job.greatest_residual;
+  float const per_residual = job.bounds[query].per_residual;
+  std::uint32_t const lane = lane_id();
+  // Warps take tiles: a load of 4 keys a lane.
+  constexpr std::uint32_t kKeys = kTileRows / kLanes;
+  for (std::uint32_t at = part.begin + threadIdx.x / kLanes * kTileRows; at < part.end;
+       at += kSelectThreads / kLanes * kTileRows) {
+    std::uint64_t keys[kKeys];
+#pragma unroll
+    for (std::uint32_t k = 0; k < kKeys; ++k) keys[k] = seeds[at + k * kLanes + lane];
+#pragma unroll
+    for (std::uint32_t k = 0; k < kKeys; ++k) {
+      bool const is_kept =
+          keys[k] != 0 && reach_of_lower(candidate_score(keys[k]), residual, per_residual) >= cut;
+      std::uint32_t const kept = ballot(is_kept);
+      if (kept == 0) continue;
+      std::uint32_t place = 0;
+      if (lane == 0) place = atomicAdd(&job.counts[query], popcount(kept));
+      place = shuffle(place, 0) + popcount(kept & ((1u << lane) - 1));
+      if (is_kept && place < job.capacity) candidates[place] = keys[k];
+    }
+  }
+}
+
+}  // namespace hyrecall::cuda
