@@ -8,6 +8,7 @@ roundings. docs/kernels/dense.md quotes it.
 """
 
 import argparse
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -77,16 +78,28 @@ class Found:
     is_too_high: bool  # the guess
 
 
-def follow(rows: Rows, depth: int, stride: int) -> Found:
-    """Walk a query through the seed, the rest and the cut."""
+def follow(rows: Rows, depth: int, stride: int, middle: int = 0) -> Found:
+    """Walk a query through the seed, the rest and the cut.
+
+    middle: after every so-many-th tile a second guess is made, of all that was read; 0: none is.
+    """
     n = len(rows.planed)
-    is_seed = np.arange(n) // TILE % stride == 0
+    tiles = np.arange(n) // TILE
+    is_seed = tiles % stride == 0
     lower = rows.planed - rows.errors
     seed = np.flatnonzero(is_seed)
     best = seed[np.argsort(-lower[seed])[: guess_rank(depth, stride)]]
     guess = rows.canonical[best].min()
     loose = lower + 2 * rows.errors.max() + rows.bound  # what a cut tests
-    passed = np.flatnonzero(~is_seed & (rows.planed + rows.errors + rows.bound >= guess))
+    reach = rows.planed + rows.errors + rows.bound
+    passes = reach >= guess
+    if middle:
+        is_read = is_seed | (tiles % middle == 0)
+        read = np.flatnonzero(is_read & passes)
+        second = read[np.argsort(-lower[read])[: guess_rank(depth, middle)]]
+        guess = max(guess, rows.canonical[second].min())
+        passes = np.where(is_read, passes, reach >= guess)
+    passed = np.flatnonzero(~is_seed & passes)
     found = np.concatenate([seed[loose[seed] >= guess], passed])
     threshold = guess
     if len(found) >= depth:
@@ -102,6 +115,10 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--dim", type=int, default=768)
     parser.add_argument("--depth", type=int, nargs="+", default=[10, 100, 1000])
+    parser.add_argument(
+        "--stride", type=int, nargs="+", help="of the sample; default: the engine's"
+    )
+    parser.add_argument("--middle", type=int, default=0, help="of a second guess; default: none")
     parser.add_argument("--queries", type=int, default=24, help="how many are followed")
     options = parser.parse_args()
     rng = np.random.default_rng(1)
@@ -116,19 +133,24 @@ def main() -> None:
         planed, residuals[begin:end] = quantize(units)
         canonical[:, begin:end] = queries @ units.T
         scores[:, begin:end] = planed_queries @ planed.T
-    stride = stride_of(n_rows // TILE)
     print(f"residuals: median {np.median(residuals):.4f}, at most {residuals.max():.4f}")
-    print(f"a sample of one tile in {stride}")
-    print("| depth | room | guess | candidates: median | at most | another pass |")
-    print("|---|---|---|---|---|---|")
-    for depth in options.depth:
+    print("| depth | room | one tile in | guess | candidates: median | at most | another pass |")
+    print("|---|---|---|---|---|---|---|")
+    strides = options.stride or [stride_of(n_rows // TILE)]
+    for depth, stride in itertools.product(options.depth, strides):
         found = [
-            follow(Rows(canonical[q], scores[q], residuals * (1 + t), float(t)), depth, stride)
+            follow(
+                Rows(canonical[q], scores[q], residuals * (1 + t), float(t)),
+                depth,
+                stride,
+                options.middle,
+            )
             for q, t in enumerate(query_errors)
         ]
         most = [one.most for one in found]
         print(
-            f"| {depth:,} | {room(depth):,} | {guess_rank(depth, stride)} of the sample |"
+            f"| {depth:,} | {room(depth):,} | {stride} |"
+            f" {guess_rank(depth, stride)} of the sample |"
             f" {int(np.median(most)):,} | {max(most):,} |"
             f" {chance_of_another_pass(depth, stride):.1g}, seen"
             f" {sum(one.is_too_high for one in found)} of {len(found)} |"

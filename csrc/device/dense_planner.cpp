@@ -58,7 +58,7 @@ std::uint64_t mix(std::uint64_t x) {  // splitmix64, Steele, Lea, Flood, OOPSLA 
 }  // namespace
 
 DenseTuning choose_tuning(std::size_t depth, std::size_t most_tiles) {
-  // About 14 x depth rows of Gaussian data pass the guess, of 768 dimensions; data whose scores lie
+  // About 26 x depth rows of Gaussian data pass the guess, of 768 dimensions; data whose scores lie
   // closer has more.
   std::size_t const capacity = std::min<std::size_t>(kLeastCapacity + 32 * depth, kNone32 - 1);
   std::size_t const stride = std::max(kLeastStride, (most_tiles + kSeedTiles - 1) / kSeedTiles);
