@@ -20,6 +20,8 @@ DIM = 4
 SCHEMA = hr.Schema(
     key="id", cell="user", text="text", vector="v",
     attributes=("tags", "at", "rating"), stored=("text", "data"),
+    thread="rating",
+    place="at",
 )  # fmt: skip
 
 RECIPES = {

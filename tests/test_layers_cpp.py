@@ -21,7 +21,7 @@ CPP_FLOORS = (
     {"engine/request"},
     {"engine/scope"},
     {"engine/dense", "engine/lexical", "engine/related", "engine/fusion"},
-    {"engine/segment_columns", "engine/shaping", "engine/merge_parts"},
+    {"engine/segment_columns", "engine/shaping", "engine/merge_parts", "engine/evidence"},
     {"engine/recall"},
     {"engine/explain"},
     {"bindings"},

@@ -85,7 +85,7 @@ std::vector<std::uint32_t> leaf_freqs(HeldExecution const& held, std::size_t arm
   return held.execution->leaf_freqs(arm, query, {segment, row});
 }
 
-py::dict give_reply(std::unique_ptr<ReplyArrays> reply) {
+py::dict give_reply(std::unique_ptr<ReplyArrays> reply, bool has_evidence) {
   ReplyArrays const& arrays = *reply;
   py::capsule const owner(reply.release(),
                           [](void* held) { delete static_cast<ReplyArrays*>(held); });
@@ -93,11 +93,18 @@ py::dict give_reply(std::unique_ptr<ReplyArrays> reply) {
     return give_view(std::span(values), owner);
   };
   using py::literals::operator""_a;
-  return py::dict("offsets"_a = view(arrays.offsets), "part"_a = view(arrays.part),
-                  "segment"_a = view(arrays.segment), "row"_a = view(arrays.row),
-                  "rank"_a = view(arrays.rank), "score"_a = view(arrays.score),
-                  "arm_scores"_a = view(arrays.arm_scores), "arm_ranks"_a = view(arrays.arm_ranks),
-                  "scales"_a = view(arrays.scales), "list_sizes"_a = view(arrays.list_sizes));
+  py::dict out("offsets"_a = view(arrays.offsets), "part"_a = view(arrays.part),
+               "segment"_a = view(arrays.segment), "row"_a = view(arrays.row),
+               "rank"_a = view(arrays.rank), "score"_a = view(arrays.score),
+               "arm_scores"_a = view(arrays.arm_scores), "arm_ranks"_a = view(arrays.arm_ranks),
+               "scales"_a = view(arrays.scales), "list_sizes"_a = view(arrays.list_sizes));
+  if (has_evidence) {
+    out["fused"] = view(arrays.fused);
+    out["addends"] = view(arrays.addends);
+    out["near_segment"] = view(arrays.near_segment);
+    out["near_row"] = view(arrays.near_row);
+  }
+  return out;
 }
 
 py::dict merge_candidates(BatchRequest const& request,
@@ -110,7 +117,7 @@ py::dict merge_candidates(BatchRequest const& request,
     for (auto const& part : given) all.push_back(&part->of_queries);
     *reply = merge(request, all);
   }
-  return give_reply(std::move(reply));
+  return give_reply(std::move(reply), request.evidence.has_value());
 }
 
 }  // namespace
@@ -154,7 +161,8 @@ void bind_recall(py::module_& m) {
   m.def(
       "merge", &merge_candidates,
       "Join the candidates of the parts: rank, fuse, and cut offset and limit. Returns the arrays "
-      "offsets, part, segment, row, rank, score, arm_scores, arm_ranks, scales, list_sizes.",
+      "offsets, part, segment, row, rank, score, arm_scores, arm_ranks, scales, list_sizes; with "
+      "evidence also fused, addends, near_segment, near_row.",
       py::arg("request"), py::arg("parts"));
 }
 

@@ -194,6 +194,11 @@ void set_fusion(BatchRequest& request, std::string const& kind, std::vector<doub
       take_floor<double>(min_fused), normalize);
 }
 
+void set_evidence(BatchRequest& request, std::vector<double> neighbours, double thread,
+                  double length) {
+  request.set_evidence({std::move(neighbours), thread, length});
+}
+
 std::shared_ptr<BatchRequest> slice_of(BatchRequest const& request, std::size_t begin,
                                        std::size_t end, std::optional<std::size_t> limit) {
   require(begin <= end && end <= request.n_queries, "a range of its queries");
@@ -264,6 +269,10 @@ void bind_request(py::module_& m) {
            py::kw_only(), py::arg("kind"), py::arg("weights"), py::arg("rank_constant"),
            py::arg("scales"), py::arg("complete"), py::arg("balance"), py::arg("min_fused"),
            py::arg("normalize"))
+      .def("set_evidence", &set_evidence,
+           "Let the rows around a hit add to its score, after set_fusion(): weights of the rows 1, "
+           "2, ... places away in its thread, of BM25 of the thread, and of the row's length.",
+           py::kw_only(), py::arg("neighbours"), py::arg("thread"), py::arg("length"))
       .def("slice", &slice_of,
            "Return a request with only the queries [begin, end). With a limit it asks for so many "
            "hits from the first.",

@@ -139,7 +139,8 @@ std::shared_ptr<Segment> make_segment(
     Array<Seq> const& seqs, CellDirectory const& cells, py::object const& keys,
     std::vector<std::shared_ptr<LexicalColumn>> const& lexical,
     std::vector<std::shared_ptr<DenseColumn>> const& dense,
-    std::vector<std::shared_ptr<AttributeColumn>> const& attributes) {
+    std::vector<std::shared_ptr<AttributeColumn>> const& attributes,
+    std::optional<std::size_t> thread, std::optional<std::size_t> place) {
   Segment::Parts parts;
   parts.seqs = take_buffer<Seq>(seqs, "seqs");
   parts.cells = cells;
@@ -147,6 +148,7 @@ std::shared_ptr<Segment> make_segment(
   parts.lexical = take_all(lexical);
   parts.dense = take_all(dense);
   parts.attributes = take_all(attributes);
+  if (thread) parts.threads = ThreadColumns{*thread, place};
   NativeRun const run;
   parts.keys = KeyTable(std::move(column), parts.cells);
   return std::make_shared<Segment>(std::move(parts));
@@ -206,9 +208,11 @@ py::tuple order_merged(std::vector<std::shared_ptr<SegmentView>> const& held,
 void bind_segment(py::module_& m) {
   py::class_<Segment, std::shared_ptr<Segment>>(
       m, "Segment", "An immutable run of documents, sorted by (cell, cluster, seq).")
-      .def(py::init(&make_segment), "Make a segment of columns whose rows are in its order.",
+      .def(py::init(&make_segment),
+           "Make a segment of columns whose rows are in its order. thread, place: the attributes "
+           "with each row's thread and its place there.",
            py::arg("seqs"), py::arg("cells"), py::arg("keys"), py::arg("lexical"), py::arg("dense"),
-           py::arg("attributes"))
+           py::arg("attributes"), py::arg("thread") = py::none(), py::arg("place") = py::none())
       .def_property_readonly("n_rows", &Segment::n_rows, "The number of rows, dead ones included.")
       .def_property_readonly("n_cells", &n_cells_of, "The number of cells.")
       .def_property_readonly("seqs", &seqs_of, "The insertion number of each row.")

@@ -295,6 +295,28 @@ HYRECALL_HD inline double mmr_value(double relevance_weight, double relevance, d
   return relevance_weight * relevance - (1.0 - relevance_weight) * similarity;
 }
 
+// ---- evidence
+// --------------------------------------------------------------------------------------------------
+
+// How much the lengths of rows say of them, in [0, 1]: all where they are alike, nothing where long
+// and short rows are mixed. spread = the variance of the lengths over the square of their mean: up
+// to 1/2 all, from 3/4 on nothing.
+HYRECALL_HD inline double length_share(std::int64_t n_docs, std::int64_t total_length,
+                                       std::int64_t squared_length) {
+  if (total_length <= 0) return 0.0;
+  double const total = static_cast<double>(total_length);
+  double const spread =
+      (static_cast<double>(n_docs) * static_cast<double>(squared_length)) / (total * total) - 1.0;
+  double const share = (0.75 - spread) * 4.0;
+  return share < 0.0 ? 0.0 : 1.0 < share ? 1.0 : share;
+}
+
+// What a row's length is worth, in [0, 1]: ln(1 + tokens) / 5, so 147 tokens are worth all.
+HYRECALL_HD inline double length_worth(std::uint32_t tokens) {
+  double const worth = natural_log(1.0 + static_cast<double>(tokens)) / 5.0;
+  return 1.0 < worth ? 1.0 : worth;
+}
+
 // ---- listed arms
 // -----------------------------------------------------------------------------------------------
 

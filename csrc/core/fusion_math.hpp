@@ -43,6 +43,20 @@ struct ArmScale {
     }
     return score;
   }
+  // The same for a document that stands outside the pool that the range is of: cut into what the
+  // pool's own scores are worth. A score of the pool is worth the same either way.
+  HYRECALL_HD double worth_within(double score) const {
+    double const value = worth(score);
+    if (scale == FusionScale::kMinmax) {
+      // Where all scores of the pool are equal they are worth 1, and what is below is not.
+      if (score < range.low) return 0.0;
+      return 1.0 < value ? 1.0 : value;
+    }
+    if (scale == FusionScale::kBest) return 1.0 < value ? 1.0 : value;
+    if (scale == FusionScale::kDistribution && moments.deviation == 0.0)
+      return score < moments.mean ? 0.0 : value;
+    return value;
+  }
   // The two numbers that a score is scaled with.
   HYRECALL_HD double first_number() const {
     return scale == FusionScale::kDistribution ? moments.mean : range.low;
@@ -72,6 +86,7 @@ struct FusionRules {
   double rank_constant = 60.0;
   std::span<double const> weights;   // [n_arms]
   std::span<ArmScale const> scales;  // [n_arms], not of kNone and kRrf
+  bool within = false;               // scores of documents outside the pool are cut
 };
 
 // rank: 0 = outside the arm's list.
@@ -112,7 +127,8 @@ HYRECALL_HD inline double fused_score(FusionRules const& rules, std::span<float 
       double const score = scores[arm];
       room[n++] = rules.kind == FusionKind::kNone
                       ? score
-                      : rules.weights[arm] * rules.scales[arm].worth(score);
+                      : rules.weights[arm] * (rules.within ? rules.scales[arm].worth_within(score)
+                                                           : rules.scales[arm].worth(score));
     }
   }
   std::span<double> const found = room.first(n);

@@ -13,7 +13,8 @@ void require_like(Statistics const& one, Statistics const& other) {
   for (std::size_t arm = 0; is_alike && arm < one.size(); ++arm) {
     is_alike = std::equal(one[arm].begin(), one[arm].end(), other[arm].begin(), other[arm].end(),
                           [](QueryStatistics const& a, QueryStatistics const& b) {
-                            return a.doc_freqs.size() == b.doc_freqs.size();
+                            return a.doc_freqs.size() == b.doc_freqs.size() &&
+                                   a.thread_freqs.size() == b.thread_freqs.size();
                           });
   }
   require(is_alike, "statistics of one request");
@@ -29,8 +30,13 @@ Statistics add_statistics(std::span<Statistics const* const> parts) {
         QueryStatistics const& one = (*parts[part])[arm][q];
         sum[arm][q].n_docs += one.n_docs;
         sum[arm][q].total_length += one.total_length;
+        sum[arm][q].squared_length += one.squared_length;
+        sum[arm][q].n_threads += one.n_threads;
+        sum[arm][q].thread_length += one.thread_length;
         for (std::size_t leaf = 0; leaf < one.doc_freqs.size(); ++leaf)
           sum[arm][q].doc_freqs[leaf] += one.doc_freqs[leaf];
+        for (std::size_t leaf = 0; leaf < one.thread_freqs.size(); ++leaf)
+          sum[arm][q].thread_freqs[leaf] += one.thread_freqs[leaf];
       }
     }
   }
@@ -56,6 +62,58 @@ class JoinedCandidates {
   QueryCandidates joined_;
   std::vector<std::uint32_t> part_;  // [n_docs]
 };
+
+// What stands around the documents that the lists keep. A thread lies within one part, so its part
+// knows all that is near. number: where each part's documents went so far.
+void join_evidence(BatchRequest const& request,
+                   std::span<std::vector<QueryCandidates> const* const> parts, std::size_t query,
+                   std::vector<std::vector<std::uint32_t>>& number, QueryCandidates& joined,
+                   std::vector<std::uint32_t>& part_of) {
+  std::size_t const n_arms = request.n_arms(), n_lexical = request.lexical.size();
+  std::size_t const n_near = 2 * request.evidence->n_distances();
+  PoolEvidence& out = joined.evidence.emplace();
+  out.n_found = joined.docs.size();
+  for (std::uint32_t part = 0; part < parts.size(); ++part) {
+    QueryCandidates const& from = (*parts[part])[query];
+    std::vector<std::uint32_t> found;
+    for (std::uint32_t doc = 0; doc < from.docs.size(); ++doc)
+      if (number[part][doc] != kNone32) found.push_back(doc);
+    for (std::uint32_t const doc : found) {
+      for (std::size_t slot = 0; slot < n_near; ++slot) {
+        std::uint32_t const other = from.evidence->near[doc * n_near + slot];
+        if (other == kNone32 || number[part][other] != kNone32) continue;
+        number[part][other] = static_cast<std::uint32_t>(joined.docs.size());
+        joined.docs.push_back(from.docs[other]);
+        part_of.push_back(part);
+        auto const first = from.scores.begin() + static_cast<std::ptrdiff_t>(other * n_arms);
+        joined.scores.insert(joined.scores.end(), first,
+                             first + static_cast<std::ptrdiff_t>(n_arms));
+      }
+    }
+  }
+  std::size_t const n = joined.docs.size();
+  out.hidden.resize(n);
+  out.near.assign(n * n_near, kNone32);
+  out.threads.assign(n * n_lexical, kNoScore);
+  out.lengths.assign(n * n_lexical, kNone32);
+  for (std::uint32_t part = 0; part < parts.size(); ++part) {
+    QueryCandidates const& from = (*parts[part])[query];
+    out.length_shares = from.evidence->length_shares;  // of the whole scope: alike in all parts
+    for (std::uint32_t doc = 0; doc < from.docs.size(); ++doc) {
+      std::uint32_t const to = number[part][doc];
+      if (to == kNone32) continue;
+      out.hidden[to] = from.evidence->hidden[doc];
+      for (std::size_t slot = 0; slot < n_near; ++slot) {
+        std::uint32_t const other = from.evidence->near[doc * n_near + slot];
+        if (other != kNone32) out.near[to * n_near + slot] = number[part][other];
+      }
+      for (std::size_t arm = 0; arm < n_lexical; ++arm) {
+        out.threads[to * n_lexical + arm] = from.evidence->threads[doc * n_lexical + arm];
+        out.lengths[to * n_lexical + arm] = from.evidence->lengths[doc * n_lexical + arm];
+      }
+    }
+  }
+}
 
 JoinedCandidates join_parts(BatchRequest const& request,
                             std::span<std::vector<QueryCandidates> const* const> parts,
@@ -100,6 +158,7 @@ JoinedCandidates join_parts(BatchRequest const& request,
       joined.lists[arm].push_back(at);
     }
   }
+  if (request.evidence) join_evidence(request, parts, query, number, joined, part_of);
   return {std::move(joined), std::move(part_of)};
 }
 
@@ -107,7 +166,7 @@ void append_hits(BatchRequest const& request, JoinedCandidates const& joined, Fu
                  ReplyArrays& hits) {
   std::size_t const n_arms = request.n_arms();
   QueryCandidates const& pool = joined.candidates();
-  auto const& [fused, ranks, scales] = fuser.fuse(pool);
+  auto const& [fused, ranks, scales, evidence] = fuser.fuse(pool);
   hits.scales.insert(hits.scales.end(), scales.begin(), scales.end());
   for (auto const& list : pool.lists)
     hits.list_sizes.push_back(static_cast<std::int32_t>(list.size()));
@@ -124,6 +183,19 @@ void append_hits(BatchRequest const& request, JoinedCandidates const& joined, Fu
       hits.arm_scores.push_back(pool.scores[doc * n_arms + arm]);
       hits.arm_ranks.push_back(ranks[doc * n_arms + arm]);
     }
+    if (request.evidence) {
+      std::size_t const n_addends = request.evidence->n_addends();
+      std::size_t const n_distances = request.evidence->n_distances();
+      hits.fused.push_back(evidence.fused[doc]);
+      for (std::size_t addend = 0; addend < n_addends; ++addend)
+        hits.addends.push_back(evidence.addends[doc * n_addends + addend]);
+      for (std::size_t distance = 0; distance < n_distances; ++distance) {
+        std::uint32_t const other = evidence.speakers[doc * n_distances + distance];
+        bool const is_there = other != kNone32;
+        hits.near_segment.push_back(is_there ? pool.docs[other].doc.segment : kNone32);
+        hits.near_row.push_back(is_there ? pool.docs[other].doc.row : kNone32);
+      }
+    }
   }
   hits.offsets.push_back(static_cast<std::int64_t>(hits.rank.size()));
 }
@@ -131,6 +203,12 @@ void append_hits(BatchRequest const& request, JoinedCandidates const& joined, Fu
 template <typename T>
 void append(std::vector<T>& to, std::vector<T> const& from) {
   to.insert(to.end(), from.begin(), from.end());
+}
+
+// Whether a pool has what the request's evidence reads; a part without a segment has no documents.
+bool is_around(QueryCandidates const& pool, BatchRequest const& request) {
+  if (!pool.evidence) return pool.docs.empty();
+  return pool.evidence->near.size() == pool.docs.size() * 2 * request.evidence->n_distances();
 }
 
 constexpr std::size_t kQueriesPerChunk = 64;
@@ -145,7 +223,8 @@ ReplyArrays merge(BatchRequest const& request,
   for (std::vector<QueryCandidates> const* part : parts) {
     bool const fits = part->size() == request.n_queries &&
                       std::all_of(part->begin(), part->end(), [&](QueryCandidates const& pool) {
-                        return pool.lists.size() == request.n_arms();
+                        return pool.lists.size() == request.n_arms() &&
+                               (!request.evidence || is_around(pool, request));
                       });
     require(fits, "candidates of the request");
   }
@@ -171,6 +250,10 @@ ReplyArrays merge(BatchRequest const& request,
     append(hits.arm_ranks, chunk.arm_ranks);
     append(hits.scales, chunk.scales);
     append(hits.list_sizes, chunk.list_sizes);
+    append(hits.fused, chunk.fused);
+    append(hits.addends, chunk.addends);
+    append(hits.near_segment, chunk.near_segment);
+    append(hits.near_row, chunk.near_row);
   }
   return hits;
 }

@@ -10,6 +10,8 @@
 #include "engine/dense/on_device.hpp"
 #include "engine/dense/query.hpp"
 #include "engine/dense/scan.hpp"
+#include "engine/evidence/snapshot_threads.hpp"
+#include "engine/evidence/surroundings.hpp"
 #include "engine/lexical/column.hpp"
 #include "engine/lexical/on_device.hpp"
 #include "engine/lexical/scan.hpp"
@@ -71,15 +73,31 @@ void check_fits(Snapshot const& snapshot, BatchRequest const& request) {
 
 }  // namespace
 
+// A document of a pool without a score in an arm.
+struct Pending {
+  DocRef doc;
+  std::uint32_t at;  // its index in the pool
+
+  friend auto operator<=>(Pending const&, Pending const&) = default;
+};
+
 struct alignas(128) Execution::Joining {  // two threads write no cache line both
   std::vector<ListPlace> entries;
   std::vector<std::vector<Candidate>> listed;
   std::vector<std::span<Candidate const>> lists;  // by arm
+  std::vector<Pending> pending;
+  std::vector<Row> rows;
+  std::vector<float> scores;
 };
 
 Execution::Execution(Snapshot const& snapshot, BatchRequest const& request)
     : snapshot_(snapshot), request_(request), scopes_(resolve_scopes(snapshot, request)) {
   check_fits(snapshot, request);
+  if (request.evidence && !snapshot.segments.empty()) {
+    for (auto const& view : snapshot.segments)
+      require(view->segment().has_threads(), "segments with threads");
+    threads_ = &threads_of(snapshot);
+  }
   postings_.reserve(request.lexical.size());
   Statistics statistics;
   for (std::size_t arm = 0; arm < request.lexical.size(); ++arm) {
@@ -106,6 +124,7 @@ std::vector<CellTextStatistics> Execution::sum_scopes(std::size_t arm) const {
         CellTextStatistics const one = snapshot_.segments[s]->text_statistics(column, cell);
         sums[scope].n_docs += one.n_docs;
         sums[scope].total_length += one.total_length;
+        sums[scope].squared_length += one.squared_length;
       }
     }
   });
@@ -127,6 +146,7 @@ std::vector<QueryStatistics> Execution::find_leaves(std::size_t arm) {
         CellTextStatistics const& sum = sums[scope_of[q]];
         QueryStatistics statistics{sum.n_docs, sum.total_length,
                                    QueryStatistics::DocFreqs(query->leaves.size(), 0)};
+        statistics.squared_length = sum.squared_length;
         std::map<std::size_t, std::set<std::string>> expanded;
         for (std::size_t s = 0; s < n_segments; ++s) {
           std::span<LeafPostings> const leaves = postings_[arm].at(q, s);
@@ -135,9 +155,22 @@ std::vector<QueryStatistics> Execution::find_leaves(std::size_t arm) {
           for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
             statistics.doc_freqs[leaf] += leaves[leaf].doc_freq;
         }
+        if (threads_ != nullptr && request_.evidence->thread > 0.0) {
+          count_threads(snapshot_, *threads_, lexical.column, scopes_[scope_of[q]],
+                        postings_of(arm, q), statistics);
+        }
         found[q] = std::move(statistics);
       });
   return found;
+}
+
+// Where the leaves of a query occur, as [segment].
+std::vector<std::span<LeafPostings const>> Execution::postings_of(std::size_t arm,
+                                                                  std::size_t query) const {
+  std::vector<std::span<LeafPostings const>> out;
+  for (std::size_t s = 0; s < snapshot_.segments.size(); ++s)
+    out.push_back(postings_[arm].at(query, s));
+  return out;
 }
 
 std::vector<std::vector<Bm25Query>> Execution::make_scorers(Statistics const& statistics) const {
@@ -191,13 +224,14 @@ std::vector<QueryCandidates> Execution::candidates(Statistics const& statistics)
   std::vector<CandidateLists> found;  // by a device, of the dense arms
   std::vector<std::optional<CandidateLists>> found_texts(n_lexical);  // likewise, of these arms
   bool const is_listed = !request_.listed.empty();
-  RequestGroups const groups(request_, is_listed);
+  bool const has_evidence = threads_ != nullptr;
+  RequestGroups const groups(request_, is_listed || has_evidence);
   std::vector<std::vector<bool>> const on_host = texts_on_host();
   bool has_host = false;
   for (auto const& arm : on_host)
     has_host = has_host || std::find(arm.begin(), arm.end(), true) != arm.end();
   std::optional<Audiences> audiences;  // a device finds an arm's rows by itself
-  if (has_host || is_listed || !is_on_device)
+  if (has_host || is_listed || has_evidence || !is_on_device)
     audiences.emplace(snapshot_, request_, scopes_, groups);
   if (has_host) {
     scanned =
@@ -239,49 +273,122 @@ std::vector<QueryCandidates> Execution::candidates(Statistics const& statistics)
     }
     for (CandidateLists const& arm : found) own.lists.push_back(arm[q]);
     for (auto const& list : own.listed) own.lists.push_back(list);
-    pools[q] = complete(q, scorers, own);
+    pools[q] = complete(q, scorers, statistics, audiences ? &*audiences : nullptr, own);
   });
   return pools;
 }
 
 QueryCandidates Execution::complete(std::size_t query,
                                     std::vector<std::vector<Bm25Query>> const& scorers,
+                                    Statistics const& statistics, Audiences const* audiences,
                                     Joining& joining) const {
   std::size_t const n_arms = request_.n_arms();
   auto const& lists = joining.lists;
   QueryCandidates pool = join_lists(lists, joining.entries);
+  if (threads_ != nullptr) add_evidence(query, statistics, audiences->of(kAllTables), pool);
+  auto const is_hidden = [&](std::size_t doc) {
+    return pool.evidence && pool.evidence->hidden[doc] != 0;
+  };
   for (std::size_t arm = 0; arm < request_.lexical.size(); ++arm) {
     if (!queries_[arm][query]) continue;
     LexicalRequest const& lexical = request_.lexical[arm];
     bool const is_whole = lists[arm].size() < request_.depth && !lexical.floor.set;
-    for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
+    joining.pending.clear();
+    for (std::uint32_t doc = 0; doc < pool.docs.size(); ++doc) {
       float& score = pool.scores[doc * n_arms + arm];
       if (score != kNoScore) continue;
       DocRef const d = pool.docs[doc].doc;
       if (!is_in_table(lexical.table, query, d)) continue;
       Segment const& segment = snapshot_.segments[d.segment]->segment();
-      if (is_whole) {  // what matches is in the list
+      if (is_whole && !is_hidden(doc)) {  // what matches is in the list
         score = segment.p.lexical[lexical.column]->has(d.row) ? 0.0f : kNoScore;
       } else {
-        score = score_lexical(segment, lexical.column, scorers[arm][query],
-                              postings_[arm].at(query, d.segment), d.row);
+        joining.pending.push_back({d, doc});
       }
     }
+    score_pending(arm, query, scorers[arm][query], pool, joining);
   }
   for (std::size_t i = 0; i < request_.dense.size(); ++i) {
     DenseRequest const& dense = request_.dense[i];
     std::size_t const arm = request_.lexical.size() + i;
     // A list that neither depth nor floor cut holds every document with a vector.
-    if (lists[arm].size() < request_.depth && !dense.floor.set) continue;
+    bool const is_whole = lists[arm].size() < request_.depth && !dense.floor.set;
+    if (is_whole && !pool.evidence) continue;
     for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
       float& score = pool.scores[doc * n_arms + arm];
-      if (score != kNoScore) continue;
+      if (score != kNoScore || (is_whole && !is_hidden(doc))) continue;
       DocRef const d = pool.docs[doc].doc;
       if (!is_in_table(dense.table, query, d)) continue;
       score = score_dense(snapshot_.segments[d.segment]->segment(), dense, query, d.row);
     }
   }
+  if (pool.evidence) score_evidence(query, statistics, pool);
   return pool;  // a listed arm says nothing of what it does not list
+}
+
+// Scores what joining.pending names, segment by segment.
+void Execution::score_pending(std::size_t arm, std::size_t query, Bm25Query const& scorer,
+                              QueryCandidates& pool, Joining& joining) const {
+  std::vector<Pending>& pending = joining.pending;
+  std::sort(pending.begin(), pending.end());
+  for (auto first = pending.begin(); first != pending.end();) {
+    std::uint32_t const segment = first->doc.segment;
+    joining.rows.clear();
+    auto last = first;
+    for (; last != pending.end() && last->doc.segment == segment; ++last)
+      joining.rows.push_back(last->doc.row);
+    joining.scores.resize(joining.rows.size());
+    score_lexical_rows(snapshot_.segments[segment]->segment(), request_.lexical[arm].column, scorer,
+                       postings_[arm].at(query, segment), joining.rows, joining.scores);
+    for (float const score : joining.scores)
+      pool.scores[(first++)->at * request_.n_arms() + arm] = score;
+  }
+}
+
+// Adds the rows around the documents of the lists; those that the filter keeps out are hidden.
+void Execution::add_evidence(std::size_t query, Statistics const& statistics,
+                             Audience const& audience, QueryCandidates& pool) const {
+  add_surroundings(snapshot_, *threads_, request_.evidence->n_distances(), request_.n_arms(), pool);
+  PoolEvidence& evidence = *pool.evidence;
+  for (std::size_t doc = evidence.n_found; doc < pool.docs.size(); ++doc) {
+    bool const is_seen = audience.sees(audience.group_of(query), pool.docs[doc].doc);
+    evidence.hidden[doc] = is_seen ? 0 : 1;
+  }
+  for (std::size_t arm = 0; arm < request_.lexical.size(); ++arm) {
+    QueryStatistics const& own = statistics[arm][query];
+    evidence.length_shares.push_back(
+        length_share(own.n_docs, own.total_length, own.squared_length));
+  }
+}
+
+// What the threads and the lengths of a pool's documents say.
+void Execution::score_evidence(std::size_t query, Statistics const& statistics,
+                               QueryCandidates& pool) const {
+  PoolEvidence& evidence = *pool.evidence;
+  std::size_t const n_lexical = request_.lexical.size();
+  evidence.threads.assign(pool.docs.size() * n_lexical, kNoScore);
+  evidence.lengths.assign(pool.docs.size() * n_lexical, kNone32);
+  std::vector<float> scores;
+  for (std::size_t arm = 0; arm < n_lexical; ++arm) {
+    if (!queries_[arm][query]) continue;
+    LexicalRequest const& lexical = request_.lexical[arm];
+    QueryStatistics const& own = statistics[arm][query];
+    scores.assign(pool.docs.size(), kNoScore);
+    if (request_.evidence->thread > 0.0) {
+      QueryStatistics const of_threads{own.n_threads, own.thread_length, own.thread_freqs};
+      Bm25Query const scorer(lexical.bm25, *queries_[arm][query], of_threads);
+      score_threads(snapshot_, *threads_, lexical.column, scorer, postings_of(arm, query), pool,
+                    scores);
+    }
+    for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
+      DocRef const d = pool.docs[doc].doc;
+      if (!is_in_table(lexical.table, query, d)) continue;
+      LexicalColumn const& column =
+          *snapshot_.segments[d.segment]->segment().p.lexical[lexical.column];
+      evidence.threads[doc * n_lexical + arm] = scores[doc];
+      if (column.has(d.row)) evidence.lengths[doc * n_lexical + arm] = column.doc_length(d.row);
+    }
+  }
 }
 
 // Whether an arm of a table may score a document of the query's scope.

@@ -58,7 +58,14 @@ class Execution {
   device::DeviceTable const* table_on_device(LexicalRequest const& arm) const;
   bool is_in_table(std::uint32_t table, std::size_t query, DocRef doc) const;
   QueryCandidates complete(std::size_t query, std::vector<std::vector<Bm25Query>> const& scorers,
+                           Statistics const& statistics, Audiences const* audiences,
                            Joining& joining) const;
+  void score_pending(std::size_t arm, std::size_t query, Bm25Query const& scorer,
+                     QueryCandidates& pool, Joining& joining) const;
+  std::vector<std::span<LeafPostings const>> postings_of(std::size_t arm, std::size_t query) const;
+  void add_evidence(std::size_t query, Statistics const& statistics, Audience const& audience,
+                    QueryCandidates& pool) const;
+  void score_evidence(std::size_t query, Statistics const& statistics, QueryCandidates& pool) const;
 
   Snapshot const& snapshot_;
   BatchRequest const& request_;
@@ -66,6 +73,7 @@ class Execution {
   std::vector<std::vector<std::optional<LexicalQuery>>> queries_;  // [lexical arm][query]
   std::vector<ArmPostings> postings_;                              // [lexical arm]
   std::shared_ptr<Statistics const> statistics_;
+  SnapshotThreads const* threads_ = nullptr;  // of a request with evidence
 };
 
 }  // namespace hyrecall

@@ -21,7 +21,9 @@ std::vector<std::vector<CellTextStatistics>> sum_by_cell(Segment::Parts const& p
       for (Row row = rows.begin; row < rows.end; ++row) {
         if (!column->has(row)) continue;
         sums[cell].n_docs += 1;
-        sums[cell].total_length += column->doc_length(row);
+        std::int64_t const length = column->doc_length(row);
+        sums[cell].total_length += length;
+        sums[cell].squared_length += length * length;
       }
     }
     out.push_back(std::move(sums));
@@ -39,12 +41,39 @@ Segment::Parts checked(Segment::Parts parts) {
     require(column->n_rows() == n_rows, "a dense column as long as the segment");
   for (auto const& column : parts.attributes)
     require(column->n_rows == n_rows, "an attribute column as long as the segment");
+  if (parts.threads) {
+    bool const is_known = parts.threads->thread < parts.attributes.size() &&
+                          parts.threads->place.value_or(0) < parts.attributes.size();
+    require(is_known, "threads and places that are attributes");
+  }
   return parts;
 }
 
 }  // namespace
 
 Segment::Segment(Parts parts) : p(checked(std::move(parts))), text_statistics(sum_by_cell(p)) {}
+
+SegmentThreads const& Segment::threads() const {
+  require(has_threads(), "a segment with threads");
+  if (SegmentThreads const* const made = threads_.load(std::memory_order_acquire)) return *made;
+  AttributeColumn const* const place =
+      p.threads->place ? p.attributes[*p.threads->place].get() : nullptr;
+  auto fresh = std::make_unique<SegmentThreads>(SegmentThreads{
+      ThreadTable(p.cells, *p.attributes[p.threads->thread], place, p.seqs.span()), {}});
+  for (auto const& column : p.lexical) {
+    std::vector<ThreadText>& texts = fresh->texts.emplace_back(fresh->table.size());
+    for (Row row = 0; row < n_rows(); ++row) {
+      std::uint32_t const thread = fresh->table.thread_of(row);
+      if (thread == kNone32 || !column->has(row)) continue;
+      texts[thread].n_docs += 1;
+      texts[thread].total_length += column->doc_length(row);
+    }
+  }
+  SegmentThreads const* expected = nullptr;
+  if (!threads_.compare_exchange_strong(expected, fresh.get(), std::memory_order_acq_rel))
+    return *expected;
+  return *fresh.release();
+}
 
 std::vector<device::LexicalArrays> lexical_arrays(Segment const& segment) {
   std::vector<device::LexicalArrays> out;
@@ -86,7 +115,9 @@ SegmentView SegmentView::without(std::span<Row const> rows) const {
       if (!column.has(row)) continue;
       std::uint32_t const cell = segment_->p.cells.cell_of(row);
       docs.add(cell, 0, 1);
-      total_length.add(cell, 0, column.doc_length(row));
+      std::int64_t const length = column.doc_length(row);
+      total_length.add(cell, 0, length);
+      total_length.add(cell, 1, length * length);
       for (TermId const term : column.distinct_terms(row)) postings.add(term, cell, 1);
     }
     next.dead_.postings[arm] = std::move(postings);

@@ -13,6 +13,7 @@ from hyrecall.ask.scoring import DBSF, RRF, Above, Max, WeightedSum
 from hyrecall.ask.session import Session
 from hyrecall.ask.shaping import (
     MMR,
+    Around,
     Budget,
     Composite,
     Dedup,
@@ -77,6 +78,7 @@ __all__ = [
     "AllOf",
     "Analyzer",
     "Any",
+    "Around",
     "Between",
     "Boost",
     "Budget",

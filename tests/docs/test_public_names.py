@@ -50,7 +50,19 @@ INDEX = {
     "close": ("self",),
 }
 CLASSES = {
-    "Schema": ("*", "key", "cell", "text", "vector", "attributes", "cluster", "stored"),
+    "Schema": (
+        "*",
+        "key",
+        "cell",
+        "text",
+        "vector",
+        "attributes",
+        "cluster",
+        "stored",
+        "thread",
+        "place",
+    ),
+    "Around": ("neighbours", "thread", "length"),
     "Text": ("*columns", "analyzer", "bm25"),
     "Vector": ("column", "dtype"),
     "Analyzer": ("name", "*", "stopwords", "token_function"),

@@ -134,6 +134,14 @@ def hop_decay(score: float, hops: int) -> float:
     return score
 
 
+def length_share(n_docs: int, total_length: int, squared_length: int) -> float:
+    """All where the variance of lengths is at most half their squared mean, nothing from 3/4 on."""
+    if total_length <= 0:
+        return 0.0
+    spread = sub(div(mul(n_docs, squared_length), mul(total_length, total_length)), 1)
+    return min(max(mul(sub(0.75, spread), 4), 0.0), 1.0)
+
+
 def long_impact(weight: float, tf: float, norm: float, k1: float, delta: float) -> float:
     """BM25L's impact: every operation rounded to float32.
 
@@ -265,6 +273,12 @@ def listed_lines() -> Iterator[str]:
         *((1.0, 254), (1.0, 1074), (1.0, 1075), (1.5, 1074), (math.nextafter(2, 0), 1074)),
     ]:
         yield scalar_line("hop_decay", (score, hops), hop_decay(score, hops))
+    for lengths in [
+        *((0, 0, 0), (1, 0, 0), (1, 7, 49), (2, 4, 16), (2, 4, 10), (3, 30, 450), (3, 30, 480)),
+        *((7, 100, 2300), (7, 100, 2143), (10**6, 3 * 10**7, 14 * 10**8), (3, 1, 1)),
+        *((2**40, 2**45, 2**50 + 2**49), (2**40, 2**45, 2**50 + 2**49 + 2**47)),
+    ]:
+        yield scalar_line("length_share", lengths, length_share(*lengths))
     for weight in map(single, (0.1, 3.3025851, -2.7)):
         for tf in (1, 7, 16_777_216):
             for norm in map(single, (0.3, 1234.567)):

@@ -93,6 +93,9 @@ def log_lines() -> Iterator[str]:
     for x in values:
         assert abs(natural_log(x) - exact.true_log(x)) <= math.ulp(exact.true_log(x))
         yield scalar_line("log", (x,), natural_log(x))
+    for tokens in (0, 1, 2, 3, 12, 20, 25, 146, 147, 148, 149, 1000, 2**32 - 2):
+        worth = min(natural_log(1.0 + tokens) / 5.0, 1.0)
+        yield scalar_line("length_worth", (tokens,), worth)
 
 
 def bm25_lines() -> Iterator[str]:

@@ -31,11 +31,14 @@ class EngineSubject:
         self.shape = shape
         self.index = hr.Index.build(
             table(shape, rows),
-            schema(shape, cluster),
+            self.schema(shape, cluster),
             analyzer=hr.Analyzer("word") if shape.lexical else None,
             device=device,
             threads=threads,
         )
+
+    def schema(self, shape: Shape, cluster: str | None) -> "hr.Schema":
+        return schema(shape, cluster)
 
     def add(self, rows: Sequence[Row]) -> None:
         self.index.add(table(self.shape, rows))
@@ -60,7 +63,7 @@ class EngineSubject:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "index"
             self.index.save(path)
-            again = object.__new__(EngineSubject)
+            again = object.__new__(type(self))
             again.shape = self.shape
             # In memory: the folder is gone when this returns.
             again.index = hr.Index.open(path, memory="ram", device=self.index.device)

@@ -32,6 +32,7 @@ OPTIONS: tuple[Any, ...] = (
     hr.WeightedSum(balance=0.85),
     hr.Max(complete=False),
     hr.DBSF(),
+    hr.Around([0.5]),
     hr.Dedup(0.9),
     hr.MMR(0.7),
     hr.Budget(100),

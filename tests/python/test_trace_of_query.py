@@ -38,6 +38,7 @@ BY_ARM: dict[type, Callable[[hr.Graph], Arm]] = {
     Tags: lambda graph: Tags("tags"),
 }
 BY_STAGE: dict[type, Callable[[hr.Graph], Stage]] = {
+    hr.Around: lambda graph: hr.Around(),
     hr.Provenance: lambda graph: hr.Provenance("user", {"ann": 2.0}, default=1.0),
     hr.Rerank: lambda graph: hr.Rerank(window=5),
     hr.RerankBy: lambda graph: hr.RerankBy(fails_on_some),

@@ -1,6 +1,9 @@
 #include "engine/fusion/fusion.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
 
 #include "engine/request/reply.hpp"
 
@@ -16,7 +19,7 @@ std::vector<double> scores_in_rank_order(QueryCandidates const& pool,
   std::vector<double> scores;
   for (std::uint32_t doc : pool.lists[arm]) scores.push_back(pool.scores[doc * n_arms + arm]);
   auto const n_listed = static_cast<std::ptrdiff_t>(scores.size());
-  for (std::size_t doc = 0; complete && doc < pool.docs.size(); ++doc) {
+  for (std::size_t doc = 0; complete && doc < pool.n_found(); ++doc) {
     std::size_t const at = doc * n_arms + arm;
     if (ranks[at] == 0 && pool.scores[at] != kNoScore) scores.push_back(pool.scores[at]);
   }
@@ -29,7 +32,7 @@ ArmScale scale_of(Fusion const& fusion, QueryCandidates const& pool,
                   std::span<std::int32_t const> ranks, std::size_t arm, std::size_t n_arms) {
   ArmScale out;
   if (arm < fusion.scales.size()) out.scale = fusion.scales[arm];
-  for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
+  for (std::size_t doc = 0; doc < pool.n_found(); ++doc) {
     std::size_t const at = doc * n_arms + arm;
     if (counts(pool.scores[at], ranks[at], fusion.complete)) out.range.add(pool.scores[at]);
   }
@@ -97,8 +100,13 @@ void Fuser::weigh(QueryCandidates const& pool) {
 
 FusionRules Fuser::rules() const {
   Fusion const& fusion = request_.fusion;
-  return {fusion.kind,          fusion.complete, static_cast<std::uint32_t>(n_arms_a_doc_),
-          fusion.rank_constant, weights_,        scales_};
+  return {fusion.kind,
+          fusion.complete,
+          static_cast<std::uint32_t>(n_arms_a_doc_),
+          fusion.rank_constant,
+          weights_,
+          scales_,
+          request_.evidence.has_value()};
 }
 
 // What normalize divides by: the most that a document can get, whatever its table.
@@ -111,6 +119,91 @@ double Fuser::best(QueryCandidates const& pool) {
   for (std::uint32_t table = 0; table < std::max<std::size_t>(request_.tables.size(), 1); ++table)
     most = std::max(most, best_of_table(rules(), table, table_of_, list_sizes_, room_));
   return most;
+}
+
+// Adds to every score what speaks for the document: the better neighbour at each distance, its
+// thread, its length. unit: the best possible fused score, of which thread and length are shares.
+void Fuser::add_evidence(QueryCandidates const& pool, double unit) {
+  Evidence const& how = *request_.evidence;
+  FusedEvidence& out = out_.evidence;
+  std::size_t const n_distances = how.n_distances(), n_addends = how.n_addends();
+  out.fused.clear();
+  for (FusedDoc const& one : out_.docs) out.fused.push_back(one.score);
+  out.addends.assign(pool.docs.size() * n_addends, std::numeric_limits<double>::quiet_NaN());
+  out.speakers.assign(pool.docs.size() * n_distances, kNone32);
+  for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
+    for (std::size_t distance = 0; distance < n_distances; ++distance) {
+      std::uint32_t speaker = kNone32;
+      for (std::size_t side = 0; side < 2; ++side) {  // the one before, where both score alike
+        std::uint32_t const other = pool.evidence->near[(doc * n_distances + distance) * 2 + side];
+        if (other == kNone32) continue;
+        if (speaker == kNone32 || out.fused[speaker] < out.fused[other]) speaker = other;
+      }
+      if (speaker == kNone32) continue;
+      double const score = out.fused[speaker];
+      out.speakers[doc * n_distances + distance] = speaker;
+      out.addends[doc * n_addends + distance] =
+          how.neighbours[distance] * (score < 0.0 ? 0.0 : score);
+    }
+  }
+  add_by_arm(pool, unit, n_distances);
+  add_by_arm(pool, unit, n_distances + 1);
+  std::array<double, kMostDistances + 3> room;
+  for (FusedDoc& one : out_.docs) {
+    std::size_t n = 0;
+    room[n++] = one.score;
+    for (std::size_t addend = 0; addend < n_addends; ++addend) {
+      double const value = out.addends[one.doc * n_addends + addend];
+      if (!std::isnan(value)) room[n++] = value;
+    }
+    one.score = sum_largest_first(std::span(room).first(n)) + 0.0;
+  }
+}
+
+// length_worth(), whose logarithm costs as much as all else of a document; lengths are few.
+double Fuser::worth_of_length(std::uint32_t tokens) {
+  constexpr std::uint32_t kKept = 256;
+  if (tokens >= kKept) return length_worth(tokens);
+  if (length_worths_.empty())
+    length_worths_.assign(kKept, std::numeric_limits<double>::quiet_NaN());
+  double& worth = length_worths_[tokens];
+  if (std::isnan(worth)) worth = length_worth(tokens);
+  return worth;
+}
+
+// The addend of the threads, or of the lengths: the mean of what they are worth in the lexical arms
+// that say something of the document, each with its weight.
+void Fuser::add_by_arm(QueryCandidates const& pool, double unit, std::size_t addend) {
+  Evidence const& how = *request_.evidence;
+  PoolEvidence const& evidence = *pool.evidence;
+  std::size_t const n_lexical = request_.lexical.size(), n_addends = how.n_addends();
+  bool const is_thread = addend == how.n_distances();
+  double const weight = is_thread ? how.thread : how.length;
+  if (!(weight > 0.0)) return;
+  std::vector<ScoreRange> ranges(n_lexical);
+  for (std::size_t doc = 0; is_thread && doc < pool.n_found(); ++doc) {
+    for (std::size_t arm = 0; arm < n_lexical; ++arm) {
+      float const score = evidence.threads[doc * n_lexical + arm];
+      if (score != kNoScore) ranges[arm].add(score);
+    }
+  }
+  std::vector<double> values;
+  for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
+    double total = 0.0;
+    values.clear();
+    for (std::size_t arm = 0; arm < n_lexical; ++arm) {
+      float const score = evidence.threads[doc * n_lexical + arm];
+      std::uint32_t const length = evidence.lengths[doc * n_lexical + arm];
+      if (is_thread ? score == kNoScore : length == kNone32) continue;
+      double const worth = is_thread ? minmax_scale(score, ranges[arm].low, ranges[arm].high)
+                                     : evidence.length_shares[arm] * worth_of_length(length);
+      values.push_back(request_.fusion.weights[arm] * worth);
+      total = total + request_.fusion.weights[arm];
+    }
+    if (!(total > 0.0)) continue;
+    double const mean = sum_largest_first(values) / total;
+    out_.evidence.addends[doc * n_addends + addend] = (weight * unit) * mean;
+  }
 }
 
 FusedList const& Fuser::fuse(QueryCandidates const& pool) {
@@ -127,6 +220,12 @@ FusedList const& Fuser::fuse(QueryCandidates const& pool) {
     fused.push_back({doc, fused_score(how, std::span(pool.scores).subspan(at, n_arms_),
                                       std::span(out_.ranks).subspan(at, n_arms_), room_)});
   }
+  double most = 0.0;
+  if (pool.evidence) {
+    most = fused.empty() ? 0.0 : best(pool);
+    add_evidence(pool, most);
+    std::erase_if(fused, [&](FusedDoc const& f) { return pool.evidence->hidden[f.doc] != 0; });
+  }
   std::size_t const n_wanted = std::min(request_.offset + request_.limit, fused.size());
   // At least one: what normalize divides by.
   auto const wanted = fused.begin() + static_cast<std::ptrdiff_t>(std::max(
@@ -134,7 +233,7 @@ FusedList const& Fuser::fuse(QueryCandidates const& pool) {
   std::partial_sort(fused.begin(), wanted, fused.end(), [&](FusedDoc const& a, FusedDoc const& b) {
     return a.score != b.score ? a.score > b.score : pool.docs[a.doc].seq < pool.docs[b.doc].seq;
   });
-  double const most = request_.normalize && !fused.empty() ? best(pool) : 0.0;
+  if (request_.normalize) most = fused.empty() ? 0.0 : best(pool);
   fused.resize(n_wanted);
   std::erase_if(fused, [&](FusedDoc const& f) { return !request_.min_fused.passes(f.score); });
   if (request_.normalize) {

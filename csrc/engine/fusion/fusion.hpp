@@ -14,14 +14,22 @@ struct FusedDoc {
   double score;
 };
 
+// What the rows around each document of a pool added to its score.
+struct FusedEvidence {
+  std::vector<double> fused;            // [n_docs] before it
+  std::vector<double> addends;          // [n_docs, n_addends] NaN = null
+  std::vector<std::uint32_t> speakers;  // [n_docs, n_distances] the better neighbour, or kNone32
+};
+
 struct FusedList {
   std::vector<FusedDoc> docs;
   // Ranks of every document of the pool in every arm, from 1; 0 = outside the arm's list.
   std::vector<std::int32_t> ranks;  // [n_docs, n_arms]
   // What explain() needs to scale again: lowest and highest score of each arm in the pool (their
   // mean and deviation where the scale is by distribution), then the arms' weights, then what
-  // normalize divided by. [3 n_arms + 1]
+  // normalize divided by, or, with evidence, the unit that its addends are in. [3 n_arms + 1]
   std::vector<double> scales;
+  FusedEvidence evidence;  // of a request with evidence
 };
 
 // Fuses query after query of a request, for one thread.
@@ -40,6 +48,9 @@ class Fuser {
   void weigh(QueryCandidates const& pool);
   FusionRules rules() const;
   double best(QueryCandidates const& pool);
+  void add_evidence(QueryCandidates const& pool, double unit);
+  double worth_of_length(std::uint32_t tokens);
+  void add_by_arm(QueryCandidates const& pool, double unit, std::size_t addend);
 
   BatchRequest const& request_;
   std::size_t n_arms_;
@@ -52,6 +63,7 @@ class Fuser {
   std::vector<std::uint32_t> list_sizes_;  // by arm
   std::vector<double> means_;              // by arm, of what its scores are worth
   std::vector<double> room_;               // by arm: contributions to one document
+  std::vector<double> length_worths_;      // by tokens, NaN = not asked yet
 };
 
 }  // namespace hyrecall

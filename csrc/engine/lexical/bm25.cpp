@@ -9,6 +9,9 @@ namespace {
 // term_freq / (term_freq + norm) > 2^-55 (norm <= k1 x n_docs), so no impact of such a weight is 0.
 constexpr float kPositiveWeight = 0x1p-60f;
 
+// A posting is read in a few ns, a row is searched in a list in some tens.
+constexpr std::size_t kPostingsASearch = 8;
+
 }  // namespace
 
 Bm25Query::Bm25Query(Bm25 const& params, LexicalQuery const& query,
@@ -51,6 +54,42 @@ float score_lexical(Segment const& segment, std::size_t column, Bm25Query const&
     if (!matches) return 0.0f;
   }
   return score;
+}
+
+void score_lexical_rows(Segment const& segment, std::size_t column, Bm25Query const& query,
+                        std::span<LeafPostings const> postings, std::span<Row const> rows,
+                        std::span<float> scores) {
+  if (!query.query().is_bag) {
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      scores[i] = score_lexical(segment, column, query, postings, rows[i]);
+    return;
+  }
+  LexicalColumn const& lexical = *segment.p.lexical[column];
+  std::vector<float> norms(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    bool const has_text = lexical.has(rows[i]);
+    scores[i] = has_text ? 0.0f : kNoScore;
+    if (has_text) norms[i] = query.length_norm(lexical.doc_length(rows[i]));
+  }
+  for (std::size_t leaf = 0; leaf < postings.size(); ++leaf) {
+    LeafPostings const& found = postings[leaf];
+    if (found.begin == found.end) continue;
+    query.with_impact(leaf, [&](auto impact_of) {
+      if (found.n_in_scope() > kPostingsASearch * rows.size()) {
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+          std::uint32_t const freq = found.freq_of(rows[i]);
+          if (freq > 0) scores[i] += impact_of(static_cast<float>(freq), norms[i]);
+        }
+        return;
+      }
+      std::size_t at = 0;
+      found.list.for_each(found.begin, found.end, [&](Row row, std::uint32_t freq) {
+        while (at < rows.size() && rows[at] < row) ++at;
+        if (at < rows.size() && rows[at] == row)
+          scores[at] += impact_of(static_cast<float>(freq), norms[at]);
+      });
+    });
+  }
 }
 
 }  // namespace hyrecall

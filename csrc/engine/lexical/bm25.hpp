@@ -72,4 +72,10 @@ void Bm25Query::with_impact(std::size_t leaf, F&& use) const {
 float score_lexical(Segment const& segment, std::size_t column, Bm25Query const& query,
                     std::span<LeafPostings const> postings, Row row);
 
+// The same of several rows of the scope, rising: lists are walked beside the rows where that is
+// less than to search each row in them.
+void score_lexical_rows(Segment const& segment, std::size_t column, Bm25Query const& query,
+                        std::span<LeafPostings const> postings, std::span<Row const> rows,
+                        std::span<float> scores);
+
 }  // namespace hyrecall

@@ -117,6 +117,17 @@ void BatchRequest::set_fusion(Fusion how, Floor<double> floor, bool normalized) 
   normalize = normalized;
 }
 
+void BatchRequest::set_evidence(Evidence how) {
+  require_open();
+  require(how.n_distances() <= kMostDistances, "at most 8 distances");
+  auto const is_weight = [](double w) { return std::isfinite(w) && w >= 0.0; };
+  bool const fits = std::all_of(how.neighbours.begin(), how.neighbours.end(), is_weight) &&
+                    is_weight(how.thread) && is_weight(how.length);
+  require(fits, "weights of at least 0");
+  require(!normalize && fusion.kind != Fusion::Kind::kNone, "evidence of a fused score");
+  evidence = std::move(how);
+}
+
 void BatchRequest::divide(std::size_t part, std::span<std::string const> values) {
   require_open();
   require(n_arms() == 0, "a request without arms");
@@ -175,6 +186,7 @@ BatchRequest BatchRequest::slice(std::size_t begin, std::size_t end) const {
   out.fusion = fusion;
   out.min_fused = min_fused;
   out.normalize = normalize;
+  out.evidence = evidence;
   out.limit = limit;
   out.offset = offset;
   out.threads = threads;

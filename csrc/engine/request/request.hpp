@@ -96,6 +96,19 @@ struct Fusion {
   std::optional<double> balance;
 };
 
+// What the rows around a hit add to its fused score: a stage right behind the fusion.
+struct Evidence {
+  std::vector<double> neighbours;  // weights of the rows 1, 2, ... places away in the same thread
+  double thread = 0.0;             // weight of BM25 of the thread as one document
+  double length = 0.0;             // weight of the row's own length
+
+  std::size_t n_distances() const { return neighbours.size(); }
+  // Addends to a score: of each distance, of the thread, of the length.
+  std::size_t n_addends() const { return neighbours.size() + 2; }
+};
+
+inline constexpr std::size_t kMostDistances = 8;
+
 // Arms are numbered lexical first, then dense, then listed, in the order of these vectors.
 struct BatchRequest {
   std::size_t n_queries = 0;
@@ -114,6 +127,7 @@ struct BatchRequest {
   Fusion fusion;
   Floor<double> min_fused;
   bool normalize = false;
+  std::optional<Evidence> evidence{};
   std::size_t limit = 10;
   std::size_t offset = 0;
   int threads = 1;
@@ -131,6 +145,8 @@ struct BatchRequest {
   void add(ListedRequest arm);
   // After the last arm.
   void set_fusion(Fusion how, Floor<double> floor, bool normalized);
+  // The stage right behind the fusion; the snapshots need threads.
+  void set_evidence(Evidence how);
   // Divides every query's scope by the value of one part of a cell: a table for each of these
   // encoded values, and one for all others. Before the first arm.
   void divide(std::size_t part, std::span<std::string const> values);

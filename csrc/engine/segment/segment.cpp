@@ -11,6 +11,10 @@ Segment::Bytes Segment::bytes() const {
   for (auto const& column : p.attributes) out.attributes += column->bytes();
   for (auto const& cells : text_statistics)
     out.statistics += cells.size() * sizeof(CellTextStatistics);
+  if (SegmentThreads const* const made = threads_.load(std::memory_order_acquire)) {
+    out.statistics += made->table.bytes();
+    for (auto const& texts : made->texts) out.statistics += texts.size() * sizeof(ThreadText);
+  }
   return out;
 }
 
@@ -43,6 +47,7 @@ CellTextStatistics SegmentView::text_statistics(std::size_t arm, std::uint32_t c
   if (n_dead_ > 0) {
     out.n_docs -= dead_.docs[arm].get(cell, 0);
     out.total_length -= dead_.total_length[arm].get(cell, 0);
+    out.squared_length -= dead_.total_length[arm].get(cell, 1);
   }
   return out;
 }

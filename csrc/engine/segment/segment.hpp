@@ -3,7 +3,9 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "engine/segment/cells.hpp"
 #include "engine/segment/keys.hpp"
 #include "engine/segment/paged_map.hpp"
+#include "engine/segment/threads.hpp"
 
 namespace hyrecall {
 
@@ -22,8 +25,21 @@ class LexicalColumn;
 
 // BM25 statistics of one cell in one lexical arm.
 struct CellTextStatistics {
+  std::int64_t n_docs = 0;          // documents with a text
+  std::int64_t total_length = 0;    // sum of their lengths
+  std::int64_t squared_length = 0;  // sum of the squares of their lengths
+};
+
+// What the documents of one thread have in one lexical arm.
+struct ThreadText {
   std::int64_t n_docs = 0;        // documents with a text
   std::int64_t total_length = 0;  // sum of their lengths
+};
+
+// A segment's threads, and what they have in each lexical arm, dead rows included.
+struct SegmentThreads {
+  ThreadTable table;
+  std::vector<std::vector<ThreadText>> texts;  // [arm][thread]
 };
 
 struct Segment {
@@ -34,15 +50,22 @@ struct Segment {
     std::vector<std::shared_ptr<LexicalColumn const>> lexical;  // by arm, in schema order
     std::vector<std::shared_ptr<DenseColumn const>> dense;      // by arm, in schema order
     std::vector<std::shared_ptr<AttributeColumn const>> attributes;
+    std::optional<ThreadColumns> threads{};
   };
 
   explicit Segment(Parts parts);
+  ~Segment() { delete threads_.load(std::memory_order_acquire); }
+  Segment(Segment const&) = delete;
+  Segment& operator=(Segment const&) = delete;
 
   Parts const p;
   // [arm][cell]
   std::vector<std::vector<CellTextStatistics>> const text_statistics;
 
   std::size_t n_rows() const { return p.seqs.size(); }
+  bool has_threads() const { return p.threads.has_value(); }
+  // Made by whoever asks first; only where has_threads().
+  SegmentThreads const& threads() const;
 
   struct Bytes {
     std::size_t cells = 0;
@@ -52,6 +75,10 @@ struct Segment {
   };
   // Memory of all but the text and vector columns, which tell it themselves.
   Bytes bytes() const;
+
+ private:
+  // Owned; a plain pointer, because no fork may meet a lock that is held.
+  mutable std::atomic<SegmentThreads const*> threads_{nullptr};
 };
 
 // Which rows live. Pages of 4,096 rows are shared between versions; no page = all its rows live.
@@ -70,6 +97,17 @@ class LiveSet {
     return {(*page)[word], (*page)[word + 1]};
   }
   void kill(std::span<Row const> rows);
+  // Calls f(row) for each dead row below n_rows, rising.
+  template <typename F>
+  void for_each_dead(Row n_rows, F&& f) const {
+    for (std::size_t page = 0; page < pages_.size(); ++page) {
+      if (pages_[page] == nullptr) continue;
+      Row const begin = static_cast<Row>(page * kPageRows);
+      for (Row row = begin; row < std::min<std::size_t>(n_rows, begin + kPageRows); ++row) {
+        if (!(*this)[row]) f(row);
+      }
+    }
+  }
 
  private:
   static constexpr std::size_t kPageRows = 4096;
@@ -80,9 +118,10 @@ class LiveSet {
 // What deletes took away from the statistics of a segment. Exact under L2 and L3: a live view
 // equals a rebuild.
 struct DeadStatistics {
-  std::vector<PagedCounts> postings;      // by arm: (term, cell) -> dead documents holding the term
-  std::vector<PagedCounts> docs;          // by arm: (cell, 0) -> dead documents with a text
-  std::vector<PagedCounts> total_length;  // by arm: (cell, 0) -> their length
+  std::vector<PagedCounts> postings;  // by arm: (term, cell) -> dead documents holding the term
+  std::vector<PagedCounts> docs;      // by arm: (cell, 0) -> dead documents with a text
+  // By arm: (cell, 0) -> their length, (cell, 1) -> the squares of their lengths.
+  std::vector<PagedCounts> total_length;
 };
 
 class SegmentView {
@@ -113,11 +152,24 @@ class SegmentView {
 };
 
 class DeviceSnapshot;
+class SnapshotThreads;
+
+// Where a snapshot keeps what is told of its threads, which whoever asks first makes.
+class ThreadsSlot {
+ public:
+  ThreadsSlot() = default;
+  ~ThreadsSlot();
+  ThreadsSlot(ThreadsSlot const&) = delete;
+  ThreadsSlot& operator=(ThreadsSlot const&) = delete;
+
+  std::atomic<SnapshotThreads const*> made{nullptr};  // owned
+};
 
 // All that a reader sees: immutable, shared, replaced as a whole by the writer.
 struct Snapshot {
   std::vector<std::shared_ptr<SegmentView const>> segments;
   std::shared_ptr<DeviceSnapshot const> device{};  // the same on a CUDA device; null: on the CPU
+  std::shared_ptr<ThreadsSlot> threads = std::make_shared<ThreadsSlot>();
 
   std::int64_t n_docs() const {
     std::int64_t n = 0;

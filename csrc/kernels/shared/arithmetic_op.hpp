@@ -46,6 +46,8 @@ enum class ArithmeticOp : std::int32_t {
   kPlaceScore,       // place
   kTagRelevance,     // most_documents
   kHopDecay,         // score, hops
+  kLengthShare,      // n_docs, total_length, squared_length
+  kLengthWorth,      // tokens
   // Kinds and scales are the numbers of their enumerations in core/fusion_math.hpp and
   // core/shaping_math.hpp.
   kArmWorth,           // scale, score, low, high, mean, deviation
@@ -105,6 +107,8 @@ inline constexpr NamedOp kArithmeticOps[] = {
     {"place_score", ArithmeticOp::kPlaceScore},
     {"tag_relevance", ArithmeticOp::kTagRelevance},
     {"hop_decay", ArithmeticOp::kHopDecay},
+    {"length_share", ArithmeticOp::kLengthShare},
+    {"length_worth", ArithmeticOp::kLengthWorth},
     {"arm_worth", ArithmeticOp::kArmWorth},
     {"mean_worth", ArithmeticOp::kMeanWorth},
     {"sum_largest_first", ArithmeticOp::kSumLargestFirst},
@@ -259,6 +263,10 @@ HYRECALL_HD inline double evaluate(ArithmeticOp op, double const* x) {
       return tag_relevance(integer(0));
     case ArithmeticOp::kHopDecay:
       return hop_decay(x[0], static_cast<int>(x[1]));
+    case ArithmeticOp::kLengthShare:
+      return length_share(integer(0), integer(1), integer(2));
+    case ArithmeticOp::kLengthWorth:
+      return length_worth(static_cast<std::uint32_t>(x[0]));
     case ArithmeticOp::kArmWorth:
       return ArmScale{scale_of_number(x[0]), {x[2], x[3], true}, {x[4], x[5]}}.worth(x[1]);
     case ArithmeticOp::kMeanWorth:

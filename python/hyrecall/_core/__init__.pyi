@@ -1,7 +1,4 @@
-"""The native engine of hyrecall. Private: use the hyrecall package.
-
-Arrow columns are objects with ``__arrow_c_array__``, one chunk each.
-"""
+"""The native engine; private. Arrow columns: objects with ``__arrow_c_array__``, one chunk each."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, final
@@ -208,6 +205,8 @@ class Segment:
         lexical: Sequence[LexicalColumn],
         dense: Sequence[DenseColumn],
         attributes: Sequence[AttributeColumn],
+        thread: int | None = None,
+        place: int | None = None,
     ) -> None: ...
     @property
     def n_rows(self) -> int: ...
@@ -276,8 +275,7 @@ class Scopes:
     def __init__(
         self, kinds: Sequence[str], scope_type: type, read: Callable[[object, str], list[bytes]]
     ) -> None:
-        """Make empty scopes. scope_type is the class of a set of cells; read(scope, argument)
-        encodes the cells of other scopes, or raises the error for an invalid one."""
+        """Make empty scopes; read(scope, argument) encodes what is no scope_type, or raises."""
     def add(self, scope: object, n_queries: int) -> None:
         """Add the same scope for `n_queries` queries."""
     def add_each(self, scopes: list[Any]) -> None:
@@ -365,8 +363,10 @@ class BatchRequest:
         min_fused: _Floor,
         normalize: bool,
     ) -> None: ...
-    def release_guests(self) -> None:
-        """Release the tensors whose queries have been read."""
+    def set_evidence(
+        self, *, neighbours: Sequence[float], thread: float, length: float
+    ) -> None: ...
+    def release_guests(self) -> None: ...
     @property
     def n_queries(self) -> int: ...
     @property

@@ -87,6 +87,23 @@ def index(
             help="The column that sorts the rows of a cell, so that range filters on it read less.",
         ),
     ] = None,
+    thread: Annotated[
+        str | None,
+        typer.Option(
+            "--thread",
+            metavar="COLUMN",
+            help="The column of each row's thread (a session, a document cut into rows).",
+        ),
+    ] = None,
+    place: Annotated[
+        str | None,
+        typer.Option(
+            "--place",
+            metavar="COLUMN",
+            show_default="order of insertion",
+            help="The column that orders the rows of a thread.",
+        ),
+    ] = None,
     stored: Annotated[
         list[str] | None,
         typer.Option(
@@ -273,6 +290,8 @@ def _wanted(schema: Schema, embedded: dict[str, list[str]]) -> dict[str, str]:
         ("--vector", [v.column for arm, v in schema.vector_arms.items() if arm not in embedded]),
         ("--stored", schema.stored_columns),
         ("--cluster", () if schema.cluster is None else (schema.cluster,)),
+        ("--thread", () if schema.thread is None else (schema.thread,)),
+        ("--place", () if schema.place is None else (schema.place,)),
         ("--attribute", schema.row_columns),
     ]
     wanted: dict[str, str] = {}

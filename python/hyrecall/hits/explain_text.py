@@ -235,6 +235,8 @@ def _idf(term: Term, variant: str, n_docs: int) -> str:
 def _step(step: Step, before: float) -> list[tuple[int, str]]:
     write = _STAGES.get(step.stage, _unchanged)
     head, *more = write(step.factors, before, step.score)
+    for name, key in step.keys.items():
+        more.append(f"{name.replace('_', ' ')} is row {clean(str(key))}")
     return [(1, f"{step.stage}: score {_n(step.score)}{head}"), *((2, one) for one in more)]
 
 
@@ -248,6 +250,13 @@ def _unchanged(factors: _Factors, before: float, after: float) -> list[str]:
 
 def _provenance(factors: _Factors, before: float, after: float) -> list[str]:
     return [f" = {_p(before)} x {_p(factors['weight'])}, the weight of its source"]
+
+
+def _around(factors: _Factors, before: float, after: float) -> list[str]:
+    if not factors:
+        return [" as before: nothing stands around it"]
+    names = ", ".join(name.replace("_", " ") for name in factors)
+    return [f" = {_p(before)} + {' + '.join(map(_p, factors.values()))}: {names}"]
 
 
 def _rerank(factors: _Factors, before: float, after: float) -> list[str]:
@@ -313,6 +322,7 @@ def _mmr(factors: _Factors, before: float, after: float) -> list[str]:
 
 
 _STAGES: dict[str, Callable[[_Factors, float, float], list[str]]] = {
+    "Around": _around,
     "Provenance": _provenance,
     "Rerank": _rerank,
     "RerankBy": _rerank,

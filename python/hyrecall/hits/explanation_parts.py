@@ -126,11 +126,14 @@ class Step:
         Recomputed, as the stage handed it on.
     factors : dict of str to float
         What it computed with.
+    keys : dict of str to object
+        Of ``Around``: the key of the row that spoke, by the name of its factor.
     """
 
     stage: str
     score: float
     factors: dict[str, float]
+    keys: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

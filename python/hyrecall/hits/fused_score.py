@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyrecall import _core
-from hyrecall.ask.scoring import DBSF, RRF, Max
+from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
 from hyrecall.hits.explanation_parts import Scaling
 from hyrecall.hits.reply import Reply
 
@@ -60,6 +60,7 @@ def fuse(reply: Reply, query: int, parts: dict[int, dict[str, Any]]) -> FusedSco
     math = _core.arithmetic
     fusion = reply.fusion
     scales = _scales(reply, query)
+    within = "neighbour_evidence" in reply.arrays  # rows outside the pool may be hits
     added: dict[int, dict[str, Any]] = {}
     present = []
     for at, part in parts.items():
@@ -75,11 +76,7 @@ def fuse(reply: Reply, query: int, parts: dict[int, dict[str, Any]]) -> FusedSco
             value = None
         else:
             numbers = float(scales[2 * at]), float(scales[2 * at + 1])
-            if isinstance(fusion, DBSF):
-                how["scaling"] = Scaling("dbsf", *numbers, math.dbsf_scale(score, *numbers))
-            else:
-                scale = fusion.scale_of(reply.bases[at])
-                how["scaling"] = Scaling(scale, *numbers, _scaled(scale, score, *numbers))
+            how["scaling"] = _scaling(fusion, reply.bases[at], score, numbers, within=within)
             value = weight * how["scaling"].scaled
         added[at] = {"contribution": 0.0 if value is None else value, **how}
         if value is not None:
@@ -97,6 +94,24 @@ def fuse(reply: Reply, query: int, parts: dict[int, dict[str, Any]]) -> FusedSco
     best = float(scales[-1])
     shown = min(max(total / best, 0.0), 1.0) if best > 0 else 0.0
     return FusedScore(shown, total, best, added)
+
+
+def _scaling(
+    fusion: Fusion, arm: str, score: float, numbers: tuple[float, float], *, within: bool
+) -> Scaling:
+    """Scale a score as the fusion did; ``within``: cut, as that of a row outside the pool."""
+    if isinstance(fusion, DBSF):
+        scaled = _core.arithmetic.dbsf_scale(score, *numbers)
+        if within and numbers[1] == 0 and score < numbers[0]:
+            scaled = 0.0
+        return Scaling("dbsf", *numbers, scaled)
+    assert isinstance(fusion, WeightedSum | Max)
+    scale = fusion.scale_of(arm)
+    scaled = _scaled(scale, score, *numbers)
+    if within and scale in ("minmax", "best"):
+        is_below = scale == "minmax" and score < numbers[0]
+        scaled = 0.0 if is_below else min(scaled, 1.0)
+    return Scaling(scale, *numbers, scaled)
 
 
 def _scaled(scale: str, score: float, low: float, high: float) -> float:

@@ -19,6 +19,7 @@ from hyrecall.hits.reply import Reply
 from hyrecall.hits.reply_arrays import Arrays, join_pieces, only_queries
 from hyrecall.hits.trace import Notes, Trace
 from hyrecall.recall.arms.batch import FoundDocs
+from hyrecall.recall.evidence import merged
 from hyrecall.recall.expansion import expand
 from hyrecall.recall.explain import RecallSource
 from hyrecall.recall.fused_lists import Piece
@@ -148,7 +149,7 @@ def _run_piece(
     counted = time.perf_counter()
     candidates = execution.candidates(statistics)
     ranked = time.perf_counter()
-    arrays = _core.merge(request, [candidates])
+    arrays = merged(request, candidates, plan.around)
     seconds = {
         "statistics": counted - started,
         "candidates": (started - began) + (ranked - counted),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hyrecall import _core
+from hyrecall.ask.shaping import Around
 from hyrecall.hits.dropped import Dropped
 from hyrecall.hits.explain_text import fusion_text
 from hyrecall.hits.explanation import Explanation
@@ -14,6 +16,7 @@ from hyrecall.hits.explanation_parts import Component, Step, Term
 from hyrecall.hits.fused_score import FusedScore, fuse
 from hyrecall.hits.reply import Reply
 from hyrecall.recall.callables import CallableResults
+from hyrecall.recall.evidence import around_step
 from hyrecall.recall.explain_dropped import explain_dropped
 from hyrecall.recall.explain_stages import Place, Recalled, explain_stages
 from hyrecall.recall.plan import Plan
@@ -91,8 +94,11 @@ def _explain(recalled: Recalled, query: int, at: int) -> Explanation:
     made, components = fused(here)
     score = made.score
     steps: tuple[Step, ...] = ()
+    if plan.around is not None:
+        steps = (_around(recalled, plan.around, at, score),)
+        score = steps[-1].score
     if plan.stages:
-        steps = explain_stages(
+        steps += explain_stages(
             recalled, at, here, score, lambda place: fused(place)[0].score, execution
         )
         score = steps[-1].score
@@ -101,6 +107,17 @@ def _explain(recalled: Recalled, query: int, at: int) -> Explanation:
         score, fusion_text(plan.fusion), components, steps, held,
         joined=made.joined, best=made.best, fused=made.score,
     )  # fmt: skip
+
+
+def _around(recalled: Recalled, around: Around, at: int, fused: float) -> Step:
+    """Add what the rows around a hit say, and name them."""
+    step, places = around_step(around, recalled.reply.arrays, at, fused)
+    key = recalled.reply.facts.schema.key
+    keys = {
+        name: recalled.state.segments[segment].column(key)[row].as_py()
+        for name, (segment, row) in places.items()
+    }
+    return replace(step, keys=keys)
 
 
 def _holds(recalled: Recalled, query: int, at: int) -> dict[str, str]:

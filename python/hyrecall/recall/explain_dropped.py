@@ -13,6 +13,7 @@ from hyrecall.ask.shaping import MMR, Budget, Dedup, Gate, Stage
 from hyrecall.hits.dropped import Dropped, DroppedRow, Peer, StageDrops
 from hyrecall.hits.reply import Reply
 from hyrecall.recall.callables import CallableResults
+from hyrecall.recall.evidence import merged
 from hyrecall.recall.fused_lists import FusedLists, Piece
 from hyrecall.recall.leading import scaled_relevance
 from hyrecall.recall.plan import Plan
@@ -71,7 +72,7 @@ class _Again:
         request = plan.again(query)
         execution = _core.Execution(state.snapshot, request)
         self._candidates = execution.candidates(execution.statistics())
-        self._arrays = _core.merge(request, [self._candidates])
+        self._arrays = merged(request, self._candidates, plan.around)
         self._piece = Piece(execution, request, query)
         self._shaper = Shaper(
             self._facts, state, plan, now=reply.now, texts=(),
@@ -110,7 +111,7 @@ class _Again:
     def _floor(self) -> tuple[FusedLists, npt.NDArray[Any], _WhyOf]:
         """Return the fused list without its floor, what passes the floor, and why others do not."""
         free = self._plan.again(self._query, min_fused=None, normalize=False)
-        arrays = _core.merge(free, [self._candidates])
+        arrays = merged(free, self._candidates, self._plan.around)
         names = ("segment", "row", "score")
         offsets = arrays["offsets"]
         if not self._is_answered:

@@ -28,6 +28,7 @@ from hyrecall.ask.shaping.checks import read_duration
 from hyrecall.base.ages import age_seconds, importances
 from hyrecall.hits.explanation_parts import Step
 from hyrecall.hits.reply import Reply
+from hyrecall.recall.evidence import around_step
 from hyrecall.recall.fused_lists import by_value
 from hyrecall.recall.leading import scaled_relevance
 from hyrecall.recall.plan import Plan
@@ -83,6 +84,10 @@ def explain_stages(
             case Rerank() | RerankBy():
                 donor = _donor(recalled, at, place)
                 score = fused_of(donor)
+                if recalled.plan.around is not None:
+                    score = around_step(
+                        recalled.plan.around, recalled.reply.arrays, at, score, prefix="place_"
+                    )[0].score
                 for earlier in stages[:number]:
                     score = _alone(recalled, earlier, donor, score, {})
                 given = float(recalled.reply.arrays["rerank_score"][at])

@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 from hyrecall import _core
 from hyrecall.ask.scoring import Fusion
 from hyrecall.ask.session import Session
-from hyrecall.ask.shaping import Stage
+from hyrecall.ask.shaping import Around, Stage
 from hyrecall.hits.trace import Notes
 from hyrecall.recall.arms.batch import FoundDocs, join_candidates
+from hyrecall.recall.evidence import set_evidence
 from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from hyrecall.recall.exact import Exact
     from hyrecall.recall.graph_views import BoundGraphs
 
-__all__ = ["Plan", "is_shaped"]
+__all__ = ["Plan", "is_shaped", "whole_list"]
 
 
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
@@ -60,6 +61,7 @@ class Plan(NamedTuple):
     has_query: npt.NDArray[np.bool_] | None = None  # [n_queries, n_arms], where lists are filled
     exact: Exact | None = None
     tables: Tables | None = None
+    around: Around | None = None  # the stage right behind the fusion
     bases: tuple[str, ...] = ()  # without the table's name: the index's arm behind each of arms
 
     def complete(self, request: _core.BatchRequest, first_query: int) -> dict[str, FoundDocs]:
@@ -68,6 +70,7 @@ class Plan(NamedTuple):
         if self.exact is not None:
             self.exact.add_to(request, first_query)
         request.set_fusion(**self.joining)
+        set_evidence(request, self.around)
         return found
 
     def again(self, query: int, **joining: Any) -> _core.BatchRequest:
@@ -76,7 +79,7 @@ class Plan(NamedTuple):
         ``joining`` replaces how its arms are joined.
         """
         n_lists = len(self.joining["weights"])
-        request = self.request.slice(query, query + 1, self.depth * n_lists)
+        request = self.request.slice(query, query + 1, whole_list(self.depth, n_lists, self.around))
         if request.n_arms < n_lists:  # the batch ran in parts, which have these arms
             for arm, found in self.listed.items():
                 own = found.part(query, query + 1)
@@ -85,6 +88,7 @@ class Plan(NamedTuple):
             if self.exact is not None:
                 self.exact.add_to(request, query)
         request.set_fusion(**{**self.joining, **joining})
+        set_evidence(request, self.around)
         return request
 
     def answered(self, found: Sequence[Mapping[str, FoundDocs]]) -> Plan:
@@ -117,6 +121,12 @@ class Plan(NamedTuple):
     def has_leading(self) -> bool:
         """Whether rows come first that hold whole what a query asks for."""
         return self.exact is not None and bool(self.exact.lists)
+
+
+def whole_list(depth: int, n_lists: int, around: Around | None) -> int:
+    """Return how long the list of a query can be: every document, and the rows around each."""
+    n_near = 0 if around is None else 2 * len(around.neighbours)
+    return depth * n_lists * (1 + n_near)
 
 
 def is_shaped(stages: object, tie_break: object, fill: object) -> bool:

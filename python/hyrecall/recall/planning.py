@@ -15,14 +15,14 @@ from hyrecall.ask.filter_program import read_filters
 from hyrecall.ask.request import Request
 from hyrecall.ask.scope import encode_part, read_scopes
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum, read_floor
-from hyrecall.ask.shaping import check_stages
 from hyrecall.base.arguments import as_int
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.hits.trace import Notes
 from hyrecall.recall.arms.run import Searches, read_arms, read_asked, runs, text_readers
+from hyrecall.recall.evidence import around_notes, read_stages
 from hyrecall.recall.exact import Exact, find_exact
 from hyrecall.recall.graph_views import BoundGraphs
-from hyrecall.recall.plan import Plan, is_shaped
+from hyrecall.recall.plan import Plan, is_shaped, whole_list
 from hyrecall.recall.ranking import Ranking
 from hyrecall.recall.session_signals import read_sessions
 from hyrecall.recall.text_queries import add_lexical, read_texts
@@ -90,18 +90,18 @@ def make_plan(
     own = [arm for arm in facts.arms if arm in texts or arm in given]
     running = [arm for arm in extra if runs(extra[arm], texts, candidates)]
     idle = [f"{arm} did not run: nothing was asked" for arm in extra if arm not in running]
+    around, stages, told = read_stages(facts, ranking)
     arms, weights, fusion, left_out = _choose_arms(
-        facts, ranking.fusion, (*own, *running), tuple(extra)
+        facts, ranking.fusion, (*own, *running), tuple(extra), fuses_one=around is not None
     )
     on_host(facts, given, [arm for arm in guests if arm not in arms])  # no search will check them
     lexical = [arm for arm in arms if arm in facts.text_arms]
     bm25 = _read_bm25(facts, ranking.bm25, lexical, joins_by_default=fusion is not ranking.fusion)
-    stages = check_stages(how.shaping)
     tie_break: tuple[TieBreak, ...] = how.tie_break
     shaped = is_shaped(stages, tie_break, ranking.fill)
     # Ranks that a fusion weighs end at the depth, which then must not follow the limit.
     ranks_lead = ranking.exact_texts is not None and ranking.fusion is not None
-    is_free = len(arms) == 1 and not (shaped or ranks_lead)
+    is_free = len(arms) == 1 and not (shaped or ranks_lead or around)
     depth = _depth(given_depth, limit, offset, is_free=is_free)
     floors = _read_floors(ranking.min_score, arms)
     if ranking.min_fused is not None and fusion is None:
@@ -119,7 +119,7 @@ def make_plan(
         filters=filters,
         filter_of=filter_of,
         depth=depth,
-        limit=depth * n_lists if whole else limit,
+        limit=whole_list(depth, n_lists, around) if whole else limit,
         offset=0 if whole else offset,
         threads=facts.threads,
     )
@@ -135,9 +135,9 @@ def make_plan(
     searches = Searches(facts, state, asked, floors, request.scope, graphs, depth)
     joining = _joining(ranking, fusion, bases, weights, exact)
     n_lexical = len(lexical) * len(numbers)
-    n_dense = len(given.keys() & set(bases))
-    balance = _balance_notes(ranking.fusion, n_lexical, n_dense)
-    notes = _joined((*idle, *left_out), *(one.notes for _, one in asked), ranking.notes, balance)
+    balance = _balance_notes(ranking.fusion, n_lexical, len(given.keys() & set(bases)))
+    told = (*idle, *left_out, *told, *around_notes(around, lexical))
+    notes = _joined(told, *(one.notes for _, one in asked), ranking.notes, balance)
     return Plan(
         native, n_queries, arms, n_lexical, bm25, fusion, joining["normalize"], depth, notes,
         limit, offset, stages, tie_break, searches, joining, extra=tuple(extra),
@@ -145,7 +145,7 @@ def make_plan(
         sessions=read_sessions(facts, request.session, stages, n_queries),
         scope=request.scope, graphs=graphs, selected=selected, exact=exact,
         has_query=None if ranking.fill is None else _has_query(bases, n_queries, texts, vectors),
-        tables=tables, bases=bases,
+        tables=tables, around=around, bases=bases,
     )  # fmt: skip
 
 
@@ -333,11 +333,17 @@ def _read_bm25(
 
 
 def _choose_arms(
-    facts: IndexFacts, fusion: object, arms: tuple[str, ...], extra: tuple[str, ...]
+    facts: IndexFacts,
+    fusion: object,
+    arms: tuple[str, ...],
+    extra: tuple[str, ...],
+    *,
+    fuses_one: bool,
 ) -> tuple[tuple[str, ...], tuple[float, ...], Fusion | None, tuple[str, ...]]:
     """Return the arms that run, their weights, what joins them, and what the trace should say."""
     if fusion is None:
-        return arms, (1.0,) * len(arms), DEFAULT_FUSION if len(arms) > 1 else None, ()
+        is_fused = len(arms) > 1 or fuses_one
+        return arms, (1.0,) * len(arms), DEFAULT_FUSION if is_fused else None, ()
     if not isinstance(fusion, RRF | WeightedSum | Max | DBSF):
         wish = "hr.RRF, hr.WeightedSum, hr.Max or hr.DBSF"
         raise error(OptionError, "fusion", wish, repr(fusion))

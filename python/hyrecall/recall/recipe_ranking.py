@@ -14,6 +14,7 @@ from hyrecall.ask.queries import Any as AnyOf
 from hyrecall.ask.recipe import Dense, Lexical, Recipe, Tables
 from hyrecall.ask.request import Request
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
+from hyrecall.ask.shaping import Around
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.trace import Notes
 from hyrecall.recall.arms.run import text_readers
@@ -58,7 +59,7 @@ def rank_by_recipe(
     if has_queries and texts is None and vectors is None and not recipe.more:
         wish = f"an index with an arm of {recipe.name}"
         raise error(OptionError, "recipe", wish, f"one with arms {list(facts.arms)}")
-    fusion = _fusion(recipe, chosen)
+    fusion = _fusion(facts, recipe, chosen)
     weighed = {arm: part for arm, part in chosen.items() if _weight(fusion, arm, part) > 0}
     floors = {arm: p.min_score for arm, p in weighed.items() if p.min_score is not None}
     exact, unseen = _exact(facts, recipe, request.text, lexical, weighed, selected)
@@ -216,11 +217,16 @@ def _texts(
     return out | {arm: given.get(arm, plain) for arm in readers}
 
 
-def _fusion(recipe: Recipe, chosen: Mapping[str, Lexical | Dense]) -> Fusion | None:
+def _fusion(
+    facts: IndexFacts, recipe: Recipe, chosen: Mapping[str, Lexical | Dense]
+) -> Fusion | None:
     """Return the fusion with the arms' own weights and scales."""
     fusion = recipe.fusion
     given = {arm: part.weight for arm, part in chosen.items()}
-    is_alone = len(chosen) + len(recipe.more) < 2 and not recipe.fuse_one_arm
+    fuses_one = recipe.fuse_one_arm or (
+        facts.schema.thread is not None and any(isinstance(one, Around) for one in recipe.shaping)
+    )
+    is_alone = len(chosen) + len(recipe.more) < 2 and not fuses_one
     if is_alone and all(weight > 0 for weight in given.values()):
         return None
     weights = given if any(weight != 1.0 for weight in given.values()) else None

@@ -31,6 +31,7 @@ from hyrecall.hits.arm_texts import join_texts
 from hyrecall.hits.reply_arrays import QUERY_ARRAYS
 from hyrecall.hits.trace import StageTrace
 from hyrecall.recall.callables import CallableResults
+from hyrecall.recall.evidence import evidence_arrays
 from hyrecall.recall.fill import fill_lists
 from hyrecall.recall.fused_lists import (
     Array,
@@ -185,7 +186,9 @@ class Shaper:
         if self._stages:  # which break their ties so too
             seqs = seqs_of(self._state.segments, pool.arrays["segment"], pool.arrays["row"])
             ranks = tie_ranks(ties, seqs) if ties else seqs
-            pool = pool.with_arrays(fused_score=pool.score, tie_rank=ranks)
+            # With evidence, the fused score came with the reply.
+            fused = pool.arrays.get("fused_score", pool.score)
+            pool = pool.with_arrays(fused_score=fused, tie_rank=ranks)
         if not ties:
             return pool
         return pool.take(_core.shaping.order(pool.native, ties, self._facts.threads))
@@ -246,7 +249,8 @@ class Shaper:
         entries = np.arange(len(pool))
         entries[places] = by_score
         # A place keeps its score. Its first holder explains that score.
-        held = ("segment", "row", "arm_ranks", "arm_scores")
+        evidence = evidence_arrays(self._plan.around)
+        held = ("segment", "row", "arm_ranks", "arm_scores", *evidence)
         donors = {f"place_{name}": pool.arrays[name] for name in held}
         moved = pool.with_arrays(rerank_score=np.where(moves, scores, np.nan)).take(
             (pool.offsets, entries)

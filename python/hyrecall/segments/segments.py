@@ -217,6 +217,10 @@ def segment_from_parts(
         list(lexical.values()),
         list(dense.values()),
         [attribute_column(rows.column(name)) for name in schema.attributes],
+        *(
+            None if name is None else schema.attributes.index(name)
+            for name in (schema.thread, schema.place)
+        ),
     )
     return Segment(core, rows, lexical, dense, name)
 

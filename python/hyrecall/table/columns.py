@@ -239,6 +239,10 @@ def _row_column(reader: _Reader, schema: Schema, name: str) -> pa.ChunkedArray:
     """Check and convert a column for its most restrictive role."""
     if name == schema.cluster:
         _check_cluster(reader, name)
+    if name == schema.thread:
+        _check_thread(reader, name)
+    if name == schema.place:
+        _check_place(reader, name)
     if name == schema.key:
         return _key(reader, name)
     if name in schema.cell_columns:
@@ -301,6 +305,20 @@ def _check_cluster(reader: _Reader, name: str) -> None:
     types = pa.types
     if not (types.is_integer(kind) or types.is_floating(kind) or _is_date(kind)):
         wish = "a number, date or timestamp to cluster by"
+        raise reader.wrong_type(name, wish, kind, "pa.int64()")
+
+
+def _check_thread(reader: _Reader, name: str) -> None:
+    kind = reader.plain(name).type
+    if pa.types.is_floating(kind) or not _is_scalar(kind):
+        wish = "a string, integer, boolean, date or time that names a thread"
+        raise reader.wrong_type(name, wish, kind, "pa.string()")
+
+
+def _check_place(reader: _Reader, name: str) -> None:
+    kind = reader.plain(name).type
+    if pa.types.is_large_string(kind) or pa.types.is_boolean(kind) or not _is_scalar(kind):
+        wish = "a number, date or time that orders the rows of a thread"
         raise reader.wrong_type(name, wish, kind, "pa.int64()")
 
 

@@ -23,6 +23,7 @@ STAGE_COLUMNS = (
     "fused_score", "provenance_weight", "rerank_score", "n_duplicates", "recency_factor",
     "recency_score", "importance_score", "relevance_score", "composite_raw", "token_estimate",
     "mmr_relevance", "mmr_similarity", "general_score", "topical_score", "session_score",
+    "neighbour_evidence", "thread_evidence", "length_evidence",
 )  # fmt: skip
 """Columns of result tables that shaping stages fill."""
 
@@ -146,11 +147,21 @@ class Schema:
     stored : str or sequence of str, optional
         Columns that hits can return, besides the key, cell and attribute columns; default: the
         text columns.
+    thread : str, optional
+        The column that says of which thread a row is a part: a session, a conversation, or a
+        document that is cut into rows. It becomes an attribute; strings, integers, booleans, dates
+        or times. A thread lies within one cell; a null is in no thread. :class:`hyrecall.Around`
+        reads it.
+    place : str, optional
+        The column that orders the rows of a thread: a number, date or time, which becomes an
+        attribute. Nulls come last, equal places in the order of insertion. Default: the order of
+        insertion.
 
     Raises
     ------
     OptionError
-        A name that is empty, given twice or reserved for a result column, or no arm.
+        A name that is empty, given twice or reserved for a result column, no arm, or ``place``
+        without ``thread``.
 
     Examples
     --------
@@ -166,6 +177,8 @@ class Schema:
     attributes: str | Sequence[str] = ()
     cluster: str | None = None
     stored: str | Sequence[str] | None = None
+    thread: str | None = None
+    place: str | None = None
 
     def __post_init__(self) -> None:
         """Check every name and normalize the fields."""
@@ -178,6 +191,7 @@ class Schema:
         set_fields(self, text=tuple(_arms("text", self.text, Text)))
         set_fields(self, vector=tuple(_arms("vector", self.vector, Vector)))
         convert_field(self, "attributes", _names)
+        self._take_thread()
         if self.cluster is not None:
             _name("cluster", self.cluster)
         if self.stored is not None:
@@ -224,7 +238,8 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, without analyzers and BM25 options."""
-        return {
+        threads = {"thread": self.thread, "place": self.place} if self.thread is not None else {}
+        return threads | {
             "key": self.key,
             "cell": None if self.cell is None else list(self.cell),
             "text": {arm: list(text.columns) for arm, text in self.text_arms.items()},
@@ -240,7 +255,10 @@ class Schema:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Schema:
         """Make a schema from the result of :meth:`to_dict`, without analyzers and BM25 options."""
-        wanted = {field.name for field in fields(cls)}
+        threads = {"thread", "place"}  # both, or neither: a schema without them
+        wanted = {field.name for field in fields(cls)} - threads
+        if isinstance(data, Mapping) and threads & set(data):
+            wanted |= threads
         if not isinstance(data, Mapping) or set(data) != wanted:
             got = sorted(map(str, data)) if isinstance(data, Mapping) else type(data).__name__
             raise error(OptionError, "schema", f"a mapping with exactly {sorted(wanted)}", got)
@@ -252,6 +270,16 @@ class Schema:
             wish = "text as {arm: [column]} and vector as {arm: {column, dtype}}"
             raise error(OptionError, "schema", wish, fault) from fault
         return cls(text=text, vector=vector, **rest)
+
+    def _take_thread(self) -> None:
+        """Make the columns of threads and places attributes."""
+        if self.place is not None and self.thread is None:
+            raise error(OptionError, "place", "thread= beside it", "none")
+        for argument in ("thread", "place"):
+            name = getattr(self, argument)
+            if name is not None:
+                attributes = cast("tuple[str, ...]", self.attributes)
+                set_fields(self, attributes=_unique((*attributes, _name(argument, name))))
 
     def _check_arms(self) -> None:
         if not self.text and not self.vector:

@@ -1,7 +1,7 @@
 """Options of shaping stages, which reorder or cut the fused list.
 
-Stages run in a fixed order: provenance, rerank, dedup, recency or composite or session signals,
-budget and MMR, gate. Each stage starts from the order and the scores of the stage before.
+Stages run in a fixed order: around, provenance, rerank, dedup, recency or composite or session
+signals, budget and MMR, gate. Each stage starts from the order and the scores of the stage before.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from hyrecall.ask.shaping.age import Composite, Recency
+from hyrecall.ask.shaping.around import Around
 from hyrecall.ask.shaping.choice import MMR, Budget, Dedup
 from hyrecall.ask.shaping.order import Gate, Provenance, Rerank, RerankBy
 from hyrecall.ask.shaping.signals import Phase, SessionSignals
@@ -18,6 +19,7 @@ from hyrecall.errors import OptionError, error
 
 __all__ = [
     "MMR",
+    "Around",
     "Budget",
     "Composite",
     "Dedup",
@@ -33,7 +35,8 @@ __all__ = [
 ]
 
 Stage: TypeAlias = (
-    Provenance
+    Around
+    | Provenance
     | Rerank
     | RerankBy
     | Dedup
@@ -45,6 +48,7 @@ Stage: TypeAlias = (
     | Gate
 )
 _KINDS = (
+    Around,
     Provenance,
     Rerank,
     RerankBy,
@@ -56,7 +60,10 @@ _KINDS = (
     MMR,
     Gate,
 )
-_ORDER = "provenance, rerank, dedup, recency or composite or session signals, budget and MMR, gate"
+_ORDER = (
+    "around, provenance, rerank, dedup, recency or composite or session signals, budget and MMR, "
+    "gate"
+)
 
 
 def check_stages(shaping: object) -> tuple[Stage, ...]:

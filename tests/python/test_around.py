@@ -1,0 +1,238 @@
+"""Threads, places and the stage Around, as a caller of an index meets them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from hyrecall.errors import DTypeError, OptionError
+from hyrecall.recipe import Dense, Lexical, Recipe
+
+TEXTS = ["where is the key", "under the red stone", "thank you", "weather is fine", "the lock fits"]
+
+
+def chat(**columns: object) -> pa.Table:
+    table = {
+        "id": [10, 11, 12, 20, 21],
+        "user": ["ann"] * 5,
+        "session": ["a", "a", "a", "b", "b"],
+        "turn": [1, 2, 3, 1, 2],
+        "text": TEXTS,
+    }
+    return pa.table(table | columns)
+
+
+def schema(**options: object) -> hr.Schema:
+    given = {"thread": "session", "place": "turn"} | options
+    return hr.Schema(key="id", cell="user", text="text", **given)
+
+
+@pytest.fixture
+def index() -> hr.Index:
+    return hr.Index.build(chat(), schema())
+
+
+def ask(index: hr.Index, around: hr.Around | None = None, **options: object) -> hr.Hits:
+    return index.recall(text=["key"], scope="ann", shaping=around, **options)
+
+
+def test_an_answer_without_the_words_of_the_question_is_found_beside_it(index: hr.Index) -> None:
+    assert ask(index)[0].keys == [10]
+    assert ask(index, hr.Around())[0].keys == [10, 11, 12]
+    assert ask(index, hr.Around((0.5,), thread=0, length=0))[0].keys == [10, 11]
+
+
+def test_an_explanation_names_the_row_that_spoke(index: hr.Index) -> None:
+    hits = ask(index, hr.Around())[0]
+    answer = next(hit for hit in hits if hit.key == 11)
+    (step,) = answer.explain().steps
+    assert step.stage == "Around"
+    assert step.keys == {"neighbour_1": 10}
+    assert "neighbour 1 is row 10" in str(answer.explain())
+    assert answer.explain().score == answer.score
+
+
+def test_tables_have_a_column_for_each_part(index: hr.Index) -> None:
+    rows = {row["key"]: row for row in ask(index, hr.Around()).to_list()[0]}
+    assert rows[11]["neighbour_evidence"] == pytest.approx(0.3 * rows[10]["fused_score"])
+    assert rows[10]["text_rank"] == 1
+    assert rows[11]["text_rank"] is None
+    for row in rows.values():
+        parts = [row[f"{name}_evidence"] or 0.0 for name in ("neighbour", "thread", "length")]
+        assert row["score"] == pytest.approx(row["fused_score"] + sum(parts))
+    assert rows[12]["neighbour_evidence"] == pytest.approx(0.15 * rows[10]["fused_score"])
+
+
+def test_a_filter_leaves_a_row_its_evidence_but_not_its_hit(index: hr.Index) -> None:
+    with_turns = hr.Index.build(chat(), schema(attributes="turn"))
+
+    def both(turns: tuple[int, int]) -> hr.Hits:
+        narrow = hr.Filter(turn=turns)
+        near = hr.Around((0.5,), 0, 0)
+        return with_turns.recall(text=["key stone"], scope="ann", filter=narrow, shaping=near)
+
+    # Rows 10 and 11 are beside each other; alone, each is the whole pool and worth 1.
+    (first,), (second,) = both((1, 1))[0], both((2, 2))[0]
+    assert (first.key, second.key) == (10, 11)
+    for hit, other in ((first, 11), (second, 10)):
+        (step,) = hit.explain().steps
+        assert step.keys == {"neighbour_1": other}
+        assert hit.score == 1.0 + step.factors["neighbour_1"] > 1.0
+
+
+def test_a_deleted_row_leaves_no_gap(index: hr.Index) -> None:
+    near = hr.Around((0.5,), 0, 0)
+    assert ask(index, near)[0].keys == [10, 11]
+    index.delete([11], scope="ann")
+    assert ask(index, near)[0].keys == [10, 12]
+
+
+def test_evidence_comes_before_the_floor_of_fused_scores(index: hr.Index) -> None:
+    near = hr.Around((0.5,), 0, 0)
+    assert ask(index, near, min_fused=0.5)[0].keys == [10, 11]
+    assert ask(index, near, min_fused=hr.Above(0.5))[0].keys == [10]
+    assert ask(index, hr.Around((), 0, 0), min_fused=0.5)[0].keys == [10]
+
+
+def test_an_index_with_threads_is_saved_and_opened(index: hr.Index, tmp_path: Path) -> None:
+    before = ask(index, hr.Around()).to_list()
+    index.save(tmp_path / "index")
+    again = hr.Index.open(tmp_path / "index")
+    assert again.schema == index.schema
+    assert ask(again, hr.Around()).to_list() == before
+
+
+def test_an_index_saved_without_threads_says_nothing_of_them(tmp_path: Path) -> None:
+    plain = hr.Schema(key="id", cell="user", text="text")
+    assert not {"thread", "place"} & set(plain.to_dict())
+    assert hr.Schema.from_dict(plain.to_dict()) == plain
+    assert hr.Schema.from_dict(schema().to_dict()) == schema()
+    with pytest.raises(OptionError):
+        hr.Schema.from_dict(plain.to_dict() | {"thread": "session"})
+    hr.Index.build(chat(), plain).save(tmp_path / "index")
+    manifest = (tmp_path / "index" / "MANIFEST").read_text()
+    assert '"thread"' not in manifest
+
+
+def test_threads_and_places_are_attributes_once() -> None:
+    made = schema(attributes=("turn", "text"), stored=())
+    assert made.attributes == ("turn", "text", "session")
+    assert hr.Schema(key="id", cell=None, text="text", thread="session").attributes == ("session",)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"session": [1.0] * 5}, "session: expected a string, integer, boolean, date or time"),
+        ({"session": [["a"]] * 5}, "session: expected a string, integer, boolean, date or time"),
+        ({"turn": ["1"] * 5}, "turn: expected a number, date or time that orders"),
+        ({"turn": [True] * 5}, "turn: expected a number, date or time that orders"),
+    ],
+)
+def test_a_column_that_cannot_be_a_thread_or_a_place_is_refused(
+    columns: dict[str, object], message: str
+) -> None:
+    with pytest.raises(DTypeError, match=message):
+        hr.Index.build(chat(**columns), schema())
+
+
+def test_a_place_needs_a_thread() -> None:
+    with pytest.raises(OptionError, match="place: expected thread= beside it, got none"):
+        schema(thread=None)
+
+
+def test_the_stage_without_threads_is_refused_in_a_call_and_idle_in_a_recipe() -> None:
+    index = hr.Index.build(chat(), hr.Schema(key="id", cell="user", text="text"))
+    with pytest.raises(OptionError, match="Around: expected a schema with thread="):
+        ask(index, hr.Around())
+    recipe = Recipe(
+        name="near", arms=(Lexical(), Dense()), fusion=hr.WeightedSum(), shaping=hr.Around()
+    )
+    without = recipe.replace(shaping=())
+    hits = index.recall(text=["key"], scope="ann", recipe=recipe)
+    expected = index.recall(text=["key"], scope="ann", recipe=without)
+    assert hits.to_list() == expected.to_list()
+    assert "Around has no effect: the schema has no thread" in hits.trace.notes
+
+
+def test_normalized_scores_are_refused_beside_it(index: hr.Index) -> None:
+    with pytest.raises(OptionError, match="normalize: expected False beside Around"):
+        ask(index, hr.Around(), normalize=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({"neighbours": 0.3}, DTypeError),
+        ({"neighbours": "0.3"}, DTypeError),
+        ({"neighbours": (0.1,) * 9}, OptionError),
+        ({"neighbours": (-1,)}, OptionError),
+        ({"thread": float("nan")}, OptionError),
+        ({"length": -0.1}, OptionError),
+    ],
+)
+def test_weights_are_checked(given: dict[str, object], kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        hr.Around(**given)
+
+
+def test_a_recipe_with_the_stage_goes_through_json(index: hr.Index) -> None:
+    recipe = Recipe(
+        name="near",
+        arms=(Lexical(),),
+        fusion=hr.WeightedSum(),
+        shaping=(hr.Around((0.5, 0.1, 0.05), thread=0.2), hr.Gate(0.1)),
+    )
+    data = json.loads(recipe.to_json())
+    assert data["shaping"][0] == {
+        "kind": "Around", "neighbours": [0.5, 0.1, 0.05], "thread": 0.2,
+    }  # fmt: skip
+    assert Recipe.from_json(recipe.to_json()) == recipe
+    options = index.recall(
+        text=["key"], scope="ann", fusion=hr.WeightedSum(), shaping=recipe.shaping
+    )
+    assert index.recall(text=["key"], scope="ann", recipe=recipe).to_list() == options.to_list()
+
+
+def test_vectors_alone_have_neighbours_and_a_note(tmp_path: Path) -> None:
+    rows = np.eye(5, dtype=np.float32) + 0.1
+    index = hr.Index.build(
+        chat(),
+        hr.Schema(key="id", cell="user", vector="v", thread="session", stored="text"),
+        vectors={"v": rows},
+    )
+    hits = index.recall(vectors=rows[:1], scope="ann", shaping=hr.Around((0.9,)), limit=2)
+    assert hits[0].keys == [10, 11]
+    assert "thread and length of Around: no effect, no text arm runs" in hits.trace.notes
+    table = hits.to_arrow()
+    assert table["thread_evidence"].null_count == table["length_evidence"].null_count == 2
+
+
+def test_later_stages_and_pickled_hits_keep_the_evidence(index: hr.Index) -> None:
+    stages = (hr.Around(), hr.Provenance("session", {"a": 1.0, "b": 0.5}), hr.Gate(0.05))
+    hits = index.recall(text=["key"], scope="ann", shaping=stages)
+    for hit in hits[0]:
+        explained = hit.explain()
+        assert explained.score == hit.score
+        assert [step.stage for step in explained.steps] == ["Around", "Provenance", "Gate"]
+    again = pickle.loads(pickle.dumps(hits))
+    assert again.to_list() == hits.to_list()
+    assert "neighbour_evidence" in hits.to_arrow().column_names
+    dropped = hits[0].explain_dropped()
+    assert {stage.stage for stage in dropped.stages} >= {"Provenance", "Gate"}
+
+
+def test_a_rerank_keeps_the_score_of_the_place_with_its_evidence(index: hr.Index) -> None:
+    def by_length(query: str, texts: list[str]) -> list[float]:
+        return [float(len(text)) for text in texts]
+
+    hits = index.recall(
+        text=["key"], scope="ann", shaping=(hr.Around(), hr.RerankBy(by_length, window=3))
+    )
+    assert all(hit.explain().score == hit.score for hit in hits[0])
