@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <unordered_map>
-#include <utility>
 
 #include "core/error.hpp"
 
@@ -22,19 +22,19 @@ constexpr std::size_t kSeedDocTiles = 16;
 constexpr std::size_t kLeastDocStride = 8;
 constexpr std::size_t kFewTexts = 64;  // up to here a pass waits for launches, not for visits
 
-// Rising, apart tile intervals as (begin, end) of a scope's ranges.
-std::vector<TileRun> tiles_of(std::vector<SlotRange> const& ranges, std::uint32_t tile_rows) {
-  std::vector<TileRun> out;
+// Appends a scope's tile intervals as (begin, end), rising and apart.
+void append_tiles(std::vector<SlotRange> const& ranges, std::uint32_t tile_rows,
+                  std::vector<TileRun>& out) {
+  std::size_t const first = out.size();
   for (SlotRange const& range : ranges) {
     std::uint32_t const begin = range.begin / tile_rows;
     std::uint32_t const end = (range.end - 1) / tile_rows + 1;
-    if (!out.empty() && begin <= out.back().position) {
+    if (out.size() > first && begin <= out.back().position) {
       out.back().position = end;
     } else {
       out.push_back({begin, end});
     }
   }
-  return out;
 }
 
 // A set of scopes is known by the sum of its members' random numbers: two sets of 64-bit sums are
@@ -81,7 +81,7 @@ DenseTuning choose_lexical_tuning(std::size_t n_queries, std::size_t depth,
           static_cast<std::uint32_t>(seed_tiles), static_cast<std::uint32_t>(stride)};
 }
 
-DensePlan::Crowds DensePlan::find_crowds(std::span<std::vector<TileRun> const> tiles) {
+DensePlan::Crowds DensePlan::find_crowds(Lists<TileRun> const& tiles) {
   // Sweep over the ends of all intervals; what is open between two ends is a crowd.
   struct End {
     std::uint32_t tile;
@@ -89,6 +89,7 @@ DensePlan::Crowds DensePlan::find_crowds(std::span<std::vector<TileRun> const> t
     bool opens;
   };
   std::vector<End> ends;
+  ends.reserve(2 * tiles.all.size());
   for (std::uint32_t scope = 0; scope < tiles.size(); ++scope) {
     for (TileRun const& run : tiles[scope]) {
       ends.push_back({run.tile, scope, true});
@@ -123,8 +124,10 @@ DensePlan::Crowds DensePlan::find_crowds(std::span<std::vector<TileRun> const> t
     if (open.empty()) continue;
     auto const [at, is_new] = numbers.emplace(sum, static_cast<std::uint32_t>(out.scopes.size()));
     if (is_new) {
-      out.scopes.push_back(open);
-      std::sort(out.scopes.back().begin(), out.scopes.back().end());
+      std::size_t const first = out.scopes.all.size();
+      out.scopes.all.insert(out.scopes.all.end(), open.begin(), open.end());
+      std::sort(out.scopes.all.begin() + static_cast<std::ptrdiff_t>(first), out.scopes.all.end());
+      out.scopes.end_list();
     }
     std::uint32_t const end = ends[i].tile;  // there is one: something is open
     if (!out.intervals.empty() && out.intervals.back().end == tile &&
@@ -133,6 +136,25 @@ DensePlan::Crowds DensePlan::find_crowds(std::span<std::vector<TileRun> const> t
     } else {
       out.intervals.push_back({tile, end, at->second});
     }
+  }
+  return out;
+}
+
+// The queries of each scope, by group, then by number.
+DensePlan::Lists<std::uint32_t> DensePlan::queries_by_scope(DensePlanInput const& input) {
+  Lists<std::uint32_t> out;
+  auto const scope_of = [&](std::uint32_t q) { return input.group_scopes[input.group_of[q]]; };
+  for (std::uint32_t q = 0; q < input.group_of.size(); ++q) {
+    if (input.group_of[q] != kNone32) out.all.push_back(q);
+  }
+  std::sort(out.all.begin(), out.all.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return std::tuple(scope_of(a), input.group_of[a], a) <
+           std::tuple(scope_of(b), input.group_of[b], b);
+  });
+  std::size_t at = 0;
+  for (std::uint32_t s = 0; s < input.scopes.size(); ++s) {
+    while (at < out.all.size() && scope_of(out.all[at]) == s) ++at;
+    out.begins.push_back(static_cast<std::uint32_t>(at));
   }
   return out;
 }
@@ -146,15 +168,17 @@ DensePlan::DensePlan(DensePlanInput const& input) {
   n_queries = static_cast<std::uint32_t>(input.group_of.size());
 
   std::vector<SlotRange> first_ranges(input.scopes.size());  // of each scope, into ranges
-  std::vector<std::vector<TileRun>> tiles;
+  Lists<std::uint32_t> const of_scope = queries_by_scope(input);
+  Lists<TileRun> tiles;             // of each scope; none where nobody asks
   std::vector<Sampling> samplings;  // [scope]
   for (std::size_t s = 0; s < input.scopes.size(); ++s) {
     auto const begin = static_cast<std::uint32_t>(ranges.size());
     ranges.insert(ranges.end(), input.scopes[s].begin(), input.scopes[s].end());
     first_ranges[s] = {begin, static_cast<std::uint32_t>(ranges.size())};
-    tiles.push_back(tiles_of(input.scopes[s], input.tile_rows));
+    if (!of_scope[s].empty()) append_tiles(input.scopes[s], input.tile_rows, tiles.all);
+    tiles.end_list();
     std::uint32_t n = 0;
-    for (TileRun const& run : tiles.back()) n += run.position - run.tile;
+    for (TileRun const& run : tiles[s]) n += run.position - run.tile;
     samplings.push_back(input.tuning.seed_tiles == 0   ? Sampling::kNone
                         : n <= input.tuning.seed_tiles ? Sampling::kWhole
                                                        : Sampling::kSample);
@@ -166,20 +190,6 @@ DensePlan::DensePlan(DensePlanInput const& input) {
 
   seed_rows.assign(n_queries, 0);
   guess_ranks.assign(n_queries, 0);
-  // Queries by scope, then by group.
-  std::vector<std::vector<std::uint32_t>> of_scope(input.scopes.size());
-  for (std::uint32_t q = 0; q < n_queries; ++q) {
-    if (input.group_of[q] != kNone32) of_scope[input.group_scopes[input.group_of[q]]].push_back(q);
-  }
-  for (auto& queries : of_scope) {
-    std::stable_sort(queries.begin(), queries.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return input.group_of[a] < input.group_of[b];
-    });
-  }
-  for (std::size_t s = 0; s < tiles.size(); ++s) {
-    if (of_scope[s].empty()) tiles[s].clear();  // nobody asks
-  }
-
   Crowds crowds = find_crowds(tiles);
   spread_samples(crowds, samplings);
   std::stable_sort(crowds.intervals.begin(), crowds.intervals.end(),
@@ -187,34 +197,37 @@ DensePlan::DensePlan(DensePlanInput const& input) {
   struct Draft {
     std::size_t first;  // of its intervals
     std::size_t last;
-    std::vector<std::uint32_t> queries;
+    std::size_t queries;  // number of its list
     std::uint32_t width;
     Sampling sampling;
   };
   std::vector<Draft> drafts;
+  Lists<std::uint32_t> queries;  // of each draft
   for (std::size_t i = 0; i < crowds.intervals.size();) {
-    Draft draft{i, i, {}, input.widths.back(), Sampling::kWhole};
+    Draft draft{i, i, queries.size(), input.widths.back(), Sampling::kWhole};
     std::uint32_t const crowd = crowds.intervals[i].crowd;
     while (i < crowds.intervals.size() && crowds.intervals[i].crowd == crowd) ++i;
     draft.last = i;
     for (std::uint32_t scope : crowds.scopes[crowd]) {
-      draft.queries.insert(draft.queries.end(), of_scope[scope].begin(), of_scope[scope].end());
+      std::span<std::uint32_t const> const own = of_scope[scope];
+      queries.all.insert(queries.all.end(), own.begin(), own.end());
       draft.sampling = samplings[scope];  // of all of them
     }
+    queries.end_list();
     for (std::uint32_t width : input.widths) {
-      if (width < draft.queries.size()) continue;
+      if (width < queries[draft.queries].size()) continue;
       draft.width = width;
       break;
     }
-    drafts.push_back(std::move(draft));
+    drafts.push_back(draft);
   }
   std::stable_sort(drafts.begin(), drafts.end(),
                    [](Draft const& a, Draft const& b) { return a.width < b.width; });
   for (Draft const& draft : drafts) {
     add_cohort(std::span(crowds.intervals).subspan(draft.first, draft.last - draft.first),
-               draft.queries, input.group_of, draft.width, draft.sampling);
+               queries[draft.queries], input.group_of, draft.width, draft.sampling);
     if (draft.sampling != Sampling::kWhole) n_stages = 2;
-    for (std::uint32_t q : draft.queries) {
+    for (std::uint32_t q : queries[draft.queries]) {
       if (draft.sampling == Sampling::kSample && has_seeds_)
         guess_ranks[q] = guess_rank(input.depths[q], stride);
     }
@@ -232,7 +245,8 @@ void DensePlan::spread_samples(Crowds const& crowds, std::span<Sampling> samplin
     while (leaders[scope] != scope) scope = leaders[scope] = leaders[leaders[scope]];
     return scope;
   };
-  for (std::vector<std::uint32_t> const& scopes : crowds.scopes) {
+  for (std::size_t crowd = 0; crowd < crowds.scopes.size(); ++crowd) {
+    std::span<std::uint32_t const> const scopes = crowds.scopes[crowd];
     for (std::uint32_t scope : scopes) leaders[leader_of(scope)] = leader_of(scopes.front());
   }
   for (std::uint32_t scope = 0; scope < samplings.size(); ++scope) {

@@ -63,12 +63,25 @@ class DensePlan {
     std::uint32_t end;
     std::uint32_t crowd;  // number of that set
   };
+  // Lists in one block: list i is [begins[i], begins[i + 1]) of all.
+  template <typename T>
+  struct Lists {
+    std::vector<T> all;
+    std::vector<std::uint32_t> begins{0};
+
+    std::size_t size() const { return begins.size() - 1; }
+    void end_list() { begins.push_back(static_cast<std::uint32_t>(all.size())); }
+    std::span<T const> operator[](std::size_t i) const {
+      return std::span(all).subspan(begins[i], begins[i + 1] - begins[i]);
+    }
+  };
   struct Crowds {
     std::vector<Interval> intervals;
-    std::vector<std::vector<std::uint32_t>> scopes;  // [crowd] rising
+    Lists<std::uint32_t> scopes;  // [crowd] rising
   };
 
-  static Crowds find_crowds(std::span<std::vector<TileRun> const> tiles);
+  static Crowds find_crowds(Lists<TileRun> const& tiles);
+  static Lists<std::uint32_t> queries_by_scope(DensePlanInput const& input);
   static void spread_samples(Crowds const& crowds, std::span<Sampling> samplings);
   void add_cohort(std::span<Interval const> intervals, std::span<std::uint32_t const> queries,
                   std::span<std::uint32_t const> group_of, std::uint32_t width, Sampling sampling);
