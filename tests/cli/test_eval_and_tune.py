@@ -223,7 +223,7 @@ def test_the_tables_fit_80_columns(run, small, monkeypatch, command, tmp_path):
     [
         (
             ["-r", "best"],
-            "error: setting: expected one of bm25, dense, rrf, minmax, default, hebb, ",
+            "error: setting: expected one of bm25, dense, rrf, minmax, conversation, default, ",
         ),
         (["-r", "rrf", "-r", "rrf"], "error: --setting: expected each name once"),
         (["--split", "left"], "error: split: expected 'even' or 'odd', got 'left'"),

@@ -131,8 +131,14 @@ def test_a_resumed_run_counts_ages_from_the_time_of_the_first(run, memories, tmp
         (["--min-score", "1"], "--min-score: expected no such option with --recipe"),
         (["--min-fused", "0.1"], "--min-fused: expected no such option with --recipe"),
         (["--normalize"], "--normalize: expected no such option with --recipe"),
-        (["--recipe", "no"], "--recipe: expected one of default, hebb, honeycomb, l0, loom, got"),
-        (["--recipe", "hypergraph"], "--recipe: expected one of default, hebb, honeycomb, l0,"),
+        (
+            ["--recipe", "no"],
+            "--recipe: expected one of conversation, default, hebb, honeycomb, l0, ",
+        ),
+        (
+            ["--recipe", "hypergraph"],
+            "--recipe: expected one of conversation, default, hebb,",
+        ),
         (["--recipe", "l0"], "recipe: expected the analyzer 'unicode61'"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from hyrecall import recipes
 
 PAGE = (Path(__file__).parents[2] / "docs" / "systems.md").read_text(encoding="utf-8")
-OURS = {"default", "hypergraph_regex"}  # no system's own
+OURS = {"conversation", "default", "hypergraph_regex"}  # no system's own
 SECTIONS = dict(re.findall(r"^## [^\n]*`recipes\.(\w+)`\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
 WITH_COMMANDS = [name for name, text in SECTIONS.items() if "```console" in text]
 

@@ -291,7 +291,7 @@ def test_the_largest_of_robertsons_scores_is_refused() -> None:
 
 def test_which_recipes_have_it() -> None:
     names = [name for name in recipes.__all__ if getattr(recipes, name).exact]
-    assert names == ["default", "l0"]
+    assert names == ["conversation", "default", "l0"]
     assert "  first     what holds an identifier or a quoted string whole" in (
         recipes.l0.explain().splitlines()
     )

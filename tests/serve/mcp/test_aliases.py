@@ -28,6 +28,7 @@ ANN = Caller(user_id="ann", rights=READ_AND_WRITE)
 ANY = Caller(may_choose_user=True, rights=READ_AND_WRITE)
 
 BY_RECIPE = {
+    "conversation": set(),
     "default": set(),
     "loom": set(),
     "hypergraph": {"hm_recall"},
