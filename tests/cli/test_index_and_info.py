@@ -242,3 +242,29 @@ def test_files_that_cannot_be_read_are_named(run, tmp_path, name):
     assert reply.err.startswith("error: ")
     assert name in reply.err
     assert reply.err.count("\n") == 1
+
+
+def test_a_chat_is_indexed_with_its_threads_and_found_beside_the_words(run, tmp_path):
+    chat = tmp_path / "chat.jsonl"
+    rows = [
+        (1, "may", 2, "where did you put the key?"),
+        (2, "may", 3, "under the red stone"),
+        (3, "may", 1, "hello"),
+        (4, "june", 1, "what a day"),
+    ]
+    names = ("id", "session", "turn", "text")
+    lines = [json.dumps(dict(zip(names, row, strict=True)) | {"user": "ann"}) for row in rows]
+    chat.write_text("\n".join(lines), "utf-8")
+    made = run(
+        "index", chat, "-o", tmp_path / "idx", "--key", "id", "--cell", "user", "--text", "text",
+        "--thread", "session", "--place", "turn",
+    )  # fmt: skip
+    assert made.code == 0
+    schema = hr.Index.open(tmp_path / "idx").schema
+    assert (schema.thread, schema.place) == ("session", "turn")
+    asked = ("recall", tmp_path / "idx", "key", "--scope", "ann")
+    assert "under the red stone" not in run(*asked).out
+    told = run(*asked, "--recipe", "conversation", "--explain")
+    assert told.code == 0
+    assert "under the red stone" in told.out
+    assert "neighbour 1 is row 1" in told.out

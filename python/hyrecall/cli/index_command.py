@@ -161,7 +161,7 @@ def index(
     schema, embedded = _read_schema(
         key=key, cell=names(cell) or None, text=text, vector=vector, embed=embed,
         attributes=names(attribute), cluster=cluster, stored=names(stored) if stored else None,
-        analyzer=analyzer, stopwords=stopwords, bm25=bm25,
+        thread=thread, place=place, analyzer=analyzer, stopwords=stopwords, bm25=bm25,
     )  # fmt: skip
     started = time.perf_counter()
     wanted = _wanted(schema, embedded)
