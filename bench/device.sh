@@ -11,7 +11,7 @@
 #   WHEELS   a folder of wheels with the packages that this interpreter lacks (bench/README.md says how to get them)
 #   STEPS    of: build smoke laws ways limits table times memcheck racecheck initcheck counters (default: all but the last);
 #            without build, it is the hyrecall that PYTHON finds (PYTHONPATH=build/device/site: what was built last)
-#   PATIENCE by which the time limits are multiplied (default 1, in all 545 s), for a machine with few cores
+#   PATIENCE by which the time limits are multiplied (default 1, in all 525 s), for a machine with few cores
 #
 # OUTDIR gets three files: device.json, device.md, and results.tar.gz with these, the logs and all that steps wrote. The
 # archive is made anew after each step, so a run that is cut off leaves what it had.
@@ -203,11 +203,11 @@ fi
 step laws 80 laws
 step ways 60 ways
 step limits 20 limits
-step table 95 table
-step times 20 times
-step memcheck 25 sanitizer memcheck
-step racecheck 25 sanitizer racecheck
-step initcheck 25 sanitizer initcheck
+step table 90 table
+step times 15 times
+step memcheck 22 sanitizer memcheck
+step racecheck 22 sanitizer racecheck
+step initcheck 21 sanitizer initcheck
 step counters 0 counters # what the others have left
 "$python" -m bench.device_report "$out" --device "$device" --size "$size" --command "$command" || failed=1
 pack
