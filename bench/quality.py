@@ -3,9 +3,10 @@
     python -m bench.quality [--split odd] DATA...
 
 prints tables for docs/evaluation.md; ``golden`` among DATA is the committed set. A set whose corpus
-has a column ``session`` is also measured by session, and one whose queries have a column
-``category_name`` by category. The stars are the p of the paired randomisation test against the
-default recipe (``*`` < .05, ``**`` < .01). Texts are stemmed and without English stop words.
+has columns ``session`` and ``turn`` is also ranked by ``recipes.conversation``, one with the first
+is also measured by session, and one whose queries have a column ``category_name`` by category. The
+stars are the p of the paired randomisation test against the default recipe (``*`` < .05, ``**``
+< .01). Texts are stemmed and without English stop words.
 """
 
 import statistics
@@ -35,6 +36,7 @@ BY_SESSION = ("Success@5", "Success@10", "RR")
 TITLES = {"Success@5": "any@5", "Success@10": "any@10", "RR": "MRR"}
 ENGLISH = hr.Analyzer("snowball:english", stopwords="english")
 SETTINGS = {"BM25": "bm25", "vectors": "dense", "RRF 60": "rrf", "default": "default"}
+THREAD, PLACE = "session", "turn"
 BASE = "default"
 N_TIMED = 200
 
@@ -76,9 +78,12 @@ PUBLISHED = {
 }
 
 
-def settings() -> dict[str, Setting]:
+def settings(dataset: Dataset) -> dict[str, Setting]:
     """Return the rankings to compare, by their names in the tables."""
     made = {name: read_setting(built_in) for name, built_in in SETTINGS.items()}
+    if {THREAD, PLACE} <= set(dataset.corpus.column_names):
+        conversation = read_setting("conversation")
+        made["conversation"] = replace(conversation, thread=THREAD, place=PLACE)
     return {name: replace(one, name=name, analyzer=ENGLISH) for name, one in made.items()}
 
 
@@ -179,7 +184,7 @@ def print_published(name: str) -> None:
 
 def report(dataset: Dataset) -> None:
     """Print all tables of a set."""
-    indexes, asked = Indexes(dataset), settings()
+    indexes, asked = Indexes(dataset), settings(dataset)
     runs = {name: run_setting(indexes, dataset, one) for name, one in asked.items()}
     scores = {name: scored(dataset, run, MEASURES) for name, run in runs.items()}
     ms = {name: milliseconds(indexes, dataset, one) for name, one in asked.items()}

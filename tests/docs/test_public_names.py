@@ -121,7 +121,7 @@ TESTED_BY_VALUE = {"ANY", "__version__", "arms", "recipes"}
 EVALUATE = {
     "load_dataset": ("folder", "*", "qrels"),
     "Dataset": ("name", "corpus", "queries", "judgements", "classes"),
-    "Setting": ("name", "options", "arms", "analyzer", "attributes"),
+    "Setting": ("name", "options", "arms", "analyzer", "attributes", "thread", "place"),
     "Indexes": ("dataset", "*", "device", "threads"),
     "read_setting": ("name",),
     "run_setting": ("indexes", "dataset", "setting", "*", "limit"),

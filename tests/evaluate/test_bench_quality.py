@@ -14,11 +14,11 @@ from bench import quality
 def small() -> Dataset:
     """Ann's words and vectors agree; of Bob's only the words lead to the judged row."""
     rows = [
-        ("a1", "ann", 1, "green tea with milk", [1, 0]),
-        ("a2", "ann", 1, "black coffee", [0, 1]),
-        ("a3", "ann", 2, "a broken bicycle", [-1, 0]),
-        ("b1", "bob", 1, "the printer jams", [1, 0]),
-        ("b2", "bob", 2, "the invoice is late", [0, 1]),
+        ("a1", "ann", 1, 1, "green tea with milk", [1, 0]),
+        ("a2", "ann", 1, 2, "black coffee", [0, 1]),
+        ("a3", "ann", 2, 1, "a broken bicycle", [-1, 0]),
+        ("b1", "bob", 1, 1, "the printer jams", [1, 0]),
+        ("b2", "bob", 2, 1, "the invoice is late", [0, 1]),
     ]
     asked = [
         ("q1", "ann", "drinks", "tea", [1, 0]),
@@ -33,7 +33,7 @@ def small() -> Dataset:
 
     return Dataset(
         "small",
-        table(rows, ["id", "tenant", "session", "text", "embedding"]),
+        table(rows, ["id", "tenant", "session", "turn", "text", "embedding"]),
         table(asked, ["id", "tenant", "category_name", "text", "embedding"]),
         {"q1": {"a1": 1}, "q2": {"b1": 1}},
     )
@@ -57,6 +57,7 @@ def test_the_tables_have_the_figures_of_the_definitions(capsys: pytest.CaptureFi
     # By vectors Bob's judged row is the second: MRR (1 + 1/2) / 2, nDCG (1 + 1/log2(3)) / 2.
     assert found["vectors 0"][:5] == ["1.000", "1.000", "1.000", ".750", ".815"]
     assert found["vectors 1"] == ["1.000", "1.000", ".750"]  # by session
+    assert found["conversation 0"][0] == "1.000"
     assert found["any@10 0"] == ["drinks (1)", "work (1)"]
     assert found["vectors 2"] == ["1.000", "1.000"]
 

@@ -46,7 +46,7 @@ class Run:
 
 @check_keywords
 class Indexes:
-    """The indexes of a set, one for each analyzer and choice of attributes, built on first use.
+    """The indexes of a set, one for each analyzer and choice of columns, built on first use.
 
     Parameters
     ----------
@@ -65,11 +65,11 @@ class Indexes:
         self._has_cells = dataset.has_cells
         self._has_vectors = dataset.has_vectors
         self._how: dict[str, Any] = {"device": device, "threads": threads}
-        self._built: dict[tuple[str, tuple[str, ...]], Index] = {}
+        self._built: dict[tuple[Any, ...], Index] = {}
 
     def get(self, setting: Setting) -> Index:
         """Return the index for a setting, with the arms ``text`` and ``embedding``."""
-        which = (setting.analyzer.hash, setting.attributes)
+        which = (setting.analyzer.hash, setting.attributes, setting.thread, setting.place)
         if which not in self._built:
             title = ("title",) if "title" in self._corpus.column_names else ()
             schema = Schema(
@@ -78,6 +78,8 @@ class Indexes:
                 text={"text": Text(*title, "text")},
                 vector="embedding" if self._has_vectors else (),
                 attributes=setting.attributes,
+                thread=setting.thread,
+                place=setting.place,
             )
             self._built[which] = Index.build(
                 self._corpus, schema, analyzer=setting.analyzer, **self._how

@@ -67,6 +67,9 @@ class Setting:
         The analyzer of the index; an index is built for each analyzer.
     attributes : tuple of str, default ()
         Columns of the corpus that become attributes of the index, for filters and stages.
+    thread, place : str, optional
+        Columns of the corpus that say which thread a row is part of and where in it, for
+        :class:`hyrecall.Around`.
 
     Raises
     ------
@@ -84,6 +87,8 @@ class Setting:
     arms: tuple[str, ...] = ARMS
     analyzer: Analyzer = field(default_factory=Analyzer)
     attributes: tuple[str, ...] = ()
+    thread: str | None = None
+    place: str | None = None
 
     def __post_init__(self) -> None:
         """Check the arms and the names of the options."""
