@@ -119,3 +119,30 @@ hyrecall_plant(tree_not_looked_at kernels/cuda/lexical_offer.cuh lexical_scan
   "text.n_match_steps == 0 ||" "true ||")
 hyrecall_plant(text_stage_skipped kernels/cuda/search.cu search
   "stage < key.n_stages; ++stage" "stage < key.n_stages; stage += 2")
+
+hyrecall_plant(union_keeps_duplicates kernels/cuda/pool_join.cu pool_join
+  "i < n && (i == 0 || seqs[i] != seqs[i - 1])" "i < n")
+hyrecall_plant(missing_score_is_zero kernels/cuda/pool_join.cu pool_join
+  "scores[arm] = kNoScore;" "scores[arm] = 0.0f;")
+hyrecall_plant(completed_leaves_turned kernels/cuda/pool_complete.cu pool_complete
+  "left != 0; left &= left - 1)
+      score = score + shuffle(impact, lowest_bit(left));"
+  "left != 0; left &= ~(0x80000000u >> __builtin_clz(left)))
+      score = score + shuffle(impact, 31u - static_cast<std::uint32_t>(__builtin_clz(left)));")
+hyrecall_plant(completed_escape_is_a_frequency kernels/cuda/pool_complete.cu pool_complete
+  "if (freq != format.escape()) return freq + 1;" "if (freq <= format.escape()) return freq + 1;")
+hyrecall_plant(completed_tree_not_looked_at kernels/cuda/pool_complete.cu pool_complete
+  "if (is_tree &&" "if (!is_tree && text.n_match_steps > 0 &&")
+hyrecall_plant(whole_list_of_vectors_scores_zero kernels/cuda/pool_complete.cu pool_complete
+  "return kNoScore;  // what has a vector is listed" "return 0.0f;")
+hyrecall_plant(moments_in_the_order_of_documents kernels/cuda/pool_fuse.cu pool_fuse
+  "n_rest > 0 ? power_of_two_from(n_rest) : 0;" "0;")
+hyrecall_plant(fused_ties_by_row kernels/cuda/pool_fuse.cu pool_fuse
+  "seqs[docs[i]] < seqs[docs[j]]"
+  "job.docs[pool.base + docs[i]].row < job.docs[pool.base + docs[j]].row")
+hyrecall_plant(strict_floor_of_fusion_ignored kernels/cuda/pool_fuse.cu pool_fuse
+  "fusion.is_strict != 0 ? scores[i] > fusion.min_fused" "false ? true")
+hyrecall_plant(worst_is_normalized_by kernels/cuda/pool_fuse.cu pool_fuse
+  "? scores[0]" "? scores[n - 1]")
+hyrecall_plant(pool_ranks_from_zero kernels/cuda/pool_join.cu pool_join
+  "static_cast<std::int32_t>(place) + 1" "static_cast<std::int32_t>(place)")

@@ -21,9 +21,15 @@ CPP_FLOORS = (
     {"engine/request"},
     {"engine/scope"},
     {"engine/dense", "engine/lexical", "engine/related", "engine/fusion"},
-    {"engine/segment_columns", "engine/shaping", "engine/merge_parts", "engine/evidence"},
+    {
+        "engine/segment_columns",
+        "engine/shaping",
+        "engine/merge_parts",
+        "engine/evidence",
+        "engine/pool_on_device",
+    },
     {"engine/recall"},
-    {"engine/explain"},
+    {"engine/explain", "engine/hits"},
     {"bindings"},
 )
 # Floors below, but another matter: a folder and what none of its files includes.

@@ -120,6 +120,18 @@ py::dict merge_candidates(BatchRequest const& request,
   return give_reply(std::move(reply), request.evidence.has_value());
 }
 
+py::tuple make_hits(HeldExecution const& held, HeldStatistics const& statistics) {
+  auto reply = std::make_unique<ReplyArrays>();
+  double seconds = 0.0;
+  {
+    NativeRun const run;
+    TimedReply made = held.execution->hits(*statistics.values);
+    *reply = std::move(made.arrays);
+    seconds = made.seconds;
+  }
+  return py::make_tuple(give_reply(std::move(reply), held.request->evidence.has_value()), seconds);
+}
+
 }  // namespace
 
 void bind_recall(py::module_& m) {
@@ -140,6 +152,10 @@ void bind_recall(py::module_& m) {
       .def("statistics", &statistics_of_part, "Return the statistics of this part.")
       .def("candidates", &find_candidates,
            "Return each arm's best documents, with every arm's score of each.",
+           py::arg("statistics"))
+      .def("hits", &make_hits,
+           "Return what merge() makes of the candidates of this part alone, and how many seconds "
+           "it took to join, complete and fuse the arms' lists.",
            py::arg("statistics"))
       .def("leaves", &give_leaves,
            "Return (label, boost x occurrences) of the query's leaves, in summation order; None "

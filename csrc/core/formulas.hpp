@@ -15,6 +15,14 @@
 #define HYRECALL_HD
 #endif
 
+// Before a loop of a few rounds with divisions: unrolled on a device, it would be some kilobytes of
+// code. The host's compiler does not know the pragma.
+#if defined(__CUDA_ARCH__)
+#define HYRECALL_ROLLED _Pragma("unroll 1")
+#else
+#define HYRECALL_ROLLED
+#endif
+
 namespace hyrecall {
 
 // ---- elementary
@@ -229,14 +237,18 @@ struct Moments {
 };
 
 // Mean and standard deviation in two passes, in the order given; n >= 1. Equal float32 values have
-// their own value as mean (their sum is exact), so their deviation is exactly 0.
-HYRECALL_HD inline Moments moments(double const* values, std::size_t n) {
+// their own value as mean (their sum is exact), so their deviation is exactly 0. Value is double,
+// or float, which a double holds.
+template <typename Value>
+HYRECALL_HD inline Moments moments(Value const* values, std::size_t n) {
   double sum = 0.0;
-  for (std::size_t i = 0; i < n; ++i) sum = sum + values[i];
+  HYRECALL_ROLLED
+  for (std::size_t i = 0; i < n; ++i) sum = sum + static_cast<double>(values[i]);
   double const mean = sum / static_cast<double>(n);
   double squares = 0.0;
+  HYRECALL_ROLLED
   for (std::size_t i = 0; i < n; ++i) {
-    double const off = values[i] - mean;
+    double const off = static_cast<double>(values[i]) - mean;
     squares = squares + off * off;
   }
   return {mean, std::sqrt(squares / static_cast<double>(n))};

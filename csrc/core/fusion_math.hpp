@@ -71,11 +71,14 @@ struct ArmScale {
   }
 };
 
-// The mean of what an arm's scores are worth; they come in rank order, at least one.
-HYRECALL_HD inline double mean_worth(ArmScale const& scale, std::span<double const> scores) {
+// The mean of what an arm's scores are worth; they come in rank order, n >= 1. Value as in
+// moments().
+template <typename Value>
+HYRECALL_HD inline double mean_worth(ArmScale const& scale, Value const* scores, std::size_t n) {
   double sum = 0.0;
-  for (double score : scores) sum = sum + scale.worth(score);
-  return sum / static_cast<double>(scores.size());
+  HYRECALL_ROLLED
+  for (std::size_t i = 0; i < n; ++i) sum = sum + scale.worth(static_cast<double>(scores[i]));
+  return sum / static_cast<double>(n);
 }
 
 // How the lists of a query are joined.
@@ -97,6 +100,7 @@ HYRECALL_HD inline bool counts(float score, std::int32_t rank, bool complete) {
 // Adds numbers, the largest first; leaves them in that order. Arms are few, so that a sort by
 // insertion does.
 HYRECALL_HD inline double sum_largest_first(std::span<double> values) {
+  HYRECALL_ROLLED
   for (std::size_t i = 1; i < values.size(); ++i) {
     double const value = values[i];
     std::size_t at = i;
@@ -104,6 +108,7 @@ HYRECALL_HD inline double sum_largest_first(std::span<double> values) {
     values[at] = value;
   }
   double sum = 0.0;
+  HYRECALL_ROLLED
   for (double value : values) sum = sum + value;
   return sum;
 }
@@ -112,6 +117,7 @@ HYRECALL_HD inline double sum_largest_first(std::span<double> values) {
 // never below 0.
 HYRECALL_HD inline double largest(std::span<double const> values, bool is_whole) {
   double most = values.empty() ? 0.0 : values[0];
+  HYRECALL_ROLLED
   for (double value : values) most = most < value ? value : most;
   return is_whole || !(most < 0.0) ? most : 0.0;
 }
@@ -120,6 +126,7 @@ HYRECALL_HD inline double largest(std::span<double const> values, bool is_whole)
 HYRECALL_HD inline double fused_score(FusionRules const& rules, std::span<float const> scores,
                                       std::span<std::int32_t const> ranks, std::span<double> room) {
   std::size_t n = 0;
+  HYRECALL_ROLLED
   for (std::size_t arm = 0; arm < scores.size(); ++arm) {
     if (rules.kind == FusionKind::kRrf) {
       if (ranks[arm] > 0) room[n++] = rrf_term(rules.weights[arm], rules.rank_constant, ranks[arm]);
@@ -144,6 +151,7 @@ HYRECALL_HD inline double best_of_table(FusionRules const& rules, std::uint32_t 
                                         std::span<std::uint32_t const> list_sizes,
                                         std::span<double> room) {
   std::size_t n = 0;
+  HYRECALL_ROLLED
   for (std::size_t arm = 0; arm < table_of.size(); ++arm) {
     if (table_of[arm] != kNone32 && table_of[arm] != table) continue;
     if (rules.kind == FusionKind::kRrf) {
@@ -177,8 +185,10 @@ HYRECALL_HD inline ArmKind share_weights(std::span<std::uint32_t const> arms,
                                          std::span<ArmScale const> scales,
                                          std::span<double const> means, std::span<double> weights) {
   ArmKind out;
+  HYRECALL_ROLLED
   for (std::uint32_t arm : arms)
     if (scales[arm].range.any) out.weight = out.weight + weights[arm];
+  HYRECALL_ROLLED
   for (std::uint32_t arm : arms) {
     weights[arm] = out.weight > 0.0 ? weights[arm] / out.weight : 0.0;
     if (scales[arm].range.any) out.mean = out.mean + weights[arm] * means[arm];
@@ -202,7 +212,9 @@ HYRECALL_HD inline void balance_weights(double balance, std::span<std::uint32_t 
   ArmKind const lexical = share_weights(lexical_arms, scales, means, weights);
   ArmKind const dense = share_weights(dense_arms, scales, means, weights);
   double const share = share_of_dense(balance, lexical, dense);
+  HYRECALL_ROLLED
   for (std::uint32_t arm : lexical_arms) weights[arm] = weights[arm] * (1.0 - share);
+  HYRECALL_ROLLED
   for (std::uint32_t arm : dense_arms) weights[arm] = weights[arm] * share;
 }
 

@@ -9,6 +9,7 @@
 #include "device/device_library.hpp"
 #include "device/device_scans.hpp"
 #include "device/kernel_times.hpp"
+#include "device/text_params.hpp"
 #include "kernels/shared/score_key.hpp"
 
 namespace hyrecall::device {
@@ -43,20 +44,6 @@ FirstPassPlane choose_plane(DeviceTable const& table, DensePlan const& plan, boo
       (forced == FirstPassChoice::kInt8 || is_better))
     return FirstPassPlane::kInt8;
   return plane_of_rows(type);
-}
-
-cuda::TextParams params_of(TextQueries const& from, std::span<LexicalText const> texts) {
-  return {array(texts),
-          array(from.weights),
-          array(from.shifts),
-          array(from.lists),
-          array(from.own_lists),
-          array(from.own_postings),
-          array(from.own_runs),
-          array(from.own_escapes),
-          array(from.match_steps),
-          array(from.means),
-          from.bm25};
 }
 
 // Some queries of a batch, with the least score that can still be among their best.

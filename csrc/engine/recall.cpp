@@ -19,44 +19,7 @@
 
 namespace hyrecall {
 
-// Where a document stands in an arm's list.
-struct ListPlace {
-  Seq seq;
-  std::uint32_t arm, place;
-};
-
 namespace {
-
-// The union of an arm's lists, each document once, with what the lists say of it.
-QueryCandidates join_lists(std::span<std::span<Candidate const> const> lists,
-                           std::vector<ListPlace>& entries) {
-  std::size_t const n_arms = lists.size();
-  entries.clear();
-  QueryCandidates pool;
-  pool.lists.resize(n_arms);
-  for (std::uint32_t arm = 0; arm < n_arms; ++arm) {
-    pool.lists[arm].resize(lists[arm].size());
-    for (std::uint32_t i = 0; i < lists[arm].size(); ++i)
-      entries.push_back({lists[arm][i].seq, arm, i});
-  }
-  if (n_arms > 1) {  // one arm: the union is its list
-    std::sort(entries.begin(), entries.end(),
-              [](ListPlace const& a, ListPlace const& b) { return a.seq < b.seq; });
-  }
-  pool.docs.reserve(entries.size());
-  pool.scores.reserve(entries.size() * n_arms);
-  for (ListPlace const& entry : entries) {
-    Candidate const& c = lists[entry.arm][entry.place];
-    if (pool.docs.empty() || pool.docs.back().seq != c.seq) {
-      pool.docs.push_back({c.seq, c.doc});
-      pool.scores.resize(pool.scores.size() + n_arms, kNoScore);
-    }
-    std::size_t const doc = pool.docs.size() - 1;
-    pool.scores[doc * n_arms + entry.arm] = c.score;
-    pool.lists[entry.arm][entry.place] = static_cast<std::uint32_t>(doc);
-  }
-  return pool;
-}
 
 // That the request was made for such a snapshot.
 void check_fits(Snapshot const& snapshot, BatchRequest const& request) {
@@ -72,23 +35,6 @@ void check_fits(Snapshot const& snapshot, BatchRequest const& request) {
 }
 
 }  // namespace
-
-// A document of a pool without a score in an arm.
-struct Pending {
-  DocRef doc;
-  std::uint32_t at;  // its index in the pool
-
-  friend auto operator<=>(Pending const&, Pending const&) = default;
-};
-
-struct alignas(128) Execution::Joining {  // two threads write no cache line both
-  std::vector<ListPlace> entries;
-  std::vector<std::vector<Candidate>> listed;
-  std::vector<std::span<Candidate const>> lists;  // by arm
-  std::vector<Pending> pending;
-  std::vector<Row> rows;
-  std::vector<float> scores;
-};
 
 Execution::Execution(Snapshot const& snapshot, BatchRequest const& request)
     : snapshot_(snapshot), request_(request), scopes_(resolve_scopes(snapshot, request)) {
@@ -210,72 +156,112 @@ std::vector<std::vector<bool>> Execution::texts_on_host() const {
   return out;
 }
 
-std::vector<QueryCandidates> Execution::candidates(Statistics const& statistics) const {
+void Execution::find_lists(Statistics const& statistics, FoundLists& out) const {
   std::size_t const n_lexical = request_.lexical.size();
   require_like(statistics, *statistics_);
-  std::vector<std::vector<Bm25Query>> scorers = make_scorers(statistics);
+  out.scorers = make_scorers(statistics);
   bool const is_on_device = snapshot_.device != nullptr;
   for (DenseRequest const& arm : request_.dense) {
     std::size_t const end = arm.begin + request_.n_queries;
     if (!is_on_device && arm.guest != nullptr && !arm.guest->has(arm.begin, end))
       arm.guest->read(arm.begin, end);
   }
-  Lists scanned;
-  std::vector<CandidateLists> found;  // by a device, of the dense arms
-  std::vector<std::optional<CandidateLists>> found_texts(n_lexical);  // likewise, of these arms
-  bool const is_listed = !request_.listed.empty();
   bool const has_evidence = threads_ != nullptr;
-  RequestGroups const groups(request_, is_listed || has_evidence);
-  std::vector<std::vector<bool>> const on_host = texts_on_host();
+  out.on_host = texts_on_host();
   bool has_host = false;
-  for (auto const& arm : on_host)
+  for (auto const& arm : out.on_host)
     has_host = has_host || std::find(arm.begin(), arm.end(), true) != arm.end();
-  std::optional<Audiences> audiences;  // a device finds an arm's rows by itself
-  if (has_host || is_listed || has_evidence || !is_on_device)
-    audiences.emplace(snapshot_, request_, scopes_, groups);
+  if (has_host || !request_.listed.empty() || has_evidence || !is_on_device)
+    out.audiences.emplace(snapshot_, request_, scopes_, out.groups);
   if (has_host) {
-    scanned =
-        scan_lexical_arms(snapshot_, request_, scopes_, *audiences, scorers, postings_, on_host);
+    out.scanned = scan_lexical_arms(snapshot_, request_, scopes_, *out.audiences, out.scorers,
+                                    postings_, out.on_host);
   }
-  scanned.resize(n_lexical);
+  out.scanned.resize(n_lexical);
   for (std::size_t arm = 0; arm < n_lexical; ++arm) {
     LexicalRequest const& lexical = request_.lexical[arm];
     if (device::DeviceTable const* const table = table_on_device(lexical)) {
-      found_texts[arm] =
+      out.on_device[arm] =
           scan_lexical_on_device(*table, snapshot_, request_, lexical, scopes_,
-                                 groups.of(lexical.table), scorers[arm], postings_[arm]);
+                                 out.groups.of(lexical.table), out.scorers[arm], postings_[arm]);
     }
   }
   for (DenseRequest const& arm : request_.dense) {
     if (is_on_device) {
-      found.push_back(
-          snapshot_.device->scan(snapshot_, request_, arm, scopes_, groups.of(arm.table)));
+      out.dense_on_device.push_back(
+          snapshot_.device->scan(snapshot_, request_, arm, scopes_, out.groups.of(arm.table)));
     } else {
-      scanned.push_back(scan_dense(snapshot_, request_, arm, audiences->of(arm.table)));
+      out.scanned.push_back(scan_dense(snapshot_, request_, arm, out.audiences->of(arm.table)));
     }
   }
+}
 
+// The lists of one query, by arm.
+void Execution::take_lists(FoundLists const& found, std::size_t q, Joining& own) const {
+  own.listed.clear();
+  for (ListedRequest const& arm : request_.listed) {
+    Audience const& audience = found.audiences->of(kAllTables);
+    own.listed.push_back(list_candidates(snapshot_, audience, audience.group_of(q), arm.queries[q],
+                                         arm.floor, request_.depth));
+  }
+  own.lists.clear();
+  for (std::size_t arm = 0; arm < found.scanned.size(); ++arm) {
+    bool const is_found = arm < request_.lexical.size() && !found.on_host[arm][q];
+    own.lists.push_back(is_found ? (*found.on_device[arm])[q]
+                                 : std::span<Candidate const>(found.scanned[arm][q]));
+  }
+  for (CandidateLists const& arm : found.dense_on_device) own.lists.push_back(arm[q]);
+  for (auto const& list : own.listed) own.lists.push_back(list);
+}
+
+std::vector<QueryCandidates> Execution::candidates(Statistics const& statistics) const {
+  FoundLists found(request_);
+  find_lists(statistics, found);
+  return join(found, statistics);
+}
+
+std::vector<QueryCandidates> Execution::join(FoundLists const& found,
+                                             Statistics const& statistics) const {
   std::vector<QueryCandidates> pools(request_.n_queries);
   std::vector<Joining> joining(static_cast<std::size_t>(std::max(request_.threads, 1)));
   parallel_runs(request_.n_queries, kShortRun, request_.threads, [&](int worker, std::size_t q) {
     Joining& own = joining[static_cast<std::size_t>(worker)];
-    own.listed.clear();
-    for (ListedRequest const& arm : request_.listed) {
-      Audience const& audience = audiences->of(kAllTables);
-      own.listed.push_back(list_candidates(snapshot_, audience, audience.group_of(q),
-                                           arm.queries[q], arm.floor, request_.depth));
-    }
-    own.lists.clear();
-    for (std::size_t arm = 0; arm < scanned.size(); ++arm) {
-      bool const is_found = arm < n_lexical && !on_host[arm][q];
-      own.lists.push_back(is_found ? (*found_texts[arm])[q]
-                                   : std::span<Candidate const>(scanned[arm][q]));
-    }
-    for (CandidateLists const& arm : found) own.lists.push_back(arm[q]);
-    for (auto const& list : own.listed) own.lists.push_back(list);
-    pools[q] = complete(q, scorers, statistics, audiences ? &*audiences : nullptr, own);
+    take_lists(found, q, own);
+    pools[q] =
+        complete(q, found.scorers, statistics, found.audiences ? &*found.audiences : nullptr, own);
   });
   return pools;
+}
+
+// The union of the arms' lists, each document once, with what the lists say of it.
+QueryCandidates Execution::join_lists(std::span<std::span<Candidate const> const> lists,
+                                      std::vector<ListPlace>& entries) {
+  std::size_t const n_arms = lists.size();
+  entries.clear();
+  QueryCandidates pool;
+  pool.lists.resize(n_arms);
+  for (std::uint32_t arm = 0; arm < n_arms; ++arm) {
+    pool.lists[arm].resize(lists[arm].size());
+    for (std::uint32_t i = 0; i < lists[arm].size(); ++i)
+      entries.push_back({lists[arm][i].seq, arm, i});
+  }
+  if (n_arms > 1) {  // one arm: the union is its list
+    std::sort(entries.begin(), entries.end(),
+              [](ListPlace const& a, ListPlace const& b) { return a.seq < b.seq; });
+  }
+  pool.docs.reserve(entries.size());
+  pool.scores.reserve(entries.size() * n_arms);
+  for (ListPlace const& entry : entries) {
+    Candidate const& c = lists[entry.arm][entry.place];
+    if (pool.docs.empty() || pool.docs.back().seq != c.seq) {
+      pool.docs.push_back({c.seq, c.doc});
+      pool.scores.resize(pool.scores.size() + n_arms, kNoScore);
+    }
+    std::size_t const doc = pool.docs.size() - 1;
+    pool.scores[doc * n_arms + entry.arm] = c.score;
+    pool.lists[entry.arm][entry.place] = static_cast<std::uint32_t>(doc);
+  }
+  return pool;
 }
 
 QueryCandidates Execution::complete(std::size_t query,

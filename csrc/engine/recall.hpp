@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/lexical/bm25.hpp"
@@ -18,6 +19,12 @@ namespace device {
 class DeviceTable;
 }
 
+// A reply, and how long its lists took to become it.
+struct TimedReply {
+  ReplyArrays arrays;
+  double seconds = 0.0;
+};
+
 // One request on one part (a snapshot).
 class Execution {
  public:
@@ -31,6 +38,8 @@ class Execution {
   // Each arm's best `depth` documents, and every arm's score of each. statistics: summed over all
   // parts.
   std::vector<QueryCandidates> candidates(Statistics const& statistics) const;
+  // What merge() makes of these candidates alone; on the snapshot's device where that knows how.
+  TimedReply hits(Statistics const& statistics) const;
 
   // Refuses a row outside the query's scope: what is told of a row is told through here.
   void require_authorised(std::size_t query, DocRef doc) const;
@@ -50,12 +59,53 @@ class Execution {
  private:
   // The lists of all queries in the arms that are scanned, lexical ones first: [arm][query].
   using Lists = std::vector<std::vector<std::vector<Candidate>>>;
-  struct Joining;  // working memory of one thread
+  // Where a document stands in an arm's list.
+  struct ListPlace {
+    Seq seq;
+    std::uint32_t arm, place;
+  };
+  // A document of a pool without a score in an arm.
+  struct Pending {
+    DocRef doc;
+    std::uint32_t at;  // its index in the pool
+
+    friend auto operator<=>(Pending const&, Pending const&) = default;
+  };
+  struct alignas(128) Joining {  // working memory of one thread: two write no cache line both
+    std::vector<ListPlace> entries;
+    std::vector<std::vector<Candidate>> listed;
+    std::vector<std::span<Candidate const>> lists;  // by arm
+    std::vector<Pending> pending;
+    std::vector<Row> rows;
+    std::vector<float> scores;
+  };
+  // What the arms found, and what the completion of their lists needs.
+  struct FoundLists {
+    explicit FoundLists(BatchRequest const& request)
+        : groups(request, !request.listed.empty() || request.evidence.has_value()),
+          on_device(request.lexical.size()) {}
+    FoundLists(FoundLists const&) = delete;  // the audiences refer to the groups
+    FoundLists& operator=(FoundLists const&) = delete;
+
+    std::vector<std::vector<Bm25Query>> scorers;  // [lexical arm][query]
+    std::vector<std::vector<bool>> on_host;       // see texts_on_host()
+    RequestGroups groups;
+    std::optional<Audiences> audiences;                    // a device finds an arm's rows by itself
+    Lists scanned;                                         // by the CPU
+    std::vector<std::optional<CandidateLists>> on_device;  // [lexical arm]
+    std::vector<CandidateLists> dense_on_device;           // all dense arms, or none
+  };
 
   std::vector<CellTextStatistics> sum_scopes(std::size_t arm) const;
   std::vector<QueryStatistics> find_leaves(std::size_t arm);
   std::vector<std::vector<Bm25Query>> make_scorers(Statistics const& statistics) const;
   device::DeviceTable const* table_on_device(LexicalRequest const& arm) const;
+  static QueryCandidates join_lists(std::span<std::span<Candidate const> const> lists,
+                                    std::vector<ListPlace>& entries);
+  void find_lists(Statistics const& statistics, FoundLists& out) const;
+  std::vector<QueryCandidates> join(FoundLists const& found, Statistics const& statistics) const;
+  void take_lists(FoundLists const& found, std::size_t query, Joining& own) const;
+  std::optional<ReplyArrays> fuse_on_device(FoundLists const& found) const;
   bool is_in_table(std::uint32_t table, std::size_t query, DocRef doc) const;
   QueryCandidates complete(std::size_t query, std::vector<std::vector<Bm25Query>> const& scorers,
                            Statistics const& statistics, Audiences const* audiences,

@@ -34,6 +34,7 @@ NATIVE_DOORS = {
     "Execution": {
         "statistics",
         "candidates",
+        "hits",
         "leaves",
         "empty_queries",
         "host_queries",

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "core/float_bits.hpp"
 #include "engine/dense/on_device.hpp"
 #include "engine/recall.hpp"
 #include "engine/scope/filter.hpp"
@@ -24,6 +27,8 @@ struct TextWorldOptions {
   std::size_t max_words = 10;
   bool is_wide = false;  // long texts, whose postings take four bytes
   bool has_dead = true;
+  std::uint32_t dim = 0;  // of a dense column, if there is one
+  DType dtype = DType::kFloat32;
 };
 
 inline std::string repeated_word(std::string const& word, std::size_t n) {
@@ -43,6 +48,29 @@ inline std::string world_text(Rng& rng, TextWorldOptions const& options) {
   if (way == 4) text += repeated_word("filler", 253 + rng.below(std::size_t{6}));
   if (way == 5 && rng.below(10) == 0) text += repeated_word("filler", 16'400);
   return text;
+}
+
+// Vectors of few values, so that some lie equally near; a tenth of the rows has none.
+inline std::shared_ptr<DenseColumn const> vectors_of_world(Rng& rng,
+                                                           TextWorldOptions const& options,
+                                                           std::size_t n_rows) {
+  std::vector<std::uint8_t> bytes, valid;
+  for (std::size_t i = 0; i < n_rows; ++i) {
+    valid.push_back(rng.below(10) == 0 ? 0 : 1);
+    for (std::uint32_t k = 0; k < options.dim; ++k) {
+      float const value = static_cast<float>(rng.below(7)) * 0.5f - 1.5f;  // exact in every dtype
+      std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+      if (options.dtype == DType::kBFloat16) bits >>= 16;
+      if (options.dtype == DType::kFloat16) bits = float16_bits(value);
+      std::uint8_t raw[4];
+      std::memcpy(raw, &bits, 4);
+      bytes.insert(bytes.end(), raw, raw + item_size(options.dtype));
+    }
+  }
+  std::vector<std::uint32_t> order(n_rows);
+  std::iota(order.begin(), order.end(), 0U);
+  std::vector<MatrixChunk> const chunks{{std::move(bytes), n_rows}};
+  return DenseColumn::build("vector", options.dtype, options.dim, chunks, valid, order, 1);
 }
 
 inline Snapshot random_text_world(Rng& rng, TextWorldOptions const& options) {
@@ -65,6 +93,7 @@ inline Snapshot random_text_world(Rng& rng, TextWorldOptions const& options) {
     parts.cells = directory_of(documents);
     parts.keys = KeyTable(ints_of({documents.seqs.begin(), documents.seqs.end()}), parts.cells);
     parts.lexical.push_back(lexical_of(documents));
+    if (options.dim > 0) parts.dense.push_back(vectors_of_world(rng, options, n_rows));
     parts.attributes.push_back(std::make_shared<AttributeColumn const>(scalar_column(numbers)));
     SegmentView view(std::make_shared<Segment>(std::move(parts)));
     std::vector<Row> dead;

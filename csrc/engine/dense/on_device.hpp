@@ -36,6 +36,8 @@ class DeviceSnapshot {
                       DenseRequest const& arm, ResolvedScopes const& scopes,
                       QueryGroups const& groups) const;
 
+  // A dense column of a snapshot with segments.
+  device::DeviceTable const& dense_table(std::size_t column) const { return *tables_.at(column); }
   // A lexical column's postings; null: they are not there.
   device::DeviceTable const* lexical_table(std::size_t column) const;
 

@@ -8,7 +8,7 @@ namespace hyrecall {
 namespace {
 
 // A posting is read in a few ns, a row is searched in a list in some tens.
-constexpr std::size_t kPostingsASearch = 8;
+constexpr std::size_t kPostingsALook = 8;
 
 struct ThreadRow {
   PlaceKey key;
@@ -175,7 +175,7 @@ void score_threads(Snapshot const& snapshot, SnapshotThreads const& threads, std
     for (std::size_t leaf = 0; leaf < postings[s].size(); ++leaf) {
       LeafPostings const& found = postings[s][leaf];
       if (found.begin == found.end) continue;
-      if (found.n_in_scope() <= kPostingsASearch * n_rows) {
+      if (found.n_in_scope() <= kPostingsALook * n_rows) {
         std::uint32_t last = kNone32;
         std::uint64_t* to = nullptr;  // where the thread of the last posting is counted, or null
         found.list.for_each(found.begin, found.end, [&](Row row, std::uint32_t freq) {

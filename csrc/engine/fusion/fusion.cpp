@@ -83,8 +83,9 @@ void Fuser::weigh(QueryCandidates const& pool) {
   for (auto const* arms : {&lexical_, &dense_}) {
     for (std::uint32_t const arm : *arms) {
       if (scales_[arm].range.any) {
-        means_[arm] = mean_worth(scales_[arm], scores_in_rank_order(pool, out_.ranks, arm, n_arms_,
-                                                                    request_.fusion.complete));
+        std::vector<double> const scores =
+            scores_in_rank_order(pool, out_.ranks, arm, n_arms_, request_.fusion.complete);
+        means_[arm] = mean_worth(scales_[arm], scores.data(), scores.size());
       }
     }
   }

@@ -17,9 +17,6 @@
 
 namespace hyrecall {
 
-inline constexpr std::uint32_t kNoText =
-    kNone32;  // doc_length of a document whose text is null: not in N
-
 class LexicalColumn {
  public:
   // The parts a file holds; everything else is derived from them.

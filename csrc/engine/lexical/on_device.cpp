@@ -1,10 +1,9 @@
 #include "engine/lexical/on_device.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <unordered_map>
 
 #include "core/error.hpp"
+#include "engine/lexical/device_texts.hpp"
 #include "engine/scope/on_device.hpp"
 
 namespace hyrecall {
@@ -43,105 +42,6 @@ Emitted emit(MatchNode const& node) {
   }
   return out;
 }
-
-// The arrays of TextQueries, and the memory that they lie in.
-class DeviceTexts {
- public:
-  DeviceTexts(Snapshot const& snapshot, Bm25 const& bm25, std::span<Bm25Query const> scorers,
-              ArmPostings const& postings, std::vector<std::uint32_t>& group_of)
-      : n_segments_(snapshot.segments.size()), bm25_(bm25) {
-    texts_.reserve(scorers.size());
-    for (std::size_t q = 0; q < scorers.size(); ++q) {
-      LexicalQuery const& query = scorers[q].query();
-      bool const is_asked = group_of[q] != kNone32 && is_for_device(query) &&
-                            occurs(query.leaves.size(), q, postings);
-      if (!is_asked) group_of[q] = kNone32;
-      texts_.push_back(is_asked ? add(q, scorers[q], postings) : LexicalText{});
-    }
-    while (own_postings_.size() % 4 != 0) own_postings_.push_back(0);
-  }
-
-  device::TextQueries queries() const {
-    return {texts_,    weights_,     shifts_,      lists_, own_lists_, own_postings_,
-            own_runs_, own_escapes_, match_steps_, means_, bm25_};
-  }
-
- private:
-  bool occurs(std::size_t n_leaves, std::size_t query, ArmPostings const& postings) const {
-    for (std::size_t s = 0; s < n_segments_ && n_leaves > 0; ++s) {
-      for (LeafPostings const& one : postings.at(query, s)) {
-        if (one.n_in_scope() > 0) return true;
-      }
-    }
-    return false;
-  }
-
-  LexicalText add(std::size_t number, Bm25Query const& scorer, ArmPostings const& postings) {
-    LexicalQuery const& query = scorer.query();
-    LexicalText out{};
-    out.leaf_begin = static_cast<std::uint32_t>(weights_.size());
-    out.n_leaves = static_cast<std::uint32_t>(query.leaves.size());
-    out.mean = number_of(scorer.norm_params().mean);
-    out.is_positive = query.is_bag && scorer.is_positive() ? 1 : 0;
-    out.match_begin = static_cast<std::uint32_t>(match_steps_.size());
-    if (!query.is_bag) {
-      std::vector<MatchStep> const steps = match_steps_of(query.match);
-      out.n_match_steps = static_cast<std::uint32_t>(steps.size());
-      match_steps_.insert(match_steps_.end(), steps.begin(), steps.end());
-    }
-    for (std::size_t leaf = 0; leaf < query.leaves.size(); ++leaf) {
-      weights_.push_back(scorer.weight(leaf));
-      if (bm25_.variant == Bm25Variant::kPlus) shifts_.push_back(scorer.shift(leaf));
-      bool const is_term = query.leaves[leaf].kind == Leaf::Kind::kTerm;
-      for (std::size_t s = 0; s < n_segments_; ++s)
-        lists_.push_back(list_of(postings.at(number, s)[leaf], is_term));
-    }
-    return out;
-  }
-
-  // The whole list of a term, whatever the scope: the device leaves out the rows of others.
-  std::uint32_t list_of(LeafPostings const& leaf, bool is_term) {
-    if (leaf.n_in_scope() == 0) return kNone32;
-    if (is_term) {
-      require(leaf.term < kFirstOwnList, "fewer than 2^31 terms");
-      return leaf.term;
-    }
-    PostingList const& list = leaf.list;
-    require(
-        own_lists_.size() < kFirstOwnList - 1 && own_postings_.size() + list.size < kFirstOwnList,
-        "fewer than 2^31 postings of phrases and prefixes");
-    own_lists_.push_back({static_cast<std::uint32_t>(own_postings_.size()), list.size,
-                          static_cast<std::uint32_t>(own_runs_.size()),
-                          static_cast<std::uint32_t>(list.runs.size()),
-                          static_cast<std::uint32_t>(own_escapes_.size()),
-                          static_cast<std::uint32_t>(list.escapes.size())});
-    for (std::uint32_t i = 0; i < list.size; ++i) own_postings_.push_back(list.bits(i));
-    own_runs_.insert(own_runs_.end(), list.runs.begin(), list.runs.end());
-    own_escapes_.insert(own_escapes_.end(), list.escapes.begin(), list.escapes.end());
-    return kFirstOwnList + static_cast<std::uint32_t>(own_lists_.size() - 1);
-  }
-
-  std::uint32_t number_of(double mean) {
-    auto const [at, is_new] = numbers_.try_emplace(std::bit_cast<std::uint64_t>(mean),
-                                                   static_cast<std::uint32_t>(means_.size()));
-    if (is_new) means_.push_back(mean);
-    return at->second;
-  }
-
-  std::size_t n_segments_;
-  Bm25 bm25_;
-  std::vector<LexicalText> texts_;
-  std::vector<float> weights_;
-  std::vector<float> shifts_;
-  std::vector<std::uint32_t> lists_;
-  std::vector<OwnList> own_lists_;
-  std::vector<std::uint32_t> own_postings_;
-  std::vector<PostingRun> own_runs_;
-  std::vector<PostingEscape> own_escapes_;
-  std::vector<MatchStep> match_steps_;
-  std::vector<double> means_;
-  std::unordered_map<std::uint64_t, std::uint32_t> numbers_;  // bits of a mean -> its number
-};
 
 }  // namespace
 

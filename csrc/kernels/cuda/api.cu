@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/guest.cuh"
+#include "kernels/cuda/pool.cuh"
 #include "kernels/cuda/search.cuh"
 #include "kernels/cuda/segment.cuh"
 #include "kernels/cuda/status.cuh"
@@ -42,7 +43,7 @@ constexpr Api kApi{kAbiVersion,      0,
                    &destroy_table,   &measure_usage,
                    &scans,           &search,
                    &create_gate,     &destroy_gate,
-                   &read_guest};
+                   &read_guest,      &run_pool};
 
 }  // namespace
 }  // namespace hyrecall::cuda

@@ -12,6 +12,7 @@
 
 #include "kernels/cuda/guest.cuh"
 #include "kernels/cuda/kernels.cuh"
+#include "kernels/cuda/layout.cuh"
 #include "kernels/cuda/lexical.cuh"
 #include "kernels/cuda/scan_launch.cuh"
 #include "kernels/cuda/search.cuh"
@@ -22,43 +23,7 @@
 namespace hyrecall::cuda {
 namespace {
 
-constexpr std::size_t kAlignment = 256;
 constexpr std::size_t kMostGraphs = 64;  // a workspace records, before it forgets them all
-
-// Lays arrays one after another. Twice over the same arrays: first without memory, for the size.
-class Layout {
- public:
-  Layout(std::uint8_t* host, std::uint8_t* device) : host_(host), device_(device) {}
-
-  std::size_t bytes() const { return bytes_; }
-  // Room for n elements; where they lie on the device.
-  template <typename T>
-  T* room(std::size_t n) {
-    std::size_t const at = bytes_;
-    bytes_ = (bytes_ + n * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-    return device_ == nullptr ? nullptr : reinterpret_cast<T*>(device_ + at);
-  }
-  // The same, filled from the host.
-  template <typename T>
-  T const* copy(T const* from, std::size_t n) {
-    if (host_ != nullptr && n > 0) std::memcpy(host_ + bytes_, from, n * sizeof(T));
-    return room<T>(n);
-  }
-
-  // The only copy that is made of a query on its way to the device.
-  float const* copy_rows(QueryParams const& from, std::size_t n, std::size_t dim) {
-    auto* const to = host_ == nullptr ? nullptr : reinterpret_cast<float*>(host_ + bytes_);
-    for (std::size_t q = 0; to != nullptr && q < n; ++q) {
-      std::memcpy(to + q * dim, from.first + from.rows[q] * from.stride, dim * sizeof(float));
-    }
-    return room<float>(n * dim);
-  }
-
- private:
-  std::uint8_t* host_;
-  std::uint8_t* device_;
-  std::size_t bytes_ = 0;
-};
 
 struct Places {
   std::size_t input_bytes;   // of the job and what it brings
@@ -67,44 +32,20 @@ struct Places {
   std::size_t all_bytes;
 };
 
-template <typename T>
-T const* copy_all(Layout& layout, HostArray<T> const& from) {
-  return layout.copy(from.data, from.n);
-}
-
-LexicalJob lay_out_texts(TextParams const& text, ColumnTable const& table, Layout& layout) {
-  LexicalJob out{};
-  out.segments = table.lexical.data();
-  out.texts = copy_all(layout, text.texts);
-  out.weights = copy_all(layout, text.weights);
-  float const* const shifts = copy_all(layout, text.shifts);
-  out.shifts = text.shifts.n > 0 ? shifts : nullptr;
-  out.lists = copy_all(layout, text.lists);
-  out.own_lists = copy_all(layout, text.own_lists);
-  out.own_postings = copy_all(layout, text.own_postings);
-  out.own_runs = copy_all(layout, text.own_runs);
-  out.own_escapes = copy_all(layout, text.own_escapes);
-  out.match_steps = copy_all(layout, text.match_steps);
-  out.means = copy_all(layout, text.means);
-  out.n_means = static_cast<std::uint32_t>(text.means.n);
-  out.bm25 = text.bm25;
-  return out;
-}
-
 bool is_lexical(SearchParams const& params) {
   return params.text.texts.n > 0;
 }
 
 // Room for n bytes where so many are wanted; it must not move with the size of a batch, or it could
 // not be recorded.
-void pad(Layout& layout, std::size_t used, std::size_t room) {
+void pad(BlockLayout& layout, std::size_t used, std::size_t room) {
   if (room > used) layout.room<std::uint8_t>(room - used);
 }
 
 // Lays out a job; with memory, writes it too. The job itself stands at the beginning.
 Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_t* host,
                std::uint8_t* device, Rooms const& rooms) {
-  Layout layout(host, device);
+  BlockLayout layout(host, device);
   std::size_t const n = params.batch.n_queries;
   DenseJob job{};
   DenseJob const* const job_at = layout.room<DenseJob>(1);
@@ -130,7 +71,7 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.guest_rows = layout.copy(params.guest.rows, has_guest ? n : 0);
   bool const has_text = is_lexical(params);
   job.is_exact = has_text ? 1 : 0;
-  if (has_text) job.lexical = lay_out_texts(params.text, table, layout);
+  if (has_text) job.lexical = lay_out_texts(params.text, table.lexical.data(), layout);
   job.queries = layout.copy_rows(params.queries, has_guest || has_text ? 0 : n, table.dim);
   job.floors = layout.copy(params.floors, n);
   job.strict = layout.copy(params.strict, n);

@@ -11,15 +11,16 @@
 #include "kernels/shared/dense_rows.hpp"
 #include "kernels/shared/guest_tensor.hpp"
 #include "kernels/shared/lexical_job.hpp"
+#include "kernels/shared/pool_job.hpp"
 #include "kernels/shared/postings.hpp"
 #include "kernels/shared/tile_filter.hpp"
 
 namespace hyrecall::cuda {
 
 // Raise it whenever anything in this file, in kernels/shared/dense_batch.hpp,
-// kernels/shared/guest_tensor.hpp, kernels/shared/lexical_job.hpp, kernels/shared/postings.hpp,
-// kernels/kernel_choice.hpp or the numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 13;
+// kernels/shared/guest_tensor.hpp, kernels/shared/lexical_job.hpp, kernels/shared/pool_job.hpp,
+// kernels/shared/postings.hpp, kernels/kernel_choice.hpp or the numbers of ArithmeticOp change.
+inline constexpr std::int32_t kAbiVersion = 14;
 inline constexpr int kMaxDevices = 64;
 
 // What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and
@@ -157,7 +158,7 @@ struct TextParams {
   Bm25 bm25;
 };
 
-// Queries in host memory: query q is row rows[q].
+// Queries in host memory: query q is row rows[q], or row q where rows is null.
 struct QueryParams {
   float const* first;
   std::uint64_t stride;       // floats from row to row
@@ -228,6 +229,35 @@ struct ReadParams {
   GuestParams guest;  // [n]
 };
 
+// The lists of an arm in host memory: see kernels/shared/pool_job.hpp for what the arrays mean.
+struct PoolArmParams {
+  PoolArmKind kind;
+  void* table;                             // of create_table; null: the arm scores nothing
+  HostArray<std::uint32_t> segment_tiles;  // where there is no table
+  std::uint32_t const* begins;             // [n_queries]
+  std::uint32_t const* counts;             // [n_queries]
+  HostArray<float> scores;
+  std::int64_t const* seqs;
+  std::uint32_t const* slots;
+  PoolAnswer const* answers;  // [n_queries]
+  TextParams text;            // of a lexical arm
+  // Of a dense arm where some answer is kCut: query q is the row q of these.
+  QueryParams queries;
+  float const* inverse_query_norms;  // [n_queries]
+};
+
+struct PoolParams {
+  std::int32_t device;
+  std::uint32_t n_queries;
+  std::uint32_t most_entries;  // in all lists of one query
+  HostArray<PoolArmParams> arms;
+  PoolFusion fusion;
+  std::uint32_t wants_pools;
+  // Called once, when all else is written; throws nothing.
+  void (*take)(void* context, PoolResults const& results);
+  void* context;
+};
+
 struct Usage {
   std::uint64_t bytes;  // of device memory
 };
@@ -256,6 +286,8 @@ struct Api {
   Status (*create_gate)(std::int32_t device, void** out, std::uint64_t* stream);
   void (*destroy_gate)(void* gate);
   Status (*read_guest)(ReadParams const* params);
+  // Any number of threads at once.
+  Status (*run_pool)(PoolParams const* params);
 };
 
 }  // namespace hyrecall::cuda

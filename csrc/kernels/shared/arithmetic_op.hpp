@@ -270,7 +270,7 @@ HYRECALL_HD inline double evaluate(ArithmeticOp op, double const* x) {
     case ArithmeticOp::kArmWorth:
       return ArmScale{scale_of_number(x[0]), {x[2], x[3], true}, {x[4], x[5]}}.worth(x[1]);
     case ArithmeticOp::kMeanWorth:
-      return mean_worth({scale_of_number(x[0]), {x[1], x[2], true}, {x[1], x[2]}}, {x + 3, 3});
+      return mean_worth({scale_of_number(x[0]), {x[1], x[2], true}, {x[1], x[2]}}, x + 3, 3);
     case ArithmeticOp::kSumLargestFirst: {
       double values[kMaxArity - 1];
       std::size_t const n = count_of(x[0]);

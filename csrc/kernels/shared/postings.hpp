@@ -8,6 +8,9 @@
 
 namespace hyrecall {
 
+// The length of a document whose text is null: it is not counted.
+inline constexpr std::uint32_t kNoText = kNone32;
+
 // The postings of a term in one tile.
 struct PostingRun {
   std::uint32_t tile;   // row / kDocTileRows

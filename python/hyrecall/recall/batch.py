@@ -19,7 +19,7 @@ from hyrecall.hits.reply import Reply
 from hyrecall.hits.reply_arrays import Arrays, join_pieces, only_queries
 from hyrecall.hits.trace import Notes, Trace
 from hyrecall.recall.arms.batch import FoundDocs
-from hyrecall.recall.evidence import merged
+from hyrecall.recall.evidence import with_columns
 from hyrecall.recall.expansion import expand
 from hyrecall.recall.explain import RecallSource
 from hyrecall.recall.fused_lists import Piece
@@ -147,13 +147,13 @@ def _run_piece(
     execution = _core.Execution(state.snapshot, request)
     statistics = execution.statistics()
     counted = time.perf_counter()
-    candidates = execution.candidates(statistics)
-    ranked = time.perf_counter()
-    arrays = merged(request, candidates, plan.around)
+    hits, fusion = execution.hits(statistics)
+    ranked = time.perf_counter() - fusion
+    arrays = with_columns(hits, plan.around)
     seconds = {
         "statistics": counted - started,
         "candidates": (started - began) + (ranked - counted),
-        "fusion": time.perf_counter() - ranked,
+        "fusion": fusion,
     }
     return execution, arrays, found, seconds
 

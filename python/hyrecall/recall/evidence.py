@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "around_notes", "around_step", "evidence_arrays", "merged", "read_stages", "set_evidence",
+    "with_columns",
 ]  # fmt: skip
 
 
@@ -62,7 +63,11 @@ def merged(
     request: _core.BatchRequest, candidates: _core.Candidates, around: Around | None
 ) -> Arrays:
     """Join the candidates of a request; the arrays of evidence come one column at a time."""
-    arrays: Arrays = _core.merge(request, [candidates])
+    return with_columns(_core.merge(request, [candidates]), around)
+
+
+def with_columns(arrays: Arrays, around: Around | None) -> Arrays:
+    """Return native hits with the arrays of evidence one column at a time."""
     if around is None:
         return arrays
     n, n_hits = len(around.neighbours), len(arrays["rank"])

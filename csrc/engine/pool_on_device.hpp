@@ -1,0 +1,42 @@
+// The lists of a batch as a device takes them, and its hits as a reply.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "device/pool_device.hpp"
+#include "engine/request/reply.hpp"
+#include "engine/request/request.hpp"
+#include "engine/segment/segment.hpp"
+#include "engine/top_k.hpp"
+
+namespace hyrecall {
+
+// An arm's lists of all queries, back to back.
+struct FlatLists {
+  std::vector<std::uint32_t> begins, counts, slots;
+  std::vector<float> scores;
+  std::vector<Seq> seqs;
+  std::vector<PoolAnswer> answers;
+  std::vector<float> inverse_norms;  // of queries of a dense arm
+  bool is_scored = false;            // some answer is kCut
+
+  // The next query's. first_slots: [n_segments].
+  void add(std::span<Candidate const> list, std::span<std::uint32_t const> first_slots);
+  void answer(PoolAnswer how);
+  // Without what its kind needs.
+  device::PoolLists view() const;
+};
+
+// Segments as slots of no table: they begin at multiples of kTileRows.
+std::vector<std::uint32_t> first_slots_of(Snapshot const& snapshot);
+
+// most_docs: in all lists of a query.
+PoolFusion pool_fusion_of(BatchRequest const& request, std::size_t most_docs);
+
+// As merge() gives it of one part.
+ReplyArrays reply_of_pools(PoolResults const& found, PoolFusion const& fusion,
+                           std::span<device::PoolLists const> lists);
+
+}  // namespace hyrecall

@@ -1,0 +1,77 @@
+// One block of memory on host and device, in which the arrays of a call lie one after another.
+#pragma once
+
+#include <cstring>
+
+#include "kernels/shared/abi.hpp"
+
+namespace hyrecall::cuda {
+
+// Lays arrays one after another. Twice over the same arrays: first without memory, for the size.
+class BlockLayout {
+ public:
+  BlockLayout(std::uint8_t* host, std::uint8_t* device) : host_(host), device_(device) {}
+
+  std::size_t bytes() const { return bytes_; }
+  // Room for n elements; where they lie on the device.
+  template <typename T>
+  T* room(std::size_t n) {
+    std::size_t const at = bytes_;
+    bytes_ = (bytes_ + n * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    return device_ == nullptr ? nullptr : reinterpret_cast<T*>(device_ + at);
+  }
+  // The same, filled from the host.
+  template <typename T>
+  T const* copy(T const* from, std::size_t n) {
+    if (host_ != nullptr && n > 0) std::memcpy(host_ + bytes_, from, n * sizeof(T));
+    return room<T>(n);
+  }
+  template <typename T>
+  T const* copy(HostArray<T> const& from) {
+    return copy(from.data, from.n);
+  }
+  // The only copy that is made of n queries on their way to the device.
+  float const* copy_rows(QueryParams const& from, std::size_t n, std::size_t dim) {
+    auto* const to = host_ == nullptr ? nullptr : reinterpret_cast<float*>(host_ + bytes_);
+    for (std::size_t q = 0; to != nullptr && q < n; ++q) {
+      std::size_t const row = from.rows != nullptr ? from.rows[q] : q;
+      std::memcpy(to + q * dim, from.first + row * from.stride, dim * sizeof(float));
+    }
+    return room<float>(n * dim);
+  }
+  // What stands at the beginning of the block.
+  template <typename T>
+  void write_first(T const& value) {
+    if (host_ != nullptr) std::memcpy(host_, &value, sizeof value);
+  }
+
+ private:
+  static constexpr std::size_t kAlignment = 256;
+
+  std::uint8_t* host_;
+  std::uint8_t* device_;
+  std::size_t bytes_ = 0;
+};
+
+// Text queries; segments: of their column.
+inline LexicalJob lay_out_texts(TextParams const& text, LexicalSegment const* segments,
+                                BlockLayout& layout) {
+  LexicalJob out{};
+  out.segments = segments;
+  out.texts = layout.copy(text.texts);
+  out.weights = layout.copy(text.weights);
+  float const* const shifts = layout.copy(text.shifts);
+  out.shifts = text.shifts.n > 0 ? shifts : nullptr;
+  out.lists = layout.copy(text.lists);
+  out.own_lists = layout.copy(text.own_lists);
+  out.own_postings = layout.copy(text.own_postings);
+  out.own_runs = layout.copy(text.own_runs);
+  out.own_escapes = layout.copy(text.own_escapes);
+  out.match_steps = layout.copy(text.match_steps);
+  out.means = layout.copy(text.means);
+  out.n_means = static_cast<std::uint32_t>(text.means.n);
+  out.bm25 = text.bm25;
+  return out;
+}
+
+}  // namespace hyrecall::cuda

@@ -1,0 +1,269 @@
+// Lists that are joined, completed and fused on the emulated device, against the host's hits.
+#include "engine/pool_on_device.hpp"
+#include "native/dense_cases.hpp"
+#include "native/emulated.hpp"
+#include "native/planted.hpp"
+#include "native/pool_cases.hpp"
+#include "native/text_cases.hpp"
+
+namespace hyrecall::testing {
+namespace {
+
+ReplyArrays hits_on_device(PoolCase const& from, std::string const& folder) {
+  std::vector<device::PoolLists> arms;
+  std::size_t const n_lexical = from.request.lexical.size();
+  std::size_t most = 0;
+  for (std::size_t arm = 0; arm < from.arms.size(); ++arm) {
+    PoolCase::Flat const& one = from.arms[arm];
+    device::PoolLists lists{};
+    lists.kind = arm < n_lexical                               ? PoolArmKind::kLexical
+                 : arm < n_lexical + from.request.dense.size() ? PoolArmKind::kDense
+                                                               : PoolArmKind::kListed;
+    lists.first_slots = from.first_slots;
+    lists.begins = one.begins;
+    lists.counts = one.counts;
+    lists.scores = one.scores;
+    lists.seqs = one.seqs;
+    lists.slots = one.slots;
+    lists.answers = one.answers;
+    arms.push_back(lists);
+  }
+  for (QueryCandidates const& pool : from.pools) most = std::max(most, pool.docs.size());
+  device::PoolBatch batch{};
+  batch.n_queries = static_cast<std::uint32_t>(from.request.n_queries);
+  batch.arms = arms;
+  batch.fusion = pool_fusion_of(from.request, most);
+  ReplyArrays out;
+  device::make_hits(folder, 0, batch, [&](PoolResults const& results) {
+    out = reply_of_pools(results, batch.fusion, arms);
+  });
+  return out;
+}
+
+std::size_t check_lists(Rng& rng, std::size_t most,
+                        std::string const& folder = HYRECALL_EMULATED_FOLDER) {
+  PoolCase const one = random_pool_case(rng, most);
+  std::vector<QueryCandidates> const* const parts[] = {&one.pools};
+  ReplyArrays const expected = merge(one.request, parts);
+  check_replies(hits_on_device(one, folder), expected);
+  return expected.rank.size();
+}
+
+TEST(device_fuses_lists_as_the_host_does) {
+  skip_under_thread_sanitizer();
+  Rng rng(31);
+  std::size_t n_hits = 0;
+  for (std::size_t n = 0; n < 300; ++n) {
+    SeedOf const order(n % 4);
+    n_hits += check_lists(rng, 1 + rng.below(std::size_t{60}));
+  }
+  CHECK(n_hits > 3'000);
+}
+
+TEST(device_fuses_the_longest_lists) {
+  skip_under_thread_sanitizer();
+  Rng rng(32);
+  std::size_t n_hits = 0;
+  for (std::size_t n = 0; n < 8; ++n) n_hits += check_lists(rng, kMostPoolList);
+  CHECK(n_hits > 1'000);
+}
+
+// ---- lists that arms found, with completion
+
+struct HybridRound {
+  TextWorldOptions world;
+  Bm25Variant variant = Bm25Variant::kLucene;
+  std::size_t n_queries = 6;
+  std::size_t depth = 10;
+  std::size_t n_lexical = 1;
+  std::size_t n_dense = 1;
+  bool has_listed = false;
+  bool has_floors = false;
+};
+
+DenseRequest random_dense_arm(Rng& rng, HybridRound const& round) {
+  DenseRequest out;
+  out.name = "vector";
+  std::vector<float> values;
+  std::vector<std::uint8_t> present;
+  for (std::size_t q = 0; q < round.n_queries; ++q) {
+    present.push_back(rng.below(6) == 0 ? 0 : 1);
+    bool const is_zero = rng.below(8) == 0;
+    for (std::uint32_t i = 0; i < round.world.dim; ++i)
+      values.push_back(is_zero ? 0.0f : static_cast<float>(rng.below(5)) - 1.75f);
+  }
+  out.queries = prepare_queries(values.data(), round.n_queries, round.world.dim, present, "v", 1);
+  if (round.has_floors && rng.below(2) == 0)
+    out.floor = {static_cast<float>(rng.unit()) - 0.4f, true, rng.below(2) == 0};
+  return out;
+}
+
+ListedRequest random_listed_arm(Rng& rng, Snapshot const& snapshot, std::size_t n_queries) {
+  ListedRequest out;
+  out.name = "listed";
+  out.queries.resize(n_queries);
+  for (auto& docs : out.queries) {
+    for (std::size_t n = rng.below(std::size_t{30}); n > 0; --n) {
+      auto const segment = rng.below(static_cast<std::uint32_t>(snapshot.segments.size()));
+      auto const n_rows = static_cast<Row>(snapshot.segments[segment]->segment().n_rows());
+      docs.push_back({{segment, rng.below(n_rows)}, list_score(rng, true)});
+    }
+  }
+  return out;
+}
+
+BatchRequest random_hybrid_request(Rng& rng, HybridRound const& round, Snapshot const& on_host) {
+  BatchRequest out =
+      random_text_request(rng, round.world, round.variant, round.n_queries, round.depth);
+  for (LexicalRequest& arm : out.lexical) {
+    for (auto& query : arm.queries) {  // trees of more leaves are searched by the CPU
+      if (query && rng.below(2) == 0) query = TextQuery::of_text(query_words(rng, 6, 30));
+    }
+  }
+  if (round.has_floors) set_floor(rng, on_host, out);
+  if (round.n_lexical == 0) out.lexical.clear();
+  if (round.n_lexical == 2) {
+    LexicalRequest other = out.lexical.front();
+    other.bm25 = random_bm25(rng, kBm25Variants[rng.below(kBm25Variants.size())]);
+    std::reverse(other.queries.begin(), other.queries.end());
+    out.lexical.push_back(std::move(other));
+  }
+  for (std::size_t arm = 0; arm < round.n_dense; ++arm)
+    out.dense.push_back(random_dense_arm(rng, round));
+  if (round.has_listed) out.listed.push_back(random_listed_arm(rng, on_host, round.n_queries));
+  out.fusion = random_fusion(rng, out);
+  set_cut(rng, out, candidates_of(on_host, out));
+  return out;
+}
+
+std::size_t check_hybrid(Rng& rng, HybridRound const& round,
+                         std::string const& folder = HYRECALL_EMULATED_FOLDER) {
+  Snapshot const on_host = random_text_world(rng, round.world);
+  BatchRequest const request = random_hybrid_request(rng, round, on_host);
+  std::vector<QueryCandidates> const pools = candidates_of(on_host, request);
+  std::vector<QueryCandidates> const* const parts[] = {&pools};
+  ReplyArrays const expected = merge(request, parts);
+  Execution const of_host(on_host, request);
+  check_replies(of_host.hits(of_host.statistics()).arrays, expected);
+  Snapshot const on_device = with_postings(on_host, folder);
+  Execution const execution(on_device, request);
+  check_replies(execution.hits(execution.statistics()).arrays, expected);
+  return expected.rank.size();
+}
+
+HybridRound hybrid_round_of(Rng& rng, std::size_t n) {
+  HybridRound out;
+  out.variant = kBm25Variants[n % kBm25Variants.size()];
+  out.world.is_wide = n % 5 == 4;
+  out.world.sizes = {1 + rng.below(std::size_t{300}), 1 + rng.below(std::size_t{90})};
+  out.world.vocabulary = n % 3 == 0 ? 6 : 40;
+  out.world.n_cells = 1 + static_cast<int>(n % 6);
+  out.world.has_dead = n % 4 != 0;
+  out.world.dim = 1 + rng.below(std::uint32_t{n % 6 == 0 ? 100u : 12u});
+  out.world.dtype = std::array{DType::kFloat32, DType::kFloat16, DType::kBFloat16}[n % 3];
+  out.depth = 1 + rng.below(std::size_t{n % 2 == 0 ? 12u : 80u});
+  out.n_queries = 1 + rng.below(std::size_t{8});
+  out.n_lexical = n % 7 == 6 ? 0 : n % 4 == 1 ? 2 : 1;
+  out.n_dense = out.n_lexical == 0 ? 2 : n % 5 == 2 ? 0 : 1;
+  out.has_listed = n % 3 == 2;
+  out.has_floors = n % 3 == 1;
+  return out;
+}
+
+TEST(device_makes_the_hits_that_the_cpu_makes) {
+  skip_under_thread_sanitizer();
+  Rng rng(33);
+  std::size_t n_hits = 0;
+  for (std::size_t n = 0; n < 150; ++n) {
+    SeedOf const order(n % 4);
+    n_hits += check_hybrid(rng, hybrid_round_of(rng, n));
+  }
+  CHECK(n_hits > 3'000);
+}
+
+TEST(device_completes_texts_of_segments_of_several_document_tiles) {
+  skip_under_thread_sanitizer();
+  Rng rng(34);
+  std::size_t n_hits = 0;
+  for (std::size_t n = 0; n < 8; ++n) {
+    HybridRound round = hybrid_round_of(rng, n);
+    round.world.sizes = {8'192 + rng.below(std::size_t{9'000}), 1 + rng.below(std::size_t{100})};
+    round.world.is_wide = false;
+    round.world.vocabulary = 200;
+    n_hits += check_hybrid(rng, round);
+  }
+  CHECK(n_hits > 100);
+}
+
+// Three kernels behind the searches make the hits; lists that the CPU found are joined there.
+TEST(device_makes_hits_where_it_found_all_lists) {
+  skip_under_thread_sanitizer();
+  Rng rng(35);
+  HybridRound round = hybrid_round_of(rng, 0);
+  round.n_lexical = round.n_dense = 1;
+  round.has_listed = false;
+  Snapshot const on_host = random_text_world(rng, round.world);
+  BatchRequest request = random_hybrid_request(rng, round, on_host);
+  Snapshot const on_device = with_postings(on_host);
+  auto const n_launches = [&](auto const& make) {
+    Execution const execution(on_device, request);
+    std::uint64_t const before = emulated().work().n_launches;
+    make(execution);
+    return emulated().work().n_launches - before;
+  };
+  auto const hits = [](Execution const& one) { one.hits(one.statistics()); };
+  auto const candidates = [](Execution const& one) { one.candidates(one.statistics()); };
+  CHECK_EQ(n_launches(hits), n_launches(candidates) + 3);
+  std::string many;
+  for (int word = 0; word < 40; ++word) many += " w" + std::to_string(word);
+  request.lexical[0].queries[0] =
+      TextQuery::all({TextQuery::of_text(many), TextQuery::of_text("w1")});
+  CHECK_EQ(n_launches(hits), n_launches(candidates));
+}
+
+// ---- planted bugs (cmake/planted_bugs.cmake)
+
+bool are_hits_caught(std::string const& folder) {
+  Rng rng(8);
+  for (std::size_t n = 0; n < 120; ++n) {
+    try {
+      SeedOf const order(n % 4, folder);
+      check_lists(rng, 1 + rng.below(std::size_t{60}), folder);
+      check_hybrid(rng, hybrid_round_of(rng, n), folder);
+    } catch (Failure const&) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// By another reply, or by the machine, which stops the process.
+bool are_hits_caught_in(char const* name) {
+  std::string const folder = broken_folder(name);
+  return is_fatal_in_a_child([&] {
+    if (are_hits_caught(folder)) std::abort();
+  });
+}
+
+TEST(device_planted_bugs_in_unions_and_completion_are_caught) {
+  skip_under_thread_sanitizer();
+  CHECK(!are_hits_caught(HYRECALL_EMULATED_FOLDER));
+  CHECK(are_hits_caught_in("union_keeps_duplicates"));
+  CHECK(are_hits_caught_in("pool_ranks_from_zero"));
+  CHECK(are_hits_caught_in("missing_score_is_zero"));
+  CHECK(are_hits_caught_in("completed_leaves_turned"));
+  CHECK(are_hits_caught_in("completed_escape_is_a_frequency"));
+  CHECK(are_hits_caught_in("completed_tree_not_looked_at"));
+  CHECK(are_hits_caught_in("whole_list_of_vectors_scores_zero"));
+}
+
+TEST(device_planted_bugs_in_fusion_are_caught) {
+  skip_under_thread_sanitizer();
+  CHECK(are_hits_caught_in("moments_in_the_order_of_documents"));
+  CHECK(are_hits_caught_in("fused_ties_by_row"));
+  CHECK(are_hits_caught_in("strict_floor_of_fusion_ignored"));
+  CHECK(are_hits_caught_in("worst_is_normalized_by"));
+}
+
+}  // namespace
+}  // namespace hyrecall::testing
