@@ -34,8 +34,8 @@ TimedReply Execution::hits(Statistics const& statistics) const {
 }
 
 // Nothing where the device does not know every step: one arm, whose list is its hits already; more
-// or longer lists than a CTA sorts; scopes in tables; rows around the
-// hits; lists that the CPU found.
+// or longer lists than a CTA sorts; scopes in tables; rows around the hits; lists that the CPU
+// found.
 std::optional<ReplyArrays> Execution::fuse_on_device(FoundLists const& found) const {
   std::size_t const n_arms = request_.n_arms();
   std::size_t const n_lexical = request_.lexical.size();
