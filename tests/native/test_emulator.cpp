@@ -59,7 +59,7 @@ class OwnSeed {
 };
 
 // Each thread leaves its number and reads its neighbour's.
-int sum_of_neighbours(bool has_barrier) {
+std::int64_t sum_of_neighbours(bool has_barrier) {
   std::vector<int> got(128, 0);
   run(128, 128 * sizeof(int), [&] {
     auto* const shared = reinterpret_cast<int*>(shared_memory());
@@ -68,13 +68,13 @@ int sum_of_neighbours(bool has_barrier) {
     if (has_barrier) sync_block();
     got[threadIdx.x] = shared[(threadIdx.x + 33) % 128];
   });
-  int sum = 0;
+  std::int64_t sum = 0;  // of a place that nobody has written yet, a large number
   for (int value : got) sum += value;
   return sum;
 }
 
 TEST(emulator_shows_a_missing_barrier) {
-  std::set<int> sums;
+  std::set<std::int64_t> sums;
   for (std::uint64_t seed = 0; seed <= 5; ++seed) {
     OwnSeed const order(seed);
     CHECK_EQ(sum_of_neighbours(true), 127 * 64);
