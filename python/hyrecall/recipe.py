@@ -1,5 +1,5 @@
 """The class of recipes and its parts, for writing or changing recipes."""
 
-from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, Tables, TieBreak
+from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, Tables, TieBreak, WithThreads
 
-__all__ = ["Dense", "Fill", "Lexical", "Recipe", "Tables", "TieBreak"]
+__all__ = ["Dense", "Fill", "Lexical", "Recipe", "Tables", "TieBreak", "WithThreads"]

@@ -128,7 +128,9 @@ def memory() -> Any:
     with MemorySync.in_memory(recipe=hr.recipes.default, embedder=HashEmbedder(dim=16)) as made:
         for at in range(90):
             text = f"{WORDS[at % 6]} {WORDS[at * 7 % 5]} number{at}"
-            made.remember(text, user_id=("ann", "bob", "cy")[at % 3], kind=("a", "b")[at % 2])
+            user = ("ann", "bob", "cy")[at % 3]
+            session = f"session {at % 4}" if user == "ann" else None  # hers are threads
+            made.remember(text, user_id=user, kind=("a", "b")[at % 2], session_id=session)
         yield made
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import arms
-from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, Tables, TieBreak
+from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, Tables, TieBreak, WithThreads
 from small_index import built, refused
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -212,6 +212,7 @@ OTHER = {
     "min_fused": hr.Above(0.625), "analyzer": "porter", "fuse_one_arm": True,
     "semantic": "opt-in", "budget_mmr": hr.MMR(0.375),
     "tables": Tables("shelf", ("a", "b")), "exact": True,
+    "with_threads": WithThreads(hr.Around(thread=0.5)),
 }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 from hyrecall.ask.arms.edges import EdgeLexical
@@ -14,16 +14,25 @@ from hyrecall.ask.arms.tags import Tags
 from hyrecall.ask.expansion import Context, Expansion, SharedTags, read_expansion
 from hyrecall.ask.graph_names import check_graphs, names_in, put_graphs
 from hyrecall.ask.graphs import GraphLike
-from hyrecall.ask.recipe_parts import Dense, Fill, Lexical, Tables, TieBreak, plain_floor
+from hyrecall.ask.recipe_data import from_data, show, to_data
+from hyrecall.ask.recipe_parts import (
+    Dense,
+    Fill,
+    Lexical,
+    Tables,
+    TieBreak,
+    WithThreads,
+    plain_floor,
+)
 from hyrecall.ask.scoring import DBSF, RRF, Above, Fusion, Max, WeightedSum
-from hyrecall.ask.shaping import MMR, Budget, Stage, check_stages
+from hyrecall.ask.shaping import MMR, Around, Budget, Stage, check_stages
 from hyrecall.ask.shaping.checks import boolean, integer, text
 from hyrecall.base.arguments import convert_field, one_of, set_fields
 from hyrecall.base.keywords import check_keywords
-from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
+from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["Dense", "Fill", "Lexical", "Recipe", "Tables", "TieBreak"]
+__all__ = ["Dense", "Fill", "Lexical", "Recipe", "Tables", "TieBreak", "WithThreads"]
 
 OnEmpty: TypeAlias = Literal["newest", "empty", "error"]
 
@@ -55,6 +64,7 @@ class RecipeSettings(TypedDict, total=False):
     budget_mmr: MMR | None
     tables: Tables | None
     exact: bool
+    with_threads: WithThreads | None
 
 
 @check_keywords
@@ -106,6 +116,9 @@ class Recipe:
     exact : bool, default False
         For a query that is one identifier or one quoted string, rows that contain it as a whole
         come first; see docs/recipes.md.
+    with_threads : WithThreads, optional
+        How queries are answered whose scope holds a row in a thread (``Schema(thread=)``); see
+        :meth:`for_threads`.
 
     Raises
     ------
@@ -140,6 +153,7 @@ class Recipe:
     budget_mmr: MMR | None = None
     tables: Tables | None = None
     exact: bool = False
+    with_threads: WithThreads | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -178,6 +192,7 @@ class Recipe:
             text("analyzer", self.analyzer)
         _check_part("budget_mmr", self.budget_mmr, MMR)
         _check_part("tables", self.tables, Tables)
+        _check_part("with_threads", self.with_threads, WithThreads)
 
     def _take(self, name: str, kind: Any, wish: str) -> tuple[Any, ...]:
         """Check a setting of several parts and convert it to a tuple; a single part is allowed."""
@@ -242,6 +257,23 @@ class Recipe:
         known = check_graphs(graphs, names_in(self))
         return self.replace(**put_graphs(self, known)) if known else self
 
+    def for_threads(self) -> Recipe:
+        """Return the recipe by which a query is answered whose scope holds a row in a thread.
+
+        It is the recipe itself without ``with_threads``; with ``normalize``, since scores with
+        evidence have no best possible one; and if ``shaping`` has an :class:`hyrecall.Around`.
+        """
+        how = self.with_threads
+        if how is None or self.normalize or any(isinstance(one, Around) for one in self.shaping):
+            return self
+        arms = tuple(
+            replace(arm, bm25=how.bm25)
+            if isinstance(arm, Lexical) and how.bm25 is not None
+            else arm
+            for arm in self.arms
+        )
+        return self.replace(arms=arms, shaping=(how.around, *self.shaping), with_threads=None)
+
     def without_graphs(self) -> Recipe:
         """Return the recipe without the parts that need a graph."""
         more, on_no_match = (
@@ -263,7 +295,7 @@ class Recipe:
 
     def to_json(self) -> str:
         """Return the recipe as JSON: one object; each part names its kind."""
-        return json.dumps(_to_data(self), ensure_ascii=False, indent=2)
+        return json.dumps(to_data(self), ensure_ascii=False, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> Recipe:
@@ -274,7 +306,7 @@ class Recipe:
             data = json.loads(text)
         except (ValueError, RecursionError) as fault:  # ValueError includes invalid UTF-8
             raise error(OptionError, "recipe", "JSON", fault) from None
-        made = _from_data(data, "recipe")
+        made = from_data(data, "recipe", _parts())
         if not isinstance(made, cls):
             raise error(OptionError, "recipe", "an object of kind Recipe", repr(data)[:80])
         return made
@@ -284,27 +316,31 @@ class Recipe:
         lines = [f"recipe {self.name}"]
         if self.analyzer is not None:
             lines.append(f"  analyzer  {self.analyzer}")
-        lines += [f"  arm       {_show(arm)}" for arm in (*self.arms, *self.more)]
+        lines += [f"  arm       {show(arm)}" for arm in (*self.arms, *self.more)]
         if self.tables is not None:
-            lines.append(f"  tables    {_show(self.tables)}")
+            lines.append(f"  tables    {show(self.tables)}")
         lines.append(f"  depth     {self.depth} documents an arm")
         also = ", of one arm too" if self.fuse_one_arm else ""
-        lines.append(f"  fusion    {_show(self.fusion)}{also}")
+        lines.append(f"  fusion    {show(self.fusion)}{also}")
         if self.normalize:
             lines.append("  normalize over the best score possible")
         if self.min_fused is not None:
             lines.append(f"  min fused {self.min_fused!r}")
         if self.exact:
             lines.append("  first     what holds an identifier or a quoted string whole")
-        lines += [f"  tie       {_show(tie)}" for tie in self.tie_break]
-        lines += [f"  shaping   {_show(stage)}" for stage in self.shaping]
+        lines += [f"  tie       {show(tie)}" for tie in self.tie_break]
+        lines += [f"  shaping   {show(stage)}" for stage in self.shaping]
         if self.budget_mmr is not None:
-            lines.append(f"  budget    {_show(self.budget_mmr)}")
-        lines += [f"  no match  {_show(arm)}" for arm in self.on_no_match]
+            lines.append(f"  budget    {show(self.budget_mmr)}")
+        lines += [f"  no match  {show(arm)}" for arm in self.on_no_match]
         if self.fill is not None:
-            lines.append(f"  fill      {_show(self.fill)}")
-        lines += [f"  beside    {_show(part)}" for part in self.expansion]
+            lines.append(f"  fill      {show(self.fill)}")
+        lines += [f"  beside    {show(part)}" for part in self.expansion]
         lines.append(f"  on empty  {self.on_empty}")
+        if self.with_threads is not None:
+            how = self.with_threads
+            constants = "" if how.bm25 is None else f", {show(how.bm25)}"
+            lines.append(f"  threads   {show(how.around)}{constants}")
         if self.semantic == "opt-in":
             lines.append("  semantic  where an embedder is named")
         return "\n".join(lines)
@@ -325,6 +361,7 @@ def _parts() -> dict[str, type[Any]]:
         Dense,
         TieBreak,
         Tables,
+        WithThreads,
         Fill,
         Regex,
         Edges,
@@ -344,53 +381,3 @@ def _parts() -> dict[str, type[Any]]:
     known = {kind.__name__: kind for kind in kinds} | stages
     # Functions are not data.
     return {name: kind for name, kind in known.items() if isinstance(kind, type)}
-
-
-def _settings(part: Any) -> dict[str, Any]:
-    """Return the settings of a part that differ from its defaults."""
-    out = {}
-    for one in fields(part):
-        value = getattr(part, one.name)
-        if one.init and value != one.default:
-            out[one.name] = value
-    return out
-
-
-def _show(part: Any) -> str:
-    given = ", ".join(f"{name}={value!r}" for name, value in _settings(part).items())
-    return f"{type(part).__name__}({given})"
-
-
-def _to_data(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        settings = {name: _to_data(one) for name, one in _settings(value).items()}
-        return {"kind": type(value).__name__, **settings}
-    if isinstance(value, tuple | list):
-        return [_to_data(one) for one in value]
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    raise error(DTypeError, "recipe", "plain data (functions cannot be written)", repr(value))
-
-
-def _from_data(data: Any, where: str) -> Any:
-    if isinstance(data, list):
-        return tuple(_from_data(one, f"{where}[{at}]") for at, one in enumerate(data))
-    if not isinstance(data, Mapping):
-        return data
-    known = _parts()
-    name = data.get("kind")
-    kind = known.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise error(OptionError, where, f"a kind of {sorted(known)}", repr(data.get("kind")))
-    names = {one.name for one in fields(kind) if one.init}
-    given = {name: value for name, value in data.items() if name != "kind"}
-    for name in given:
-        if name not in names:
-            raise error(OptionError, where, f"settings of {sorted(names)}", repr(name))
-    settings = {name: _from_data(value, f"{where}.{name}") for name, value in given.items()}
-    try:
-        return kind(**settings)
-    except HyrecallError:
-        raise
-    except (TypeError, ValueError) as fault:
-        raise error(OptionError, where, f"the settings of {kind.__name__}", fault) from None

@@ -1,4 +1,4 @@
-"""The parts of a recipe: text and vector arms, tables, tie-breaks and fill."""
+"""The parts of a recipe: text and vector arms, tables, tie-breaks, fill, and threads."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from hyrecall.ask.scoring import Above, Scale
+from hyrecall.ask.shaping.around import Around
 from hyrecall.ask.shaping.checks import boolean, column_name, integer, names, plain_values
 from hyrecall.base.arguments import convert_field, number, one_of
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["Dense", "Fill", "Lexical", "Tables", "TieBreak", "plain_floor"]
+__all__ = ["Dense", "Fill", "Lexical", "Tables", "TieBreak", "WithThreads", "plain_floor"]
 
 OTHER_TABLE = "other"
 """The table of all rows whose value is not the name of a table."""
@@ -223,3 +224,42 @@ class Fill:
         """Check the options."""
         column_name("column", self.column)
         one_of("when", self.when, ("one_arm", "no_match", "always"))
+
+
+@check_keywords
+@dataclass(frozen=True)
+class WithThreads:
+    """What a recipe does where a query's scope holds threads: it hears the rows around a hit.
+
+    A query is answered so if at least one live row of its scope is in a thread, whether or not the
+    row passes the filter. Queries of other scopes are answered as if the recipe lacked this part,
+    to the last bit. So a reply depends on the scope's rows alone.
+
+    Parameters
+    ----------
+    around : Around
+        The stage right behind the fusion.
+    bm25 : BM25, optional
+        Replaces the constants of the recipe's text arms.
+
+    Raises
+    ------
+    DTypeError
+        A setting of another type.
+
+    Examples
+    --------
+    >>> import hyrecall as hr
+    >>> WithThreads(hr.Around(thread=0.5)).around.thread
+    0.5
+    """
+
+    around: Around
+    bm25: BM25 | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        if not isinstance(self.around, Around):
+            raise error(DTypeError, "around", "an hr.Around", repr(self.around))
+        if self.bm25 is not None and not isinstance(self.bm25, BM25):
+            raise error(DTypeError, "bm25", "an hr.BM25, or None", repr(self.bm25))

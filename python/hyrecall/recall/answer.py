@@ -25,6 +25,7 @@ from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.held_graphs import hold_graphs
 from hyrecall.recall.ranking import Ranking, rank_by_options
 from hyrecall.recall.recipe_ranking import rank_by_recipe
+from hyrecall.recall.thread_scopes import by_threads
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State
 
@@ -109,6 +110,10 @@ def _answer_by_recipes(
     held = hold_graphs(facts, state, (part for one in recipes for part in parts_of(one)))
     recipes = [_with_options(one, options) for one in recipes]
     request = _with_own_scope(request)._replace(text=_as_lists(request.text))
+    by_form = by_threads(
+        facts, state, request, [(own, by) for own, (_, by) in zip(recipes, chosen, strict=True)]
+    )
+    recipes = [one for one, _ in by_form]
     shares = _Shares(request, recipes)
     replies: list[Reply] = []
     answers: list[npt.NDArray[np.bool_]] = []
@@ -121,7 +126,7 @@ def _answer_by_recipes(
         answers.append(everyone if selected is None else selected)
         return ranking
 
-    for one, (_, selected) in zip(recipes, chosen, strict=True):
+    for one, selected in by_form:
         blank = run(one, selected).blank_queries
         if not one.on_no_match:
             continue

@@ -23,7 +23,7 @@ from hyrecall.recall.ranking import Ranking
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.text.analyzer import Analyzer
 
-__all__ = ["rank_by_recipe", "read_words"]
+__all__ = ["n_queries_of", "rank_by_recipe", "read_words"]
 
 _QUOTED = re.compile(r'"([^"]*)"')
 _WORD = re.compile(r"\w+")
@@ -80,7 +80,7 @@ def rank_by_recipe(
         exact_texts=exact,
         blank_queries=_blank_queries(recipe, request.text, selected),
         selected=selected,
-        n_queries=_n_queries(request, selected),
+        n_queries=n_queries_of(request, selected),
         notes={
             **dict.fromkeys(_one_table(facts, recipe)),
             **dict.fromkeys(_unfilled(recipe)),
@@ -271,7 +271,7 @@ def _blank_queries(
     return blank
 
 
-def _n_queries(request: Request, selected: npt.NDArray[np.bool_] | None) -> int | None:
+def n_queries_of(request: Request, selected: npt.NDArray[np.bool_] | None = None) -> int | None:
     """Count what the call asks, whether or not the recipe has an arm that reads it."""
     for given in (request.text, request.vectors):
         lists = list(given.values()) if isinstance(given, Mapping) else [given]

@@ -125,6 +125,11 @@ class State:
         """Number of live documents."""
         return self.snapshot.n_docs
 
+    @cached_property
+    def threaded_scopes(self) -> dict[object, bool]:
+        """Whether a scope holds a row in a thread, by scope, as far as it was asked."""
+        return {}
+
 
 def chunks_of(column: pa.ChunkedArray | pa.Array) -> list[pa.Array]:
     """Return the chunks of a column; an array is a single chunk."""

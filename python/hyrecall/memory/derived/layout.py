@@ -2,7 +2,8 @@
 
 A recipe decides which texts are searched, a recipe or the store's ``analyzer=`` how they become
 words; everything else is there for every recipe. So recipes of one layout share one index, and a
-store is indexed anew only for a recipe of another layout or for another analyzer.
+store is indexed anew only for a recipe of another layout or for another analyzer. Rows of one cell
+and one session are a thread, in the order of their times; a row without a session is in none.
 """
 
 from __future__ import annotations
@@ -174,6 +175,8 @@ class Layout:
             vector="embedding",
             attributes=_ATTRIBUTES,
             stored=self.stored,
+            thread="session_id",
+            place="occurred_at",
         )
 
     @property

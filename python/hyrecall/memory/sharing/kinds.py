@@ -79,7 +79,7 @@ def _predicate(of: type) -> Kind:
 OF_RECIPES: Final[tuple[type | Kind, ...]] = (
     replace(Kind.read(Recipe), is_kept=True),
     *(recipe_parts.Lexical, recipe_parts.Dense, recipe_parts.TieBreak),
-    *(recipe_parts.Tables, recipe_parts.Fill),
+    *(recipe_parts.Tables, recipe_parts.Fill, recipe_parts.WithThreads),
     *(arms.EdgeLexical, arms.Listed, arms.Newest, arms.Regex, arms.Tags, Edges),
     *(expansion.Context, expansion.SharedTags),
     *(shaping.Around, shaping.Provenance, shaping.Rerank, shaping.RerankBy, shaping.Dedup),

@@ -1,0 +1,153 @@
+"""A store ranks episodes with sessions by what was said around them, for each caller alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import hyrecall as hr
+from hyrecall import recipes
+from hyrecall.memory import EpisodeMatch, Memory, MemorySync
+from hyrecall.memory.derived import layout
+from memory.stores import HOUR, NOON, episode, folder, open_store
+
+TURNS = ("shall we paint the boat blue", "no, green", "lunch was great", "the train was late")
+CHAT = tuple(episode(at, text, session_id="monday") for at, text in enumerate(TURNS))
+NOTES = tuple(episode(at, text, id=f"n{at}", user_id="bob") for at, text in enumerate(TURNS))
+SYSTEMS = [recipes.loom, recipes.honeycomb]
+
+
+def in_memory(*batches: Sequence[Any], **options: Any) -> MemorySync:
+    memory = MemorySync.in_memory(**({"embedder": None} | options))
+    for batch in batches:
+        memory.remember_batch(batch)
+    return memory
+
+
+def shown(matches: Sequence[EpisodeMatch]) -> list[tuple[str, float]]:
+    return [(match.episode.output, match.score) for match in matches]
+
+
+def outputs(matches: Sequence[EpisodeMatch]) -> list[str]:
+    return [match.episode.output for match in matches]
+
+
+def test_what_was_said_beside_the_words_of_a_query_is_found() -> None:
+    with in_memory(CHAT) as memory:
+        matches = memory.search("which colour is the boat", user_id="alice")
+        assert outputs(matches)[:2] == ["shall we paint the boat blue", "no, green"]
+        assert "is row e1" in str(matches[0].explain())
+        named = memory.search("which colour is the boat", user_id="alice", recipe=recipes.default)
+        assert shown(named) == shown(matches)
+        conversation = recipes.conversation
+        by_name = memory.search("which colour is the boat", user_id="alice", recipe=conversation)
+        assert shown(by_name) == shown(matches)
+
+
+def test_memories_without_a_session_are_ranked_as_before() -> None:
+    plain = recipes.default.replace(with_threads=None)
+    with in_memory(NOTES) as memory:
+        matches = memory.search("boat lunch", user_id="bob")
+        assert outputs(matches) == ["lunch was great", "shall we paint the boat blue"]
+        assert shown(matches) == shown(memory.search("boat lunch", user_id="bob", recipe=plain))
+
+
+def test_sessions_of_others_change_no_bit() -> None:
+    with in_memory(NOTES) as alone, in_memory(CHAT, NOTES) as beside:
+        for query in ("boat", "the train", "green lunch"):
+            theirs = [memory.search(query, user_id="bob") for memory in (alone, beside)]
+            assert shown(theirs[0]) == shown(theirs[1])
+            explained = [[str(one.explain()) for one in found] for found in theirs]
+            assert explained[0] == explained[1]
+            traces = [found.trace for found in theirs]
+            assert traces[0] is not None
+            assert traces[1] is not None
+            assert traces[0].notes == traces[1].notes
+
+
+def test_the_first_session_changes_its_users_replies_and_its_end_changes_them_back() -> None:
+    one = episode(9, "a word about paint", id="in a session", user_id="bob", session_id="s")
+    with in_memory(NOTES) as memory:
+        before = shown(memory.search("boat", user_id="bob"))
+        memory.remember(one)
+        during = shown(memory.search("boat", user_id="bob"))
+        assert memory.forget("in a session", user_id="bob")
+        assert shown(memory.search("boat", user_id="bob")) == before
+    assert during != before
+    with in_memory([*NOTES, one]) as fresh:
+        assert shown(fresh.search("boat", user_id="bob")) == during
+
+
+def test_a_memory_without_a_session_is_in_no_thread() -> None:
+    odd = [episode(5, "boat"), episode(6, "apples"), episode(7, "pears")]
+    with in_memory([*CHAT, *odd]) as memory:
+        matches = {one.episode.id: one for one in memory.search("boat", user_id="alice", limit=20)}
+        assert "thread" not in str(matches["e5"].explain())
+        assert "e6" not in matches
+        assert "e1" in matches
+
+
+def test_a_session_is_one_thread_in_each_cell() -> None:
+    shared = [
+        episode(at, f"{text} again", id=f"g{at}", session_id="monday", visibility="global")
+        for at, text in enumerate(TURNS)
+    ]
+    with in_memory([*CHAT, *shared]) as memory:
+        found = {one.episode.id: one for one in memory.search("boat", user_id="alice", limit=20)}
+        assert "is row e1" in str(found["e0"].explain())
+        assert "is row g1" in str(found["g0"].explain())
+
+
+@pytest.mark.parametrize("recipe", SYSTEMS, ids=lambda one: one.name)
+def test_recipes_of_other_systems_hear_no_thread(recipe: hr.Recipe) -> None:
+    apart = [one.model_copy(update={"session_id": None}) for one in CHAT]
+    with in_memory(CHAT, recipe=recipe) as threads, in_memory(apart, recipe=recipe) as plain:
+        for query in ("boat", "the train", "which colour is the boat"):
+            asked: dict[str, Any] = {"user_id": "alice", "now": NOON + 9 * HOUR}
+            found = [shown(memory.search(query, **asked)) for memory in (threads, plain)]
+            assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "options", [{"normalize": True}, {"alpha": 0.0}, {"token_budget": 9}, {"min_score": 0.1}]
+)
+def test_options_of_a_search_are_taken_beside_threads(options: dict[str, Any]) -> None:
+    with in_memory(CHAT) as memory:
+        matches = memory.search("boat", user_id="alice", **options)
+        assert outputs(matches)[0] == "shall we paint the boat blue"
+        assert not options.get("normalize") or matches[0].score == 1.0
+
+
+def test_a_saved_index_without_threads_is_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder()
+    with monkeypatch.context() as patch:
+        schema = layout.Layout().schema
+        plain = hr.Schema(
+            key=schema.key, cell=schema.cell, text=schema.text_arms, vector=schema.vector_arms,
+            attributes=schema.attributes, stored=schema.stored,
+        )  # fmt: skip
+        patch.setattr(layout.Layout, "schema", property(lambda _: plain))
+        with open_store(path, embedder=None) as memory:
+            memory.remember_batch(CHAT)
+            assert outputs(memory.search("boat", user_id="alice")) == [TURNS[0]]
+    with open_store(path, embedder=None) as memory:
+        opened = memory._store.opened
+        assert opened is not None
+        assert opened.how == "rebuilt"
+        assert TURNS[1] in outputs(memory.search("boat", user_id="alice"))
+    with open_store(path, embedder=None) as memory:
+        opened = memory._store.opened
+        assert opened is not None
+        assert opened.how == "snapshot"
+
+
+def test_the_async_store_hears_threads_too() -> None:
+    async def search() -> list[str]:
+        async with Memory.in_memory(embedder=None) as memory:
+            await memory.remember_batch(CHAT)
+            return outputs(await memory.search("boat", user_id="alice"))
+
+    assert TURNS[1] in asyncio.run(search())
