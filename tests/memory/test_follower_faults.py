@@ -226,8 +226,6 @@ def test_a_reader_that_is_behind_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
         folder = memory._store.database.folder
         with open_store(folder, embedder=None, read_only=True, recall_timeout=0.0) as reader:
             assert not reader.search("disk", user_id="alice").degraded
-            memory.remember("the new disk", id="new", user_id="alice")
-            memory.forget("old", user_id="alice")
             follower = reader._store.follower
             lock, ready = follower._lock, follower.ready
             waits: list[float] = []
@@ -237,7 +235,9 @@ def test_a_reader_that_is_behind_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
                 return ready(budget=budget)
 
             monkeypatch.setattr(follower, "ready", noted)
-            with lock:
+            with lock:  # before the changes, or the reader may follow one of them by itself
+                memory.remember("the new disk", id="new", user_id="alice")
+                memory.forget("old", user_id="alice")
                 matches = reader.search("disk", user_id="alice")
             assert waits == [LEAST_WAIT]  # it waits once, and for one
             told = "index_not_ready (changes are being applied)"
