@@ -52,7 +52,7 @@ from hyrecall.errors import (
     WriterBusyError,
 )
 from hyrecall.graph.graph import Graph, GraphSchema
-from hyrecall.hits.around import Neighbour
+from hyrecall.hits.around import NearRow, Neighbour, ThreadRow
 from hyrecall.hits.dropped import Dropped, DroppedRow, StageDrops
 from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.hit import Hit, QueryHits
@@ -107,6 +107,7 @@ __all__ = [
     "KeyConflictError",
     "Max",
     "MissingExtraError",
+    "NearRow",
     "Neighbour",
     "NoneOf",
     "NotFoundError",
@@ -138,6 +139,7 @@ __all__ = [
     "StoreMismatchError",
     "StoreNotFoundError",
     "Text",
+    "ThreadRow",
     "Token",
     "TokenFunction",
     "Trace",

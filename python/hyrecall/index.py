@@ -425,12 +425,9 @@ class Index:
         vectors: object = None,
         scope: object = None,
         filter: FilterLike | list[FilterLike | None] | None = None,  # noqa: A002
-        limit: int = 10,
-        offset: int = 0,
-        depth: int = 100,
+        limit: int = 10, offset: int = 0, depth: int = 100,
         fusion: Fusion | None = None,
-        min_score: Floors = None,
-        min_fused: float | Above | None = None,
+        min_score: Floors = None, min_fused: float | Above | None = None,
         bm25: BM25 | Mapping[str, BM25] | None = None,
         normalize: bool = False,
         arms: Sequence[Arm] | Arm = (),
@@ -440,10 +437,10 @@ class Index:
         expansion: Sequence[Expansion] | Expansion = (),
         graphs: Mapping[str, GraphLike] | None = None,
         recipe: Recipe | list[Recipe] | None = None,
+        group: str | None = None, surrounding: int = 0,
         columns: Sequence[str] = (),
-        query_keys: Sequence[str] | Sequence[int] | None = None,
-        now: datetime | None = None,
-    ) -> Hits:
+        query_keys: Sequence[str] | Sequence[int] | None = None, now: datetime | None = None,
+    ) -> Hits:  # fmt: skip
         """Answer a batch of queries, each within its own scope.
 
         Parameters
@@ -486,6 +483,12 @@ class Index:
         recipe : Recipe or list of Recipe, optional
             Arms, fusion, floors, bm25, normalize, shaping and expansion as plain data; see
             ``hyrecall.recipes``. A list has one entry per query.
+        group : "thread", optional
+            One hit a thread: its best row. ``hit.thread_rows`` has the best rows of the thread.
+        surrounding : int, default 0
+            How many rows on either side of a hit in its thread ``hit.surrounding`` has, by place.
+            They need not pass the filter; with a :class:`hyrecall.Budget` they take part of it. A
+            row stands there once: one that stands around a better hit is no hit of its own.
         columns : sequence of str, default ()
             Row columns that ``to_arrow()`` adds.
         query_keys : sequence of str or of int, optional
@@ -517,7 +520,7 @@ class Index:
         request = Request(
             now=call_time(now), text=text, vectors=vectors, filter=filter, session=session,
             scope=scope_entries(facts.cell_types, scope), candidates=candidates, limit=limit,
-            offset=offset, columns=named,
+            offset=offset, columns=named, group=group, surrounding=surrounding,
             query_keys=read_query_keys(query_keys, (*facts.schema.cell_columns, *named)),
         )  # fmt: skip
         options = CallOptions(
@@ -533,24 +536,20 @@ class Index:
         vector: object = None,
         scope: object = None,
         filter: FilterLike | None = None,  # noqa: A002
-        limit: int = 10,
-        offset: int = 0,
-        depth: int = 100,
+        limit: int = 10, offset: int = 0, depth: int = 100,
         fusion: Fusion | None = None,
-        min_score: Floors = None,
-        min_fused: float | Above | None = None,
+        min_score: Floors = None, min_fused: float | Above | None = None,
         bm25: BM25 | Mapping[str, BM25] | None = None,
         normalize: bool = False,
         arms: Sequence[Arm] | Arm = (),
         candidates: Mapping[str, Any] | None = None,
         shaping: Sequence[Stage] | Stage = (),
-        session: Session | None = None,
-        expansion: Sequence[Expansion] | Expansion = (),
+        session: Session | None = None, expansion: Sequence[Expansion] | Expansion = (),
         graphs: Mapping[str, GraphLike] | None = None,
         recipe: Recipe | None = None,
-        columns: Sequence[str] = (),
-        now: datetime | None = None,
-    ) -> QueryHits:
+        group: str | None = None, surrounding: int = 0,
+        columns: Sequence[str] = (), now: datetime | None = None,
+    ) -> QueryHits:  # fmt: skip
         """Answer one query.
 
         Parameters
@@ -563,7 +562,7 @@ class Index:
             What each :class:`hyrecall.arms.Listed` lists for the query.
         filter, limit, offset, depth, fusion, min_score, min_fused, bm25, normalize, arms, shaping
             As in :meth:`recall`, errors too.
-        session, expansion, graphs, recipe, columns, now
+        session, expansion, graphs, recipe, group, surrounding, columns, now
             As in :meth:`recall`, errors too.
         """
         check_no_list(scope)
@@ -573,7 +572,8 @@ class Index:
         request = Request(
             now=call_time(now), text=batch_of_one(text), vectors=batch_of_one(vector),
             filter=filter, session=session, scope=scope, candidates=lists, limit=limit,
-            offset=offset, columns=read_columns(facts, columns),
+            offset=offset, columns=read_columns(facts, columns), group=group,
+            surrounding=surrounding,
         )  # fmt: skip
         options = CallOptions(
             fusion=fusion, more=arms, min_score=min_score, min_fused=min_fused, bm25=bm25,

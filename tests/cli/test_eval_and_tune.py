@@ -1,6 +1,7 @@
 """``hyrecall eval`` and ``hyrecall tune`` on a small set."""
 
 import json
+import shutil
 import sys
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hyrecall as hr
-from hyrecall.evaluate import Indexes, load_dataset, read_setting, run_setting
+from hyrecall.evaluate import MEASURES, Indexes, ablate, load_dataset, read_setting, run_setting
 from hyrecall.evaluate import tune as run_tune
 from retrieval_set import small_set, write_folder
 
@@ -66,6 +67,47 @@ def test_halves_analyzers_constants_and_judgements_can_be_chosen(run, small):
     lines = (small / "qrels.tsv").read_text().splitlines()[:10]
     (small / "few.tsv").write_text("\n".join(lines))
     assert means("--qrels", "few.tsv")[1] == 3
+
+
+@pytest.fixture(scope="module")
+def chats(small, tmp_path_factory):
+    """The small set, five rows to a session, which are counted down."""
+    folder = tmp_path_factory.mktemp("sets") / "chats"
+    shutil.copytree(small, folder)
+    corpus = pq.read_table(folder / "corpus.parquet")
+    numbers = range(corpus.num_rows)
+    corpus = corpus.append_column("session", pa.array([f"s{at // 5}" for at in numbers]))
+    corpus = corpus.append_column("turn", pa.array([-at for at in numbers]))
+    pq.write_table(corpus, folder / "corpus.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["default", "conversation"])
+def test_columns_of_threads_and_places_are_measured(run, chats, name):
+    def means(*options):
+        reply = run("eval", chats, "-r", name, "--json", *options)
+        assert reply.code == 0, reply.err
+        return reply.data["settings"][0]["means"]
+
+    dataset = load_dataset(chats)
+    setting = replace(read_setting(name), thread="session", place="turn")
+    expected = ablate(Indexes(dataset), dataset, [setting], measures=MEASURES).scores[0].means
+    assert means("--thread", "session", "--place", "turn") == dict(expected)
+    assert means("--thread", "session") != means()
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (("--place", "turn"), "error: --place: expected --thread beside it, got none"),
+        (("--thread", "week"), "error: --thread: expected a column of ["),
+        (("--thread", "session", "--place", "week"), "error: --place: expected a column of ["),
+    ],
+)
+def test_other_columns_of_threads_are_refused(run, chats, options, line):
+    reply = run("eval", chats, "-r", "bm25", *options)
+    assert reply.code == 1
+    assert reply.err.splitlines()[-1].startswith(line)
 
 
 def test_a_run_equal_to_its_baseline_is_done_with_0(run, small, tmp_path):

@@ -15,7 +15,8 @@ from hyrecall import evaluate
 RECALL = (
     *("self", "*", "text", "vectors", "scope", "filter", "limit", "offset", "depth", "fusion"),
     *("min_score", "min_fused", "bm25", "normalize", "arms", "candidates"),
-    *("shaping", "session", "expansion", "graphs", "recipe", "columns", "query_keys", "now"),
+    *("shaping", "session", "expansion", "graphs", "recipe", "group", "surrounding"),
+    *("columns", "query_keys", "now"),
 )
 RECALL_ONE = tuple(
     "vector" if name == "vectors" else name for name in RECALL if name != "query_keys"

@@ -10,7 +10,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.memory import EpisodeMatch, Memory, MemorySync
+from hyrecall.memory import EpisodeMatch, Matches, Memory, MemorySync
 from hyrecall.memory.derived import layout
 from memory.stores import HOUR, NOON, episode, folder, open_store
 
@@ -151,3 +151,92 @@ def test_the_async_store_hears_threads_too() -> None:
             return outputs(await memory.search("boat", user_id="alice"))
 
     assert TURNS[1] in asyncio.run(search())
+
+
+# ---- around ----
+
+
+def around(matches: Matches) -> list[tuple[str, list[str]]]:
+    near = matches.around or ((),) * len(matches)
+    return [
+        (match.episode.id, [one.id for one in beside])
+        for match, beside in zip(matches, near, strict=True)
+    ]
+
+
+def test_what_stands_around_a_match_is_shown_in_its_order() -> None:
+    with in_memory(CHAT) as memory:
+        found = memory.search("lunch", user_id="alice", around=1)
+        assert around(found) == [("e2", ["e1", "e3"]), ("e0", [])]
+        assert [[one.output for one in near] for near in found.around] == [
+            ["no, green", "the train was late"], [],
+        ]  # fmt: skip
+        assert memory.search("lunch", user_id="alice").around == ()
+        plain = recipes.default.replace(with_threads=None)
+        found = memory.search("lunch", user_id="alice", around=2, recipe=plain)
+        assert around(found) == [("e2", ["e0", "e1", "e3"])]
+
+
+def test_nobody_sees_what_stands_around_in_another_cell() -> None:
+    own = [
+        episode(at, text, id=f"b{at}", user_id="bob", session_id="monday")
+        for at, text in enumerate(TURNS)
+    ]
+    with in_memory(CHAT, own) as memory:
+        found = memory.search("lunch", user_id="alice", around=3)
+        assert around(found) == [("e2", ["e0", "e1", "e3"])]
+        assert around(memory.search("lunch", user_id="carol", around=3)) == []
+
+
+def test_a_filter_narrows_matches_and_not_what_stands_around_them() -> None:
+    kinds = [
+        episode(at, text, session_id="monday", kind=("asked", "told")[at % 2])
+        for at, text in enumerate(TURNS)
+    ]
+    with in_memory(kinds) as memory:
+        found = memory.search("green", user_id="alice", around=1, kind="told")
+        assert around(found) == [("e1", ["e0", "e2"]), ("e3", [])]
+
+
+def test_a_deleted_memory_stands_around_nothing_and_a_changed_one_as_it_is_now() -> None:
+    with in_memory(CHAT) as memory:
+        memory.forget("e1", user_id="alice")
+        memory.update("e3", user_id="alice", output="the bus was late")
+        found = memory.search("lunch", user_id="alice", around=1)
+        assert [one.output for one in found.around[0]] == [TURNS[0], "the bus was late"]
+
+
+@pytest.mark.parametrize("budget", [1, 5, 8, 12, 16, 30])
+def test_what_stands_around_takes_part_of_the_budget(budget: int) -> None:
+    with in_memory(CHAT) as memory:
+        found = memory.search("lunch", user_id="alice", around=3, token_budget=budget)
+        texts = [match.episode.text for match in found]
+        near = [one.text for beside in found.around for one in beside]
+        spent = sum(max(1, -(-len(text) // 4)) for text in texts + near)
+        assert spent <= budget or (len(texts) == 1 and not near)
+        assert len(found) >= 1
+
+
+def test_an_agent_and_the_async_store_show_what_stands_around() -> None:
+    async def search() -> list[tuple[str, list[str]]]:
+        async with Memory.in_memory(embedder=None) as memory:
+            await memory.remember_batch(CHAT)
+            return around(await memory.search("lunch", user_id="alice", around=1))
+
+    assert asyncio.run(search())[0] == ("e2", ["e1", "e3"])
+    with MemorySync.in_memory(embedder=None) as memory:
+        agent = memory.agent("planner", org="acme", workspace="lab")
+        for at, text in enumerate(TURNS):
+            agent.remember(text, session_id="s", occurred_at=NOON + at * HOUR)
+        assert [one.output for one in agent.search("lunch", around=1).around[0]] == [
+            "no, green", "the train was late",
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", [-1, 101, 1.5, "2", None])
+def test_another_number_around_is_refused(given: Any) -> None:
+    with (
+        in_memory(CHAT) as memory,
+        pytest.raises(hr.OptionError, match=r"around: expected an int in \[0, 100\]"),
+    ):
+        memory.search("lunch", user_id="alice", around=given)

@@ -35,7 +35,18 @@ MODULES = (
 )
 # What nobody calls with options: replies, and functions of one or two plain values.
 REPLIES = {
-    *("Hit", "Explanation", "Neighbour", "Related", "StageTrace", "Trace", "Token", "Batch"),
+    *(
+        "Hit",
+        "Explanation",
+        "NearRow",
+        "Neighbour",
+        "Related",
+        "StageTrace",
+        "ThreadRow",
+        "Trace",
+        "Token",
+        "Batch",
+    ),
     *("Candidates", "Around", "EmbedFault", "NoVectors", "Off", "Check", "Comparison", "Run"),
     *("Scores", "Study", "Tuned", "Degradation", "DegradedReason", "Facts", "Matches", "Reading"),
     *("NoteHit", "ReadPolicyFault", "Remembered", "Version"),

@@ -27,6 +27,8 @@ class Request(NamedTuple):
         The time of the call, with a time zone.
     text, vectors, scope, filter, session, candidates, limit, offset : object
         As the caller gave them. They are checked when the request meets an index.
+    group, surrounding : object
+        Whether a thread has one hit, and how many rows around each hit are shown; not checked yet.
     columns : tuple of str
         Row columns that the hits show; checked.
     query_keys : pyarrow.Array, optional
@@ -44,6 +46,8 @@ class Request(NamedTuple):
     offset: object = 0
     columns: tuple[str, ...] = ()
     query_keys: pa.Array | None = None
+    group: object = None
+    surrounding: object = 0
 
 
 class CallOptions(NamedTuple):

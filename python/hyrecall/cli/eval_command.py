@@ -149,6 +149,23 @@ def evaluate(
         str | None, typer.Option("--split", metavar="even|odd", help="Use one half of the queries.")
     ] = None,
     qrels: Qrels = None,
+    thread: Annotated[
+        str | None,
+        typer.Option(
+            "--thread",
+            metavar="COLUMN",
+            help="The column of the corpus that says which session or document a row is part of.",
+        ),
+    ] = None,
+    place: Annotated[
+        str | None,
+        typer.Option(
+            "--place",
+            metavar="COLUMN",
+            show_default="the order of the corpus",
+            help="The column that orders the rows of a thread.",
+        ),
+    ] = None,
     embedder: EmbedderName = None,
     measures: Annotated[
         list[str] | None,
@@ -179,7 +196,11 @@ def evaluate(
     dataset = with_vectors(dataset, embedder, names(setting))
     constants = by_arm("--bm25", bm25, read_bm25)
     own: dict[str, Any] = {} if constants is None else {"bm25": constants}
-    chosen = _settings(dataset, names(setting), given_analyzer(analyzer, stopwords), own)
+    threaded = _threaded(dataset, thread, place)
+    chosen = [
+        replace(one, **threaded)
+        for one in _settings(dataset, names(setting), given_analyzer(analyzer, stopwords), own)
+    ]
     study = ablate(
         Indexes(dataset, threads=threads), dataset, chosen,
         measures=tuple(dict.fromkeys((*asked, *needed))), tell=lambda name: say(f"asking: {name}"),
@@ -293,6 +314,17 @@ def _settings(
         options = {**one.options, **(own if "text" in one.arms else {})}
         made.append(replace(one, analyzer=analyzer or one.analyzer, options=options))
     return made
+
+
+def _threaded(dataset: Dataset, thread: str | None, place: str | None) -> dict[str, str | None]:
+    """Check the columns of threads and places; every setting's index has them."""
+    if place is not None and thread is None:
+        raise error(OptionError, "--place", "--thread beside it", "none")
+    known = dataset.corpus.column_names
+    for option, name in (("--thread", thread), ("--place", place)):
+        if name is not None and name not in known:
+            raise error(OptionError, option, f"a column of {known}", repr(name))
+    return {"thread": thread, "place": place}
 
 
 def _moved(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hyrecall.ask.filters import Filter
-from hyrecall.base.text_tables import Column, Line, Row, clean
+from hyrecall.base.text_tables import Column, Line, Row, clean, cut
 from hyrecall.cli.memory_options import (
     now_ready,
     opened,
@@ -18,14 +18,21 @@ from hyrecall.cli.memory_options import (
     tell_reasons,
 )
 from hyrecall.cli.settings import read_settings
-from hyrecall.cli.show import print_dropped, print_explanation, print_json, print_table, say
+from hyrecall.cli.show import (
+    print_dropped,
+    print_explanation,
+    print_json,
+    print_table,
+    say,
+    screen_width,
+)
 from hyrecall.cli.snippets import Snippets
 from hyrecall.errors import OptionError, WriterBusyError, error
 from hyrecall.hits.hit_tables import EXACT
 from hyrecall.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
-    from hyrecall.memory import Matches, MemorySync
+    from hyrecall.memory import Episode, Matches, MemorySync
 
 __all__ = ["Asked", "recall_from_store"]
 
@@ -52,6 +59,7 @@ class Asked:
     conversation: str | None
     weights: str | None
     token_budget: int | None
+    around: int
     filters: list[str] | None
     touch: bool
     normalize: bool
@@ -65,7 +73,7 @@ def recall_from_store(asked: Asked, *, as_json: bool, explain: bool) -> None:
         "kind": asked.kind, "tags": asked.tags, "alpha": asked.alpha, "limit": asked.limit,
         "offset": asked.offset, "touch": asked.touch, "normalize": asked.normalize,
         "session_id": asked.conversation, "weights": _weights(asked.weights),
-        "token_budget": asked.token_budget,
+        "token_budget": asked.token_budget, "around": asked.around,
         "time_range": None if begin is None and end is None else (begin, end),
         "filter": _filter(asked),
     }  # fmt: skip
@@ -151,6 +159,7 @@ def _as_dict(query: str, matches: Matches, *, explain: bool) -> dict[str, Any]:
         "origins": list(matches.origins),
         "related": [one.model_dump(mode="json") for one in matches.related],
         "context": [[one.model_dump(mode="json") for one in near] for near in matches.context],
+        "around": [[one.model_dump(mode="json") for one in near] for near in matches.around],
         "edges": [one.model_dump(mode="json") for one in matches.edges],
         "phase": None if phase is None else asdict(phase),
         "tiers": matches.tiers,
@@ -179,7 +188,8 @@ def _print(asked: Asked, matches: Matches, analyzer: Analyzer, *, explain: bool)
         cells = [str(asked.offset + rank), clean(match.episode.id), score, *parts]
         when = match.episode.occurred_at.isoformat(" ", "minutes")[:16]
         text = snippets.show(match.episode.text).after(Line(f"{when}  ", ((0, 16, "faint"),)))
-        rows.append(Row(cells, [text.after(EXACT) if match.is_exact else text]))
+        near = [_of_session(one) for one in (matches.around[rank - 1] if matches.around else ())]
+        rows.append(Row(cells, [text.after(EXACT) if match.is_exact else text, *near]))
     print_table(_COLUMNS, rows)
     if explain and not is_ranked:
         say("note: --explain: the memories were found without an index, so no score is explained")
@@ -187,6 +197,13 @@ def _print(asked: Asked, matches: Matches, analyzer: Analyzer, *, explain: bool)
         for rank, match in enumerate(matches, asked.offset + 1):
             print_explanation(rank, match.episode.id, match.explain())
         print_dropped(matches.explain_dropped())
+
+
+def _of_session(one: Episode) -> Line:
+    """Show a memory that stands around a match."""
+    when = one.occurred_at.isoformat(" ", "minutes")[:16]
+    shown = cut(f"{when}    {clean(one.id)}  {clean(one.text)}", screen_width() - 10)
+    return Line(shown, ((0, len(shown), "faint"),))
 
 
 def _part(score: float | None) -> str:

@@ -38,7 +38,7 @@ __all__ = ["Recall", "recall"]
 # Options for only an index or only a store; they are refused for the other.
 _OF_AN_INDEX = {
     "scope", "vector", "embed", "depth", "fusion", "bm25", "min_score", "min_fused",
-    "columns", "threads",
+    "columns", "threads", "by_thread",
 }  # fmt: skip
 _OF_A_STORE = {
     "path", "user", "org", "workspace", "kind", "since", "until", "tags", "alpha", "session",
@@ -145,6 +145,17 @@ def recall(
         int | None,
         typer.Option("--token-budget", metavar="N", help="Only as many memories as fit N tokens."),
     ] = None,
+    around: Annotated[
+        int,
+        typer.Option(
+            "--around",
+            metavar="N",
+            help="Also show so many rows on either side of each in its thread or session.",
+        ),
+    ] = 0,
+    by_thread: Annotated[
+        bool, typer.Option("--by-thread", help="Show one hit a thread, with its best other rows.")
+    ] = False,
     force_regex: Annotated[
         bool, typer.Option("--force-regex", help="Read the query as a regular expression (RE2).")
     ] = False,
@@ -206,7 +217,8 @@ def recall(
         recall_from_store(
             Asked(
                 query or "", folder, user, org, workspace, kind, since, until, tags, session, alpha,
-                recipe, limit, offset, agent, conversation, weights, token_budget, filters,
+                recipe, limit, offset, agent, conversation, weights, token_budget, around,
+                filters,
                 touch=touch, normalize=normalize, force_regex=force_regex,
             ),
             as_json=as_json, explain=explain,
@@ -224,7 +236,14 @@ def recall(
     types = {name: index._facts.row_types[name] for name in index.schema.cell_columns}
     asked = _query(index, query, by_arm("--vector", vector, read_vector), embed=embed)
     added = list(shown_texts(index.schema)) if columns is None else names(columns)
-    hits = index.recall(**asked, scope=read_scope(scope, types), columns=added, **options)
+    hits = index.recall(
+        **asked,
+        scope=read_scope(scope, types),
+        columns=added,
+        surrounding=around,
+        group="thread" if by_thread else None,
+        **options,
+    )
     for note in hits.trace.notes:
         say(f"note: {note}")
     if as_json:

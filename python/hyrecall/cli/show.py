@@ -144,6 +144,9 @@ def hits_to_dict(
     made = []
     for hit, row in zip(hits, rows, strict=True):
         one = {name: value for name, value in row.items() if name != "query"}
+        for name, found in (("surrounding", hit.surrounding), ("thread", hit.thread_rows)):
+            if found:
+                one[name] = [asdict(row) for row in found]
         if explain:
             one["explain"] = asdict(hit.explain())
         made.append(one)

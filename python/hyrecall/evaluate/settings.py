@@ -47,6 +47,8 @@ class RecallOptions(TypedDict, total=False):
     expansion: Sequence[Expansion] | Expansion
     graphs: Mapping[str, GraphLike] | None
     recipe: Recipe | list[Recipe] | None
+    group: str | None
+    surrounding: int
     now: datetime | None
 
 

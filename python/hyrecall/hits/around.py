@@ -1,4 +1,4 @@
-"""What stands around hits, and is none: neighbours in a graph, documents with the same tags."""
+"""What stands around hits: neighbours in a graph, documents with the same tags, their threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Around", "Neighbour", "Related"]
+__all__ = ["Around", "NearRow", "Neighbour", "Related", "ThreadRow", "beside"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,42 @@ class Related:
     values: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class NearRow:
+    """A row around a hit in its thread, by ``surrounding=``. It is no hit.
+
+    Attributes
+    ----------
+    key : object
+    step : int
+        How many places behind the hit; negative: before it.
+    text : str or None
+        As ``hit.text``; None: no text is stored.
+    values : dict of str to object
+        The columns asked for.
+    """
+
+    key: Any
+    step: int
+    text: str | None
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ThreadRow:
+    """A row of the thread that a hit stands for, by ``group="thread"``.
+
+    Attributes
+    ----------
+    key : object
+    score : float
+        What the list was ordered by.
+    """
+
+    key: Any
+    score: float
+
+
 @dataclass(frozen=True, eq=False)
 class Around:
     """What was found.
@@ -57,13 +93,28 @@ class Around:
         Per query, of its first hits.
     related : sequence of sequence
         Per query.
+    near, threads : sequence of sequence, default ()
+        Per query, of each hit: the rows around it, the best rows of its thread. Empty: not asked.
     """
 
     context: Sequence[Sequence[tuple[Neighbour, ...]]]
     related: Sequence[Sequence[Related]]
+    near: Sequence[Sequence[tuple[NearRow, ...]]] = ()
+    threads: Sequence[Sequence[tuple[ThreadRow, ...]]] = ()
 
     def only(self, asked: Iterable[bool]) -> Around:
         """Return what was found beside the hits of some queries."""
-        pairs = zip(self.context, self.related, asked, strict=True)
-        kept = [(context, found) if is_asked else ((), ()) for context, found, is_asked in pairs]
-        return Around([context for context, _ in kept], [found for _, found in kept])
+        kept = list(asked)
+
+        def part(found: Sequence[Any]) -> list[Any]:
+            pairs = zip(found, kept, strict=True) if found else ()
+            return [one if is_asked else () for one, is_asked in pairs]
+
+        return Around(*map(part, (self.context, self.related, self.near, self.threads)))
+
+
+def beside(around: Around | None, name: str, query: int, place: int) -> tuple[Any, ...]:
+    """Return what stands beside a query's hit at a place; nothing if it was not asked for."""
+    found = () if around is None else getattr(around, name)
+    shown = found[query] if found else ()
+    return shown[place] if place < len(shown) else ()

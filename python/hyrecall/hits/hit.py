@@ -14,7 +14,7 @@ from hyrecall.base.arguments import as_int, position_in
 from hyrecall.base.keywords import check_methods
 from hyrecall.errors import OptionError, error
 from hyrecall.hits import hit_tables, rich_tables
-from hyrecall.hits.around import Neighbour, Related
+from hyrecall.hits.around import NearRow, Neighbour, Related, ThreadRow, beside
 from hyrecall.hits.dropped import MOST_DROPPED, Dropped
 from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.frames import pandas_of, polars_of
@@ -245,10 +245,22 @@ class Hit:
     @property
     def context(self) -> tuple[Neighbour, ...]:
         """Its neighbours in a graph: those that ``expansion=Context`` found."""
-        around = self._reply.around
+        return self._beside("context")
+
+    @property
+    def surrounding(self) -> tuple[NearRow, ...]:
+        """The rows around it in its thread, by place: those that ``surrounding=`` asked for."""
+        return self._beside("near")
+
+    @property
+    def thread_rows(self) -> tuple[ThreadRow, ...]:
+        """The best rows of its thread, itself first, at most 5: by ``group="thread"``."""
+        return self._beside("threads")
+
+    def _beside(self, name: str) -> tuple[Any, ...]:
+        """Return what stands around the hit; nothing if the call did not ask for it."""
         place = self._at - self._reply.span(self.query)[0]
-        shown = () if around is None else around.context[self.query]
-        return shown[place] if place < len(shown) else ()
+        return beside(self._reply.around, name, self.query, place)
 
     def evidence(self, arm: str) -> Any:
         """Return what speaks for the document in an arm of ``arms=``; None if nothing does.

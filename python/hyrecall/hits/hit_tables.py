@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hyrecall.base.text_tables import Column, Line, Row, clean, cut, table
+from hyrecall.hits.around import beside
 from hyrecall.hits.reply import BatchReply, Reply
 from hyrecall.table.schema import Schema
 
@@ -48,6 +49,20 @@ class _Hit(NamedTuple):
         shown = [name for name in schema.first_texts if name in schema.row_columns]
         values = [self.reply.cached("row", name)[self.at] for name in shown]
         return " | ".join(clean(str(value)) for value in values if value)
+
+    def beside(self, width: int) -> list[Line]:
+        """Show the rows around the hit in its thread, and the best other rows of the thread."""
+        where = self.query, self.at - self.reply.span(self.query)[0]
+        texts = [
+            f"{row.step:+d}  {clean(str(row.key))}  {'' if row.text is None else clean(row.text)}"
+            for row in beside(self.reply.around, "near", *where)
+        ]
+        others = beside(self.reply.around, "threads", *where)[1:]
+        if others:
+            named = ", ".join(f"{clean(str(row.key))} {row.score:.6f}" for row in others)
+            texts.append(f"thread: {named}")
+        lines = [cut(text.rstrip(), width) for text in texts]
+        return [Line(line, ((0, len(line), "faint"),)) for line in lines]
 
     def of_arm(self, kind: str, arm: str) -> Any:
         """Return an arm's "score" or "rank"; None where there is none."""
@@ -164,6 +179,7 @@ def _table_of(
         below = [show(text)] if text else []
         if hit.reply.is_exact(hit.at):
             below = [EXACT] if not below else [below[0].after(EXACT)]
+        below += hit.beside(width - 10)
         rows.append(Row(line, below))
     return table(columns, rows, width=width, keep=3 if with_query else 2)
 

@@ -87,6 +87,7 @@ class AgentMemorySync:
         weights: Mapping[str, float] | None = None,
         token_budget: int | None = None,
         candidates: Hints | None = None,
+        around: int = 0,
         touch: bool = False,
         embed_timeout: float | None = None,
         now: datetime | None = None,
@@ -97,7 +98,7 @@ class AgentMemorySync:
             tags=tags, filter=filter, metadata=metadata, alpha=alpha, recipe=recipe, vector=vector,
             session_id=session_id, reranker=reranker, diversity=diversity, normalize=normalize,
             min_score=min_score, weights=weights, token_budget=token_budget, candidates=candidates,
-            touch=touch, embed_timeout=embed_timeout, now=now,
+            around=around, touch=touch, embed_timeout=embed_timeout, now=now,
         )  # fmt: skip
 
     def recall_facts(

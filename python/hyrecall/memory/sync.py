@@ -310,6 +310,7 @@ class MemorySync(RecordsOfMemorySync):
         weights: Mapping[str, float] | None = None,
         token_budget: int | None = None,
         candidates: Hints | None = None,
+        around: int = 0,
         touch: bool = False,
         embed_timeout: float | None = None,
         now: datetime | None = None,
@@ -364,6 +365,10 @@ class MemorySync(RecordsOfMemorySync):
         candidates : sequence of str, or mapping of str to float, optional
             Ids that may be meant: best first, or with scores. They are fused as an arm's list is,
             and one that the user may not see vanishes without a word.
+        around : int, default 0
+            How many memories on either side of a match in its session ``matches.around`` has, in
+            [0, 100]. They need not pass the filters; with ``token_budget`` they take part of it.
+            Each memory is there once: one that stands around a better match is no match itself.
         touch : bool, default False
             Count an access of what is given back: a transaction more.
         embed_timeout : float, optional
@@ -415,7 +420,7 @@ class MemorySync(RecordsOfMemorySync):
             filter=filter, metadata=metadata, alpha=alpha, recipe=recipe, vector=vector,
             session_id=session_id, reranker=reranker, diversity=diversity, normalize=normalize,
             min_score=min_score, weights=weights, token_budget=token_budget, candidates=candidates,
-            touch=touch, embed_timeout=embed_timeout, now=now,
+            around=around, touch=touch, embed_timeout=embed_timeout, now=now,
         )  # fmt: skip
 
     def recall_scored(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
-from hyrecall.ask.expansion import read_expansion
+from hyrecall.ask.expansion import Expansion, read_expansion
 from hyrecall.ask.queries import words_of
 from hyrecall.ask.request import Request
 from hyrecall.ask.shaping import RerankBy
@@ -24,6 +24,7 @@ from hyrecall.recall.expansion import expand
 from hyrecall.recall.explain import RecallSource
 from hyrecall.recall.fused_lists import Piece
 from hyrecall.recall.graph_views import BoundGraphs
+from hyrecall.recall.grouping import make_grouper, with_groups
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.planning import make_plan
 from hyrecall.recall.ranking import Ranking
@@ -64,7 +65,10 @@ def run_recall(
     if expansion or any(isinstance(stage, RerankBy) for stage in plan.stages):
         texts = _texts(facts, plan, request.text)
     reaches = Reaches(plan.graphs, plan.scope)
-    shaper = Shaper(facts, state, plan, now=request.now, texts=texts, reaches=reaches)
+    grouper = make_grouper(facts, state, plan, request.columns)
+    shaper = Shaper(
+        facts, state, plan, now=request.now, texts=texts, reaches=reaches, grouper=grouper
+    )
     planned = time.perf_counter()
     pieces, steps = [], {"plan": planned - started}
     notes = dict(plan.notes)
@@ -122,11 +126,22 @@ def run_recall(
         kept_source=RecallSource(plan.answered(listed), state, shaper.results),
     )
     if expansion:
-        began = time.perf_counter()
-        around = expand(expansion, reply, plan.scope, texts, reaches)
-        reply = replace(reply, around=around)
-        trace.milliseconds["expansion"] = (time.perf_counter() - began) * 1e3
-    return reply
+        reply = _expanded(expansion, reply, plan, texts, reaches)
+    return reply if grouper is None else with_groups(reply, grouper)
+
+
+def _expanded(
+    parts: Sequence[Expansion],
+    reply: Reply,
+    plan: Plan,
+    texts: Sequence[str | None],
+    reaches: Reaches,
+) -> Reply:
+    """Return the reply with what stands around its hits, and the time that it took."""
+    began = time.perf_counter()
+    around = expand(parts, reply, plan.scope, texts, reaches)
+    reply.trace.milliseconds["expansion"] = (time.perf_counter() - began) * 1e3
+    return replace(reply, around=around)
 
 
 def _texts(facts: IndexFacts, plan: Plan, text: object) -> list[str | None]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall import _core
+from hyrecall.ask.grouping import Grouping
 from hyrecall.ask.scoring import Fusion
 from hyrecall.ask.session import Session
 from hyrecall.ask.shaping import Around, Stage
@@ -62,6 +63,7 @@ class Plan(NamedTuple):
     exact: Exact | None = None
     tables: Tables | None = None
     around: Around | None = None  # the stage right behind the fusion
+    grouping: Grouping | None = None  # threads as hits, rows around hits
     bases: tuple[str, ...] = ()  # without the table's name: the index's arm behind each of arms
 
     def complete(self, request: _core.BatchRequest, first_query: int) -> dict[str, FoundDocs]:
@@ -115,7 +117,7 @@ class Plan(NamedTuple):
     @property
     def is_shaped(self) -> bool:
         """Whether the call asks for whole lists, which stages then order and cut."""
-        return is_shaped(self.stages, self.tie_break, self.fill)
+        return is_shaped(self.stages, self.tie_break, self.fill, self.grouping)
 
     @property
     def has_leading(self) -> bool:
@@ -129,6 +131,6 @@ def whole_list(depth: int, n_lists: int, around: Around | None) -> int:
     return depth * n_lists * (1 + n_near)
 
 
-def is_shaped(stages: object, tie_break: object, fill: object) -> bool:
-    """Whether lists are asked for whole, to be ordered and cut afterwards."""
-    return bool(stages or tie_break or fill)
+def is_shaped(*parts: object) -> bool:
+    """Whether lists are asked for whole: a part of the call orders or cuts them afterwards."""
+    return any(map(bool, parts))

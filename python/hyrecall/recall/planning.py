@@ -12,6 +12,7 @@ from hyrecall import _core
 from hyrecall.ask.arms import Arm
 from hyrecall.ask.defaults import DEFAULT_FUSION
 from hyrecall.ask.filter_program import read_filters
+from hyrecall.ask.grouping import read_grouping
 from hyrecall.ask.request import Request
 from hyrecall.ask.scope import encode_part, read_scopes
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum, read_floor
@@ -83,8 +84,7 @@ def make_plan(
     # Else it must be known before which queries an arm gets, or several arms read them.
     may_stay = selected is None and ranking.fill is None and tables is None
     guests, vectors = read_vectors(facts, snapshot, given, may_stay=may_stay)
-    limit = _count("limit", request.limit, 0)
-    offset = _count("offset", request.offset, 0)
+    limit, offset = _count("limit", request.limit, 0), _count("offset", request.offset, 0)
     given_depth = _count("depth", ranking.depth, 1)
     texts, vectors = _only(selected, n_queries, texts, vectors)
     own = [arm for arm in facts.arms if arm in texts or arm in given]
@@ -98,7 +98,10 @@ def make_plan(
     lexical = [arm for arm in arms if arm in facts.text_arms]
     bm25 = _read_bm25(facts, ranking.bm25, lexical, joins_by_default=fusion is not ranking.fusion)
     tie_break: tuple[TieBreak, ...] = how.tie_break
-    shaped = is_shaped(stages, tie_break, ranking.fill)
+    grouping = read_grouping(
+        request.group, request.surrounding, has_threads=facts.schema.thread is not None
+    )
+    shaped = is_shaped(stages, tie_break, ranking.fill, grouping)
     # Ranks that a fusion weighs end at the depth, which then must not follow the limit.
     ranks_lead = ranking.exact_texts is not None and ranking.fusion is not None
     is_free = len(arms) == 1 and not (shaped or ranks_lead or around)
@@ -145,7 +148,7 @@ def make_plan(
         sessions=read_sessions(facts, request.session, stages, n_queries),
         scope=request.scope, graphs=graphs, selected=selected, exact=exact,
         has_query=None if ranking.fill is None else _has_query(bases, n_queries, texts, vectors),
-        tables=tables, around=around, bases=bases,
+        tables=tables, around=around, bases=bases, grouping=grouping,
     )  # fmt: skip
 
 

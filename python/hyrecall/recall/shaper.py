@@ -42,6 +42,7 @@ from hyrecall.recall.fused_lists import (
     order_codes,
     tie_ranks,
 )
+from hyrecall.recall.grouping import Grouper
 from hyrecall.recall.leading import choose_leading, lead, others
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.reach import Reaches
@@ -68,6 +69,7 @@ class Shaper:
         texts: Sequence[str | None],
         reaches: Reaches,
         known: CallableResults | None = None,
+        grouper: Grouper | None = None,
     ) -> None:
         """Take what the stages may need; ``texts`` are the queries' own, for rerankers.
 
@@ -82,6 +84,7 @@ class Shaper:
         self._texts = texts
         self._reaches = reaches
         self._known = known
+        self.grouper = grouper
         self.results = CallableResults()
         exact = plan.exact
         self.exact = {} if exact is None else dict.fromkeys(exact.queries.tolist(), 0)
@@ -112,6 +115,8 @@ class Shaper:
                 pool, self._facts, self._state, self._plan, piece.request, piece.first_query,
                 blank, may, before,
             )  # fmt: skip
+        if self.grouper is not None:
+            pool = self.grouper.run(pool)
         rank = pool.places + 1
         first = self._plan.offset
         pool = pool.with_arrays(rank=rank.astype(np.int32))

@@ -82,6 +82,9 @@ class RecallBody(ScopedBody):
     weights: dict[str, Number] | None = None
     token_budget: StrictInt | None = None
     candidates: list[str] | dict[str, Number] | None = None
+    around: Annotated[StrictInt, Field(ge=0, le=100)] = Field(
+        0, description="Memories on either side of a match in its session, shown with it."
+    )
     touch: StrictBool = False
     now: datetime | None = None
     explain: StrictBool = Field(

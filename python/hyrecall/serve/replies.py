@@ -102,6 +102,7 @@ class RecallReply(_Reply):
     related: list[Episode]
     edges: list[Edge]
     context: list[list[Episode]]
+    around: list[list[Episode]]
     now: datetime
     took_ms: float
 
@@ -216,6 +217,7 @@ def recall_data(matches: Matches, *, explain: bool, began: float) -> dict[str, A
         "related": list(matches.related),
         "edges": list(matches.edges),
         "context": [list(near) for near in matches.context],
+        "around": [list(near) for near in matches.around],
         "now": matches.now,
         "took_ms": (time.perf_counter() - began) * 1e3,
     }

@@ -72,6 +72,7 @@ class Found:
     trace: Trace | None = None
     related: tuple[Episode, ...] = ()
     context: tuple[tuple[Episode, ...], ...] = ()
+    around: tuple[tuple[Episode, ...], ...] = ()
     edges: tuple[Edge, ...] = ()
     phase: Phase | None = None
     tiers: dict[str, int] = field(default_factory=dict)
@@ -101,6 +102,9 @@ class Matches(list[EpisodeMatch]):
         Beside the matches: episodes with the same tags, where the recipe asks for them.
     context : tuple of tuple of Episode
         Of each match its neighbours in the graph, where the recipe asks for them.
+    around : tuple of tuple of Episode
+        Of each match the episodes around it in its session, by time, where ``around=`` asks for
+        them and there are any.
     edges : tuple of Edge
         What connects two or more of matches and context, where the recipe asks for context: first
         those whose own text was found.
@@ -154,6 +158,7 @@ class Matches(list[EpisodeMatch]):
         self.reasons, self.lexical_mode = found.reasons, found.lexical_mode
         self.now, self.origins, self.trace = found.now, found.origins, found.trace
         self.related, self.context, self.edges = found.related, found.context, found.edges
+        self.around = found.around
         self.phase, self.tiers = found.phase, found.tiers
         self.scopes, self.faults = found.scopes, found.faults
         self.scope = found.scopes[0] if found.scopes else None

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from hyrecall.ask.filter_expression import FilterLike
 from hyrecall.ask.filters import Filter
+from hyrecall.ask.grouping import read_surrounding
 from hyrecall.ask.recipe import Dense, Recipe
 from hyrecall.ask.shaping import SessionSignals
 from hyrecall.base.arguments import as_int, number, python_scalar
@@ -63,6 +64,8 @@ class Ask:
     now : datetime or None
     candidates : tuple of str, or dict of str to float, or None
         Memories that the caller names.
+    around : int
+        How many memories on either side of a match in its session are shown with it.
     """
 
     query: str
@@ -82,6 +85,7 @@ class Ask:
     embed_timeout: float | None = None
     now: datetime | None = None
     candidates: Hints | None = None
+    around: int = 0
 
     @property
     def is_blank(self) -> bool:
@@ -143,6 +147,7 @@ def read_ask(
     min_score: float | None = None,
     token_budget: int | None = None,
     candidates: Hints | None = None,
+    around: int = 0,
     touch: bool = False,
     embed_timeout: float | None = None,
     now: datetime | None = None,
@@ -194,6 +199,7 @@ def read_ask(
         embed_timeout=read_seconds("embed_timeout", embed_timeout),
         now=None if now is None else in_utc(_time("now", now)),
         candidates=hints,
+        around=read_surrounding("around", around),
     )
 
 

@@ -56,6 +56,7 @@ def matches_of(
         trace=ranked.trace,
         related=_related(connection, ranked, seen, damaged),
         context=context,
+        around=_around(connection, ranked, seen, places),
         edges=_edges(connection, ranked, places, matches, context, seen) if with_edges else (),
         phase=ranked.phase,
         tiers=dict(ranked.n_candidates),
@@ -129,6 +130,17 @@ def _context(
         if home in found:
             known[home[1]].append(found[home])
     return tuple(tuple(episode for key in context for episode in known[key]) for context in near)
+
+
+def _around(
+    connection: apsw.Connection, ranked: FoundRows, seen: Audience, places: Sequence[int]
+) -> tuple[tuple[Episode, ...], ...]:
+    """Return the episodes around the rows at some places; damaged ones are left out."""
+    if not ranked.around:
+        return ()
+    wanted = tuple(dict.fromkeys(chain.from_iterable(ranked.around[at] for at in places)))
+    known = episodes_of_rows(connection, wanted, tuple(seen.cells), set())
+    return tuple(tuple(known[row] for row in ranked.around[at] if row in known) for at in places)
 
 
 def _edges(

@@ -99,6 +99,7 @@ class IndexSearch:
             candidates=_candidates(recipe, [one.candidates for one in questions]),
             graphs={GRAPH: ready.graph} if names_graph else None,
             columns=("row",),
+            surrounding=first.around,
             now=first.now,
         )
         return [
@@ -143,8 +144,8 @@ def _may_join(one: _Asked, other: _Asked) -> bool:
     return (
         one.ready.index is other.ready.index
         and one.ready.graph is other.ready.graph
-        and (first.limit, first.offset, first.ranks_words_alone)
-        == (second.limit, second.offset, second.ranks_words_alone)
+        and (first.limit, first.offset, first.around, first.ranks_words_alone)
+        == (second.limit, second.offset, second.around, second.ranks_words_alone)
         and (first.vector is None) == (second.vector is None)
         and bool(first.query.strip()) == bool(second.query.strip())
         and (first.candidates is None) == (second.candidates is None)
@@ -206,11 +207,18 @@ def _found(
         phase=one.phase,
         related=tuple((tuple(near_by.cell), near_by.key) for near_by in one.related),
         context=_keys(near, n_rows),
+        around=_rows_around(one),
         edges=tuple(hit.evidence(EDGES) for hit in one) if tells_edges else (),
         reasons=reasons,
         is_behind=is_behind,
         ranked=_LocalHits(one),
     )
+
+
+def _rows_around(hits: QueryHits) -> tuple[tuple[int, ...], ...]:
+    """Return the versions around each hit in its session; nothing where no hit has any."""
+    around = tuple(tuple(near.values["row"] for near in hit.surrounding) for hit in hits)
+    return around if any(around) else ()
 
 
 def _plain(column: npt.NDArray[Any]) -> tuple[Any, ...]:

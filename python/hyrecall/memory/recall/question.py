@@ -47,6 +47,8 @@ class Question:
     session : Session or None
     candidates : tuple of str, or dict of str to float, or None
         Memories that the caller names.
+    around : int
+        How many rows on either side of a hit in its session are found with it.
     budget : float
         Seconds to wait for changes that another thread is applying.
     """
@@ -63,6 +65,7 @@ class Question:
     offset: int = 0
     session: Session | None = None
     candidates: Hints | None = None
+    around: int = 0
     budget: float = 1.5
 
 
@@ -94,6 +97,8 @@ class FoundRows:
         Cell and id of memories that share tags with the hits.
     context : tuple of tuple of str
         Of each row the ids of its neighbours in the graph; empty: no row has one.
+    around : tuple of tuple of int
+        Of each row the versions around it in its session; empty: not asked.
     edges : tuple of (str or None)
         Of each row the edge whose text speaks for it, where the recipe shows context.
     reasons : tuple of Degradation
@@ -117,6 +122,7 @@ class FoundRows:
     phase: Phase | None = None
     related: tuple[tuple[tuple[str | None, ...], str], ...] = ()
     context: tuple[tuple[str, ...], ...] = ()
+    around: tuple[tuple[int, ...], ...] = ()
     edges: tuple[Any, ...] = ()
     reasons: tuple[Degradation, ...] = ()
     is_behind: bool = False

@@ -193,6 +193,7 @@ def _question(
         offset=ask.offset,
         session=session,
         candidates=ask.candidates,
+        around=ask.around,
         budget=max(means.budget, LEAST_WAIT),
     )
 

@@ -101,6 +101,9 @@ class _Search(Arguments):
     token_budget: Annotated[
         int | None, Field(ge=1, le=10_000_000, description="Only as many as fit.")
     ] = None
+    around: Annotated[
+        int, Field(ge=0, le=100, description="Memories on either side of each in its session.")
+    ] = 0
 
 
 class Found(Structure):
@@ -190,6 +193,7 @@ async def _search(session: Session, given: _Search) -> Reply:
         tags=given.tags, filter=_read_filter(given.filter), session_id=given.session_id,
         time_range=None if begin is None and end is None else (begin, end), alpha=given.alpha,
         min_score=given.min_score, normalize=given.normalize, token_budget=given.token_budget,
+        around=given.around,
     )  # fmt: skip
     found = Found(
         matches=match_shapes(matches), degraded=matches.degraded, reasons=reasons_of(matches)

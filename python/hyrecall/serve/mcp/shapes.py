@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from hyrecall.memory import Edge, Episode, EpisodeMatch, Matches, Remembered, Version
+from hyrecall.memory import Edge, Episode, Matches, Remembered, Version
 from hyrecall.serve.mcp.tool import Structure
 
 __all__ = [
@@ -58,6 +58,7 @@ class Match(Structure):
     is_fill: bool = Field(description="Not found, but added as one of the newest.")
     is_exact: bool = Field(description="First because it holds the identifier that was asked for.")
     memory: OneMemory
+    around: list[OneMemory] = Field(description="What stands around it in its session, by time.")
 
 
 class Saved(Structure):
@@ -107,15 +108,16 @@ def memory_shape(one: Episode) -> OneMemory:
     )  # fmt: skip
 
 
-def match_shapes(matches: Iterable[EpisodeMatch]) -> list[Match]:
+def match_shapes(matches: Matches) -> list[Match]:
     """Return matches as data."""
     return [
         Match(
             id=one.episode.id, text=one.episode.text, score=one.score,
             vector_score=one.vector_score, bm25_score=one.bm25_score, is_fill=one.is_fill,
             is_exact=one.is_exact, memory=memory_shape(one.episode),
+            around=list(map(memory_shape, near)),
         )
-        for one in matches
+        for one, near in zip(matches, matches.around or [()] * len(matches), strict=True)
     ]  # fmt: skip
 
 
@@ -153,8 +155,8 @@ def text_of_matches(matches: Matches) -> str:
     """Return matches as text, best first, a paragraph each."""
     lines = [
         f"[{one.episode.id}] {_when(one.episode)}{' (newest)' if one.is_fill else ''}\n"
-        f"{one.episode.text}"
-        for one in matches
+        f"{one.episode.text}" + "".join(f"\n  around it [{two.id}]: {two.text}" for two in near)
+        for one, near in zip(matches, matches.around or [()] * len(matches), strict=True)
     ]
     told = [f"degraded: {reason}" for reason in matches.reasons]
     return "\n\n".join([*lines, *told] if lines else ["Nothing was found.", *told])

@@ -1,0 +1,174 @@
+"""Threads as hits and rows around hits: arguments, budgets, recipes, explanations."""
+
+import copy
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from hyrecall import recipes
+
+SCHEMA = hr.Schema(
+    key="id", cell="user", text="text", attributes="kind", thread="session", place="turn"
+)
+TEXTS = (
+    "where did you put the key?", "under the red stone", "thanks!",
+    "what a day", "the key of the car is lost", "really?", "a note on the key",
+)  # fmt: skip
+TABLE = pa.table(
+    {
+        "id": [1, 2, 3, 4, 5, 6, 7],
+        "user": ["ann"] * 7,
+        "session": ["may", "may", "may", "june", "june", "june", None],
+        "turn": [1, 2, 3, 1, 2, 3, 1],
+        "kind": ["q", "a", "q", "a", "q", "a", "note"],
+        "text": TEXTS,
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def index() -> hr.Index:
+    return hr.Index.build(TABLE, SCHEMA)
+
+
+def steps(hit: hr.Hit) -> list[tuple[int, int]]:
+    return [(row.step, row.key) for row in hit.surrounding]
+
+
+def test_a_thread_has_one_hit_which_lists_its_best_rows(index: hr.Index) -> None:
+    recipe = recipes.conversation
+    plain = index.recall_one(text="key", scope="ann", recipe=recipe)
+    hits = index.recall_one(text="key", scope="ann", recipe=recipe, group="thread")
+    assert [hit.rank for hit in hits] == [1, 2, 3]
+    assert hits.keys == [key for key in plain.keys if key in (1, 5, 7)]
+    scores = {hit.key: hit.score for hit in plain}
+    for hit in hits:
+        assert hit.score == scores[hit.key]
+        assert hit.thread_rows[0] == hr.ThreadRow(hit.key, hit.score)
+        assert all(row.score == scores[row.key] for row in hit.thread_rows)
+        assert hit.explain().score == hit.score
+    by_key = {hit.key: {row.key for row in hit.thread_rows} for hit in hits}
+    assert by_key == {1: {1, 2, 3}, 5: {4, 5, 6}, 7: {7}}
+
+
+def test_rows_around_a_hit_stand_in_their_order_with_what_was_asked_for(index: hr.Index) -> None:
+    hits = index.recall_one(
+        text="stone", scope="ann", surrounding=2, filter=hr.Filter(kind="a"), columns=("turn",)
+    )
+    assert hits.keys == [2]
+    assert hits[0].surrounding == (
+        hr.NearRow(1, -1, TEXTS[0], {"turn": 1}),
+        hr.NearRow(3, 1, TEXTS[2], {"turn": 3}),
+    )
+    assert hits[0].thread_rows == ()
+    assert "surrounding" not in hits.to_arrow().column_names
+
+
+def test_a_row_that_stands_around_a_better_hit_is_no_hit_of_its_own(index: hr.Index) -> None:
+    asked: dict[str, Any] = {"text": "key stone", "scope": "ann"}
+    plain = index.recall_one(**asked)
+    assert {1, 2} < set(plain.keys)
+    hits = index.recall_one(**asked, surrounding=1)
+    best = hits[[hit.key in (1, 2) for hit in hits].index(True)]
+    other = 3 - best.key
+    assert other in [row.key for row in best.surrounding]
+    assert other not in hits.keys
+
+
+@pytest.mark.parametrize("tokens", [1, 7, 9, 12, 16, 20, 40])
+@pytest.mark.parametrize("group", [None, "thread"])
+def test_rows_around_hits_take_part_of_the_budget(
+    index: hr.Index, tokens: int, group: str | None
+) -> None:
+    def cost(text: str | None) -> int:
+        return max(1, -(-len((text or "").strip()) // 4))
+
+    hits = index.recall_one(
+        text="key stone", scope="ann", surrounding=2, shaping=hr.Budget(tokens), group=group
+    )
+    spent = [cost(hit.text) + sum(cost(row.text) for row in hit.surrounding) for hit in hits]
+    assert len(hits) >= 1
+    assert sum(spent) <= tokens or (len(hits) == 1 and not hits[0].surrounding)
+    shown = [key for hit in hits for key in (hit.key, *(row.key for row in hit.surrounding))]
+    assert len(shown) == len(set(shown))
+
+
+def test_an_own_estimate_of_tokens_counts_for_rows_around(index: hr.Index) -> None:
+    budget = hr.Budget(3, estimate=lambda texts: [1] * len(texts))
+    hits = index.recall_one(text="stone", scope="ann", surrounding=2, shaping=budget)
+    assert [steps(hit) for hit in hits] == [[(-1, 1), (1, 3)]]
+    budget = hr.Budget(2, estimate=lambda texts: [1] * len(texts))
+    hits = index.recall_one(text="stone", scope="ann", surrounding=2, shaping=budget)
+    assert [steps(hit) for hit in hits] == [[(-1, 1)]]
+
+
+def test_pages_follow_each_other(index: hr.Index) -> None:
+    asked: dict[str, Any] = {"text": "key stone day", "scope": "ann", "surrounding": 1}
+    whole = index.recall_one(**asked)
+    pages = [index.recall_one(**asked, limit=1, offset=at)[0] for at in range(len(whole))]
+    assert [(hit.key, steps(hit)) for hit in pages] == [(hit.key, steps(hit)) for hit in whole]
+
+
+def test_queries_by_several_recipes_keep_what_is_beside_their_hits(index: hr.Index) -> None:
+    both = [recipes.default.replace(with_threads=None), recipes.conversation]
+    hits = index.recall(
+        text=["stone", "stone"], scope=["ann", "ann"], recipe=both, surrounding=1, group="thread"
+    )
+    assert [steps(one[0]) for one in hits] == [[(-1, 1), (1, 3)]] * 2
+    assert hits[1][0].thread_rows[1:] != ()
+
+
+def test_what_is_beside_hits_is_copied_and_pickled(index: hr.Index) -> None:
+    hits = index.recall(text=["stone"], scope="ann", surrounding=1, group="thread")
+    for again in (copy.deepcopy(hits), pickle.loads(pickle.dumps(hits))):
+        assert steps(again[0][0]) == steps(hits[0][0])
+        assert again[0][0].thread_rows == hits[0][0].thread_rows
+
+
+def test_times_name_threads_and_places_too() -> None:
+    days = pa.array([0, 0, 1, 1], pa.timestamp("ns", "UTC"))
+    at = pa.array([2.5, None, float("nan"), 1.0])
+    rows = pa.table(
+        {"id": ["a", "b", "c", "d"], "text": ["x", "y", "x", "y"], "day": days, "at": at}
+    )
+    schema = hr.Schema(key="id", cell=None, text="text", thread="day", place="at")
+    hits = hr.Index.build(rows, schema).recall_one(text="x", surrounding=3)
+    found = {hit.key: [(row.step, row.key) for row in hit.surrounding] for hit in hits}
+    assert found == {"a": [(1, "b")], "c": [(-1, "d")]}
+
+
+def test_a_row_without_a_thread_is_a_hit_of_its_own(index: hr.Index) -> None:
+    hits = index.recall_one(text="note", scope="ann", surrounding=2, group="thread")
+    assert (hits.keys, steps(hits[0])) == ([7], [])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"group": "session"}, r"group: expected 'thread', or None, got 'session'"),
+        ({"group": 1}, "group: expected 'thread', or None, got 1"),
+        ({"surrounding": -1}, r"surrounding: expected an int in \[0, 100\], got -1"),
+        ({"surrounding": 101}, r"surrounding: expected an int in \[0, 100\], got 101"),
+        ({"surrounding": 1.5}, "surrounding: expected an int"),
+        ({"surrounding": "2"}, "surrounding: expected an int"),
+        ({"surrounding": True}, "surrounding: expected an int"),
+        ({"surrounding": None}, "surrounding: expected an int"),
+        ({"group": "thread", "limit": 101}, "limit: expected <= 100"),
+    ],
+)
+def test_other_arguments_are_refused(index: hr.Index, options: Any, message: str) -> None:
+    with pytest.raises(hr.OptionError, match=message):
+        index.recall(text=["key"], scope="ann", **options)
+
+
+@pytest.mark.parametrize("options", [{"group": "thread"}, {"surrounding": 1}])
+def test_an_index_without_threads_refuses_both(options: Any) -> None:
+    rows = TABLE.select(["id", "user", "text"])
+    index = hr.Index.build(rows, hr.Schema(key="id", cell="user", text="text"))
+    name = next(iter(options))
+    with pytest.raises(hr.OptionError, match=f"{name}: expected a schema with thread="):
+        index.recall(text=["key"], scope="ann", **options)
+    assert index.recall(text=["key"], scope="ann", surrounding=0, group=None)[0].keys
