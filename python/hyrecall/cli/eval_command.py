@@ -316,7 +316,7 @@ def _settings(
     return made
 
 
-def _threaded(dataset: Dataset, thread: str | None, place: str | None) -> dict[str, str | None]:
+def _threaded(dataset: Dataset, thread: str | None, place: str | None) -> dict[str, Any]:
     """Check the columns of threads and places; every setting's index has them."""
     if place is not None and thread is None:
         raise error(OptionError, "--place", "--thread beside it", "none")

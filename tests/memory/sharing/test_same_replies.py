@@ -35,6 +35,7 @@ def filled(folder: Path) -> MemorySync:
             Episode(
                 id=f"e{at}", output=text, user_id="ann", tags=("tree",) if at < 4 else (),
                 occurred_at=NOON - at * HOUR, metadata={"at": at}, importance=float(at),
+                session_id="walk" if at < 3 else None,
             )
         )  # fmt: skip
     memory.link(["e0", "e1"], "beside", id="edge", **ANN)
@@ -146,6 +147,7 @@ CALLS: dict[str, Callable[[MemorySync], Any]] = {
     "unlink": lambda m: m.unlink("edge", **ANN),
     "set_policy": lambda m: m.set_policy("scout", policy="shared", org="acme", workspace="lab"),
     "search": lambda m: m.search("ash elm", **ANN),
+    "search around": lambda m: m.search("oak", limit=1, around=2, **ANN),
     "search with everything": lambda m: m.search(
         "ash elm",
         limit=2,
@@ -158,6 +160,7 @@ CALLS: dict[str, Callable[[MemorySync], Any]] = {
         normalize=True,
         touch=True,
         candidates={"e3": 2.0},
+        around=1,
         now=NOON + HOUR,
         **ANN,
     ),
@@ -216,7 +219,7 @@ def plain(value: Any) -> Any:
         found = {
             name: plain(getattr(value, name))
             for name in ("reasons", "lexical_mode", "now", "origins", "trace", "related", "context",
-                         "edges", "phase", "tiers", "scopes", "faults")
+                         "around", "edges", "phase", "tiers", "scopes", "faults")
         }  # fmt: skip
         return [plain(list(value)), found]
     if isinstance(value, BaseModel):
