@@ -1,4 +1,4 @@
-"""Line charts on logarithmic axes as SVG: text that can be compared, with no package behind it."""
+"""Charts as SVG: text that can be compared, with no package behind it."""
 
 from __future__ import annotations
 
@@ -99,6 +99,27 @@ def line_chart(title: str, x_label: str, y_label: str, series: Sequence[Series])
                 LEFT + 8, TOP + 14 * (place + 1), one.name, anchor="start", more=f' fill="{colour}"'
             )
         )
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def bar_chart(title: str, bars: Sequence[tuple[str, float]], *, low: float, high: float) -> str:
+    """Draw a horizontal bar for each name, from ``low`` to ``high``, with its value behind it."""
+    left, step = 140, 30
+    height = TOP + step * len(bars) + 8
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
+        f'viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="12" fill="{GREY}">',
+        text(WIDTH / 2, 18, title, more=' font-size="13"'),
+    ]
+    for place, (name, value) in enumerate(bars):
+        y = TOP + step * place
+        width = (value - low) / (high - low) * (WIDTH - RIGHT - 40 - left)
+        colour = COLOURS[0] if place + 1 < len(bars) else COLOURS[2]
+        parts.append(
+            f'<rect x="{left}" y="{y}" width="{width:.1f}" height="{step - 10}" fill="{colour}"/>'
+        )
+        parts.append(text(left - 8, y + 15, name, anchor="end"))
+        parts.append(text(left + width + 6, y + 15, f"{value:.3f}", anchor="start"))
     return "\n".join([*parts, "</svg>", ""])
 
 
