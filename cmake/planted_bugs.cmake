@@ -146,3 +146,32 @@ hyrecall_plant(worst_is_normalized_by kernels/cuda/pool_fuse.cu pool_fuse
   "? scores[0]" "? scores[n - 1]")
 hyrecall_plant(pool_ranks_from_zero kernels/cuda/pool_join.cu pool_join
   "static_cast<std::int32_t>(place) + 1" "static_cast<std::int32_t>(place)")
+hyrecall_plant(kept_list_of_another_query kernels/cuda/select.cu select
+  "result_place(job, query) * job.result_stride" "std::size_t{query} * job.result_stride")
+hyrecall_plant(kept_vector_of_another_query kernels/cuda/queries.cu queries
+  "std::size_t const place = result_place(job, query);" "std::size_t const place = query;")
+hyrecall_plant(union_counts_not_waited_for kernels/cuda/pool_join.cu pool_join
+  "= popcount(bits);
+    sync_block();" "= popcount(bits);")
+hyrecall_plant(union_counts_written_too_early kernels/cuda/pool_join.cu pool_join
+  "sync_block();  // the counts have been read" "")
+hyrecall_plant(stride_of_a_sort_not_waited_for kernels/cuda/sort_block.cuh "pool_join;pool_fuse"
+  "sync_block();  // all have done with the last stride" "")
+hyrecall_plant(sorted_records_not_waited_for kernels/cuda/sort_block.cuh "pool_join;pool_fuse"
+  "    }
+  }
+  sync_block();" "    }
+  }")
+hyrecall_plant(ranked_values_written_too_early kernels/cuda/pool_fuse.cu pool_fuse
+  "sync_block();  // and thread 0 has done with the values of the arm before" "")
+hyrecall_plant(number_of_the_rest_not_waited_for kernels/cuda/pool_fuse.cu pool_fuse
+  "  sync_block();
+  std::uint32_t const n_rest" "  std::uint32_t const n_rest")
+hyrecall_plant(weights_not_waited_for kernels/cuda/pool_fuse.cu pool_fuse
+  "{shared.weights, job.n_arms});
+  }
+  sync_block();" "{shared.weights, job.n_arms});
+  }")
+hyrecall_plant(passing_hits_not_waited_for kernels/cuda/pool_fuse.cu pool_fuse
+  "  sync_block();
+  std::uint32_t const n_kept" "  std::uint32_t const n_kept")

@@ -94,6 +94,9 @@ class Searcher {
         widths_(api_, table.ordinal(), batch.settings.kernels) {
     require(batch.guest == nullptr || fits(*batch.guest), "a tensor as the column's");
     require(table.is_lexical() == (batch.text != nullptr), "queries as the column's");
+    require(batch.kept == nullptr || (batch.kept->counts.size() == batch.group_of.size() &&
+                                      batch.kept->depth() <= kMostSorted),
+            "room for the lists of the batch, sorted");
     for (std::vector<SlotRange> const& scope : batch.scopes) {
       std::size_t rows = 0;
       std::size_t tiles = 0;
@@ -239,6 +242,10 @@ class Searcher {
       params.guest = {guest.gate->handle(), guest.tensor, taken.rows.data(), taken.values.data(),
                       taken.readings.data()};
     }
+    if (batch_.kept != nullptr) {
+      require(depth <= batch_.kept->depth(), "room for lists of this depth");
+      params.kept = {batch_.kept->handle(), piece.queries.data()};
+    }
     params.floors = piece.floors.data();
     params.strict = piece.strict.data();
     params.depths = depths.data();
@@ -300,6 +307,10 @@ class Searcher {
       return;
     }
     std::size_t const n = results.counts[i];
+    if (batch_.kept != nullptr) {
+      batch_.kept->counts[piece.queries[i]] = results.counts[i];
+      return;
+    }
     take_({piece.queries[i],
            {results.scores + i * depth, n},
            {results.seqs + i * depth, n},

@@ -26,40 +26,46 @@ struct PoolReceiver {
   }
 };
 
+std::size_t n_entries_of(PoolLists const& lists, std::size_t n_queries) {
+  return lists.kept != nullptr ? n_queries * lists.kept->depth() : lists.scores.size();
+}
+
 void check_lists(PoolLists const& lists, std::size_t n_queries) {
-  std::size_t const n = lists.scores.size();
+  std::size_t const n = n_entries_of(lists, n_queries);
+  bool const is_here = lists.kept == nullptr;
   require(lists.begins.size() == n_queries && lists.counts.size() == n_queries &&
-              lists.answers.size() == n_queries && lists.seqs.size() == n &&
-              lists.slots.size() == n,
+              lists.answers.size() == n_queries &&
+              (!is_here || (lists.seqs.size() == n && lists.slots.size() == n)),
           "arrays of lists that fit each other");
   std::size_t end = 0;
   for (std::size_t q = 0; q < n_queries; ++q) {
     require(end <= lists.begins[q] && lists.counts[q] <= kMostPoolList, "lists one after another");
     end = std::size_t{lists.begins[q]} + lists.counts[q];
     bool const is_scored = lists.answers[q] != PoolAnswer::kNone;
-    require(!is_scored || lists.table != nullptr, "a table where documents are scored");
-    require(lists.answers[q] != PoolAnswer::kCut || lists.text != nullptr ||
-                (lists.queries.first != nullptr && lists.inverse_query_norms.size() == n_queries),
-            "a query where documents are scored");
+    require(!is_scored || (lists.table != nullptr && !is_here),
+            "a table and kept lists where documents are scored");
+    require(lists.answers[q] != PoolAnswer::kCut || lists.kind != PoolArmKind::kLexical ||
+                lists.text != nullptr,
+            "texts where documents are scored");
   }
   require(end <= n, "lists one after another");
 }
 
-cuda::PoolArmParams params_of(PoolLists const& from, std::vector<std::uint32_t>& tiles) {
+cuda::PoolArmParams params_of(PoolLists const& from, std::size_t n_queries,
+                              std::vector<std::uint32_t>& tiles) {
   for (std::uint32_t slot : from.first_slots) tiles.push_back(slot / kTileRows);
   cuda::PoolArmParams out{};
   out.kind = from.kind;
+  out.lists = from.kept != nullptr ? from.kept->handle() : nullptr;
   out.table = from.table != nullptr ? from.table->handle() : nullptr;
   out.segment_tiles = array(std::span<std::uint32_t const>(tiles));
   out.begins = from.begins.data();
   out.counts = from.counts.data();
-  out.scores = array(from.scores);
+  out.scores = {from.scores.data(), n_entries_of(from, n_queries)};
   out.seqs = from.seqs.data();
   out.slots = from.slots.data();
   out.answers = from.answers.data();
   if (from.text != nullptr) out.text = params_of(*from.text, from.text->texts);
-  out.queries = {from.queries.first, from.queries.stride, nullptr};
-  out.inverse_query_norms = from.inverse_query_norms.data();
   return out;
 }
 
@@ -72,7 +78,7 @@ void make_hits(std::string const& folder, int ordinal, PoolBatch const& batch,
   std::vector<std::vector<std::uint32_t>> tiles(batch.arms.size());
   for (std::size_t arm = 0; arm < batch.arms.size(); ++arm) {
     check_lists(batch.arms[arm], batch.n_queries);
-    arms.push_back(params_of(batch.arms[arm], tiles[arm]));
+    arms.push_back(params_of(batch.arms[arm], batch.n_queries, tiles[arm]));
   }
   std::uint32_t most = 0;
   for (std::uint32_t q = 0; q < batch.n_queries; ++q) {

@@ -11,20 +11,20 @@
 
 namespace hyrecall::device {
 
-// An arm's lists in host memory, as PoolArm has them.
+// An arm's lists, as PoolArm has them. An arm that scores documents keeps its lists and its vectors
+// on the device.
 struct PoolLists {
   PoolArmKind kind;
-  DeviceTable const* table = nullptr;            // null: the arm scores nothing
-  std::span<std::uint32_t const> first_slots;    // [n_segments] where there is no table
-  std::span<std::uint32_t const> begins;         // [n_queries]
-  std::span<std::uint32_t const> counts;         // [n_queries] at most kMostPoolList
-  std::span<float const> scores;                 // of all lists
-  std::span<std::int64_t const> seqs;            // likewise
-  std::span<std::uint32_t const> slots;          // likewise
-  std::span<PoolAnswer const> answers;           // [n_queries] kNone where there is no table
-  TextQueries const* text = nullptr;             // of a lexical arm
-  QueryRows queries{};                           // of a dense arm: [n_queries, dim]
-  std::span<float const> inverse_query_norms{};  // likewise
+  KeptLists const* kept = nullptr;             // null: the lists are here
+  DeviceTable const* table = nullptr;          // null: the arm scores nothing
+  std::span<std::uint32_t const> first_slots;  // [n_segments] where there is no table
+  std::span<std::uint32_t const> begins;       // [n_queries]
+  std::span<std::uint32_t const> counts;       // [n_queries] at most kMostPoolList
+  std::span<float const> scores;               // of all lists that are here
+  std::span<std::int64_t const> seqs;          // likewise
+  std::span<std::uint32_t const> slots;        // likewise
+  std::span<PoolAnswer const> answers;         // [n_queries] kNone where there is no table
+  TextQueries const* text = nullptr;           // of a lexical arm
 };
 
 struct PoolBatch {

@@ -15,6 +15,12 @@ void FlatLists::add(std::span<Candidate const> list, std::span<std::uint32_t con
   }
 }
 
+void FlatLists::keep(device::KeptLists const& lists) {
+  kept = &lists;
+  counts = lists.counts;
+  for (std::uint32_t q = 0; q < counts.size(); ++q) begins.push_back(q * lists.depth());
+}
+
 void FlatLists::answer(PoolAnswer how) {
   answers.push_back(how);
   is_scored = is_scored || how == PoolAnswer::kCut;
@@ -22,6 +28,7 @@ void FlatLists::answer(PoolAnswer how) {
 
 device::PoolLists FlatLists::view() const {
   device::PoolLists out{};
+  out.kept = kept;
   out.begins = begins;
   out.counts = counts;
   out.scores = scores;

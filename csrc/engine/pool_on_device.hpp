@@ -19,11 +19,13 @@ struct FlatLists {
   std::vector<float> scores;
   std::vector<Seq> seqs;
   std::vector<PoolAnswer> answers;
-  std::vector<float> inverse_norms;  // of queries of a dense arm
-  bool is_scored = false;            // some answer is kCut
+  device::KeptLists const* kept = nullptr;  // not null: they lie there, and counts are known
+  bool is_scored = false;                   // some answer is kCut
 
   // The next query's. first_slots: [n_segments].
   void add(std::span<Candidate const> list, std::span<std::uint32_t const> first_slots);
+  // Those of all queries.
+  void keep(device::KeptLists const& lists);
   void answer(PoolAnswer how);
   // Without what its kind needs.
   device::PoolLists view() const;

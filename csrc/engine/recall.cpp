@@ -156,7 +156,7 @@ std::vector<std::vector<bool>> Execution::texts_on_host() const {
   return out;
 }
 
-void Execution::find_lists(Statistics const& statistics, FoundLists& out) const {
+void Execution::find_lists(Statistics const& statistics, bool may_stay, FoundLists& out) const {
   std::size_t const n_lexical = request_.lexical.size();
   require_like(statistics, *statistics_);
   out.scorers = make_scorers(statistics);
@@ -168,6 +168,7 @@ void Execution::find_lists(Statistics const& statistics, FoundLists& out) const 
   }
   bool const has_evidence = threads_ != nullptr;
   out.on_host = texts_on_host();
+  bool const stay = may_stay && is_for_device_alone(out.on_host);
   bool has_host = false;
   for (auto const& arm : out.on_host)
     has_host = has_host || std::find(arm.begin(), arm.end(), true) != arm.end();
@@ -183,27 +184,35 @@ void Execution::find_lists(Statistics const& statistics, FoundLists& out) const 
     if (device::DeviceTable const* const table = table_on_device(lexical)) {
       out.on_device[arm] =
           scan_lexical_on_device(*table, snapshot_, request_, lexical, scopes_,
-                                 out.groups.of(lexical.table), out.scorers[arm], postings_[arm]);
+                                 out.groups.of(lexical.table), out.scorers[arm], postings_[arm],
+                                 out.texts[arm], stay ? keep_lists(*table, out) : nullptr);
     }
   }
   for (DenseRequest const& arm : request_.dense) {
     if (is_on_device) {
-      out.dense_on_device.push_back(
-          snapshot_.device->scan(snapshot_, request_, arm, scopes_, out.groups.of(arm.table)));
+      device::KeptLists* const kept =
+          stay ? keep_lists(snapshot_.device->dense_table(arm.column), out) : nullptr;
+      out.dense_on_device.push_back(snapshot_.device->scan(snapshot_, request_, arm, scopes_,
+                                                           out.groups.of(arm.table), kept));
     } else {
       out.scanned.push_back(scan_dense(snapshot_, request_, arm, out.audiences->of(arm.table)));
     }
   }
 }
 
-// The lists of one query, by arm.
-void Execution::take_lists(FoundLists const& found, std::size_t q, Joining& own) const {
+// What the request lists for a query, of each such arm.
+void Execution::list_documents(FoundLists const& found, std::size_t q, Joining& own) const {
   own.listed.clear();
   for (ListedRequest const& arm : request_.listed) {
     Audience const& audience = found.audiences->of(kAllTables);
     own.listed.push_back(list_candidates(snapshot_, audience, audience.group_of(q), arm.queries[q],
                                          arm.floor, request_.depth));
   }
+}
+
+// The lists of one query, by arm.
+void Execution::take_lists(FoundLists const& found, std::size_t q, Joining& own) const {
+  list_documents(found, q, own);
   own.lists.clear();
   for (std::size_t arm = 0; arm < found.scanned.size(); ++arm) {
     bool const is_found = arm < request_.lexical.size() && !found.on_host[arm][q];
@@ -216,7 +225,7 @@ void Execution::take_lists(FoundLists const& found, std::size_t q, Joining& own)
 
 std::vector<QueryCandidates> Execution::candidates(Statistics const& statistics) const {
   FoundLists found(request_);
-  find_lists(statistics, found);
+  find_lists(statistics, false, found);
   return join(found, statistics);
 }
 

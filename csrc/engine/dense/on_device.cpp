@@ -105,7 +105,7 @@ std::uint64_t DeviceSnapshot::bytes() const {
 
 CandidateLists DeviceSnapshot::scan(Snapshot const& snapshot, BatchRequest const& request,
                                     DenseRequest const& arm, ResolvedScopes const& scopes,
-                                    QueryGroups const& groups) const {
+                                    QueryGroups const& groups, device::KeptLists* kept) const {
   std::size_t const end = arm.begin + request.n_queries;
   bool const is_in_place = arm.guest != nullptr && !arm.guest->has(arm.begin, end);
   if (tables_.empty() || snapshot.n_docs() == 0) {
@@ -113,6 +113,7 @@ CandidateLists DeviceSnapshot::scan(Snapshot const& snapshot, BatchRequest const
     return CandidateLists(request.n_queries);
   }
   DeviceSearch search(*tables_.at(arm.column), snapshot, request, arm.floor, scopes, groups);
+  search.keep_in(kept);
   for (std::size_t q = 0; !is_in_place && q < request.n_queries; ++q) {
     if (arm.query(q).inverse_norm == 0.0f) search.group_of()[q] = kNone32;
   }

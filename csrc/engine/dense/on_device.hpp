@@ -31,10 +31,11 @@ class DeviceSnapshot {
                  DeviceSnapshot const* previous, std::span<GuestColumn const> guests = {},
                  std::span<std::vector<device::LexicalArrays> const> lexical = {});
 
-  // Each query's best `depth` rows of one dense arm, as the CPU finds them, bit for bit.
+  // Each query's best `depth` rows of one dense arm, as the CPU finds them, bit for bit. kept:
+  // where the lists stay, with the queries that are searched for; null: they are returned.
   CandidateLists scan(Snapshot const& snapshot, BatchRequest const& request,
                       DenseRequest const& arm, ResolvedScopes const& scopes,
-                      QueryGroups const& groups) const;
+                      QueryGroups const& groups, device::KeptLists* kept) const;
 
   // A dense column of a snapshot with segments.
   device::DeviceTable const& dense_table(std::size_t column) const { return *tables_.at(column); }

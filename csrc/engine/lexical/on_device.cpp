@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/error.hpp"
-#include "engine/lexical/device_texts.hpp"
 #include "engine/scope/on_device.hpp"
 
 namespace hyrecall {
@@ -59,11 +58,13 @@ CandidateLists scan_lexical_on_device(device::DeviceTable const& table, Snapshot
                                       BatchRequest const& request, LexicalRequest const& arm,
                                       ResolvedScopes const& scopes, QueryGroups const& groups,
                                       std::span<Bm25Query const> scorers,
-                                      ArmPostings const& postings) {
+                                      ArmPostings const& postings,
+                                      std::optional<DeviceTexts>& texts, device::KeptLists* kept) {
   if (snapshot.n_docs() == 0) return CandidateLists(request.n_queries);
   DeviceSearch search(table, snapshot, request, arm.floor, scopes, groups);
-  DeviceTexts const texts(snapshot, arm.bm25, scorers, postings, search.group_of());
-  device::TextQueries const text = texts.queries();
+  search.keep_in(kept);
+  texts.emplace(snapshot, arm.bm25, scorers, postings, search.group_of());
+  device::TextQueries const text = texts->queries();
   return search.run([&](device::DenseSearch& batch) { batch.text = &text; });
 }
 

@@ -1,11 +1,12 @@
 // The lexical arm on a CUDA device.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
-#include "device/text_queries.hpp"
 #include "engine/lexical/bm25.hpp"
+#include "engine/lexical/device_texts.hpp"
 #include "engine/scope/audience.hpp"
 #include "engine/top_k.hpp"
 
@@ -13,7 +14,8 @@ namespace hyrecall {
 
 namespace device {
 class DeviceTable;
-}
+class KeptLists;
+}  // namespace device
 
 // Whether a device can say which documents match: of a tree of more leaves the CPU does.
 bool is_for_device(LexicalQuery const& query);
@@ -23,11 +25,13 @@ std::vector<MatchStep> match_steps_of(MatchNode const& root);
 
 // Each query's best `depth` rows of an arm, as the CPU finds them, bit for bit; none of a query
 // that is not for a device. table: of the arm's column. scorers: [n_queries]. groups: of the arm's
-// table of scopes.
+// table of scopes. texts: becomes what the device read. kept: where the lists stay; null: they are
+// returned.
 CandidateLists scan_lexical_on_device(device::DeviceTable const& table, Snapshot const& snapshot,
                                       BatchRequest const& request, LexicalRequest const& arm,
                                       ResolvedScopes const& scopes, QueryGroups const& groups,
                                       std::span<Bm25Query const> scorers,
-                                      ArmPostings const& postings);
+                                      ArmPostings const& postings,
+                                      std::optional<DeviceTexts>& texts, device::KeptLists* kept);
 
 }  // namespace hyrecall

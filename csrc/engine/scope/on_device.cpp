@@ -79,6 +79,7 @@ device::DenseSearch DeviceSearch::batch_of() const {
   out.strict = strict_;
   out.depths = depths_;
   out.settings = settings_;
+  out.kept = kept_;
   return out;
 }
 
@@ -87,7 +88,8 @@ CandidateLists DeviceSearch::run_batch(device::DenseSearch const& batch) const {
   CandidateLists out(n);
   // Some 24 MB at most are asked for in one piece; more lists grow as they come.
   constexpr std::size_t kMostReserved = std::size_t{1} << 20;
-  out.reserve(std::min<std::size_t>(kMostReserved, n == 0 ? 0 : n * depths_.front()));
+  if (kept_ == nullptr)
+    out.reserve(std::min<std::size_t>(kMostReserved, n == 0 ? 0 : n * depths_.front()));
   std::span<std::uint32_t const> const first_slots = table_.first_slots();
   device::search(table_, batch, [&](device::FoundRows const& found) {
     std::span<Candidate> const list = out.add(found.query, found.scores.size());

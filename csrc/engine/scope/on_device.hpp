@@ -33,8 +33,11 @@ class DeviceSearch {
   // [n_queries] whose entry becomes kNone32 is not searched for.
   std::vector<std::uint32_t>& group_of() { return group_of_; }
 
-  // Each query's best rows, as the CPU finds them, bit for bit. set(device::DenseSearch&) says what
-  // the queries are.
+  // Its lists stay on the device.
+  void keep_in(device::KeptLists* lists) { kept_ = lists; }
+
+  // Each query's best rows that do not stay on the device, as the CPU finds them, bit for bit.
+  // set(device::DenseSearch&) says what the queries are.
   template <typename Set>
   CandidateLists run(Set&& set) const {
     device::DenseSearch batch = batch_of();
@@ -55,6 +58,7 @@ class DeviceSearch {
   std::vector<std::uint8_t> strict_;
   std::vector<std::uint32_t> depths_;
   Settings settings_;
+  device::KeptLists* kept_ = nullptr;
 };
 
 }  // namespace hyrecall

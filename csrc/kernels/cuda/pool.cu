@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 
+#include "kernels/cuda/kept_lists.cuh"
 #include "kernels/cuda/layout.cuh"
 #include "kernels/cuda/pool.cuh"
 #include "kernels/cuda/segment.cuh"
@@ -30,9 +31,18 @@ PoolArm lay_out_arm(PoolArmParams const& from, std::size_t n_queries, BlockLayou
   out.kind = from.kind;
   out.begins = layout.copy(from.begins, n_queries);
   out.counts = layout.copy(from.counts, n_queries);
-  out.scores = layout.copy(from.scores);
-  out.seqs = layout.copy(from.seqs, from.scores.n);
-  out.slots = layout.copy(from.slots, from.scores.n);
+  auto const* const kept = static_cast<KeptLists const*>(from.lists);
+  if (kept != nullptr) {
+    out.scores = kept->scores;
+    out.seqs = kept->seqs;
+    out.slots = kept->slots;
+    out.queries = kept->queries;
+    out.inverse_query_norms = kept->inverse_norms;
+  } else {
+    out.scores = layout.copy(from.scores);
+    out.seqs = layout.copy(from.seqs, from.scores.n);
+    out.slots = layout.copy(from.slots, from.scores.n);
+  }
   out.answers = layout.copy(from.answers, n_queries);
   if (from.table == nullptr) {
     out.segment_tiles = layout.copy(from.segment_tiles);
@@ -49,10 +59,6 @@ PoolArm lay_out_arm(PoolArmParams const& from, std::size_t n_queries, BlockLayou
   out.row_type = table.type;
   out.dim = table.dim;
   out.segments = table.segments.data();
-  if (from.queries.first != nullptr) {
-    out.queries = layout.copy_rows(from.queries, n_queries, table.dim);
-    out.inverse_query_norms = layout.copy(from.inverse_query_norms, n_queries);
-  }
   return out;
 }
 
@@ -124,14 +130,7 @@ void make_hits(PoolParams const& params) {
   PoolPlaces places = lay_out_pool(params, nullptr, nullptr);
   WorkspacePool::Loan workspace = WorkspacePool::of_device(params.device).borrow();
   Rooms const rooms{std::bit_ceil(places.input_bytes), std::bit_ceil(places.result_bytes)};
-  try {
-    workspace->reserve(rooms, places.all_bytes);
-  } catch (CudaError const& error) {
-    if (error.code != cudaErrorMemoryAllocation) throw;
-    cudaGetLastError();
-    workspace.be_alone();
-    workspace->reserve(rooms, places.all_bytes);
-  }
+  workspace.reserve(rooms, places.all_bytes);
   std::uint8_t* const memory = workspace->memory.data();
   places = lay_out_pool(params, workspace->input.data(), memory);
   cudaStream_t const stream = workspace->stream;

@@ -76,9 +76,8 @@ __device__ std::uint32_t put_in_rank_order(PoolJob const& job, Pool const& pool,
   auto* const keys = reinterpret_cast<std::uint32_t*>(values + n_sorted);
   PoolArm const& from = job.arms[arm];
   std::uint32_t const n_listed = from.counts[pool.query];
-  sync_block();  // thread 0 has done with the values of the arm before
   if (threadIdx.x == 0) pool.shared->n_rest = 0;
-  sync_block();
+  sync_block();  // and thread 0 has done with the values of the arm before
   for (std::uint32_t i = threadIdx.x; i < n_listed; i += kPoolThreads)
     values[i] = from.scores[from.begins[pool.query] + i];
   for (std::uint32_t doc = threadIdx.x; job.fusion.is_complete != 0 && doc < pool.n_docs;

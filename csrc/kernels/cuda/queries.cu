@@ -1,6 +1,6 @@
 // What:   queries as the first pass reads them, and the start of every query's search.
 // In/Out: DenseJob: queries, floors; query_scales, bounds, thresholds, cuts, counts; and
-//         plane_queries: each query in every panel that holds it.
+//         plane_queries: each query in every panel that holds it; kept_queries where they stay.
 // Launch: prepare_queries: a warp a query. fill_panels: any grid, a warp a place of a panel.
 // Cost:   n_queries x dim x 4 bytes; of no account.
 // Oracle: kernels/int8_bound.hpp on the host, bit for bit.
@@ -23,6 +23,15 @@ __device__ double norm_of_query(DenseJob const& job, float const* values) {
   return norm_by_warp(job.dim, [values](std::uint32_t i) { return double{values[i]}; });
 }
 
+// For who scores other rows with it later. A warp calls it.
+__device__ void keep_query(DenseJob const& job, std::uint32_t query, float const* values,
+                           double norm) {
+  std::size_t const place = result_place(job, query);
+  for (std::uint32_t i = lane_id(); i < job.dim; i += kLanes)
+    job.kept_queries[place * job.dim + i] = values[i];
+  if (lane_id() == 0) job.kept_inverse_norms[place] = inverse_norm(norm);
+}
+
 }  // namespace
 
 __global__ void __launch_bounds__(kQueryThreads) prepare_queries(DenseJob const* job_at) {
@@ -32,6 +41,7 @@ __global__ void __launch_bounds__(kQueryThreads) prepare_queries(DenseJob const*
   float const* const values = job.queries + std::size_t{query} * job.dim;
   double const norm = norm_of_query(job, values);
   Int8Row const made = convert(job, values, norm, [](std::uint32_t, auto) {});
+  if (job.kept_queries != nullptr) keep_query(job, query, values, norm);
   if (lane_id() != 0) return;
   QueryBound const bound = query_bound(job.plane, job.dim, made.residual);
   job.inverse_query_norms[query] = inverse_norm(norm);

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "kernels/cuda/guest.cuh"
+#include "kernels/cuda/kept_lists.cuh"
 #include "kernels/cuda/kernels.cuh"
 #include "kernels/cuda/layout.cuh"
 #include "kernels/cuda/lexical.cuh"
@@ -76,6 +77,8 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.floors = layout.copy(params.floors, n);
   job.strict = layout.copy(params.strict, n);
   job.depths = layout.copy(params.depths, n);
+  auto const* const kept = static_cast<KeptLists const*>(params.kept.lists);
+  std::uint32_t const* const kept_places = layout.copy(params.kept.places, kept != nullptr ? n : 0);
   Places places{};
   places.input_bytes = layout.bytes();
   pad(layout, places.input_bytes, rooms.input_bytes);
@@ -84,9 +87,20 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.result_counts = layout.room<std::uint32_t>(n);
   job.overflows = layout.room<std::uint32_t>(n);
   job.thresholds = layout.room<float>(n);
-  job.result_scores = layout.room<float>(n * params.depth);
-  job.result_seqs = layout.room<std::int64_t>(n * params.depth);
-  job.result_slots = layout.room<std::uint32_t>(n * params.depth);
+  if (kept != nullptr) {
+    job.result_scores = kept->scores;
+    job.result_seqs = kept->seqs;
+    job.result_slots = kept->slots;
+    job.result_stride = kept->depth;
+    job.result_places = kept_places;
+    job.kept_queries = kept->queries;
+    job.kept_inverse_norms = kept->inverse_norms;
+  } else {
+    job.result_scores = layout.room<float>(n * params.depth);
+    job.result_seqs = layout.room<std::int64_t>(n * params.depth);
+    job.result_slots = layout.room<std::uint32_t>(n * params.depth);
+    job.result_stride = params.depth;
+  }
   if (has_guest) {  // they go back with the results: the host scores with them too
     job.guest_values = layout.room<float>(n * table.dim);
     job.readings = layout.room<GuestReading>(n);
@@ -279,14 +293,7 @@ void run_search(SearchParams const& params) {
 
   WorkspacePool& pool = WorkspacePool::of_device(table.device);
   WorkspacePool::Loan workspace = pool.borrow();
-  try {
-    workspace->reserve(rooms, places.all_bytes);
-  } catch (CudaError const& error) {
-    if (error.code != cudaErrorMemoryAllocation) throw;
-    cudaGetLastError();
-    workspace.be_alone();
-    workspace->reserve(rooms, places.all_bytes);
-  }
+  workspace.reserve(rooms, places.all_bytes);
   lay_out(params, table, workspace->input.data(), workspace->memory.data(), rooms);
   cudaStream_t const stream = workspace->stream;
   if (key.has_guest) wait_for_guest(params.guest.gate, stream);
@@ -317,9 +324,16 @@ void run_search(SearchParams const& params) {
       std::memcpy(params.guest.values[q], values + q * table.dim, table.dim * sizeof(float));
     std::memcpy(params.guest.readings, on_host(job.readings), n * sizeof(GuestReading));
   }
-  params.take(params.context,
-              {on_host(job.result_counts), on_host(job.result_scores), on_host(job.result_seqs),
-               on_host(job.result_slots), on_host(job.overflows), on_host(job.thresholds)});
+  SearchResults results{};
+  results.counts = on_host(job.result_counts);
+  results.overflows = on_host(job.overflows);
+  results.thresholds = on_host(job.thresholds);
+  if (params.kept.lists == nullptr) {
+    results.scores = on_host(job.result_scores);
+    results.seqs = on_host(job.result_seqs);
+    results.slots = on_host(job.result_slots);
+  }
+  params.take(params.context, results);
 }
 
 }  // namespace

@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(kSelectThreads, 4) finish(DenseJob const* job_
   for (std::uint32_t i = threadIdx.x; i < n_sorted; i += kSelectThreads) rows[i] = {0, 0, 0};
   if (threadIdx.x == 0) scratch.n_kept = 0;
   sync_block();
-  std::size_t const to = std::size_t{query} * job.depth;
+  std::size_t const to = result_place(job, query) * job.result_stride;
   for (std::uint32_t i = threadIdx.x; i < n && n_results > 0; i += kSelectThreads) {
     std::uint32_t const key = key_of(i);
     if (!passes(key) || key < least_score) continue;

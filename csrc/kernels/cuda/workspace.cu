@@ -38,6 +38,18 @@ void Workspace::forget_graphs() {
   graphs.clear();
 }
 
+void WorkspacePool::Loan::reserve(Rooms const& rooms, std::size_t device_bytes) {
+  try {
+    workspace_->reserve(rooms, device_bytes);
+  } catch (CudaError const& error) {
+    if (error.code != cudaErrorMemoryAllocation) throw;
+    cudaGetLastError();
+    pool_.wait_alone(workspace_);
+    is_alone_ = true;
+    workspace_->reserve(rooms, device_bytes);
+  }
+}
+
 WorkspacePool& WorkspacePool::of_device(int device) {
   // Never destroyed: CUDA may be gone before static objects are.
   static auto* const pools = new std::map<int, std::unique_ptr<WorkspacePool>>;
@@ -79,6 +91,7 @@ void WorkspacePool::wait_alone(Workspace* own) {
   n_waiting_ -= 1;
   returned_.wait(lock, [&] { return all_.size() - idle_.size() == 1 + n_waiting_; });
   for (Workspace* const workspace : idle_) workspace->clear();
+  lists_.clear();
 }
 
 }  // namespace hyrecall::cuda

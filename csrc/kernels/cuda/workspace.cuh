@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "kernels/cuda/kept_lists.cuh"
 #include "kernels/cuda/status.cuh"
 #include "kernels/kernel_choice.hpp"
 
@@ -92,12 +93,9 @@ class WorkspacePool {
     Loan& operator=(Loan const&) = delete;
     Workspace& operator*() const { return *workspace_; }
     Workspace* operator->() const { return workspace_; }
-    // For a search that does not fit beside the others: when it comes back, this workspace is the
-    // only one, and empty too. Until it is given back no other is lent.
-    void be_alone() {
-      pool_.wait_alone(workspace_);
-      is_alone_ = true;
-    }
+    // Room for what a call lays out. Where it does not fit beside the others, this workspace is the
+    // only one that has memory, and no other is lent until it is given back.
+    void reserve(Rooms const& rooms, std::size_t device_bytes);
 
    private:
     WorkspacePool& pool_;
@@ -105,6 +103,8 @@ class WorkspacePool {
     bool is_alone_ = false;
   };
   Loan borrow() { return {*this, take()}; }
+
+  IdleLists& lists() { return lists_; }
 
  private:
   // Enough that copies, kernels and the host's part of several searches overlap.
@@ -114,6 +114,7 @@ class WorkspacePool {
   void give_back(Workspace* workspace, bool was_alone);
   void wait_alone(Workspace* own);
 
+  IdleLists lists_;
   std::mutex mutex_;
   std::condition_variable returned_;
   std::vector<std::unique_ptr<Workspace>> all_;

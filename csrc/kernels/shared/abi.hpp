@@ -20,7 +20,7 @@ namespace hyrecall::cuda {
 // Raise it whenever anything in this file, in kernels/shared/dense_batch.hpp,
 // kernels/shared/guest_tensor.hpp, kernels/shared/lexical_job.hpp, kernels/shared/pool_job.hpp,
 // kernels/shared/postings.hpp, kernels/kernel_choice.hpp or the numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 14;
+inline constexpr std::int32_t kAbiVersion = 15;
 inline constexpr int kMaxDevices = 64;
 
 // What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and
@@ -165,12 +165,26 @@ struct QueryParams {
   std::uint32_t const* rows;  // [n_queries]
 };
 
+// Room for the lists of an arm on a device: see kernels/cuda/kept_lists.cuh.
+struct ListsParams {
+  std::int32_t device;
+  std::uint32_t n_queries;
+  std::uint32_t depth;  // entries that a query has room for
+  std::uint32_t dim;    // of the queries that stay with them; 0: none
+};
+
+// Where what a search finds stays on the device.
+struct KeptParams {
+  void* lists;                  // of create_lists; null: it goes to the host
+  std::uint32_t const* places;  // [n_queries] the query of the lists that each is, host
+};
+
 // What a search found, in memory that is the library's again once it has been taken.
 struct SearchResults {
   std::uint32_t const* counts;     // [n_queries]
-  float const* scores;             // [n_queries, depth]
-  std::int64_t const* seqs;        // [n_queries, depth]
-  std::uint32_t const* slots;      // [n_queries, depth]; sorted up to kMostSorted rows
+  float const* scores;             // [n_queries, depth], null: they stay on the device
+  std::int64_t const* seqs;        // likewise
+  std::uint32_t const* slots;      // likewise; sorted up to kMostSorted rows
   std::uint32_t const* overflows;  // [n_queries] 1 = the answer is not whole
   float const* thresholds;         // [n_queries] no row of a lower score belongs to it
 };
@@ -205,6 +219,7 @@ struct SearchParams {
   TextParams text;
   QueryParams queries;  // unless there is a guest or a text
   GuestParams guest;
+  KeptParams kept;
   float const* floors;          // [n_queries]
   std::uint8_t const* strict;   // [n_queries]
   std::uint32_t const* depths;  // [n_queries] at most depth
@@ -229,21 +244,20 @@ struct ReadParams {
   GuestParams guest;  // [n]
 };
 
-// The lists of an arm in host memory: see kernels/shared/pool_job.hpp for what the arrays mean.
+// The lists of an arm in host memory, or on the device: see kernels/shared/pool_job.hpp for what
+// the arrays mean.
 struct PoolArmParams {
   PoolArmKind kind;
+  void* lists;                             // of create_lists; null: they are here
   void* table;                             // of create_table; null: the arm scores nothing
   HostArray<std::uint32_t> segment_tiles;  // where there is no table
   std::uint32_t const* begins;             // [n_queries]
   std::uint32_t const* counts;             // [n_queries]
-  HostArray<float> scores;
+  HostArray<float> scores;                 // of lists on the device: how many, but not where
   std::int64_t const* seqs;
   std::uint32_t const* slots;
-  PoolAnswer const* answers;  // [n_queries]
+  PoolAnswer const* answers;  // [n_queries] kNone of lists in host memory
   TextParams text;            // of a lexical arm
-  // Of a dense arm where some answer is kCut: query q is the row q of these.
-  QueryParams queries;
-  float const* inverse_query_norms;  // [n_queries]
 };
 
 struct PoolParams {
@@ -279,6 +293,9 @@ struct Api {
   // What scans the device may run on a plane, by rising width; gives how many, at most kMaxWidths.
   Status (*scans)(std::int32_t device, FirstPassPlane plane, KernelChoice kernels, ScanVariant* out,
                   std::uint32_t* n);
+  // Lists that stay on a device: one call at a time uses them.
+  Status (*create_lists)(ListsParams const* params, void** out);
+  void (*destroy_lists)(void* lists);
   // Any number of threads at once. Nothing is lost if it fails.
   Status (*search)(SearchParams const* params);
   // A gate has a stream of ours, on which the producer of a tensor lets us wait for it: gives the

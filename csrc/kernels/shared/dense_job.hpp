@@ -83,14 +83,24 @@ struct DenseJob {
   std::uint64_t* candidates;     // [n_queries, capacity] candidate_key
   std::uint32_t* score_keys;     // [n_queries, capacity] canonical; 0: not a candidate any more
   std::uint32_t* result_counts;  // [n_queries]
-  float* result_scores;          // [n_queries, depth]
-  std::int64_t* result_seqs;     // [n_queries, depth]
-  std::uint32_t* result_slots;   // [n_queries, depth]
+  // A query's results begin at its place x result_stride.
+  float* result_scores;
+  std::int64_t* result_seqs;
+  std::uint32_t* result_slots;
+  std::uint32_t result_stride;
+  std::uint32_t const* result_places;  // [n_queries]; null: as the queries
+  float* kept_queries;                 // by place, [dim] of each; null: they do not stay
+  float* kept_inverse_norms;           // likewise
 };
 
 // Where a panel's queries begin, in bytes: a block of its width a chunk.
 HYRECALL_HD inline std::size_t queries_of_panel(DenseJob const& job, Panel const& panel) {
   return std::size_t{panel.plane_begin} * job.plane_chunks * kChunkBytes;
+}
+
+// Where a query's results go.
+HYRECALL_HD inline std::size_t result_place(DenseJob const& job, std::uint32_t query) {
+  return job.result_places != nullptr ? job.result_places[query] : query;
 }
 
 HYRECALL_HD inline DenseSegment const& segment_of_tile(DenseJob const& job, std::uint32_t tile) {
