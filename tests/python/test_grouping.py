@@ -9,6 +9,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
+from hyrecall.recall import grouping
 
 SCHEMA = hr.Schema(
     key="id", cell="user", text="text", attributes="kind", thread="session", place="turn"
@@ -103,6 +104,18 @@ def test_an_own_estimate_of_tokens_counts_for_rows_around(index: hr.Index) -> No
     budget = hr.Budget(2, estimate=lambda texts: [1] * len(texts))
     hits = index.recall_one(text="stone", scope="ann", surrounding=2, shaping=budget)
     assert [steps(hit) for hit in hits] == [[(-1, 1)]]
+
+
+@pytest.mark.parametrize("group", [None, "thread"])
+def test_threads_of_a_large_cell_are_ordered_one_by_one(
+    index: hr.Index, monkeypatch: pytest.MonkeyPatch, group: str | None
+) -> None:
+    asked: dict[str, Any] = {"text": "key stone day", "scope": "ann", "surrounding": 2}
+    small = [(hit.key, steps(hit)) for hit in index.recall_one(**asked, group=group)]
+    monkeypatch.setattr(grouping, "SMALL_CELL", 1)
+    large = [(hit.key, steps(hit)) for hit in index.recall_one(**asked, group=group)]
+    assert large == small
+    assert any(near for _, near in small)
 
 
 def test_pages_follow_each_other(index: hr.Index) -> None:

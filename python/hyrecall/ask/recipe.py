@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 from hyrecall.ask.arms.edges import EdgeLexical
@@ -263,6 +264,10 @@ class Recipe:
         It is the recipe itself without ``with_threads``; with ``normalize``, since scores with
         evidence have no best possible one; and if ``shaping`` has an :class:`hyrecall.Around`.
         """
+        return self._threaded
+
+    @cached_property
+    def _threaded(self) -> Recipe:
         how = self.with_threads
         if how is None or self.normalize or any(isinstance(one, Around) for one in self.shaping):
             return self

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,9 @@ __all__ = ["Grouper", "make_grouper", "with_groups"]
 
 MOST_IN_THREAD = 5
 """Rows of a thread that are listed with its hit."""
+
+SMALL_CELL = 4096
+"""Up to so many rows of a cell, all of its threads are ordered at once."""
 
 Place = tuple[int, int]
 """A row: its segment, and its number there."""
@@ -89,34 +93,25 @@ class Grouper:
         self._offset, self._limit = page
         self._columns = tuple(columns)
         self._orders: dict[Thread, list[Place]] = {}
+        self._cells: dict[tuple[Any, ...], bool] = {}  # whether all of its threads are ordered
         self.around: list[tuple[tuple[NearRow, ...], ...]] = []
         self.threads: list[tuple[tuple[ThreadRow, ...], ...]] = []
 
     def run(self, pool: FusedLists) -> FusedLists:
         """Return the rows that are hits, in their order; no list is cut before its page ends."""
-        segments, rows = pool.arrays["segment"], pool.arrays["row"]
-        places = list(zip(segments.tolist(), rows.tolist(), strict=True))
-        threads = self._threads_of(segments, rows)
-        tokens = pool.arrays["token_estimate"].tolist() if self._budget else [0] * len(places)
-        keys = self._column(places, self._facts.schema.key)
-        scores = pool.score.tolist()
-        kept: list[int] = []
-        for query in range(len(pool.offsets) - 1):
-            walk = _Walk(self, places, threads, tokens)
-            for at in range(int(pool.offsets[query]), int(pool.offsets[query + 1])):
-                walk.meet(at, is_wanted=len(walk.hits) < self._offset + self._limit)
-            kept += walk.hits
-            self.around.append(tuple(map(self._shown, walk.around[self._offset :])))
-            self.threads.append(
-                tuple(
-                    tuple(ThreadRow(keys[at], scores[at]) for at in found[:MOST_IN_THREAD])
-                    for found in walk.members[self._offset :]
-                )
-                if self._how.by_thread
-                else ()
-            )
-        mask = np.zeros(len(places), np.bool_)
-        mask[kept] = True
+        found = _Threads.of(self._facts, self._state, pool)
+        tokens = pool.arrays["token_estimate"] if self._budget else None
+        walks = [
+            _Walk(self, pool, found, tokens).run(int(begin), int(end), self._offset + self._limit)
+            for begin, end in pairwise(pool.offsets)
+        ]
+        self._show_around(walks)
+        if self._how.by_thread:
+            self._show_threads(pool, found, walks)
+        else:
+            self.threads += [()] * len(walks)
+        mask = np.zeros(len(pool), np.bool_)
+        mask[[at for walk in walks for at in walk.hits]] = True
         return pool.keep(mask)
 
     def near(self, place: Place, thread: Thread) -> list[tuple[int, Place]]:
@@ -148,56 +143,82 @@ class Grouper:
         """The budget; None: there is none."""
         return None if self._budget is None else self._budget.tokens
 
-    def _threads_of(
-        self, segments: npt.NDArray[np.uint32], rows: npt.NDArray[np.uint32]
-    ) -> list[Thread | None]:
-        """Return the thread of each row; None: it is in none."""
-        schema = self._facts.schema
-        assert schema.thread is not None
-        names = (*schema.cell_columns, schema.thread)
-        found = [
-            python_values(gather_column(self._state.segments, segments, rows, name))
-            for name in names
-        ]
-        return [
-            None if thread is None else (tuple(cell), thread)
-            for *cell, thread in zip(*found, strict=True)
-        ]
-
     def _order(self, thread: Thread) -> list[Place]:
         """Return the live rows of a thread by their places, then by insertion."""
+        cell, value = thread
+        if cell not in self._cells:
+            # The cell of a hit is one that the query may see.
+            scope = Scope([cell]) if self._facts.schema.cell_columns else None
+            segments, rows = rows_where(self._facts, self._state, scope)
+            is_small = len(rows) <= SMALL_CELL
+            self._cells[cell] = is_small
+            if is_small:
+                self._orders |= {
+                    (cell, one): order for one, order in self._orders_of(segments, rows).items()
+                }
         if thread not in self._orders:
             schema = self._facts.schema
             assert schema.thread is not None
-            cell, value = thread
             scope = Scope([cell]) if schema.cell_columns else None
-            # The thread of a hit: its cell is one that the query may see.
             where = Filter(**{schema.thread: value})
-            segments, rows = rows_where(self._facts, self._state, scope, where)
-            by = [seqs_of(self._state.segments, segments, rows)]
-            if schema.place is not None:
-                column = gather_column(self._state.segments, segments, rows, schema.place)
-                by.append(order_codes(column, descending=False))
-            order = np.lexsort(by)
-            pairs = zip(segments[order].tolist(), rows[order].tolist(), strict=True)
-            self._orders[thread] = list(pairs)
+            (order,) = self._orders_of(*rows_where(self._facts, self._state, scope, where)).values()
+            self._orders[thread] = order
         return self._orders[thread]
 
-    def _shown(self, near: Sequence[tuple[int, Place]]) -> tuple[NearRow, ...]:
-        """Return rows around a hit in the order of their places."""
-        ordered = sorted(near)
-        places = [place for _, place in ordered]
+    def _orders_of(
+        self, segments: npt.NDArray[np.uint32], rows: npt.NDArray[np.uint32]
+    ) -> dict[Any, list[Place]]:
+        """Return some rows of one cell by thread, each thread in its order."""
+        schema, held = self._facts.schema, self._state.segments
+        assert schema.thread is not None
+        threads = gather_column(held, segments, rows, schema.thread).dictionary_encode()
+        numbers = threads.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        by = [seqs_of(held, segments, rows)]
+        if schema.place is not None:
+            places = gather_column(held, segments, rows, schema.place)
+            by.append(order_codes(places, descending=False))
+        order = np.lexsort((*by, numbers))
+        values = python_values(threads.dictionary)
+        pairs = list(zip(segments[order].tolist(), rows[order].tolist(), strict=True))
+        begins = np.searchsorted(numbers[order], np.arange(len(values) + 1)).tolist()
+        return {
+            value: pairs[begin:end]
+            for value, (begin, end) in zip(values, pairwise(begins), strict=True)
+        }
+
+    def _show_around(self, walks: Sequence[_Walk]) -> None:
+        """Keep the rows around the hits on the page, in the order of their places."""
+        shown = [[sorted(near) for near in walk.around[self._offset :]] for walk in walks]
+        places = [place for of_query in shown for near in of_query for _, place in near]
         schema = self._facts.schema
-        keys = self._column(places, schema.key)
         stored = [name for name in schema.first_texts if name in schema.row_columns]
-        texts: list[str | None] = [None] * len(places)
+        keys, texts = self._column(places, schema.key), [None] * len(places)
         if stored and len(stored) == len(schema.first_texts):
             texts = self._joined(places, stored).to_pylist()
-        values = {name: self._column(places, name) for name in self._columns}
-        return tuple(
-            NearRow(keys[at], step, texts[at], {name: of[at] for name, of in values.items()})
-            for at, (step, _) in enumerate(ordered)
-        )
+        columns = {name: self._column(places, name) for name in self._columns}
+        at = iter(range(len(places)))
+
+        def row(step: int) -> NearRow:
+            place = next(at)
+            values = {name: column[place] for name, column in columns.items()}
+            return NearRow(keys[place], step, texts[place], values)
+
+        for of_query in shown:
+            self.around.append(tuple(tuple(row(step) for step, _ in near) for near in of_query))
+
+    def _show_threads(self, pool: FusedLists, found: _Threads, walks: Sequence[_Walk]) -> None:
+        """Keep the best rows of the threads of the hits on the page."""
+        members = [
+            [found.like(hit, walk.end)[:MOST_IN_THREAD] for hit in walk.hits[self._offset :]]
+            for walk in walks
+        ]
+        entries = [at for of_query in members for like in of_query for at in like]
+        segments, rows = pool.arrays["segment"][entries], pool.arrays["row"][entries]
+        schema = self._facts.schema
+        keys = python_values(gather_column(self._state.segments, segments, rows, schema.key))
+        rows_of = map(ThreadRow, keys, pool.score[entries].tolist())
+        for of_query in members:
+            self.threads.append(tuple(tuple(islice(rows_of, len(like))) for like in of_query))
 
     def _joined(self, places: Sequence[Place], names: Sequence[str]) -> pa.Array:
         return join_texts([self._gathered(places, name) for name in names])
@@ -210,6 +231,45 @@ class Grouper:
         return gather_column(self._state.segments, segments, rows, name)
 
 
+class _Threads(NamedTuple):
+    """The threads of the entries of a pool.
+
+    Attributes
+    ----------
+    numbers : ndarray of int
+        The thread of each entry; -1: it is in none.
+    values : list
+        The cell and the value of each thread.
+    """
+
+    numbers: npt.NDArray[np.int64]
+    values: list[Thread]
+
+    @classmethod
+    def of(cls, facts: IndexFacts, state: State, pool: FusedLists) -> _Threads:
+        """Number the threads of a pool; equal values in different cells are different threads."""
+        schema = facts.schema
+        assert schema.thread is not None
+        segments, rows = pool.arrays["segment"], pool.arrays["row"]
+        names = (*schema.cell_columns, schema.thread)
+        columns = [gather_column(state.segments, segments, rows, name) for name in names]
+        numbers = np.zeros(len(rows), np.int64)
+        for column in columns:
+            codes = column.dictionary_encode(null_encoding="encode").indices.to_numpy()
+            pairs = numbers * (int(codes.max(initial=0)) + 1) + codes
+            first, numbers = np.unique(pairs, return_index=True, return_inverse=True)[1:]
+        taken = [python_values(column.take(pa.array(first))) for column in columns]
+        values = [(tuple(cell), thread) for *cell, thread in zip(*taken, strict=True)]
+        is_none = columns[-1].is_null().to_numpy(zero_copy_only=False)
+        return cls(np.where(is_none, -1, numbers), values)
+
+    def like(self, at: int, end: int) -> list[int]:
+        """Return an entry and those behind it in its list that are of its thread."""
+        if self.numbers[at] < 0:
+            return [at]
+        return (at + np.flatnonzero(self.numbers[at:end] == self.numbers[at])).tolist()
+
+
 class _Walk:
     """One list from its best row on.
 
@@ -219,47 +279,61 @@ class _Walk:
         The entries that are hits so far.
     around : list
         Of each hit the rows around it with their distances.
-    members : list
-        Of each hit the entries of its thread, itself first.
+    end : int
+        Where the list ends in the pool.
     """
 
     def __init__(
         self,
         grouper: Grouper,
-        places: Sequence[Place],
-        threads: Sequence[Thread | None],
-        tokens: Sequence[int],
+        pool: FusedLists,
+        threads: _Threads,
+        tokens: npt.NDArray[np.int64] | None,
     ) -> None:
-        self._grouper, self._places, self._threads = grouper, places, threads
-        self._tokens, self._spent = tokens, 0
+        self._grouper, self._threads, self._tokens = grouper, threads, tokens
+        self._segments, self._rows = pool.arrays["segment"], pool.arrays["row"]
+        self._spent = self.end = 0
         self._shown: set[Place] = set()
-        self._hit_of: dict[Thread, int] = {}
+        self._seen: set[int] = set()
         self.hits: list[int] = []
         self.around: list[list[tuple[int, Place]]] = []
-        self.members: list[list[int]] = []
 
-    def meet(self, at: int, *, is_wanted: bool) -> None:
-        """Take the next entry: as a hit if one is wanted, as a row of a thread, or not at all."""
-        thread = self._threads[at]
-        if self._grouper.by_thread and thread in self._hit_of:
-            self.members[self._hit_of[thread]].append(at)
+    def run(self, begin: int, end: int, most: int) -> _Walk:
+        """Take hits until there are enough, or the list ends."""
+        self.end = end
+        for at in range(begin, end):
+            if len(self.hits) == most:
+                break
+            self._meet(at)
+        return self
+
+    def _meet(self, at: int) -> None:
+        """Take the next entry as a hit, unless its thread has one, it was shown or has no room."""
+        thread = int(self._threads.numbers[at])
+        if self._grouper.by_thread and thread in self._seen:
             return
-        place = self._places[at]
-        if not is_wanted or place in self._shown or not self._fits(self._tokens[at]):
+        place = int(self._segments[at]), int(self._rows[at])
+        cost = 0 if self._tokens is None else int(self._tokens[at])
+        if place in self._shown or not self._fits(cost):
             return
-        self._show(place, self._tokens[at])
-        if thread is not None:
-            self._hit_of[thread] = len(self.hits)
+        self._show(place, cost)
         self.hits.append(at)
-        self.members.append([at])
-        self.around.append([] if thread is None else self._beside(place, thread))
+        if thread < 0:
+            self.around.append([])
+            return
+        self._seen.add(thread)
+        self.around.append(self._beside(place, thread))
 
-    def _beside(self, place: Place, thread: Thread) -> list[tuple[int, Place]]:
+    def _beside(self, place: Place, thread: int) -> list[tuple[int, Place]]:
         """Return the rows around a hit that were not shown and fit, and show them."""
+        if not self._grouper.n_around:
+            return []
         out = []
-        for step, near in self._grouper.near(place, thread) if self._grouper.n_around else ():
+        for step, near in self._grouper.near(place, self._threads.values[thread]):
+            if near in self._shown:
+                continue
             cost = self._grouper.cost(near)
-            if near not in self._shown and self._fits(cost):
+            if self._fits(cost):
                 self._show(near, cost)
                 out.append((step, near))
         return out
