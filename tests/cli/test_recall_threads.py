@@ -72,3 +72,14 @@ def test_one_hit_a_thread_is_for_an_index(run, store):
     reply = run("recall", store, "stone", "--user", "alice", "--by-thread")
     assert reply.code == 1
     assert "--by-thread: expected no such option for a store" in reply.err
+
+
+def test_a_recall_that_hears_no_threads_says_so(run, chat):
+    note = "note: threads are not heard without a recipe (--recipe default hears them)"
+    assert note in run("recall", chat, "stone").err
+    assert note not in run("recall", chat, "stone", "--recipe", "default").err
+
+
+def test_info_names_the_columns_of_threads(run, chat):
+    lines = [line.split(maxsplit=1) for line in run("info", chat).out.splitlines()]
+    assert ["threads", "day, by turn"] in lines

@@ -146,6 +146,8 @@ def _lines(index: Index, facts: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append((f"vector arm {arm}", what))
     if schema["attributes"]:
         lines.append(("attributes", typed(schema["attributes"])))
+    if schema.get("thread") is not None:
+        lines.append(("threads", f"{schema['thread']}, by {schema['place'] or 'insertion'}"))
     lines.append(("runs on", f"{facts['device']} ({facts['isa']}, {facts['threads']} threads)"))
     return lines
 

@@ -246,6 +246,8 @@ def recall(
     )
     for note in hits.trace.notes:
         say(f"note: {note}")
+    if index.schema.thread is not None and recipe is None:
+        say("note: threads are not heard without a recipe (--recipe default hears them)")
     if as_json:
         rows = hits.to_list()[0]
         found = hits_to_dict(hits[0], rows, explain=explain)
