@@ -121,6 +121,29 @@ def test_a_recall_over_http_is_that_of_the_store(tmp_path: Path) -> None:
     assert again == one
 
 
+def test_a_recall_over_http_shows_what_stands_around_its_matches(store: Opening) -> None:
+    turns = ("where is the key", "under the stone", "thanks a lot")
+
+    async def work(client: Any) -> None:
+        for at, text in enumerate(turns):
+            body = {"text": text, "id": f"e{at}", "session_id": "s", **USER}
+            body["occurred_at"] = f"2026-05-01T00:0{at}:00Z"
+            await client.post("/v1/memories", json=body)
+        asked = {"query": "stone", "limit": 1, "around": 1, **USER}
+        reply = (await client.post("/v1/recall", json=asked)).json()
+        RecallReply.model_validate(reply)
+        assert [one["id"] for one in reply["matches"]] == ["e1"]
+        assert [[one["id"] for one in near] for near in reply["around"]] == [["e0", "e2"]]
+        plain = (await client.post("/v1/recall", json={"query": "stone", **USER})).json()
+        assert plain["around"] == []
+        wrong = await client.post("/v1/recall", json={**asked, "around": 101})
+        assert wrong.status_code == 422
+        of_others = (await client.post("/v1/recall", json={**asked, "user_id": "bob"})).json()
+        assert (of_others["matches"], of_others["around"]) == ([], [])
+
+    served(store, work)
+
+
 def test_a_wrong_value_is_refused_by_name_and_not_repeated(store: Opening) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"query": 7}, "query"),

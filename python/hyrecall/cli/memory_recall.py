@@ -200,9 +200,9 @@ def _print(asked: Asked, matches: Matches, analyzer: Analyzer, *, explain: bool)
 
 
 def _of_session(one: Episode) -> Line:
-    """Show a memory that stands around a match."""
+    """Show a memory that stands around a match, without its id: ``--json`` has it."""
     when = one.occurred_at.isoformat(" ", "minutes")[:16]
-    shown = cut(f"{when}    {clean(one.id)}  {clean(one.text)}", screen_width() - 10)
+    shown = cut(f"{when}    {clean(one.text)}", screen_width() - 10)
     return Line(shown, ((0, len(shown), "faint"),))
 
 

@@ -57,6 +57,24 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(call())
 
 
+def test_a_search_shows_what_stands_around_its_matches() -> None:
+    async def main() -> None:
+        async with asked(ANN, BOB) as (ann, bob):
+            for at, text in enumerate(("where is the key", "under the stone", "thanks a lot")):
+                given = {"text": text, "id": f"e{at}", "session_id": "s"}
+                await ann.call_tool("save", {**given, "occurred_at": f"2026-05-01T00:0{at}:00Z"})
+            reply = await ann.call_tool("search", {"query": "stone", "limit": 1, "around": 1})
+            (match,) = data_of(reply)["matches"]
+            assert [one["id"] for one in match["around"]] == ["e0", "e2"]
+            assert "around it [e0]: where is the key" in text_of(reply)
+            plain = data_of(await ann.call_tool("search", {"query": "stone"}))["matches"]
+            assert [one["around"] for one in plain] == [[]] * len(plain)
+            theirs = await bob.call_tool("search", {"query": "stone", "around": 1})
+            assert data_of(theirs)["matches"] == []
+
+    run(main)
+
+
 def test_tools_say_what_they_do_and_their_schemas_are_strict() -> None:
     async def main() -> None:
         async with asked(ANN) as (client,):
