@@ -24,6 +24,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "info": ("info_command", "info"),
     "demo": ("demo", "demo"),
     "tune": ("tune_command", "tune"),
+    "learn": ("learn_command", "learn"),
     "remember": ("memory_commands", "remember"),
     "forget": ("memory_commands", "forget"),
     "reembed": ("memory_commands", "reembed"),

@@ -24,6 +24,7 @@ from hyrecall import recipes
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.shaping import Composite
 from hyrecall.base.progress import ProgressFunction
+from hyrecall.cli.recipe_files import read_recipe
 from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import say
 from hyrecall.cli.values import read_filter
@@ -125,9 +126,7 @@ def store_path(given: Path | None, settings: dict[str, Any]) -> Path:
 def recipe_named(name: str | None, settings: dict[str, Any]) -> Recipe:
     """Return a recipe by name, or that of the settings, with the weights of the settings."""
     wanted = name or settings.get("recipe", "default")
-    if wanted not in recipes.__all__:
-        raise error(OptionError, "--recipe", f"one of {', '.join(recipes.__all__)}", repr(wanted))
-    recipe: Recipe = getattr(recipes, wanted)
+    recipe = read_recipe("--recipe", wanted, recipes.__all__)
     weights = {
         name: settings[f"weight_{name}"]
         for name in ("recency", "importance", "relevance")

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from hyrecall import recipes
+from hyrecall.cli.recipe_files import read_recipe
 from hyrecall.cli.values import (
     by_arm,
     number,
@@ -112,8 +113,8 @@ RecipeName: TypeAlias = Annotated[
         "--recipe",
         metavar="NAME",
         show_default="none",
-        help=f"Rank by a recipe: {', '.join(RECIPES)}. It replaces --fusion, --bm25, --min-score, "
-        "--min-fused and --normalize.",
+        help=f"Rank by a recipe: {', '.join(RECIPES)}, or a .json file. It replaces --fusion, "
+        "--bm25, --min-score, --min-fused and --normalize.",
     ),
 ]
 Embed: TypeAlias = Annotated[
@@ -165,13 +166,12 @@ def recall_options(
     }
     if recipe is None:
         return which | how
-    if recipe not in RECIPES:
-        raise error(OptionError, "--recipe", f"one of {', '.join(RECIPES)}", repr(recipe))
+    chosen = read_recipe("--recipe", recipe, RECIPES)
     for name, value in how.items():
         if value is not None and value is not False:
             wish = f"no such option with --recipe ({recipe} has its own)"
             raise error(OptionError, f"--{name.replace('_', '-')}", wish, "one")
-    return which | {"recipe": getattr(recipes, recipe)}
+    return which | {"recipe": chosen}
 
 
 def embedded_arm(index: Index, embedder: StaticEmbedder) -> str:

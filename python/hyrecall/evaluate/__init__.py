@@ -24,9 +24,17 @@ from hyrecall.evaluate.compare import (
 )
 from hyrecall.evaluate.data import Dataset, load_dataset
 from hyrecall.evaluate.embedding import embed_dataset
+from hyrecall.evaluate.learn import Learnt, fit_weights, learn
 from hyrecall.evaluate.metrics import MEASURES, Scores, read_measure, score_run
 from hyrecall.evaluate.plot import plot_study
-from hyrecall.evaluate.report import study_text, study_to_dict, tuned_text, tuned_to_dict
+from hyrecall.evaluate.report import (
+    learnt_text,
+    learnt_to_dict,
+    study_text,
+    study_to_dict,
+    tuned_text,
+    tuned_to_dict,
+)
 from hyrecall.evaluate.run import Indexes, Run, run_setting, score_setting
 from hyrecall.evaluate.settings import Setting, grid, read_setting, with_each, without_each
 from hyrecall.evaluate.tune import Tuned, tune
@@ -38,6 +46,7 @@ __all__ = [
     "Comparison",
     "Dataset",
     "Indexes",
+    "Learnt",
     "Run",
     "Scores",
     "Setting",
@@ -51,7 +60,11 @@ __all__ = [
     "depth_grid",
     "difference_table",
     "embed_dataset",
+    "fit_weights",
     "grid",
+    "learn",
+    "learnt_text",
+    "learnt_to_dict",
     "load_dataset",
     "plot_study",
     "randomisation_p",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from hyrecall.base.text_tables import table as lines_of
 from hyrecall.evaluate.ablate import Study
 from hyrecall.evaluate.baseline import Check
 from hyrecall.evaluate.compare import Comparison
+from hyrecall.evaluate.learn import Learnt
 from hyrecall.evaluate.settings import Setting
 from hyrecall.evaluate.tune import Tuned
 
@@ -21,6 +23,8 @@ __all__ = [
     "best_setting",
     "checks_text",
     "differences_text",
+    "learnt_text",
+    "learnt_to_dict",
     "study_text",
     "study_to_dict",
     "table",
@@ -228,4 +232,47 @@ def tuned_to_dict(tuned: Tuned) -> dict[str, Any]:
         "against_best_arm": asdict(tuned.against_best_arm),
         "report": study_to_dict(tuned.report),
         "tried": [{"name": one.name, "mean": mean} for one, mean in tuned.tried],
+    }
+
+
+def learnt_text(learnt: Learnt, *, width: int = 80, markdown: bool = False) -> str:
+    """Show learnt weights, their results on the other half, and whether they are better.
+
+    Parameters
+    ----------
+    learnt : Learnt
+    width, markdown
+        As in :func:`study_text`.
+    """
+    lay = _Layout(width, markdown)
+    weights = [[name, f"{weight:.4g}"] for name, weight in learnt.weights.items()]
+    one = learnt.against_base
+    low, high = one.interval
+    verdict = "better" if learnt.is_better else "not better (p < 0.05 is needed)"
+    told = (
+        f"{learnt.setting.name} is {verdict} than {learnt.base.name}, {one.measure}: "
+        f"{one.difference:+.4f} ({low:+.4f} .. {high:+.4f}), p {_p(one.p_value)}, "
+        f"{one.better} queries better, {one.worse} worse"
+    )
+    return "\n\n".join(
+        [
+            lay.text(f"learnt from {learnt.n_queries:,} even queries with a relevant candidate:"),
+            lay.table(["feature", "weight"], weights),
+            study_text(learnt.report, width=width, markdown=markdown),
+            lay.text(told),
+        ]
+    )
+
+
+def learnt_to_dict(learnt: Learnt) -> dict[str, Any]:
+    """Return what was learnt as plain data."""
+    return {
+        "measure": learnt.measure,
+        "base": learnt.base.to_dict(),
+        "weights": learnt.weights,
+        "n_queries": learnt.n_queries,
+        "is_better": learnt.is_better,
+        "against_base": asdict(learnt.against_base),
+        "report": study_to_dict(learnt.report),
+        "recipe": json.loads(learnt.recipe.to_json()),
     }

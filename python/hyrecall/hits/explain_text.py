@@ -321,8 +321,13 @@ def _mmr(factors: _Factors, before: float, after: float) -> list[str]:
     return lines
 
 
+def _linear(factors: _Factors, before: float, after: float) -> list[str]:
+    return [f" = {' + '.join(map(_p, factors.values()))}: {', '.join(factors)}"]
+
+
 _STAGES: dict[str, Callable[[_Factors, float, float], list[str]]] = {
     "Around": _around,
+    "Linear": _linear,
     "Provenance": _provenance,
     "Rerank": _rerank,
     "RerankBy": _rerank,

@@ -17,6 +17,7 @@ from hyrecall.ask.shaping import (
     Composite,
     Dedup,
     Gate,
+    Linear,
     Provenance,
     Recency,
     Rerank,
@@ -31,6 +32,7 @@ from hyrecall.hits.reply import Reply
 from hyrecall.recall.evidence import around_step
 from hyrecall.recall.fused_lists import by_value
 from hyrecall.recall.leading import scaled_relevance
+from hyrecall.recall.linear import sum_addends
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.reach import Reaches
 from hyrecall.recall.session_signals import phase_of, session_signals, signal_sums
@@ -82,17 +84,14 @@ def explain_stages(
         factors: dict[str, float] = {}
         match stage:
             case Rerank() | RerankBy():
-                donor = _donor(recalled, at, place)
-                score = fused_of(donor)
-                if recalled.plan.around is not None:
-                    score = around_step(
-                        recalled.plan.around, recalled.reply.arrays, at, score, prefix="place_"
-                    )[0].score
-                for earlier in stages[:number]:
-                    score = _alone(recalled, earlier, donor, score, {})
+                score = _donor_score(recalled, stages[:number], at, place, fused_of)
                 given = float(recalled.reply.arrays["rerank_score"][at])
                 if not math.isnan(given):
                     factors["rerank_score"] = given
+            case Linear():
+                addends = recalled.reply.arrays["linear_addends"][at]
+                factors |= dict(zip(stage.names, addends.tolist(), strict=True))
+                score = float(sum_addends(addends[None])[0])
             case MMR():
                 score = _mmr(recalled, stage, at, place, score, factors, execution)
             case SessionSignals():
@@ -108,6 +107,27 @@ def explain_stages(
                 score = _alone(recalled, stage, place, score, factors)
         steps.append(Step(type(stage).__name__, score, factors))
     return tuple(steps)
+
+
+def _donor_score(
+    recalled: Recalled,
+    earlier: tuple[Stage, ...],
+    at: int,
+    place: Place,
+    fused_of: Callable[[Place], float],
+) -> float:
+    """Return the score of the document that held the place before the rerank."""
+    donor = _donor(recalled, at, place)
+    score = fused_of(donor)
+    arrays = recalled.reply.arrays
+    if recalled.plan.around is not None:
+        score = around_step(recalled.plan.around, arrays, at, score, prefix="place_")[0].score
+    for stage in earlier:
+        if isinstance(stage, Linear):
+            score = float(sum_addends(arrays["place_linear_addends"][at][None])[0])
+        else:
+            score = _alone(recalled, stage, donor, score, {})
+    return score
 
 
 def _donor(recalled: Recalled, at: int, place: Place) -> Place:

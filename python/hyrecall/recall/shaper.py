@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from hyrecall.ask.shaping import (
     Composite,
     Dedup,
     Gate,
+    Linear,
     Provenance,
     Recency,
     Rerank,
@@ -44,6 +46,7 @@ from hyrecall.recall.fused_lists import (
 )
 from hyrecall.recall.grouping import Grouper
 from hyrecall.recall.leading import choose_leading, lead, others
+from hyrecall.recall.linear import with_linear
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.reach import Reaches
 from hyrecall.recall.rerankers import rerank_scores, told_of
@@ -154,6 +157,9 @@ class Shaper:
         """Return the lists after a stage, and what it could not do."""
         note = None
         match stage:
+            case Linear():
+                columns = partial(self.column, pool)
+                pool = self._ordered(with_linear(stage, self._plan, pool, columns, self._now))
             case Provenance():
                 pool = self._provenance(stage, pool)
             case Rerank():
@@ -255,8 +261,8 @@ class Shaper:
         entries[places] = by_score
         # A place keeps its score. Its first holder explains that score.
         evidence = evidence_arrays(self._plan.around)
-        held = ("segment", "row", "arm_ranks", "arm_scores", *evidence)
-        donors = {f"place_{name}": pool.arrays[name] for name in held}
+        held = ("segment", "row", "arm_ranks", "arm_scores", "linear_addends", *evidence)
+        donors = {f"place_{name}": pool.arrays[name] for name in held if name in pool.arrays}
         moved = pool.with_arrays(rerank_score=np.where(moves, scores, np.nan)).take(
             (pool.offsets, entries)
         )

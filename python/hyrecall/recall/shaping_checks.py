@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from hyrecall.ask.shaping import MMR, Budget, Composite, Dedup, Recency, Rerank, RerankBy, Stage
+from hyrecall.ask.shaping import (
+    MMR,
+    Budget,
+    Composite,
+    Dedup,
+    Linear,
+    Recency,
+    Rerank,
+    RerankBy,
+    Stage,
+)
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.recall.arms.listed import ordered_attribute
+from hyrecall.recall.linear import check_linear
 from hyrecall.recall.plan import Plan
 from hyrecall.segments.facts import IndexFacts
 
@@ -28,6 +39,8 @@ def check_shaping(facts: IndexFacts, plan: Plan) -> None:
                 wish = f"a column of {list(known)}"
                 raise error(OptionError, f"{type(stage).__name__}.{option}", wish, repr(column))
         _check_kinds(facts, stage)
+        if isinstance(stage, Linear):
+            check_linear(facts, plan, stage)
         if isinstance(stage, RerankBy | Budget):
             text_columns(facts, stage)
         if isinstance(stage, Rerank | Dedup | MMR):

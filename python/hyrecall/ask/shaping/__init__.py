@@ -1,7 +1,8 @@
 """Options of shaping stages, which reorder or cut the fused list.
 
-Stages run in a fixed order: around, provenance, rerank, dedup, recency or composite or session
-signals, budget and MMR, gate. Each stage starts from the order and the scores of the stage before.
+Stages run in a fixed order: around, linear or provenance, rerank, dedup, recency or composite or
+session signals, budget and MMR, gate. Each stage starts from the order and the scores of the stage
+before.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TypeAlias
 from hyrecall.ask.shaping.age import Composite, Recency
 from hyrecall.ask.shaping.around import Around
 from hyrecall.ask.shaping.choice import MMR, Budget, Dedup
+from hyrecall.ask.shaping.linear import Linear
 from hyrecall.ask.shaping.order import Gate, Provenance, Rerank, RerankBy
 from hyrecall.ask.shaping.signals import Phase, SessionSignals
 from hyrecall.errors import OptionError, error
@@ -24,6 +26,7 @@ __all__ = [
     "Composite",
     "Dedup",
     "Gate",
+    "Linear",
     "Phase",
     "Provenance",
     "Recency",
@@ -36,6 +39,7 @@ __all__ = [
 
 Stage: TypeAlias = (
     Around
+    | Linear
     | Provenance
     | Rerank
     | RerankBy
@@ -49,6 +53,7 @@ Stage: TypeAlias = (
 )
 _KINDS = (
     Around,
+    Linear,
     Provenance,
     Rerank,
     RerankBy,
@@ -61,8 +66,8 @@ _KINDS = (
     Gate,
 )
 _ORDER = (
-    "around, provenance, rerank, dedup, recency or composite or session signals, budget and MMR, "
-    "gate"
+    "around, linear or provenance, rerank, dedup, recency or composite or session signals, "
+    "budget and MMR, gate"
 )
 
 

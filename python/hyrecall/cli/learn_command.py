@@ -1,0 +1,141 @@
+"""``hyrecall learn``: fits a recipe's weights on half of a retrieval set."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hyrecall import recipes
+from hyrecall.cli.eval_command import (
+    AnalyzerName,
+    Data,
+    Markdown,
+    Qrels,
+    Stopwords,
+    check_one_form,
+    given_analyzer,
+    read_data,
+    with_vectors,
+)
+from hyrecall.cli.memory_options import EmbedderName
+from hyrecall.cli.options import Threads
+from hyrecall.cli.recipe_files import read_recipe
+from hyrecall.cli.show import print_json, say, screen_width
+from hyrecall.evaluate import Indexes, Setting, learnt_text, learnt_to_dict, read_setting
+from hyrecall.evaluate import learn as run_learn
+
+__all__ = ["learn"]
+
+_NOT_BETTER = 1  # the exit code if nothing was written
+
+
+def learn(
+    data: Data,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the recipe here, in JSON, if it is better; otherwise the exit code is 1.",
+        ),
+    ] = None,
+    recipe: Annotated[
+        str,
+        typer.Option(
+            "--recipe", metavar="NAME", help="The recipe to start from: a name, or a .json file."
+        ),
+    ] = "default",
+    features: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--feature",
+            metavar="FEATURE",
+            show_default="none",
+            help="One more feature: COLUMN=VALUE, recency(COLUMN, HALF_LIFE) or ARM_rank. Repeat "
+            "the option for several.",
+        ),
+    ] = None,
+    attributes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--attribute",
+            metavar="COLUMN",
+            show_default="none",
+            help="A column of the corpus that features read. Repeat the option for several.",
+        ),
+    ] = None,
+    thread: Annotated[
+        str | None,
+        typer.Option(
+            "--thread",
+            metavar="COLUMN",
+            show_default="none",
+            help="The column of a document's conversation, as in hyrecall index.",
+        ),
+    ] = None,
+    place: Annotated[
+        str | None,
+        typer.Option(
+            "--place",
+            metavar="COLUMN",
+            show_default="the order of the file",
+            help="The column of a document's place in its conversation.",
+        ),
+    ] = None,
+    measure: Annotated[
+        str, typer.Option("--measure", metavar="NAME", help="The measure that is compared.")
+    ] = "nDCG@10",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write one JSON object, in full precision.")
+    ] = False,
+    markdown: Markdown = False,
+    analyzer: AnalyzerName = None,
+    stopwords: Stopwords = None,
+    qrels: Qrels = None,
+    embedder: EmbedderName = None,
+    threads: Threads = None,
+) -> None:
+    """Learn a recipe's weights on the even half of the queries and compare it on the odd half.
+
+    The recipe is written only if it is better than the one it starts from on queries that it did
+    not see (p < .05). Use it with hyrecall recall --recipe FILE, or with Recipe.from_json. It needs
+    the extra [eval].
+    """  # fmt: skip
+    check_one_form(as_json=as_json, markdown=markdown)
+    dataset = with_vectors(read_data(data, qrels), embedder, ("rrf",))
+    base = _base(recipe, dataset.has_vectors)
+    own = given_analyzer(analyzer, stopwords) or base.analyzer
+    base = replace(
+        base, analyzer=own, thread=thread, place=place,
+        attributes=tuple(dict.fromkeys((*base.attributes, *(attributes or ())))),
+    )  # fmt: skip
+    learnt = run_learn(
+        Indexes(dataset, threads=threads), dataset, base=base, features=tuple(features or ()),
+        measure=measure, tell=say,
+    )  # fmt: skip
+    if as_json:
+        print_json(learnt_to_dict(learnt))
+    else:
+        how: dict[str, Any] = {"width": screen_width(), "markdown": markdown}
+        print(learnt_text(learnt, **how))
+    if output is None:
+        return
+    if not learnt.is_better:
+        say(f"not written to {output}: not better than {recipe} on the odd queries (p < .05)")
+        raise typer.Exit(_NOT_BETTER)
+    output.write_text(learnt.recipe.to_json() + "\n", encoding="utf-8")
+    say(f"written to {output}: hyrecall recall --recipe {output}")
+
+
+def _base(recipe: str, has_vectors: bool) -> Setting:
+    """Return the setting to start from; a set without vectors has words alone."""
+    if recipe in recipes.__all__:
+        made = read_setting(recipe)
+    else:
+        found = read_recipe("--recipe", recipe, recipes.__all__)
+        made = Setting(found.name, {"recipe": found})
+    return made if has_vectors else replace(made, arms=("text",))

@@ -1,0 +1,349 @@
+"""Learns a recipe's weights from judged queries, and evaluates them on queries that were not used.
+
+A query's candidates compete: the weights maximise the softmax probability of the relevant ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from hyrecall.ask.recipe import Recipe
+from hyrecall.ask.shaping import Around, Linear, Provenance, Stage
+from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import OptionError, error
+from hyrecall.evaluate.ablate import Study, ablate
+from hyrecall.evaluate.compare import Comparison, compare
+from hyrecall.evaluate.data import CELL, Dataset
+from hyrecall.evaluate.extras import needs_extra
+from hyrecall.evaluate.metrics import read_measure
+from hyrecall.evaluate.run import Indexes
+from hyrecall.evaluate.settings import Setting, read_setting
+from hyrecall.hits.hits import reply_of
+
+__all__ = ["Learnt", "fit_weights", "learn"]
+
+Floats = npt.NDArray[np.float64]
+
+SURE = 0.05
+"""The p below which learnt weights count as better."""
+
+STRENGTHS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+"""How strongly weights are held at those of the base recipe; cross-validation chooses."""
+
+N_FOLDS = 5
+LEAST_QUERIES = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """A recipe with learnt weights, evaluated on queries that were not used.
+
+    Attributes
+    ----------
+    measure : str
+        The measure that is compared.
+    base, setting : Setting
+        What the weights started from, and the same with the learnt ones.
+    weights : dict of str to float
+        By feature, as in :class:`hyrecall.Linear`.
+    n_queries : int
+        Queries of the even half that taught something: those with a relevant candidate.
+    report : Study
+        On the odd queries: the base recipe, its single arms, the learnt recipe.
+    against_base : Comparison
+        On the odd queries: the learnt recipe compared with the base.
+    """
+
+    measure: str
+    base: Setting
+    setting: Setting
+    weights: dict[str, float]
+    n_queries: int
+    report: Study
+    against_base: Comparison
+
+    @property
+    def recipe(self) -> Recipe:
+        """The learnt recipe."""
+        recipe: Recipe = self.setting.options["recipe"]
+        return recipe
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the learnt recipe beats the base on the odd queries, with p < .05."""
+        one = self.against_base
+        return one.difference > 0 and one.p_value < SURE
+
+
+class _Pools(NamedTuple):
+    """The candidates of the queries that teach something, back to back."""
+
+    features: Floats  # [n_candidates, n_features]
+    starts: npt.NDArray[np.int64]  # of each query, and the end of the last
+    share: Floats  # of each candidate in what is right for its query; they add up to 1
+    fold: npt.NDArray[np.int64]  # of each query
+
+    def of(self, chosen: npt.NDArray[np.bool_]) -> _Pools:
+        """Return some of the queries."""
+        counts = np.diff(self.starts)
+        rows = np.repeat(chosen, counts)
+        starts = np.concatenate([[0], np.cumsum(counts[chosen])])
+        return _Pools(self.features[rows], starts, self.share[rows], self.fold[chosen])
+
+
+@check_keywords
+def learn(
+    indexes: Indexes,
+    dataset: Dataset,
+    *,
+    base: Setting | None = None,
+    features: Sequence[str] = (),
+    measure: str = "nDCG@10",
+    measures: Sequence[str] = ("nDCG@10", "R@10", "RR@10"),
+    tell: Callable[[str], None] = lambda _: None,
+) -> Learnt:
+    """Learn the weights of a recipe on the even queries; compare it with its base on the odd ones.
+
+    Parameters
+    ----------
+    indexes : Indexes
+    dataset : Dataset
+        The whole set: both halves are taken from it, by the hash of the query's id.
+    base : Setting, optional
+        A setting with a recipe; default: ``recipes.default``, which hears threads where the setting
+        names one.
+    features : sequence of str
+        Features beside those of :func:`fit_weights`, such as ``role=user``.
+    measure, measures
+        As in :func:`hyrecall.evaluate.tune`; ``measure`` decides whether the weights are better.
+    tell : callable, optional
+        Called with what is done next.
+
+    Raises
+    ------
+    OptionError
+        Fewer than 10 queries of the even half have a relevant candidate; as :func:`fit_weights`.
+    MissingExtraError
+        The extra ``[eval]`` is not installed.
+    """
+    start = _with_own_around(read_setting("default") if base is None else base)
+    chosen_by = read_measure(measure)
+    tell(f"candidates of the even queries, by {start.name}")
+    setting, n_queries = fit_weights(indexes, dataset.split("even"), start, features=features)
+    odd = dataset.split("odd")
+    how: dict[str, Any] = {
+        "analyzer": start.analyzer, "thread": start.thread, "place": start.place,
+        "attributes": start.attributes,
+    }  # fmt: skip
+    arms = [replace(read_setting(one), **how) for one in ("bm25", "dense")]
+    single = [one for one in arms if set(one.arms) < set(start.arms)]
+    named = tuple(dict.fromkeys((chosen_by, *map(read_measure, measures))))
+    report = ablate(indexes, odd, [start, *single, setting], measures=named, tell=tell)
+    (against,) = compare(report.scores[0], report.scores[-1], measures=[chosen_by])
+    stage = next(one for one in setting.options["recipe"].shaping if isinstance(one, Linear))
+    return Learnt(chosen_by, start, setting, dict(stage.weights), n_queries, report, against)
+
+
+@check_keywords
+def fit_weights(
+    indexes: Indexes, dataset: Dataset, base: Setting, *, features: Sequence[str] = ()
+) -> tuple[Setting, int]:
+    """Return the setting with weights learnt on all queries of a set, and how many taught them.
+
+    The features are the fused score, the scaled score and the rank in each arm, their agreement,
+    and each part of :class:`hyrecall.Around` if the recipe has it.
+
+    Parameters
+    ----------
+    indexes : Indexes
+    dataset : Dataset
+    base : Setting
+        With a recipe; the learnt one has its arms, fusion, depth and other stages.
+    features : sequence of str
+        Further features.
+
+    Raises
+    ------
+    OptionError
+        A setting without a recipe, a recipe with Provenance, an unknown feature, or fewer than 10
+        queries with a relevant candidate.
+    MissingExtraError
+        The extra ``[eval]`` is not installed.
+
+    Notes
+    -----
+    The loss is the mean cross-entropy of softmaxes, each over one relevant candidate and all
+    candidates of the query that are not relevant, weighted by grade. An L2 penalty, in units of a
+    feature's spread, holds the weights near those of the base recipe: 1 for the fused score and
+    each part of Around, 0 for others. Five-fold cross-validation chooses its strength. L-BFGS finds
+    the minimum. Weights have four digits and the base's scale.
+    """
+    start = _with_own_around(base)
+    recipe: Recipe = start.options["recipe"]
+    names = tuple(dict.fromkeys((*_features(recipe, start), *features)))
+    asked = recipe.replace(
+        shaping=(*_around(recipe), Linear(dict.fromkeys(names, 1.0))), on_no_match=()
+    )
+    pools = _pools(indexes, dataset, start._but(start.name, {"recipe": asked}))
+    n_queries = len(pools.fold)
+    if n_queries < LEAST_QUERIES:
+        wish = f"at least {LEAST_QUERIES} judged queries with a relevant candidate"
+        raise error(OptionError, dataset.name, wish, n_queries)
+    evidence = {f"neighbour_{at + 1}" for at in range(8)} | {"thread", "length"}
+    own = np.array([float(name == "fused" or name in evidence) for name in names])
+    weights = _best_weights(pools, own)
+    rounded = {n: float(f"{w:.4g}") for n, w in zip(names, weights.tolist(), strict=True)}
+    kept = {name: weight for name, weight in rounded.items() if weight != 0}
+    stages: list[Stage] = [one for one in recipe.shaping if not isinstance(one, Around | Linear)]
+    learnt = recipe.replace(
+        name=f"{recipe.name} learnt",
+        shaping=(*_around(recipe), Linear(kept or {"fused": 1.0}), *stages),
+    )
+    return start._but(f"{start.name} learnt", {"recipe": learnt}), n_queries
+
+
+def _with_own_around(setting: Setting) -> Setting:
+    """Return the setting with its recipe, which hears threads by itself where there are any."""
+    recipe = setting.options.get("recipe")
+    if not isinstance(recipe, Recipe):
+        raise error(OptionError, "base", "a setting with one recipe", repr(setting.name))
+    if any(isinstance(one, Provenance) for one in recipe.shaping):
+        wish = "a recipe without Provenance (a feature COLUMN=VALUE adds instead)"
+        raise error(OptionError, "base", wish, recipe.name)
+    if setting.thread is not None:
+        recipe = recipe.for_threads()
+    return setting._but(setting.name, {"recipe": recipe.replace(with_threads=None)})
+
+
+def _around(recipe: Recipe) -> tuple[Around, ...]:
+    return tuple(one for one in recipe.shaping if isinstance(one, Around))
+
+
+def _features(recipe: Recipe, setting: Setting) -> list[str]:
+    """Return the features that every index of a set has."""
+    arms = [
+        arm for part, arm in (("text", "text"), ("vectors", "embedding")) if part in setting.arms
+    ]
+    names = ["fused", "agreement"] if len(arms) > 1 else ["fused"]
+    names += [f"{arm}_score" for arm in arms]
+    if setting.thread is not None:
+        for around in _around(recipe):
+            names += [f"neighbour_{at + 1}" for at in range(len(around.neighbours))]
+            names += ["thread", "length"]
+    return names
+
+
+def _pools(indexes: Indexes, dataset: Dataset, setting: Setting) -> _Pools:
+    """Recall the candidates of the judged queries with their features."""
+    judged = dataset.judged
+    options: dict[str, Any] = dict(setting.options)
+    options["limit"] = options.get("depth", options["recipe"].depth)
+    if "text" in setting.arms:
+        options["text"] = judged["text"].to_pylist()
+    if "vectors" in setting.arms:
+        options["vectors"] = judged["embedding"]
+    if dataset.has_cells:
+        options["scope"] = judged[CELL].to_pylist()
+    reply = reply_of(indexes.get(setting).recall(**options))
+    keys = reply.column("id").to_pylist()
+    classes = dataset.classes or {}
+    starts, features, shares, folds = [0], [], [], []
+    for at, query in enumerate(judged["id"].to_pylist()):
+        begin, end = reply.offsets[at : at + 2].tolist()
+        grades: dict[str, float] = {}  # by document, or by class
+        for document, grade in dataset.judgements[query].items():
+            name = classes.get(document, document)
+            grades[name] = max(grades.get(name, 0.0), float(grade))
+        found = np.array([grades.get(classes.get(key, key), 0.0) for key in keys[begin:end]])
+        if not 0 < (found > 0).sum() < len(found):
+            continue
+        part = reply.part_of(at)
+        first = int(part.offsets[at])
+        features.append(part.arrays["linear_addends"][first : first + end - begin])
+        shares.append(found / found.sum())
+        starts.append(starts[-1] + end - begin)
+        folds.append(xxhash.xxh3_64_intdigest(query.encode()) // 2 % N_FOLDS)
+    n_features = len(next(s for s in options["recipe"].shaping if isinstance(s, Linear)).names)
+    return _Pools(
+        np.concatenate([np.zeros((0, n_features)), *features]),
+        np.array(starts),
+        np.concatenate([np.zeros(0), *shares]),
+        np.array(folds, np.int64),
+    )
+
+
+def _best_weights(pools: _Pools, own: Floats) -> Floats:
+    """Return the weights, on the scale of ``own``, with the strength that cross-validates best."""
+    losses = np.zeros(len(STRENGTHS))
+    folds = [fold for fold in range(N_FOLDS) if 0 < (pools.fold == fold).sum() < len(pools.fold)]
+    for fold in folds:
+        left, kept = pools.of(pools.fold == fold), pools.of(pools.fold != fold)
+        steepness, spread = _steepness(kept, own), _spread(kept)
+        for at, strength in enumerate(STRENGTHS):
+            found = _minimise(kept, steepness * own, spread, strength)
+            losses[at] += _cross_entropy(left, found)[0] * len(left.fold)
+    steepness = _steepness(pools, own)
+    strength = STRENGTHS[int(losses.argmin())]
+    return _minimise(pools, steepness * own, _spread(pools), strength) / steepness
+
+
+def _steepness(pools: _Pools, own: Floats) -> float:
+    """Return the factor of the base's scores that explains best what was right."""
+    with needs_extra():
+        from scipy.optimize import minimize_scalar
+    found = minimize_scalar(
+        lambda log: _cross_entropy(pools, np.exp(log) * own)[0],
+        bounds=(-5.0, 7.0),
+        method="bounded",
+    )
+    return float(np.exp(found.x))
+
+
+def _spread(pools: _Pools) -> Floats:
+    """Return how much each feature differs between the candidates of a query."""
+    counts = np.diff(pools.starts)
+    means = np.add.reduceat(pools.features, pools.starts[:-1], axis=0) / counts[:, None]
+    apart = pools.features - np.repeat(means, counts, axis=0)
+    return np.asarray(np.sqrt((apart**2).mean(axis=0)), np.float64)
+
+
+def _minimise(pools: _Pools, centre: Floats, spread: Floats, strength: float) -> Floats:
+    """Return the weights of least loss with a penalty on the distance from a centre."""
+    with needs_extra():
+        from scipy.optimize import minimize
+
+    varies = spread > np.abs(pools.features).max(axis=0) * 1e-6  # or it is rounding
+    scale = np.where(varies, spread, 1.0)
+
+    def loss(moved: Floats) -> tuple[float, Floats]:
+        value, gradient = _cross_entropy(pools, centre + moved / scale)
+        return value + strength * float(moved @ moved) / 2, gradient / scale + strength * moved
+
+    found = minimize(loss, np.zeros(len(centre)), jac=True, method="L-BFGS-B")
+    return np.asarray(centre + np.where(varies, found.x, 0.0) / scale, np.float64)
+
+
+def _cross_entropy(pools: _Pools, weights: Floats) -> tuple[float, Floats]:
+    """Return the mean cross-entropy of the queries, and its gradient.
+
+    Each relevant candidate competes with the candidates that are not relevant, not with others.
+    """
+    begins, counts = pools.starts[:-1], np.diff(pools.starts)
+    scores = pools.features @ weights
+    scores -= np.repeat(np.maximum.reduceat(scores, begins), counts)
+    wrong = pools.share == 0
+    powers = np.exp(scores)
+    rivals = np.repeat(np.add.reduceat(np.where(wrong, powers, 0.0), begins), counts)
+    total = rivals + powers  # where right: of the candidate and its rivals
+    n = len(counts)
+    loss = float(pools.share @ (np.log(total) - scores)) / n
+    # Each rival's part in the losses of all that is right.
+    pressure = np.add.reduceat(pools.share / total, begins)
+    pull = np.where(wrong, powers * np.repeat(pressure, counts), -pools.share * rivals / total)
+    return loss, pools.features.T @ pull / n

@@ -1,0 +1,152 @@
+"""Features of the hits of a batch, and their weighted sums: the stage Linear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hyrecall import _core
+from hyrecall.ask.shaping.linear import Feature, Linear
+from hyrecall.base.ages import age_seconds
+from hyrecall.errors import DTypeError, OptionError, error
+
+if TYPE_CHECKING:
+    from hyrecall.recall.fused_lists import FusedLists
+    from hyrecall.recall.plan import Plan
+    from hyrecall.segments.facts import IndexFacts
+
+__all__ = ["check_linear", "sum_addends", "with_linear"]
+
+Floats = npt.NDArray[np.float64]
+
+
+def check_linear(facts: IndexFacts, plan: Plan, stage: Linear) -> None:
+    """Check that an index and a plan have what the features read; before anything is computed."""
+    arms = (*facts.text_arms, *facts.vector_arms, *plan.extra)
+    known = facts.schema.row_columns
+    for name, feature in zip(stage.names, stage.features, strict=True):
+        argument = f"Linear.weights[{name!r}]"
+        if feature.kind in ("score", "rank") and feature.of not in (*arms, *plan.arms):
+            raise error(OptionError, argument, f"an arm of {list(arms)}", repr(feature.of))
+        if feature.kind == "evidence":
+            _check_evidence(argument, feature.of, plan)
+        if feature.kind in ("value", "age") and feature.of not in known:
+            raise error(OptionError, argument, f"a column of {list(known)}", repr(feature.of))
+        if feature.kind == "value":
+            _value_of(argument, feature, facts.row_types[feature.of])
+        if feature.kind == "age":
+            kind = facts.row_types[feature.of]
+            if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+                got = f"{feature.of!r} of {kind}"
+                raise error(DTypeError, argument, "a timestamp or date column", got)
+
+
+def _check_evidence(argument: str, part: str, plan: Plan) -> None:
+    if plan.around is None:
+        raise error(OptionError, argument, "Around among the stages", "none")
+    if part.startswith("neighbour_") and int(part[-1]) > len(plan.around.neighbours):
+        wish = f"one of the {len(plan.around.neighbours)} neighbours of Around"
+        raise error(OptionError, argument, wish, repr(part))
+
+
+def _value_of(argument: str, feature: Feature, kind: pa.DataType) -> pa.Scalar:
+    """Return the value that a feature names, in its column's type."""
+    try:
+        return pa.scalar(feature.value).cast(kind)
+    except (pa.ArrowException, UnicodeEncodeError):
+        raise error(DTypeError, argument, f"a value of {kind}", repr(feature.value)) from None
+
+
+def with_linear(
+    stage: Linear,
+    plan: Plan,
+    pool: FusedLists,
+    column: Callable[[str], pa.Array],
+    now: datetime,
+) -> FusedLists:
+    """Return the lists with new scores and their addends, still in their order."""
+    addends = _addends(stage, plan, pool, column, now)
+    return pool.with_arrays(linear_addends=addends, score=sum_addends(addends))
+
+
+def _addends(
+    stage: Linear,
+    plan: Plan,
+    pool: FusedLists,
+    column: Callable[[str], pa.Array],
+    now: datetime,
+) -> Floats:
+    """Return weight x feature of every entry: [n_entries, n_features]."""
+    out = np.zeros((len(pool), len(stage.names)))
+    scaled = _scaled_scores(pool)
+    for at, (feature, (name, weight)) in enumerate(zip(stage.features, stage.weights, strict=True)):
+        match feature.kind:
+            case "fused":
+                values = pool.arrays["fused_score"]
+            case "agreement":
+                values = scaled.min(axis=1, initial=1.0) if scaled.size else np.zeros(len(pool))
+            case "score":
+                values = _best(scaled, plan.places(feature.of))
+            case "rank":
+                ranks = pool.arrays["arm_ranks"]
+                inverse = np.where(ranks > 0, 1.0 / np.maximum(ranks, 1), 0.0)
+                values = _best(inverse, plan.places(feature.of))
+            case "evidence":
+                values = np.nan_to_num(pool.arrays[_array_of(feature.of)], nan=0.0)
+            case "value":
+                given = column(feature.of)
+                same = pc.equal(given, _value_of(f"Linear.weights[{name!r}]", feature, given.type))
+                values = same.fill_null(False).to_numpy(zero_copy_only=False).astype(np.float64)
+            case "age":
+                age = age_seconds(column(feature.of), now)
+                values = _core.shaping.recency_factors(age, feature.half_life, 1.0)
+        out[:, at] = weight * values
+    return out
+
+
+def _array_of(part: str) -> str:
+    """Return the array of a reply that has a part of Around."""
+    if part.startswith("neighbour_"):
+        return f"near_{int(part[-1]) - 1}_addend"
+    return f"{part}_evidence"
+
+
+def _best(values: Floats, places: list[int]) -> Floats:
+    """Return the best of an arm's values; it has one for each table, or none if it did not run."""
+    return values[:, places].max(axis=1) if places else np.zeros(len(values))
+
+
+def _scaled_scores(pool: FusedLists) -> Floats:
+    """Scale each arm's scores to [0, 1] over the candidates of a query; 0 where there is none.
+
+    If all scores of a query are equal, they are 1.
+    """
+    scores = pool.arrays["arm_scores"].astype(np.float64)
+    missing = ~np.isfinite(scores)
+    counts = np.diff(pool.offsets)
+    begins = pool.offsets[:-1][counts > 0]
+    if not len(begins):
+        return np.zeros_like(scores)
+    lows, highs = (
+        np.repeat(f.reduceat(np.where(missing, empty, scores), begins), counts[counts > 0], axis=0)
+        for f, empty in ((np.minimum, np.inf), (np.maximum, -np.inf))
+    )
+    spread = highs - lows
+    flat = ~(spread > 0)  # equal scores, or none
+    with np.errstate(invalid="ignore"):
+        scaled = np.where(flat, 1.0, (scores - lows) / np.where(flat, 1.0, spread))
+    return np.where(missing, 0.0, scaled)
+
+
+def sum_addends(addends: Floats) -> Floats:
+    """Add up the addends of each entry, the largest first."""
+    total = np.zeros(len(addends))
+    for column in -np.sort(-addends, axis=1).T:
+        total = total + column
+    return total + 0.0  # no -0

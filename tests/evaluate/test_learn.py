@@ -1,0 +1,161 @@
+"""Weights learnt from judged queries."""
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from hyrecall.errors import OptionError
+from hyrecall.evaluate import (
+    Dataset,
+    Indexes,
+    Setting,
+    fit_weights,
+    learn,
+    learnt_text,
+    learnt_to_dict,
+    read_setting,
+    run_setting,
+)
+from hyrecall.evaluate.learn import _cross_entropy, _Pools
+
+pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
+pytest.importorskip("scipy", reason="the extra [eval] is not installed")
+
+WORDS = ("amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "haven")
+DIM = 8
+
+
+def chats(n_queries: int, *, said_by: str | None) -> Dataset:
+    """A set whose relevant documents are those of one speaker, or of nobody in particular."""
+    random = np.random.default_rng(11)
+    n_docs = 4 * n_queries
+    vectors = random.standard_normal((n_docs, DIM)).astype(np.float32)
+    texts = [" ".join(random.choice(WORDS, 3)) + f" t{row // 4}" for row in range(n_docs)]
+    corpus = pa.table(
+        {
+            "id": [f"d{row}" for row in range(n_docs)],
+            "text": texts,
+            "role": [("user", "assistant")[row % 2] for row in range(n_docs)],
+            "embedding": pa.FixedSizeListArray.from_arrays(vectors.ravel(), DIM),
+        }
+    )
+    right = []
+    for query in range(n_queries):
+        at = int(random.integers(0, 4))
+        if said_by is not None:
+            at = at // 2 * 2 + (said_by == "assistant")
+        right.append(4 * query + at)
+    near = vectors[right] + 1.5 * random.standard_normal((n_queries, DIM)).astype(np.float32)
+    queries = pa.table(
+        {
+            "id": [f"q{query}" for query in range(n_queries)],
+            "text": [f"t{query}" for query in range(n_queries)],
+            "embedding": pa.FixedSizeListArray.from_arrays(near.ravel(), DIM),
+        }
+    )
+    judgements = {f"q{query}": {f"d{doc}": 1} for query, doc in enumerate(right)}
+    return Dataset("chats", corpus, queries, judgements)
+
+
+BASE = replace(read_setting("default"), attributes=("role",))
+
+
+def test_what_tells_right_from_wrong_is_learnt_and_better_on_other_queries() -> None:
+    data = chats(160, said_by="user")
+    indexes = Indexes(data)
+    learnt = learn(indexes, data, base=BASE, features=("role=user",))
+    assert learnt.is_better
+    assert learnt.against_base.difference > 0.05
+    assert learnt.weights["role=user"] > 0.1
+    assert [one.name for one in learnt.report.settings] == [
+        "default", "bm25", "dense", "default learnt",
+    ]  # fmt: skip
+    # What is written down ranks as what was measured.
+    again = hr.Recipe.from_json(learnt.recipe.to_json())
+    odd = data.split("odd")
+    setting = Setting("again", {"recipe": again}, attributes=("role",))
+    ranked = run_setting(indexes, odd, learnt.setting).documents
+    assert run_setting(indexes, odd, setting).documents == ranked
+    assert ranked != run_setting(indexes, odd, learnt.base).documents
+    text = learnt_text(learnt)
+    assert "default learnt is better than default, nDCG@10: +" in text
+    told = learnt_to_dict(learnt)
+    assert hr.Recipe.from_json(json.dumps(told["recipe"])) == learnt.recipe
+    assert told["is_better"] is True
+
+
+def test_weights_that_only_fit_their_own_half_are_not_called_better() -> None:
+    data = chats(160, said_by=None)
+    learnt = learn(Indexes(data), data, base=BASE, features=("role=user",))
+    assert not learnt.is_better
+    assert "is not better (p < 0.05 is needed) than" in learnt_text(learnt)
+
+
+def test_the_even_queries_alone_decide_the_weights() -> None:
+    data = chats(120, said_by="user")
+    odd = set(data.split("odd").judgements)
+    turned = {
+        query: {f"d{int(next(iter(docs))[1:]) ^ 1}": 1} if query in odd else docs
+        for query, docs in data.judgements.items()
+    }
+    other = replace(data, judgements=turned)
+    one, two = (learn(Indexes(d), d, base=BASE, features=("role=user",)) for d in (data, other))
+    assert one.weights == two.weights
+    assert one.against_base != two.against_base
+
+
+def test_grades_weigh_and_a_relevant_candidate_competes_with_wrong_ones_only() -> None:
+    random = np.random.default_rng(0)
+    features = random.standard_normal((30, 4))
+    starts = np.array([0, 10, 22, 30])
+    share = np.zeros(30)
+    share[[1, 4, 12, 23, 29]] = 0.5, 0.5, 1.0, 0.3, 0.7
+    pools = _Pools(features, starts, share, np.zeros(3, np.int64))
+    weights = random.standard_normal(4)
+    value, gradient = _cross_entropy(pools, weights)
+    scores = features @ weights
+    by_hand = 0.0
+    for begin, end in pairwise(starts):
+        own, parts = scores[begin:end], share[begin:end]
+        rivals = np.exp(own[parts == 0]).sum()
+        for score, part in zip(own[parts > 0], parts[parts > 0], strict=True):
+            by_hand -= part * np.log(np.exp(score) / (np.exp(score) + rivals)) / 3
+    assert value == pytest.approx(by_hand, rel=1e-12)
+    for at in range(4):
+        moved = weights.copy()
+        moved[at] += 1e-6
+        assert gradient[at] == pytest.approx(
+            (_cross_entropy(pools, moved)[0] - value) / 1e-6, abs=1e-4
+        )
+
+
+def test_evidence_of_threads_is_learnt_where_the_setting_names_them() -> None:
+    data = chats(80, said_by="user")
+    corpus = data.corpus.append_column("chat", [[f"c{row // 8}" for row in range(320)]])
+    threaded = replace(data, corpus=corpus)
+    base = replace(read_setting("default"), thread="chat")
+    setting, n_queries = fit_weights(Indexes(threaded), threaded, base)
+    around, linear = setting.options["recipe"].shaping
+    assert isinstance(around, hr.Around)
+    assert {"fused", "neighbour_1", "neighbour_2", "thread", "length"} <= set(linear.names)
+    assert n_queries > 70
+
+
+def test_too_few_queries_and_recipes_that_multiply_are_refused() -> None:
+    data = chats(12, said_by="user")
+    indexes = Indexes(data)
+    with pytest.raises(OptionError, match="at least 10 judged queries with a relevant candidate"):
+        learn(indexes, data, base=BASE)
+    with pytest.raises(OptionError, match="base: expected a setting with one recipe, got 'rrf'"):
+        fit_weights(indexes, data, read_setting("rrf"))
+    stage = hr.Provenance("role", {"user": 1.0})
+    weighed = hr.recipes.default.replace(name="weighed", shaping=(stage,))
+    with pytest.raises(OptionError, match="base: expected a recipe without Provenance"):
+        fit_weights(indexes, data, Setting("weighed", {"recipe": weighed}))
+    with pytest.raises(OptionError, match=r"Linear.weights\['luck=1'\]: expected a column of"):
+        fit_weights(indexes, data, BASE, features=("luck=1",))

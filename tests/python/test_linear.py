@@ -1,0 +1,237 @@
+"""The stage Linear: scores by a weighted sum of features, as its definition says."""
+
+import datetime as dt
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from hyrecall.recall import linear
+
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+DAY = 86_400.0
+N_ROWS = 120
+WEIGHTS = {
+    "fused": 0.9, "text_score": 0.3, "embedding_score": -0.2, "text_rank": 0.1, "agreement": 0.4,
+    "neighbour_1": 1.5, "neighbour_2": 0.5, "thread": 0.8, "length": 0.3, "role=assistant": -0.25,
+    "mark=3": 0.2, "recency(at, 30d)": 0.15,
+}  # fmt: skip
+AROUND = hr.Around()
+
+
+def table() -> pa.Table:
+    random = np.random.default_rng(5)
+    words = ("tea", "kettle", "leaf", "cup", "milk", "rust", "boat", "sail")
+    return pa.table(
+        {
+            "id": [f"d{row}" for row in range(N_ROWS)],
+            "user": ["ann" if row % 3 else "bob" for row in range(N_ROWS)],
+            "text": [
+                None if row % 17 == 0 else " ".join(random.choice(words, random.integers(1, 9)))
+                for row in range(N_ROWS)
+            ],
+            "chat": [f"c{row // 9}" for row in range(N_ROWS)],
+            "role": ["user" if row % 4 else "assistant" for row in range(N_ROWS)],
+            "mark": pa.array([None if row % 5 == 0 else row % 7 for row in range(N_ROWS)]),
+            "at": pa.array(
+                [None if row % 11 == 0 else NOW - dt.timedelta(days=row) for row in range(N_ROWS)],
+                pa.timestamp("us", "UTC"),
+            ),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def index() -> hr.Index:
+    vectors = np.random.default_rng(6).standard_normal((N_ROWS, 12)).astype(np.float32)
+    vectors[::13] = 0  # missing
+    schema = hr.Schema(
+        key="id", cell=("user",), text="text", vector="embedding", thread="chat",
+        attributes=("role", "mark", "at"),
+    )  # fmt: skip
+    return hr.Index.build(table(), schema, vectors={"embedding": vectors})
+
+
+def asked(**options: Any) -> dict[str, Any]:
+    vectors = np.random.default_rng(7).standard_normal((3, 12)).astype(np.float32)
+    return {
+        "text": ["tea with milk", "a boat", None], "vectors": vectors,
+        "scope": ["ann", "bob", "ann"], "depth": N_ROWS, "limit": N_ROWS, "now": NOW, **options,
+    }  # fmt: skip
+
+
+def expected(index: hr.Index, weights: dict[str, float]) -> list[list[tuple[str, float]]]:
+    """Score the candidates by the definition, from replies without the stage."""
+    rows = {row["id"]: row for row in table().to_pylist()}
+    out = []
+    for hits in index.recall(**asked(shaping=(AROUND,))):
+        scaled: dict[str, dict[str, float]] = {}
+        for arm in ("text", "embedding"):
+            given = {hit.key: hit.arm_score(arm) for hit in hits if hit.arm_score(arm) is not None}
+            low, high = min(given.values(), default=0), max(given.values(), default=0)
+            scaled[arm] = {
+                hit.key: 0.0 if hit.key not in given
+                else 1.0 if high == low
+                else (given[hit.key] - low) / (high - low)
+                for hit in hits
+            }  # fmt: skip
+        made = []
+        for hit in hits:
+            row, told = rows[hit.key], hit.explain()
+            parts = told.steps[0].factors
+            age = None if row["at"] is None else (NOW - row["at"]).total_seconds() / DAY
+            features = {
+                "fused": told.fused,
+                "text_score": scaled["text"][hit.key],
+                "embedding_score": scaled["embedding"][hit.key],
+                "text_rank": 1 / hit.arm_rank("text") if hit.arm_rank("text") else 0.0,
+                "agreement": min(scaled[arm][hit.key] for arm in scaled),
+                **{name: parts.get(name, 0.0) for name in weights if name in {
+                    "neighbour_1", "neighbour_2", "thread", "length"}},
+                "role=assistant": float(row["role"] == "assistant"),
+                "mark=3": float(row["mark"] == 3),
+                "recency(at, 30d)": 1.0 if age is None else 0.5 ** (age / 30),
+            }  # fmt: skip
+            score = math.fsum(weight * features[name] for name, weight in weights.items())
+            made.append((hit.key, score))
+        out.append(sorted(made, key=lambda pair: -pair[1]))
+    return out
+
+
+def differs(index: hr.Index, weights: dict[str, float]) -> bool:
+    """Whether any list differs from the definition's."""
+    hits = index.recall(**asked(shaping=(AROUND, hr.Linear(weights))))
+    for found, wanted in zip(hits, expected(index, weights), strict=True):
+        if len(found) != len(wanted):
+            return True
+        score = dict(wanted)
+        if any(abs(hit.score - score[hit.key]) > 1e-12 for hit in found):
+            return True
+        if [hit.score for hit in found] != sorted((h.score for h in found), reverse=True):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("weights", [WEIGHTS, *({name: w} for name, w in WEIGHTS.items())], ids=str)
+def test_scores_are_the_weighted_sums_of_the_features(
+    index: hr.Index, weights: dict[str, float]
+) -> None:
+    assert not differs(index, weights)
+
+
+def test_planted_bugs_in_features_are_caught(
+    index: hr.Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scaled = linear._scaled_scores
+    plants = {
+        "scaled over the whole batch": ("_scaled_scores", lambda pool: scaled(
+            type(pool)(np.array([0, len(pool)]), pool.arrays))),
+        "not scaled": ("_scaled_scores", lambda pool: np.nan_to_num(
+            pool.arrays["arm_scores"].astype(np.float64), neginf=0.0)),
+        "the next neighbour": ("_array_of", lambda part: "near_1_addend"),
+        "an addend is left out": ("sum_addends", lambda addends: addends[:, 1:].sum(axis=1)),
+    }  # fmt: skip
+    for name, (place, bug) in plants.items():
+        with monkeypatch.context() as patch:
+            patch.setattr(linear, place, bug)
+            assert differs(index, WEIGHTS), name
+
+
+def test_explanations_give_the_score_to_the_last_bit_feature_by_feature(index: hr.Index) -> None:
+    stages = (AROUND, hr.Linear(WEIGHTS), hr.Rerank(7), hr.MMR(0.8))
+    for shaping in (stages[:2], stages[:3], stages):
+        for hits in index.recall(**asked(shaping=shaping, limit=20)):
+            for hit in hits:
+                made = hit.explain()
+                assert made.score == hit.score
+                assert list(made.steps[1].factors) == list(WEIGHTS)
+    text = str(hits[0].explain())
+    assert "Linear: score" in text
+    assert "role=assistant" in text
+
+
+def test_a_query_replies_alone_as_in_its_batch_and_a_smaller_limit_gives_a_prefix(
+    index: hr.Index,
+) -> None:
+    whole = asked(shaping=(AROUND, hr.Linear(WEIGHTS)))
+    lists = [[(hit.key, hit.score) for hit in hits] for hits in index.recall(**whole)]
+    assert any(len(one) > 5 for one in lists)
+    for query, expected_list in enumerate(lists):
+        own = slice(query, query + 1)
+        alone = {**whole, **{name: whole[name][own] for name in ("text", "vectors", "scope")}}
+        for limit in (5, N_ROWS):
+            (hits,) = index.recall(**{**alone, "limit": limit})
+            assert [(hit.key, hit.score) for hit in hits] == expected_list[:limit]
+
+
+def test_others_rows_and_history_change_no_score() -> None:
+    rows, vectors = table(), np.random.default_rng(6).standard_normal((N_ROWS, 12))
+    schema = hr.Schema(
+        key="id", cell=("user",), text="text", vector="embedding", thread="chat",
+        attributes=("role", "mark", "at"),
+    )  # fmt: skip
+    mine = np.array([user == "ann" for user in rows["user"].to_pylist()])
+    seqs = np.flatnonzero(mine)
+
+    def lists(made: hr.Index) -> list[list[tuple[str, float]]]:
+        said = asked(shaping=(AROUND, hr.Linear(WEIGHTS)), scope="ann")
+        return [[(hit.key, hit.score) for hit in hits] for hits in made.recall(**said)]
+
+    def built(at: np.ndarray) -> hr.Index:
+        given = {"embedding": vectors[at].astype(np.float32)}
+        return hr.Index.build(rows.take(at), schema, vectors=given)
+
+    whole, alone = built(np.arange(N_ROWS)), built(seqs)
+    assert lists(whole) == lists(alone)
+    whole.delete([f"d{at}" for at in seqs[::4]], scope="ann")
+    assert lists(whole) == lists(built(np.setdiff1d(seqs, seqs[::4])))
+
+
+def test_a_recipe_with_weights_is_plain_data() -> None:
+    recipe = hr.recipes.conversation.replace(shaping=(AROUND, hr.Linear(WEIGHTS)))
+    assert hr.Recipe.from_json(recipe.to_json()) == recipe
+
+
+@pytest.mark.parametrize(
+    ("weights", "told"),
+    [
+        ({}, "weights: expected 1 to 64 features, got 0"),
+        ({"x" * at + "_score": 1 for at in range(1, 66)}, "weights: expected 1 to 64 features"),
+        ({"luck": 1}, "weights: expected fused, agreement, ARM_score"),
+        ({"fused": math.nan}, r"weights\['fused'\]: expected a number in"),
+        ({"fused": "x"}, r"weights\['fused'\]: expected a number in"),
+        ({1: 1.0}, "weights: expected the names of features, got 1"),
+        ({"recency(at, soon)": 1}, r"weights\['recency\(at, soon\)'\]: expected a duration"),
+        ("fused", "weights: expected a mapping of values, got 'fused'"),
+    ],
+    ids=lambda given: str(given)[:40],
+)
+def test_wrong_weights_are_refused(weights: Any, told: str) -> None:
+    with pytest.raises((hr.OptionError, hr.DTypeError), match=told):
+        hr.Linear(weights)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("title_score", r"an arm of \['text', 'embedding'\], got 'title'"),
+        ("colour=red", "a column of .*, got 'colour'"),
+        ("mark=red", "a value of int64, got 'red'"),
+        ("mark=\ud800", "a value of int64"),
+        ("recency(role, 3d)", "a timestamp or date column, got 'role' of large_string"),
+        ("neighbour_3", "one of the 2 neighbours of Around"),
+    ],
+)
+def test_features_that_an_index_lacks_are_refused(index: hr.Index, name: str, told: str) -> None:
+    with pytest.raises((hr.OptionError, hr.DTypeError), match=told):
+        index.recall(**asked(shaping=(AROUND, hr.Linear({name: 1.0}))))
+
+
+def test_evidence_without_the_stage_that_finds_it_is_refused(index: hr.Index) -> None:
+    with pytest.raises(hr.OptionError, match="expected Around among the stages, got none"):
+        index.recall(**asked(shaping=hr.Linear({"thread": 1.0})))
+    with pytest.raises(hr.OptionError, match="linear or provenance"):
+        index.recall(**asked(shaping=(hr.Linear({"fused": 1.0}), hr.Provenance("role", {}))))
