@@ -332,3 +332,48 @@ def test_the_winner_of_tune_is_printed_as_python_that_gives_its_lists(run, small
     assert tuned.winner.name == told["winner"]["name"]
     expected = run_setting(indexes, data, tuned.winner).documents
     assert asked_by(told["python"], small) == dict(expected)
+
+
+def test_learn_writes_a_recipe_only_if_it_is_better(run, small, tmp_path):
+    path = tmp_path / "recipe.json"
+    reply = run("learn", small, "-o", path, "--feature", "day=3", "--measure", "RR@10")
+    assert reply.code == 1
+    assert not path.exists()
+    assert "not better than default on the odd queries (p < .05)" in reply.err
+    assert "default learnt is not better" in reply.out
+    told = run("learn", small, "--json").data
+    assert told["is_better"] is False
+    assert {"fused", "agreement", "text_score", "embedding_score"} >= set(told["weights"])
+
+
+def test_a_learnt_recipe_is_written_and_ranks_an_index(run, tmp_path):
+    data = small_set(n_docs=600, n_queries=120)
+    right = {doc for docs in data.judgements.values() for doc, grade in docs.items() if grade > 0}
+    said = ["yes" if key in right else "no" for key in data.corpus["id"].to_pylist()]
+    data = replace(data, corpus=data.corpus.append_column("said", [said]))
+    folder = write_folder(data, tmp_path / "said")
+    path = tmp_path / "recipe.json"
+    reply = run("learn", folder, "--feature", "said=yes", "-o", path)
+    assert reply.code == 0, reply.err
+    assert f"written to {path}" in reply.err
+    linear = hr.Recipe.from_json(path.read_text()).shaping[0]
+    assert dict(linear.weights)["said=yes"] > 0
+    made = run(
+        "index", folder / "corpus.parquet", "-o", tmp_path / "index", "--key", "id", "--cell",
+        "tenant", "--text", "text", "--vector", "embedding", "--attribute", "said",
+    )  # fmt: skip
+    assert made.code == 0, made.err
+    asked = ("recall", tmp_path / "index", "amber", "--scope", "acme", "--recipe", path)
+    found = run(*asked, "--json")
+    assert found.code == 0, found.err
+    assert found.data["hits"]
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    for wrong, told in (
+        (broken, "recipe"),
+        (tmp_path / "absent.json", "--recipe: expected a file with a recipe in JSON"),
+        ("nix", "--recipe: expected one of"),
+    ):
+        refused = run(*asked[:-1], wrong)
+        assert refused.code in (1, 2)
+        assert told in refused.err

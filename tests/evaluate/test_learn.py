@@ -62,15 +62,15 @@ def chats(n_queries: int, *, said_by: str | None) -> Dataset:
     return Dataset("chats", corpus, queries, judgements)
 
 
-BASE = replace(read_setting("default"), attributes=("role",))
+BASE = read_setting("default")
 
 
 def test_what_tells_right_from_wrong_is_learnt_and_better_on_other_queries() -> None:
-    data = chats(160, said_by="user")
+    data = chats(100, said_by="user")
     indexes = Indexes(data)
     learnt = learn(indexes, data, base=BASE, features=("role=user",))
     assert learnt.is_better
-    assert learnt.against_base.difference > 0.05
+    assert learnt.against_base.difference > 0.02
     assert learnt.weights["role=user"] > 0.1
     assert [one.name for one in learnt.report.settings] == [
         "default", "bm25", "dense", "default learnt",
@@ -90,14 +90,14 @@ def test_what_tells_right_from_wrong_is_learnt_and_better_on_other_queries() -> 
 
 
 def test_weights_that_only_fit_their_own_half_are_not_called_better() -> None:
-    data = chats(160, said_by=None)
+    data = chats(100, said_by=None)
     learnt = learn(Indexes(data), data, base=BASE, features=("role=user",))
     assert not learnt.is_better
     assert "is not better (p < 0.05 is needed) than" in learnt_text(learnt)
 
 
 def test_the_even_queries_alone_decide_the_weights() -> None:
-    data = chats(120, said_by="user")
+    data = chats(80, said_by="user")
     odd = set(data.split("odd").judgements)
     turned = {
         query: {f"d{int(next(iter(docs))[1:]) ^ 1}": 1} if query in odd else docs
@@ -135,15 +135,15 @@ def test_grades_weigh_and_a_relevant_candidate_competes_with_wrong_ones_only() -
 
 
 def test_evidence_of_threads_is_learnt_where_the_setting_names_them() -> None:
-    data = chats(80, said_by="user")
-    corpus = data.corpus.append_column("chat", [[f"c{row // 8}" for row in range(320)]])
+    data = chats(60, said_by="user")
+    corpus = data.corpus.append_column("chat", [[f"c{row // 8}" for row in range(240)]])
     threaded = replace(data, corpus=corpus)
     base = replace(read_setting("default"), thread="chat")
     setting, n_queries = fit_weights(Indexes(threaded), threaded, base)
     around, linear = setting.options["recipe"].shaping
     assert isinstance(around, hr.Around)
     assert {"fused", "neighbour_1", "neighbour_2", "thread", "length"} <= set(linear.names)
-    assert n_queries > 70
+    assert n_queries > 50
 
 
 def test_too_few_queries_and_recipes_that_multiply_are_refused() -> None:
@@ -157,5 +157,5 @@ def test_too_few_queries_and_recipes_that_multiply_are_refused() -> None:
     weighed = hr.recipes.default.replace(name="weighed", shaping=(stage,))
     with pytest.raises(OptionError, match="base: expected a recipe without Provenance"):
         fit_weights(indexes, data, Setting("weighed", {"recipe": weighed}))
-    with pytest.raises(OptionError, match=r"Linear.weights\['luck=1'\]: expected a column of"):
+    with pytest.raises(OptionError, match="luck: expected one column of the table, got none"):
         fit_weights(indexes, data, BASE, features=("luck=1",))

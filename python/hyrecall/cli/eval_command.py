@@ -54,12 +54,15 @@ __all__ = [
     "AnalyzerName",
     "Data",
     "Markdown",
+    "Place",
     "Qrels",
     "Stopwords",
+    "Thread",
     "check_one_form",
     "evaluate",
     "given_analyzer",
     "read_data",
+    "threaded",
     "tokenizer_code",
     "with_vectors",
 ]
@@ -87,6 +90,23 @@ AnalyzerName: TypeAlias = Annotated[
         metavar="NAME",
         show_default="that of a recipe, otherwise unicode",
         help="How texts are split into words, as in hyrecall index.",
+    ),
+]
+Thread: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--thread",
+        metavar="COLUMN",
+        help="The column of the corpus that says which session or document a row is part of.",
+    ),
+]
+Place: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--place",
+        metavar="COLUMN",
+        show_default="the order of the corpus",
+        help="The column that orders the rows of a thread.",
     ),
 ]
 Markdown: TypeAlias = Annotated[
@@ -149,23 +169,8 @@ def evaluate(
         str | None, typer.Option("--split", metavar="even|odd", help="Use one half of the queries.")
     ] = None,
     qrels: Qrels = None,
-    thread: Annotated[
-        str | None,
-        typer.Option(
-            "--thread",
-            metavar="COLUMN",
-            help="The column of the corpus that says which session or document a row is part of.",
-        ),
-    ] = None,
-    place: Annotated[
-        str | None,
-        typer.Option(
-            "--place",
-            metavar="COLUMN",
-            show_default="the order of the corpus",
-            help="The column that orders the rows of a thread.",
-        ),
-    ] = None,
+    thread: Thread = None,
+    place: Place = None,
     embedder: EmbedderName = None,
     measures: Annotated[
         list[str] | None,
@@ -196,9 +201,9 @@ def evaluate(
     dataset = with_vectors(dataset, embedder, names(setting))
     constants = by_arm("--bm25", bm25, read_bm25)
     own: dict[str, Any] = {} if constants is None else {"bm25": constants}
-    threaded = _threaded(dataset, thread, place)
+    threads_of = threaded(dataset, thread, place)
     chosen = [
-        replace(one, **threaded)
+        replace(one, **threads_of)
         for one in _settings(dataset, names(setting), given_analyzer(analyzer, stopwords), own)
     ]
     study = ablate(
@@ -316,7 +321,7 @@ def _settings(
     return made
 
 
-def _threaded(dataset: Dataset, thread: str | None, place: str | None) -> dict[str, Any]:
+def threaded(dataset: Dataset, thread: str | None, place: str | None) -> dict[str, Any]:
     """Check the columns of threads and places; every setting's index has them."""
     if place is not None and thread is None:
         raise error(OptionError, "--place", "--thread beside it", "none")

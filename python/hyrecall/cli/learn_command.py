@@ -13,11 +13,14 @@ from hyrecall.cli.eval_command import (
     AnalyzerName,
     Data,
     Markdown,
+    Place,
     Qrels,
     Stopwords,
+    Thread,
     check_one_form,
     given_analyzer,
     read_data,
+    threaded,
     with_vectors,
 )
 from hyrecall.cli.memory_options import EmbedderName
@@ -59,33 +62,8 @@ def learn(
             "the option for several.",
         ),
     ] = None,
-    attributes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--attribute",
-            metavar="COLUMN",
-            show_default="none",
-            help="A column of the corpus that features read. Repeat the option for several.",
-        ),
-    ] = None,
-    thread: Annotated[
-        str | None,
-        typer.Option(
-            "--thread",
-            metavar="COLUMN",
-            show_default="none",
-            help="The column of a document's conversation, as in hyrecall index.",
-        ),
-    ] = None,
-    place: Annotated[
-        str | None,
-        typer.Option(
-            "--place",
-            metavar="COLUMN",
-            show_default="the order of the file",
-            help="The column of a document's place in its conversation.",
-        ),
-    ] = None,
+    thread: Thread = None,
+    place: Place = None,
     measure: Annotated[
         str, typer.Option("--measure", metavar="NAME", help="The measure that is compared.")
     ] = "nDCG@10",
@@ -109,10 +87,7 @@ def learn(
     dataset = with_vectors(read_data(data, qrels), embedder, ("rrf",))
     base = _base(recipe, dataset.has_vectors)
     own = given_analyzer(analyzer, stopwords) or base.analyzer
-    base = replace(
-        base, analyzer=own, thread=thread, place=place,
-        attributes=tuple(dict.fromkeys((*base.attributes, *(attributes or ())))),
-    )  # fmt: skip
+    base = replace(base, analyzer=own, **threaded(dataset, thread, place))
     learnt = run_learn(
         Indexes(dataset, threads=threads), dataset, base=base, features=tuple(features or ()),
         measure=measure, tell=say,

@@ -24,7 +24,6 @@ from hyrecall.evaluate.extras import needs_extra
 from hyrecall.evaluate.metrics import read_measure
 from hyrecall.evaluate.run import Indexes
 from hyrecall.evaluate.settings import Setting, read_setting
-from hyrecall.hits.hits import reply_of
 
 __all__ = ["Learnt", "fit_weights", "learn"]
 
@@ -132,7 +131,7 @@ def learn(
     MissingExtraError
         The extra ``[eval]`` is not installed.
     """
-    start = _with_own_around(read_setting("default") if base is None else base)
+    start = _prepared(read_setting("default") if base is None else base, features)
     chosen_by = read_measure(measure)
     tell(f"candidates of the even queries, by {start.name}")
     setting, n_queries = fit_weights(indexes, dataset.split("even"), start, features=features)
@@ -184,7 +183,7 @@ def fit_weights(
     each part of Around, 0 for others. Five-fold cross-validation chooses its strength. L-BFGS finds
     the minimum. Weights have four digits and the base's scale.
     """
-    start = _with_own_around(base)
+    start = _prepared(base, features)
     recipe: Recipe = start.options["recipe"]
     names = tuple(dict.fromkeys((*_features(recipe, start), *features)))
     asked = recipe.replace(
@@ -208,8 +207,8 @@ def fit_weights(
     return start._but(f"{start.name} learnt", {"recipe": learnt}), n_queries
 
 
-def _with_own_around(setting: Setting) -> Setting:
-    """Return the setting with its recipe, which hears threads by itself where there are any."""
+def _prepared(setting: Setting, features: Sequence[str]) -> Setting:
+    """Return the setting with a recipe that has its stage Around, and the columns of features."""
     recipe = setting.options.get("recipe")
     if not isinstance(recipe, Recipe):
         raise error(OptionError, "base", "a setting with one recipe", repr(setting.name))
@@ -218,7 +217,14 @@ def _with_own_around(setting: Setting) -> Setting:
         raise error(OptionError, "base", wish, recipe.name)
     if setting.thread is not None:
         recipe = recipe.for_threads()
-    return setting._but(setting.name, {"recipe": recipe.replace(with_threads=None)})
+    read = [
+        one.of
+        for one in (Linear(dict.fromkeys(features, 1.0)).features if features else ())
+        if one.kind in ("value", "age") and one.of != "id"
+    ]
+    attributes = tuple(dict.fromkeys((*setting.attributes, *read)))
+    made = setting._but(setting.name, {"recipe": recipe.replace(with_threads=None)})
+    return replace(made, attributes=attributes)
 
 
 def _around(recipe: Recipe) -> tuple[Around, ...]:
@@ -250,28 +256,30 @@ def _pools(indexes: Indexes, dataset: Dataset, setting: Setting) -> _Pools:
         options["vectors"] = judged["embedding"]
     if dataset.has_cells:
         options["scope"] = judged[CELL].to_pylist()
-    reply = reply_of(indexes.get(setting).recall(**options))
-    keys = reply.column("id").to_pylist()
+    hits = indexes.get(setting).recall(**options).to_arrow()
+    linear = next(one for one in options["recipe"].shaping if isinstance(one, Linear))
+    addends = hits["linear_addends"].combine_chunks().flatten().to_numpy()
+    candidates = addends.reshape(-1, len(linear.names))
+    keys = hits["key"].to_pylist()
+    counts = np.bincount(hits["query"].to_numpy(), minlength=judged.num_rows)
+    ends = np.cumsum(counts)
     classes = dataset.classes or {}
     starts, features, shares, folds = [0], [], [], []
-    for at, query in enumerate(judged["id"].to_pylist()):
-        begin, end = reply.offsets[at : at + 2].tolist()
+    for query, end, n in zip(judged["id"].to_pylist(), ends, counts, strict=True):
         grades: dict[str, float] = {}  # by document, or by class
         for document, grade in dataset.judgements[query].items():
             name = classes.get(document, document)
             grades[name] = max(grades.get(name, 0.0), float(grade))
-        found = np.array([grades.get(classes.get(key, key), 0.0) for key in keys[begin:end]])
+        own = keys[end - n : end]
+        found = np.array([max(grades.get(classes.get(key, key), 0.0), 0.0) for key in own])
         if not 0 < (found > 0).sum() < len(found):
             continue
-        part = reply.part_of(at)
-        first = int(part.offsets[at])
-        features.append(part.arrays["linear_addends"][first : first + end - begin])
+        features.append(candidates[end - n : end])
         shares.append(found / found.sum())
-        starts.append(starts[-1] + end - begin)
+        starts.append(starts[-1] + int(n))
         folds.append(xxhash.xxh3_64_intdigest(query.encode()) // 2 % N_FOLDS)
-    n_features = len(next(s for s in options["recipe"].shaping if isinstance(s, Linear)).names)
     return _Pools(
-        np.concatenate([np.zeros((0, n_features)), *features]),
+        np.concatenate([candidates[:0], *features]),
         np.array(starts),
         np.concatenate([np.zeros(0), *shares]),
         np.array(folds, np.int64),

@@ -21,7 +21,7 @@ from hyrecall.hits.arm_texts import join_texts
 from hyrecall.hits.around import Around
 from hyrecall.hits.dropped import Dropped
 from hyrecall.hits.explanation import Explanation
-from hyrecall.hits.reply_arrays import Arrays, only_queries
+from hyrecall.hits.reply_arrays import Arrays, arrow_column, only_queries
 from hyrecall.hits.trace import Trace
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State, gather_column
@@ -375,7 +375,7 @@ class Reply(BatchReply):
         for name in STAGE_COLUMNS:
             if name in self.arrays:
                 names.append(name)
-                columns.append(pa.array(self.arrays[name], from_pandas=True))  # NaN is null
+                columns.append(arrow_column(self.arrays[name]))
         return pa.Table.from_arrays(columns, names=names)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-__all__ = ["QUERY_ARRAYS", "Arrays", "join_pieces", "only_queries"]
+__all__ = ["QUERY_ARRAYS", "Arrays", "arrow_column", "join_pieces", "only_queries"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -45,3 +46,11 @@ def join_pieces(pieces: Sequence[Arrays]) -> Arrays:
     counts = [np.diff(piece["offsets"]) for piece in pieces]
     joined["offsets"] = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
     return joined
+
+
+def arrow_column(array: npt.NDArray[Any]) -> pa.Array:
+    """Return an array of a reply as a column of a table; several values a hit become a list."""
+    if array.ndim == 1:
+        return pa.array(array, from_pandas=True)  # NaN is null
+    offsets = np.arange(len(array) + 1, dtype=np.int32) * array.shape[1]
+    return pa.ListArray.from_arrays(offsets, array.reshape(-1))

@@ -23,7 +23,7 @@ STAGE_COLUMNS = (
     "fused_score", "provenance_weight", "rerank_score", "n_duplicates", "recency_factor",
     "recency_score", "importance_score", "relevance_score", "composite_raw", "token_estimate",
     "mmr_relevance", "mmr_similarity", "general_score", "topical_score", "session_score",
-    "neighbour_evidence", "thread_evidence", "length_evidence",
+    "neighbour_evidence", "thread_evidence", "length_evidence", "linear_addends",
 )  # fmt: skip
 """Columns of result tables that shaping stages fill."""
 
