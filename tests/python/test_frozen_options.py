@@ -38,6 +38,7 @@ OPTIONS: tuple[Any, ...] = (
     hr.Budget(100),
     hr.Recency("day", half_life="30d"),
     hr.Composite(time="day", half_life="69h", rating="importance"),
+    hr.Linear({"fused": 1}),
     hr.Provenance("kind", {"note": 1}),
     hr.Rerank(window=5),
     hr.RerankBy(len, window=5),

@@ -48,12 +48,23 @@ REPLIES = {
         "Batch",
     ),
     *("Candidates", "Around", "EmbedFault", "NoVectors", "Off", "Check", "Comparison", "Run"),
-    *("Scores", "Study", "Tuned", "Degradation", "DegradedReason", "Facts", "Matches", "Reading"),
+    *(
+        "Learnt",
+        "Scores",
+        "Study",
+        "Tuned",
+        "Degradation",
+        "DegradedReason",
+        "Facts",
+        "Matches",
+        "Reading",
+    ),
     *("NoteHit", "ReadPolicyFault", "Remembered", "Version"),
 }
 PLAIN_FUNCTIONS = {
     *("alpha_grid", "bootstrap_interval", "depth_grid", "rank_constant_grid", "weight_grid"),
     *("randomisation_p", "student_p", "read_measure", "study_text", "study_to_dict", "tuned_text"),
+    *("learnt_text", "learnt_to_dict"),
     *("tuned_to_dict", "check_vectors", "is_pattern", "newest_rows", "check_stages"),
 }
 # Replies with methods that take options: our own calls make them, once a query.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -15,11 +14,13 @@ from hyrecall import _core
 from hyrecall.ask.shaping.linear import Feature, Linear
 from hyrecall.base.ages import age_seconds
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.segments.segments import gather_column
 
 if TYPE_CHECKING:
     from hyrecall.recall.fused_lists import FusedLists
     from hyrecall.recall.plan import Plan
     from hyrecall.segments.facts import IndexFacts
+    from hyrecall.segments.segments import State
 
 __all__ = ["check_linear", "sum_addends", "with_linear"]
 
@@ -67,11 +68,11 @@ def with_linear(
     stage: Linear,
     plan: Plan,
     pool: FusedLists,
-    column: Callable[[str], pa.Array],
+    state: State,
     now: datetime,
 ) -> FusedLists:
     """Return the lists with new scores and their addends, still in their order."""
-    addends = _addends(stage, plan, pool, column, now)
+    addends = _addends(stage, plan, pool, state, now)
     return pool.with_arrays(linear_addends=addends, score=sum_addends(addends))
 
 
@@ -79,10 +80,14 @@ def _addends(
     stage: Linear,
     plan: Plan,
     pool: FusedLists,
-    column: Callable[[str], pa.Array],
+    state: State,
     now: datetime,
 ) -> Floats:
     """Return weight x feature of every entry: [n_entries, n_features]."""
+
+    def column(name: str) -> pa.Array:
+        return gather_column(state.segments, pool.arrays["segment"], pool.arrays["row"], name)
+
     out = np.zeros((len(pool), len(stage.names)))
     scaled = _scaled_scores(pool)
     for at, (feature, (name, weight)) in enumerate(zip(stage.features, stage.weights, strict=True)):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -158,8 +157,7 @@ class Shaper:
         note = None
         match stage:
             case Linear():
-                columns = partial(self.column, pool)
-                pool = self._ordered(with_linear(stage, self._plan, pool, columns, self._now))
+                pool = self._ordered(with_linear(stage, self._plan, pool, self._state, self._now))
             case Provenance():
                 pool = self._provenance(stage, pool)
             case Rerank():
