@@ -28,10 +28,10 @@ def run_script(out: Path, **settings: str) -> tuple[int, dict[str, Any]]:
 
 
 def test_the_script_runs_on_the_cpu(tmp_path: Path) -> None:
-    code, found = run_script(tmp_path, DEVICE="cpu", STEPS="limits table memcheck")
+    code, found = run_script(tmp_path, DEVICE="cpu", STEPS="limits table hybrid memcheck")
     assert code == 0, found["steps"]
     results = {one["step"]: one["result"] for one in found["steps"]}
-    assert results == {"limits": "ok", "table": "ok", "memcheck": "skipped"}
+    assert results == {"limits": "ok", "table": "ok", "hybrid": "ok", "memcheck": "skipped"}
     assert len(found["cases"]) == len(device_cases.CASES) + 1
     for entry in found["cases"]:
         assert entry["ours"]["median_ms"] > 0

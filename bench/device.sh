@@ -9,7 +9,7 @@
 #   SIZE     full (the default: 1M rows x 768), small, tiny
 #   PYTHON   an interpreter with the packages of pyproject.toml, scikit-build-core, pybind11, pytest and torch
 #   WHEELS   a folder of wheels with the packages that this interpreter lacks (bench/README.md says how to get them)
-#   STEPS    of: build smoke laws ways limits table times memcheck racecheck initcheck counters (default: all but the last);
+#   STEPS    of: build smoke laws ways limits table times hybrid memcheck racecheck initcheck counters (default: all but the last);
 #            without build, it is the hyrecall that PYTHON finds (PYTHONPATH=build/device/site: what was built last)
 #   PATIENCE by which the time limits are multiplied (default 1, in all 525 s), for a machine with few cores
 #
@@ -30,7 +30,7 @@ trap 'rm -rf "$out"' EXIT
 mkdir "$out/logs"
 
 readonly device="${DEVICE:-cuda:0}" size="${SIZE:-full}" python="${PYTHON:-python3}"
-readonly steps="${STEPS:-build smoke laws ways limits table times memcheck racecheck initcheck}"
+readonly steps="${STEPS:-build smoke laws ways limits table times hybrid memcheck racecheck initcheck}"
 readonly built="$PWD/build/device" patience="${PATIENCE:-1}" target out
 readonly little_room=HYRECALL_DENSE_TUNING=64,1,2 # so that little data meets stages and overflow
 readonly skipped=77   # the exit status of a step that cannot be taken here: its last line says why
@@ -115,6 +115,14 @@ times() { # of each kernel of a batch
   return "${PIPESTATUS[0]}"
 }
 
+hybrid() { # batches of texts, and of texts with vectors, beside the CPU
+  has_device || return
+  local rows=100000 queries=1024
+  if [ "$size" = tiny ]; then rows=2000 queries=32; fi
+  "$python" -m bench.device_hybrid --device "$device" --rows $rows --queries $queries | tee "$out/hybrid.md"
+  return "${PIPESTATUS[0]}"
+}
+
 sanitizer() { # TOOL
   need compute-sanitizer
   export "${little_room?}"
@@ -191,7 +199,7 @@ fi
 if [[ " $steps " == *" build "* ]]; then PYTHONPATH="$built/site${PYTHONPATH:+:$PYTHONPATH}"; fi
 export PYTHONPATH="${PYTHONPATH:-}"
 
-step build 150 build
+step build 140 build
 step smoke 45 smoke
 if [ -s "$out/excluded" ]; then # one name a line
   while read -r kernel; do
@@ -203,8 +211,9 @@ fi
 step laws 80 laws
 step ways 60 ways
 step limits 20 limits
-step table 90 table
+step table 80 table
 step times 15 times
+step hybrid 20 hybrid
 step memcheck 22 sanitizer memcheck
 step racecheck 22 sanitizer racecheck
 step initcheck 21 sanitizer initcheck

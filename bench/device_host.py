@@ -17,6 +17,7 @@ import numpy as np
 
 import hyrecall as hr
 from bench import corpus, ours
+from bench.device_hybrid import HybridWorld
 
 WINDOW = (250_000, 749_999)  # of created_at, which is uniform in [0, 1,000,000)
 
@@ -75,6 +76,8 @@ def main() -> None:
             vectors=queries, scope=asking, filter=window
         ),
     }
+    hybrid = HybridWorld(options.rows, options.dim, options.tenants, 1024, options.threads)
+    cases |= hybrid.batches(*(hybrid.index("cuda:0", is_scoped=one) for one in (False, True)))
     print(f"{options.rows:,} rows of {options.dim} dimensions, {options.threads} threads")
     print("| batch | least ms | median ms | of it candidates, median ms |")
     print("|---|---|---|---|")
