@@ -179,8 +179,11 @@ def test_a_stream_that_would_grow_is_refused_before_it_does(
     assert allocated() < FEW_BYTES
 
 
-def test_the_columns_of_a_store_are_the_fields_of_a_recall() -> None:
-    assert OF_A_STORE.keys() == RecallBody.model_fields.keys() - {"explain"}
+def test_the_columns_of_a_store_are_the_fields_of_a_recall(store: Opening) -> None:
+    assert OF_A_STORE.keys() == RecallBody.model_fields.keys() - {"explain", "around"}
+    reply = ask(store, of(1, around=pa.array([1])))
+    assert reply.status_code == 422
+    assert "columns of the table: expected each once" in reply.json()["error"]["message"]
 
 
 def test_every_plain_form_of_a_column_is_taken(store: Opening) -> None:

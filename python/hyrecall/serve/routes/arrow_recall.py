@@ -53,7 +53,8 @@ OF_A_STORE: dict[str, Kind] = {
     "min_score": NUMBER, "token_budget": NUMBER, "normalize": FLAG, "touch": FLAG, "now": TIME,
     "time_range": TIMES, "tags": TEXTS, "candidates": TEXTS, "vector": NUMBERS,
 }  # fmt: skip
-"""Columns of a store's table: the fields of a recall's body but ``explain``."""
+"""Columns of a store's table: the fields of a recall's body but those whose parts are no rows of a
+table: ``explain`` and ``around``."""
 
 MATCHES = pa.schema(
     {
