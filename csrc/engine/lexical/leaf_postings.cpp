@@ -85,6 +85,12 @@ struct Entrance {
   std::size_t run;
 };
 
+// Else the first posting of the tile's run is the first of the range, whatever its row: it need not
+// be read.
+bool starts_inside_a_tile(RowRange range) {
+  return range.begin % kDocTileRows != 0;
+}
+
 // The first postings at or behind both ends of a range.
 void find_in_range(Entrance const& entry, RowRange range, std::size_t n_rows) {
   LeafPostings& out = *entry.leaf;
@@ -93,7 +99,7 @@ void find_in_range(Entrance const& entry, RowRange range, std::size_t n_rows) {
   bool const enters = entry.run < list.runs.size();
   bool const is_inside = enters && list.runs[entry.run].tile == tile;
   out.begin = enters ? list.runs[entry.run].begin : list.size;
-  if (is_inside) {
+  if (is_inside && starts_inside_a_tile(range)) {
     out.begin = list.locate(out.begin, list.run_end(entry.run), range.begin % kDocTileRows);
   }
   if (range.end == n_rows) {
@@ -136,7 +142,7 @@ void find_terms(SegmentView const& view, std::size_t arm, LexicalColumn const& c
       for (std::size_t i = 0; i < n; ++i) {
         LeafPostings& leaf = out[leaves[begin + i]];
         entries[i] = {&leaf, leaf.list.run_from(range.begin / kDocTileRows)};
-        leaf.list.prefetch_posting(entries[i].run, range.begin);
+        if (starts_inside_a_tile(range)) leaf.list.prefetch_posting(entries[i].run, range.begin);
       }
       for (std::size_t i = 0; i < n; ++i) find_in_range(entries[i], range, column.n_rows());
     }
