@@ -7,6 +7,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <variant>
 #include <vector>
 
 #include "bindings/bind.hpp"
@@ -194,9 +196,24 @@ void set_fusion(BatchRequest& request, std::string const& kind, std::vector<doub
       take_floor<double>(min_fused), normalize);
 }
 
+// The number of an attribute column, its values as codes or texts, and what each adds.
+using GivenPrior =
+    std::tuple<std::size_t, std::variant<std::vector<std::int64_t>, std::vector<std::string>>,
+               std::vector<double>>;
+
 void set_evidence(BatchRequest& request, std::vector<double> neighbours, double thread,
-                  double length) {
-  request.set_evidence({std::move(neighbours), thread, length});
+                  double length, std::optional<GivenPrior> given) {
+  std::optional<Prior> prior;
+  if (given) {
+    auto& [attribute, values, addends] = *given;
+    prior = Prior{attribute, {}, {}, std::move(addends)};
+    if (auto* const texts = std::get_if<std::vector<std::string>>(&values)) {
+      prior->texts = std::move(*texts);
+    } else {
+      prior->codes = std::move(std::get<std::vector<std::int64_t>>(values));
+    }
+  }
+  request.set_evidence({std::move(neighbours), thread, length, std::move(prior)});
 }
 
 std::shared_ptr<BatchRequest> slice_of(BatchRequest const& request, std::size_t begin,
@@ -271,8 +288,11 @@ void bind_request(py::module_& m) {
            py::arg("normalize"))
       .def("set_evidence", &set_evidence,
            "Let the rows around a hit add to its score, after set_fusion(): weights of the rows 1, "
-           "2, ... places away in its thread, of BM25 of the thread, and of the row's length.",
-           py::kw_only(), py::arg("neighbours"), py::arg("thread"), py::arg("length"))
+           "2, ... places away in its thread, of BM25 of the thread, and of the row's length. "
+           "prior: "
+           "an attribute column, values there (codes or texts), and what each adds.",
+           py::kw_only(), py::arg("neighbours"), py::arg("thread"), py::arg("length"),
+           py::arg("prior") = py::none())
       .def("slice", &slice_of,
            "Return a request with only the queries [begin, end). With a limit it asks for so many "
            "hits from the first.",

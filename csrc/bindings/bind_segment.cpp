@@ -15,6 +15,7 @@
 #include "bindings/take.hpp"
 #include "engine/dense/column.hpp"
 #include "engine/dense/on_device.hpp"
+#include "engine/evidence/snapshot_threads.hpp"
 #include "engine/lexical/column.hpp"
 #include "engine/scope/locate.hpp"
 #include "engine/scope/selection.hpp"
@@ -37,9 +38,11 @@ py::tuple give_docs(std::vector<DocRef> const& docs) {
   return py::make_tuple(give(std::move(segments)), give(std::move(rows)));
 }
 
-std::shared_ptr<Snapshot> make_snapshot(std::vector<std::shared_ptr<SegmentView>> const& views) {
+std::shared_ptr<Snapshot> make_snapshot(std::vector<std::shared_ptr<SegmentView>> const& views,
+                                        std::shared_ptr<Snapshot> const& before) {
   auto snapshot = std::make_shared<Snapshot>();
   snapshot->segments = take_all(views);
+  if (before != nullptr) snapshot->threads = std::make_shared<ThreadsSlot>(known_threads(*before));
   check_alike(*snapshot);
   return snapshot;
 }
@@ -111,8 +114,10 @@ auto device_of(Snapshot const& snapshot) {
 void bind_snapshot(py::module_& m) {
   py::class_<Snapshot, std::shared_ptr<Snapshot>>(
       m, "Snapshot", "All that a reader sees: the views of its segments.")
-      .def(py::init(&make_snapshot), "Make a snapshot of views with the same columns.",
-           py::arg("views"))
+      .def(py::init(&make_snapshot),
+           "Make a snapshot of views with the same columns. before: the state that it follows, "
+           "whose threads need not be numbered again.",
+           py::arg("views"), py::arg("before") = nullptr)
       .def_property_readonly("n_docs", &Snapshot::n_docs, "The number of live documents.")
       .def("locate_rows", &find_rows, "Return segment (-1 if missing) and row of each (cell, key).",
            py::arg("cell_parts"), py::arg("keys"))

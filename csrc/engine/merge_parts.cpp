@@ -96,6 +96,7 @@ void join_evidence(BatchRequest const& request,
   out.near.assign(n * n_near, kNone32);
   out.threads.assign(n * n_lexical, kNoScore);
   out.lengths.assign(n * n_lexical, kNone32);
+  if (request.evidence->prior) out.priors.resize(n);
   for (std::uint32_t part = 0; part < parts.size(); ++part) {
     QueryCandidates const& from = (*parts[part])[query];
     out.length_shares = from.evidence->length_shares;  // of the whole scope: alike in all parts
@@ -103,6 +104,7 @@ void join_evidence(BatchRequest const& request,
       std::uint32_t const to = number[part][doc];
       if (to == kNone32) continue;
       out.hidden[to] = from.evidence->hidden[doc];
+      if (request.evidence->prior) out.priors[to] = from.evidence->priors[doc];
       for (std::size_t slot = 0; slot < n_near; ++slot) {
         std::uint32_t const other = from.evidence->near[doc * n_near + slot];
         if (other != kNone32) out.near[to * n_near + slot] = number[part][other];

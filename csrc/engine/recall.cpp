@@ -8,7 +8,6 @@
 #include "core/parallel.hpp"
 #include "engine/dense/column.hpp"
 #include "engine/dense/on_device.hpp"
-#include "engine/dense/query.hpp"
 #include "engine/dense/scan.hpp"
 #include "engine/evidence/snapshot_threads.hpp"
 #include "engine/evidence/surroundings.hpp"
@@ -27,6 +26,8 @@ void check_fits(Snapshot const& snapshot, BatchRequest const& request) {
   Segment::Parts const& parts = snapshot.segments.front()->segment().p;  // all are alike
   for (LexicalRequest const& arm : request.lexical)
     require(arm.column < parts.lexical.size(), "a lexical column");
+  if (request.evidence && request.evidence->prior)
+    require(request.evidence->prior->attribute < parts.attributes.size(), "an attribute column");
   for (DenseRequest const& arm : request.dense) {
     require(arm.column < parts.dense.size(), "a dense column");
     std::uint32_t const dim = arm.guest != nullptr ? arm.guest->dim() : arm.queries->dim();
@@ -39,7 +40,11 @@ void check_fits(Snapshot const& snapshot, BatchRequest const& request) {
 Execution::Execution(Snapshot const& snapshot, BatchRequest const& request)
     : snapshot_(snapshot), request_(request), scopes_(resolve_scopes(snapshot, request)) {
   check_fits(snapshot, request);
-  if (request.evidence && !snapshot.segments.empty()) {
+  if (request.evidence && request.evidence->prior) {
+    for (auto const& view : snapshot.segments)
+      priors_.push_back(prior_codes(*request.evidence->prior, view->segment()));
+  }
+  if (request.evidence && request.evidence->has_threads() && !snapshot.segments.empty()) {
     for (auto const& view : snapshot.segments)
       require(view->segment().has_threads(), "segments with threads");
     threads_ = &threads_of(snapshot);
@@ -84,7 +89,9 @@ std::vector<QueryStatistics> Execution::find_leaves(std::size_t arm) {
   std::vector<CellTextStatistics> const sums = sum_scopes(arm);
   std::span<std::uint32_t const> const scope_of = request_.scopes_of(lexical.table);
   std::vector<QueryStatistics> found(request_.n_queries);
-  std::vector<PostingScratch> scratch(static_cast<std::size_t>(std::max(request_.threads, 1)));
+  auto const n_workers = static_cast<std::size_t>(std::max(request_.threads, 1));
+  std::vector<PostingScratch> scratch(n_workers);
+  std::vector<ThreadCounts> counting(threads_ == nullptr ? 0 : n_workers);
   parallel_runs(
       request_.n_queries, run_of(scopes_), request_.threads, [&](int worker, std::size_t q) {
         auto const& query = queries_[arm][q];
@@ -102,8 +109,9 @@ std::vector<QueryStatistics> Execution::find_leaves(std::size_t arm) {
             statistics.doc_freqs[leaf] += leaves[leaf].doc_freq;
         }
         if (threads_ != nullptr && request_.evidence->thread > 0.0) {
-          count_threads(snapshot_, *threads_, lexical.column, scopes_[scope_of[q]],
-                        postings_of(arm, q), statistics);
+          count_threads(snapshot_, *threads_, lexical.column, *query, scopes_[scope_of[q]],
+                        postings_of(arm, q), counting[static_cast<std::size_t>(worker)],
+                        statistics);
         }
         found[q] = std::move(statistics);
       });
@@ -166,7 +174,7 @@ void Execution::find_lists(Statistics const& statistics, bool may_stay, FoundLis
     if (!is_on_device && arm.guest != nullptr && !arm.guest->has(arm.begin, end))
       arm.guest->read(arm.begin, end);
   }
-  bool const has_evidence = threads_ != nullptr;
+  bool const has_evidence = request_.evidence.has_value();
   out.on_host = texts_on_host();
   bool const stay = may_stay && is_for_device_alone(out.on_host);
   bool has_host = false;
@@ -240,156 +248,6 @@ std::vector<QueryCandidates> Execution::join(FoundLists const& found,
         complete(q, found.scorers, statistics, found.audiences ? &*found.audiences : nullptr, own);
   });
   return pools;
-}
-
-// The union of the arms' lists, each document once, with what the lists say of it.
-QueryCandidates Execution::join_lists(std::span<std::span<Candidate const> const> lists,
-                                      std::vector<ListPlace>& entries) {
-  std::size_t const n_arms = lists.size();
-  entries.clear();
-  QueryCandidates pool;
-  pool.lists.resize(n_arms);
-  for (std::uint32_t arm = 0; arm < n_arms; ++arm) {
-    pool.lists[arm].resize(lists[arm].size());
-    for (std::uint32_t i = 0; i < lists[arm].size(); ++i)
-      entries.push_back({lists[arm][i].seq, arm, i});
-  }
-  if (n_arms > 1) {  // one arm: the union is its list
-    std::sort(entries.begin(), entries.end(),
-              [](ListPlace const& a, ListPlace const& b) { return a.seq < b.seq; });
-  }
-  pool.docs.reserve(entries.size());
-  pool.scores.reserve(entries.size() * n_arms);
-  for (ListPlace const& entry : entries) {
-    Candidate const& c = lists[entry.arm][entry.place];
-    if (pool.docs.empty() || pool.docs.back().seq != c.seq) {
-      pool.docs.push_back({c.seq, c.doc});
-      pool.scores.resize(pool.scores.size() + n_arms, kNoScore);
-    }
-    std::size_t const doc = pool.docs.size() - 1;
-    pool.scores[doc * n_arms + entry.arm] = c.score;
-    pool.lists[entry.arm][entry.place] = static_cast<std::uint32_t>(doc);
-  }
-  return pool;
-}
-
-QueryCandidates Execution::complete(std::size_t query,
-                                    std::vector<std::vector<Bm25Query>> const& scorers,
-                                    Statistics const& statistics, Audiences const* audiences,
-                                    Joining& joining) const {
-  std::size_t const n_arms = request_.n_arms();
-  auto const& lists = joining.lists;
-  QueryCandidates pool = join_lists(lists, joining.entries);
-  if (threads_ != nullptr) add_evidence(query, statistics, audiences->of(kAllTables), pool);
-  auto const is_hidden = [&](std::size_t doc) {
-    return pool.evidence && pool.evidence->hidden[doc] != 0;
-  };
-  for (std::size_t arm = 0; arm < request_.lexical.size(); ++arm) {
-    if (!queries_[arm][query]) continue;
-    LexicalRequest const& lexical = request_.lexical[arm];
-    bool const is_whole = lists[arm].size() < request_.depth && !lexical.floor.set;
-    joining.pending.clear();
-    for (std::uint32_t doc = 0; doc < pool.docs.size(); ++doc) {
-      float& score = pool.scores[doc * n_arms + arm];
-      if (score != kNoScore) continue;
-      DocRef const d = pool.docs[doc].doc;
-      if (!is_in_table(lexical.table, query, d)) continue;
-      Segment const& segment = snapshot_.segments[d.segment]->segment();
-      if (is_whole && !is_hidden(doc)) {  // what matches is in the list
-        score = segment.p.lexical[lexical.column]->has(d.row) ? 0.0f : kNoScore;
-      } else {
-        joining.pending.push_back({d, doc});
-      }
-    }
-    score_pending(arm, query, scorers[arm][query], pool, joining);
-  }
-  for (std::size_t i = 0; i < request_.dense.size(); ++i) {
-    DenseRequest const& dense = request_.dense[i];
-    std::size_t const arm = request_.lexical.size() + i;
-    // A list that neither depth nor floor cut holds every document with a vector.
-    bool const is_whole = lists[arm].size() < request_.depth && !dense.floor.set;
-    if (is_whole && !pool.evidence) continue;
-    for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
-      float& score = pool.scores[doc * n_arms + arm];
-      if (score != kNoScore || (is_whole && !is_hidden(doc))) continue;
-      DocRef const d = pool.docs[doc].doc;
-      if (!is_in_table(dense.table, query, d)) continue;
-      score = score_dense(snapshot_.segments[d.segment]->segment(), dense, query, d.row);
-    }
-  }
-  if (pool.evidence) score_evidence(query, statistics, pool);
-  return pool;  // a listed arm says nothing of what it does not list
-}
-
-// Scores what joining.pending names, segment by segment.
-void Execution::score_pending(std::size_t arm, std::size_t query, Bm25Query const& scorer,
-                              QueryCandidates& pool, Joining& joining) const {
-  std::vector<Pending>& pending = joining.pending;
-  std::sort(pending.begin(), pending.end());
-  for (auto first = pending.begin(); first != pending.end();) {
-    std::uint32_t const segment = first->doc.segment;
-    joining.rows.clear();
-    auto last = first;
-    for (; last != pending.end() && last->doc.segment == segment; ++last)
-      joining.rows.push_back(last->doc.row);
-    joining.scores.resize(joining.rows.size());
-    score_lexical_rows(snapshot_.segments[segment]->segment(), request_.lexical[arm].column, scorer,
-                       postings_[arm].at(query, segment), joining.rows, joining.scores);
-    for (float const score : joining.scores)
-      pool.scores[(first++)->at * request_.n_arms() + arm] = score;
-  }
-}
-
-// Adds the rows around the documents of the lists; those that the filter keeps out are hidden.
-void Execution::add_evidence(std::size_t query, Statistics const& statistics,
-                             Audience const& audience, QueryCandidates& pool) const {
-  add_surroundings(snapshot_, *threads_, request_.evidence->n_distances(), request_.n_arms(), pool);
-  PoolEvidence& evidence = *pool.evidence;
-  for (std::size_t doc = evidence.n_found; doc < pool.docs.size(); ++doc) {
-    bool const is_seen = audience.sees(audience.group_of(query), pool.docs[doc].doc);
-    evidence.hidden[doc] = is_seen ? 0 : 1;
-  }
-  for (std::size_t arm = 0; arm < request_.lexical.size(); ++arm) {
-    QueryStatistics const& own = statistics[arm][query];
-    evidence.length_shares.push_back(
-        length_share(own.n_docs, own.total_length, own.squared_length));
-  }
-}
-
-// What the threads and the lengths of a pool's documents say.
-void Execution::score_evidence(std::size_t query, Statistics const& statistics,
-                               QueryCandidates& pool) const {
-  PoolEvidence& evidence = *pool.evidence;
-  std::size_t const n_lexical = request_.lexical.size();
-  evidence.threads.assign(pool.docs.size() * n_lexical, kNoScore);
-  evidence.lengths.assign(pool.docs.size() * n_lexical, kNone32);
-  std::vector<float> scores;
-  for (std::size_t arm = 0; arm < n_lexical; ++arm) {
-    if (!queries_[arm][query]) continue;
-    LexicalRequest const& lexical = request_.lexical[arm];
-    QueryStatistics const& own = statistics[arm][query];
-    scores.assign(pool.docs.size(), kNoScore);
-    if (request_.evidence->thread > 0.0) {
-      QueryStatistics const of_threads{own.n_threads, own.thread_length, own.thread_freqs};
-      Bm25Query const scorer(lexical.bm25, *queries_[arm][query], of_threads);
-      score_threads(snapshot_, *threads_, lexical.column, scorer, postings_of(arm, query), pool,
-                    scores);
-    }
-    for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
-      DocRef const d = pool.docs[doc].doc;
-      if (!is_in_table(lexical.table, query, d)) continue;
-      LexicalColumn const& column =
-          *snapshot_.segments[d.segment]->segment().p.lexical[lexical.column];
-      evidence.threads[doc * n_lexical + arm] = scores[doc];
-      if (column.has(d.row)) evidence.lengths[doc * n_lexical + arm] = column.doc_length(d.row);
-    }
-  }
-}
-
-// Whether an arm of a table may score a document of the query's scope.
-bool Execution::is_in_table(std::uint32_t table, std::size_t query, DocRef doc) const {
-  return table == kAllTables ||
-         scopes_[request_.tables[table][query]][doc.segment].contains(doc.row);
 }
 
 }  // namespace hyrecall

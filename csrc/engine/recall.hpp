@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/kept_lists.hpp"
+#include "engine/evidence/surroundings.hpp"
 #include "engine/lexical/bm25.hpp"
 #include "engine/lexical/device_texts.hpp"
 #include "engine/merge_parts.hpp"
@@ -70,8 +71,6 @@ class Execution {
   struct Pending {
     DocRef doc;
     std::uint32_t at;  // its index in the pool
-
-    friend auto operator<=>(Pending const&, Pending const&) = default;
   };
   struct alignas(128) Joining {  // working memory of one thread: two write no cache line both
     std::vector<ListPlace> entries;
@@ -80,6 +79,7 @@ class Execution {
     std::vector<Pending> pending;
     std::vector<Row> rows;
     std::vector<float> scores;
+    PoolThreads threads;
   };
   // What the arms found, and what the completion of their lists needs.
   struct FoundLists {
@@ -123,9 +123,14 @@ class Execution {
   void score_pending(std::size_t arm, std::size_t query, Bm25Query const& scorer,
                      QueryCandidates& pool, Joining& joining) const;
   std::vector<std::span<LeafPostings const>> postings_of(std::size_t arm, std::size_t query) const;
+  template <typename F>
+  void score_by_segment(std::size_t arm, QueryCandidates& pool, Joining& joining, F&& f) const;
+  void score_pending_vectors(DenseRequest const& dense, std::size_t query, std::size_t arm,
+                             QueryCandidates& pool, Joining& joining) const;
   void add_evidence(std::size_t query, Statistics const& statistics, Audience const& audience,
-                    QueryCandidates& pool) const;
-  void score_evidence(std::size_t query, Statistics const& statistics, QueryCandidates& pool) const;
+                    QueryCandidates& pool, PoolThreads& joined) const;
+  void score_evidence(std::size_t query, Statistics const& statistics, QueryCandidates& pool,
+                      Joining& joining) const;
 
   Snapshot const& snapshot_;
   BatchRequest const& request_;
@@ -133,7 +138,8 @@ class Execution {
   std::vector<std::vector<std::optional<LexicalQuery>>> queries_;  // [lexical arm][query]
   std::vector<ArmPostings> postings_;                              // [lexical arm]
   std::shared_ptr<Statistics const> statistics_;
-  SnapshotThreads const* threads_ = nullptr;  // of a request with evidence
+  SnapshotThreads const* threads_ = nullptr;  // of a request whose evidence has threads
+  std::vector<PriorCodes> priors_;            // [segment] of a request with a prior
 };
 
 }  // namespace hyrecall

@@ -49,9 +49,15 @@ Segment::Parts checked(Segment::Parts parts) {
   return parts;
 }
 
+std::uint64_t next_segment_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed);
+}
+
 }  // namespace
 
-Segment::Segment(Parts parts) : p(checked(std::move(parts))), text_statistics(sum_by_cell(p)) {}
+Segment::Segment(Parts parts)
+    : p(checked(std::move(parts))), text_statistics(sum_by_cell(p)), id_(next_segment_id()) {}
 
 SegmentThreads const& Segment::threads() const {
   require(has_threads(), "a segment with threads");

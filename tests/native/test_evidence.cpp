@@ -164,8 +164,12 @@ TEST(evidence_threads_of_a_snapshot_are_counted_once_without_the_dead) {
         std::uint32_t const own = threads.table(s).find(cell, std::string_view(name.second));
         if (own == kNone32) continue;
         std::uint32_t const number = threads.of({s, threads.table(s).rows(own).front()});
-        CHECK_EQ(threads.text(0, number).n_docs, text.n_docs);
-        CHECK_EQ(threads.text(0, number).total_length, text.total_length);
+        std::vector<SnapshotThreads::Part> parts;
+        threads.parts(number, parts);
+        CHECK(std::any_of(parts.begin(), parts.end(),
+                          [&](auto const& one) { return one.segment == s && one.thread == own; }));
+        CHECK_EQ(threads.text(0, parts).n_docs, text.n_docs);
+        CHECK_EQ(threads.text(0, parts).total_length, text.total_length);
         numbers.insert(number);
       }
       for (auto const& [name, text] : of_cells) {
@@ -253,6 +257,75 @@ TEST(evidence_in_segments_with_deletes_equals_a_rebuild_bit_for_bit) {
     }
   }
   CHECK(n_more > 10);  // rows around the lists are hits, too
+}
+
+// A state after another one: some rows die, some come in a segment of their own.
+Snapshot next_state(Rng& rng, Snapshot const& before, std::vector<Turn> const& added) {
+  Snapshot out;
+  out.threads = std::make_shared<ThreadsSlot>(known_threads(before));
+  std::size_t const struck = rng.below(before.segments.size() + 1);
+  for (std::size_t s = 0; s < before.segments.size(); ++s) {
+    std::vector<Row> rows;
+    for (Row row = 0; s == struck && row < before.segments[s]->segment().n_rows(); ++row)
+      if (before.segments[s]->live()[row] && rng.below(4) == 0) rows.push_back(row);
+    out.segments.push_back(
+        rows.empty() ? before.segments[s]
+                     : std::make_shared<SegmentView const>(before.segments[s]->without(rows)));
+  }
+  if (!added.empty())
+    out.segments.push_back(std::make_shared<SegmentView const>(segment_of(added, true)));
+  return out;
+}
+
+TEST(evidence_of_a_state_does_not_depend_on_the_states_before_it) {
+  Rng rng(36);
+  BatchRequest const request = request_of(kQueries, 7);
+  std::size_t n_kept = 0;
+  for (int life = 0; life < 8; ++life) {
+    std::vector<Turn> const all = random_turns(rng, 240);
+    std::vector<Turn> const first(all.begin(), all.begin() + 120);
+    auto held = std::make_unique<Snapshot>();
+    held->segments.push_back(std::make_shared<SegmentView const>(segment_of(first, true)));
+    for (std::size_t at = 120; at < all.size(); at += 12) {
+      Snapshot const* const before[] = {held.get()};
+      if (rng.below(3) != 0) scored(before, request);  // else no state knows of its threads
+      bool const has_rows = rng.below(4) != 0;
+      std::vector<Turn> const added(all.begin() + static_cast<std::ptrdiff_t>(at),
+                                    all.begin() + static_cast<std::ptrdiff_t>(at + 12));
+      auto next = std::make_unique<Snapshot>(
+          next_state(rng, *held, has_rows ? added : std::vector<Turn>{}));
+      Snapshot alone;
+      alone.segments = next->segments;
+      Snapshot const* const one[] = {next.get()};
+      Snapshot const* const other[] = {&alone};
+      CHECK(scored(one, request) == scored(other, request));
+      ThreadRun const& known = next->threads->known;
+      ThreadRun const& run = threads_of(*next).run();
+      for (std::size_t i = 0; i < std::min(known.size(), run.size()); ++i)
+        n_kept += known[i] == run[i] ? 1 : 0;
+      held = std::move(next);
+    }
+  }
+  CHECK(n_kept > 50);  // segments were not numbered again
+}
+
+TEST(evidence_counts_of_threads_are_found_again_by_their_key) {
+  ThreadFreqs freqs;
+  CHECK(!freqs.find("tea"));
+  freqs.keep("tea", 3);
+  freqs.keep("tea", 4);  // of two threads at once: both counted the same
+  CHECK_EQ(*freqs.find("tea"), 3);
+  CHECK(!freqs.find("tea "));
+  std::size_t n_kept = 0;
+  for (std::size_t i = 0; i < 4 * ThreadFreqs::kMost; ++i) {
+    std::string const key = std::to_string(i);
+    freqs.keep(key, static_cast<std::int64_t>(i));
+    if (auto const found = freqs.find(key)) {
+      CHECK_EQ(*found, static_cast<std::int64_t>(i));
+      ++n_kept;
+    }
+  }
+  CHECK(n_kept > ThreadFreqs::kMost / 2 && n_kept < ThreadFreqs::kMost);
 }
 
 TEST(evidence_of_parts_equals_that_of_the_whole_bit_for_bit) {

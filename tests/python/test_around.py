@@ -236,3 +236,16 @@ def test_a_rerank_keeps_the_score_of_the_place_with_its_evidence(index: hr.Index
         text=["key"], scope="ann", shaping=(hr.Around(), hr.RerankBy(by_length, window=3))
     )
     assert all(hit.explain().score == hit.score for hit in hits[0])
+
+
+def test_a_row_beside_the_candidates_that_holds_an_identifier_comes_first_too() -> None:
+    """Where more rows hold it than are looked up, those that the stage adds are looked at."""
+    texts = ["INV-42"] * 4 + [f"INV-42 and {word} of it" for word in ("some", "more", "most")]
+    table = pa.table({"id": range(7), "s": ["a"] * 7, "text": texts, "turn": [0, 2, 4, 6, 1, 3, 5]})
+    made = hr.Schema(key="id", cell=None, text="text", thread="s", place="turn")
+    recipe = Recipe(
+        name="exact", arms=(Lexical(),), exact=True, fusion=hr.WeightedSum(), depth=2,
+        shaping=(hr.Around((0.9,), 0, 0), hr.Gate(-1)),
+    )  # fmt: skip
+    hits = hr.Index.build(table, made).recall(text=["INV-42"], recipe=recipe, limit=2)
+    assert hits.trace.exact[0] == 4  # both of its list, and the two beside them

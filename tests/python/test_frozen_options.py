@@ -33,6 +33,7 @@ OPTIONS: tuple[Any, ...] = (
     hr.Max(complete=False),
     hr.DBSF(),
     hr.Around([0.5]),
+    hr.Prior("kind", {"note": 1}),
     hr.Dedup(0.9),
     hr.MMR(0.7),
     hr.Budget(100),

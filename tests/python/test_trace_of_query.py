@@ -39,6 +39,8 @@ BY_ARM: dict[type, Callable[[hr.Graph], Arm]] = {
 }
 BY_STAGE: dict[type, Callable[[hr.Graph], Stage]] = {
     hr.Around: lambda graph: hr.Around(),
+    hr.Prior: lambda graph: hr.Prior("rating", {3: 0.5}),
+    hr.Linear: lambda graph: hr.Linear({"fused": 1.0}),
     hr.Provenance: lambda graph: hr.Provenance("user", {"ann": 2.0}, default=1.0),
     hr.Rerank: lambda graph: hr.Rerank(window=5),
     hr.RerankBy: lambda graph: hr.RerankBy(fails_on_some),

@@ -212,13 +212,17 @@ void DenseColumn::score(float const* padded_query, float inverse_query_norm, Row
 void DenseColumn::score(float const* padded_query, float inverse_query_norm,
                         std::span<Row const> some, float* scores) const {
   constexpr std::size_t kAhead = 4;  // rows; the processor follows their first lines by itself
-  for (std::size_t i = 0; i < some.size(); ++i) {
-    if (i + kAhead < some.size()) {
-      std::uint8_t const* const next = row(some[i + kAhead]);
+  for (std::size_t i = 0; i < some.size();) {
+    std::size_t end = i + 1;  // rows that lie behind each other are scored together
+    while (end < some.size() && end - i < kAhead && some[end] == some[end - 1] + 1) ++end;
+    for (std::size_t next = i + kAhead; next < std::min(some.size(), end + kAhead); ++next) {
+      std::uint8_t const* const first = row(some[next]);
       for (std::size_t at = 0; at < std::min<std::size_t>(row_bytes(), 512); at += 64)
-        __builtin_prefetch(next + at);
+        __builtin_prefetch(first + at);
     }
-    score(padded_query, inverse_query_norm, some[i], some[i] + 1, scores + i);
+    score(padded_query, inverse_query_norm, some[i], some[i] + static_cast<Row>(end - i),
+          scores + i);
+    i = end;
   }
 }
 

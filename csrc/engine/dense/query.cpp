@@ -4,7 +4,6 @@
 
 #include "core/formulas.hpp"
 #include "engine/dense/column.hpp"
-#include "engine/request/reply.hpp"
 
 namespace hyrecall {
 
@@ -19,15 +18,6 @@ QuantizedQuery quantize_query(DenseQuery const& query, std::uint32_t dim) {
   out.scale = made.scale;
   out.bound = query_bound(FirstPassPlane::kInt8, dim, made.residual);
   return out;
-}
-
-float score_dense(Segment const& segment, DenseRequest const& arm, std::size_t query, Row row) {
-  DenseColumn const& column = *segment.p.dense[arm.column];
-  DenseQuery const q = arm.query(query);
-  if (q.inverse_norm == 0.0f || !column.has(row)) return kNoScore;
-  float score;
-  column.score(q.padded.data(), q.inverse_norm, row, row + 1, &score);
-  return score;
 }
 
 }  // namespace hyrecall

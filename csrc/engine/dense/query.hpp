@@ -1,11 +1,10 @@
-// A query of the dense arm: its codes for the first pass, and its exact score of one row.
+// A query of the dense arm: its codes for the first pass.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "engine/request/request.hpp"
-#include "engine/segment/segment.hpp"
 #include "kernels/int8_bound.hpp"
 
 namespace hyrecall {
@@ -18,8 +17,5 @@ struct QuantizedQuery {
   QueryBound bound{1.0f, 0.0f};
 };
 QuantizedQuery quantize_query(DenseQuery const& query, std::uint32_t dim);
-
-// Cosine of one row; kNoScore if the row or the query has no vector.
-float score_dense(Segment const& segment, DenseRequest const& arm, std::size_t query, Row row);
 
 }  // namespace hyrecall

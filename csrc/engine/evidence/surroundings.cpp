@@ -2,71 +2,159 @@
 
 #include <algorithm>
 
+#include "core/error.hpp"
 #include "engine/lexical/column.hpp"
 
 namespace hyrecall {
 namespace {
 
-// A posting is read in a few ns, a row is searched in a list in some tens.
+// A posting is read in a few ns; a place in a list is found in some tens.
 constexpr std::size_t kPostingsALook = 8;
+// Up to so many rows for each of a thread's own, all between its first and last are read.
+constexpr std::size_t kRowsARow = 4;
+// Counts of fewer postings than this are not kept.
+constexpr std::size_t kPostingsToKeep = 4096;
+constexpr std::size_t kMostKeyBytes = 1024;
 
-struct ThreadRow {
-  PlaceKey key;
-  DocRef doc;
-};
+template <typename T>
+void append_bytes(std::string& to, T value) {
+  to.append(reinterpret_cast<char const*>(&value), sizeof value);
+}
 
-// The live rows of a thread in their order, whatever their segments.
-void live_rows(Snapshot const& snapshot, SnapshotThreads const& threads, std::uint32_t thread,
-               std::vector<ThreadRow>& out) {
-  out.clear();
-  std::span<SnapshotThreads::Part const> const parts = threads.parts(thread);
-  for (SnapshotThreads::Part const& part : parts) {
+// What a count of threads depends on beside the snapshot: the column, the term, and the cells.
+void name_count(std::size_t column, std::string_view term, std::span<ScopeRows const> scope,
+                std::string& key) {
+  key.clear();
+  append_bytes(key, column);
+  for (ScopeRows const& rows : scope) {
+    std::size_t n_runs = 0;
+    std::size_t const at = key.size();
+    append_bytes(key, n_runs);
+    for (std::size_t i = 0; i < rows.cells.size() && key.size() <= kMostKeyBytes;) {
+      std::size_t end = i + 1;
+      while (end < rows.cells.size() && rows.cells[end] == rows.cells[end - 1] + 1) ++end;
+      append_bytes(key, rows.cells[i]);
+      append_bytes(key, rows.cells[end - 1]);
+      i = end;
+      ++n_runs;
+    }
+    key.replace(at, sizeof n_runs, reinterpret_cast<char const*>(&n_runs), sizeof n_runs);
+  }
+  key.append(term);
+}
+
+// The threads that hold a leaf.
+std::int64_t count_leaf(Snapshot const& snapshot, SnapshotThreads const& threads, std::size_t leaf,
+                        std::span<std::span<LeafPostings const> const> postings,
+                        std::vector<std::uint64_t>& seen) {
+  seen.assign((threads.size() + 63) / 64, 0);
+  std::int64_t count = 0;
+  for (std::uint32_t s = 0; s < postings.size(); ++s) {
+    if (postings[s].empty()) continue;
+    LeafPostings const& found = postings[s][leaf];
+    if (found.begin == found.end) continue;
+    SegmentView const& view = *snapshot.segments[s];
+    ThreadTable const& table = threads.table(s);
+    NumberedThreads const& numbered = threads.numbered(s);
+    std::uint32_t last = kNone32;
+    auto const count_row = [&](Row row) {
+      std::uint32_t const own = table.thread_of(row);
+      if (own == last || own == kNone32) return;
+      last = own;
+      std::uint32_t const thread = numbered.number(own);
+      std::uint64_t& word = seen[thread / 64];
+      std::uint64_t const bit = std::uint64_t{1} << (thread % 64);
+      count += (word & bit) == 0 ? 1 : 0;
+      word |= bit;
+    };
+    if (view.n_dead() == 0) {
+      found.list.for_each(found.begin, found.end, [&](Row row, std::uint32_t) { count_row(row); });
+    } else {
+      LiveSet const& live = view.live();
+      found.list.for_each(found.begin, found.end, [&](Row row, std::uint32_t) {
+        if (live[row]) count_row(row);
+      });
+    }
+  }
+  return count;
+}
+
+// The live rows of a thread in their order, as own.rows, for a thread of several segments;
+// own.keyed has their keys.
+void join_rows(Snapshot const& snapshot, SnapshotThreads const& threads, PoolThreads& own) {
+  own.keyed.clear();
+  for (SnapshotThreads::Part const& part : own.found) {
     ThreadTable const& table = threads.table(part.segment);
     LiveSet const& live = snapshot.segments[part.segment]->live();
     for (Row const row : table.rows(part.thread)) {
-      if (live[row]) out.push_back({table.key(row), {part.segment, row}});
+      if (live[row]) own.keyed.push_back({table.key(row), {part.segment, row}});
     }
   }
-  if (parts.size() > 1) {
-    std::sort(out.begin(), out.end(),
-              [](ThreadRow const& a, ThreadRow const& b) { return a.key < b.key; });
+  std::sort(own.keyed.begin(), own.keyed.end(),
+            [](ThreadRow const& a, ThreadRow const& b) { return a.key < b.key; });
+  own.rows.clear();
+  for (ThreadRow const& row : own.keyed) own.rows.push_back(row.doc);
+}
+
+// The same of one segment; own.ordinals says which place has which row.
+void take_rows(Snapshot const& snapshot, SnapshotThreads const& threads, SnapshotThreads::Part part,
+               PoolThreads& own) {
+  SegmentView const& view = *snapshot.segments[part.segment];
+  std::span<Row const> const all = threads.table(part.segment).rows(part.thread);
+  own.rows.clear();
+  own.ordinals.assign(all.size(), kNone32);
+  bool const is_whole = view.n_dead() == 0;
+  for (std::size_t place = 0; place < all.size(); ++place) {
+    if (!is_whole && !view.live()[all[place]]) continue;
+    own.ordinals[place] = static_cast<std::uint32_t>(own.rows.size());
+    own.rows.push_back({part.segment, all[place]});
   }
 }
 
-struct Member {
-  std::uint32_t thread;
-  std::uint32_t doc;  // index into the pool
-};
-
-// The documents of a pool that are in a thread, by thread.
-std::vector<Member> members_of(SnapshotThreads const& threads, QueryCandidates const& pool) {
-  std::vector<Member> out;
-  for (std::uint32_t doc = 0; doc < pool.docs.size(); ++doc) {
-    std::uint32_t const thread = threads.of(pool.docs[doc].doc);
-    if (thread != kNone32) out.push_back({thread, doc});
-  }
-  std::sort(out.begin(), out.end(), [](Member const& a, Member const& b) {
-    return a.thread != b.thread ? a.thread < b.thread : a.doc < b.doc;
-  });
-  return out;
+// Where a document stands among own.rows.
+std::uint32_t ordinal_of(SnapshotThreads const& threads, PoolThreads const& own, DocRef doc) {
+  ThreadTable const& table = threads.table(doc.segment);
+  if (own.found.size() == 1) return own.ordinals[table.place_of(doc.row)];
+  PlaceKey const key = table.key(doc.row);
+  auto const at = std::lower_bound(
+      own.keyed.begin(), own.keyed.end(), key,
+      [](ThreadRow const& row, PlaceKey const& wanted) { return row.key < wanted; });
+  return static_cast<std::uint32_t>(at - own.keyed.begin());
 }
 
-// Calls f(thread, its members) for each thread.
-template <typename F>
-void for_each_thread(std::span<Member const> members, F&& f) {
-  for (std::size_t begin = 0; begin < members.size();) {
-    std::size_t end = begin + 1;
-    while (end < members.size() && members[end].thread == members[begin].thread) ++end;
-    f(members[begin].thread, members.subspan(begin, end - begin));
-    begin = end;
+// Adds the rows near some documents of one thread; own.touched has the ordinals of all of them.
+void add_near(Snapshot const& snapshot, std::size_t n_distances, QueryCandidates& pool,
+              PoolThreads& own) {
+  std::size_t const n_first = own.touched.size();
+  for (std::size_t i = 0; i < n_first; ++i) {
+    std::size_t const ordinal = own.touched[i];
+    std::size_t const first = ordinal - std::min(ordinal, n_distances);
+    std::size_t const last = std::min(own.rows.size(), ordinal + n_distances + 1);
+    for (std::size_t at = first; at < last; ++at) {
+      if (own.index_of[at] != kNone32) continue;
+      own.index_of[at] = static_cast<std::uint32_t>(pool.docs.size());
+      DocRef const doc = own.rows[at];
+      pool.docs.push_back({snapshot.segments[doc.segment]->segment().p.seqs[doc.row], doc});
+      own.touched.push_back(static_cast<std::uint32_t>(at));
+    }
+  }
+  std::vector<std::uint32_t>& near = pool.evidence->near;
+  near.resize(pool.docs.size() * n_distances * 2, kNone32);
+  for (std::size_t const at : own.touched) {
+    std::uint32_t* const slots = near.data() + own.index_of[at] * n_distances * 2;
+    for (std::size_t distance = 1; distance <= n_distances; ++distance) {
+      if (at >= distance) slots[2 * (distance - 1)] = own.index_of[at - distance];
+      if (at + distance < own.rows.size())
+        slots[2 * (distance - 1) + 1] = own.index_of[at + distance];
+    }
   }
 }
 
 }  // namespace
 
 void count_threads(Snapshot const& snapshot, SnapshotThreads const& threads, std::size_t column,
-                   std::span<ScopeRows const> scope,
-                   std::span<std::span<LeafPostings const> const> postings,
+                   LexicalQuery const& query, std::span<ScopeRows const> scope,
+                   std::span<std::span<LeafPostings const> const> postings, ThreadCounts& room,
                    QueryStatistics& statistics) {
   for (std::uint32_t s = 0; s < scope.size(); ++s) {
     for (std::uint32_t const cell : scope[s].cells) {
@@ -77,138 +165,174 @@ void count_threads(Snapshot const& snapshot, SnapshotThreads const& threads, std
   }
   std::size_t const n_leaves = statistics.doc_freqs.size();
   statistics.thread_freqs = QueryStatistics::DocFreqs(n_leaves, 0);
-  std::vector<std::uint64_t> seen((threads.size() + 63) / 64);
   for (std::size_t leaf = 0; leaf < n_leaves; ++leaf) {
-    std::fill(seen.begin(), seen.end(), 0);
-    std::int64_t count = 0;
-    for (std::uint32_t s = 0; s < scope.size(); ++s) {
-      if (postings[s].empty()) continue;
-      LeafPostings const& found = postings[s][leaf];
-      LiveSet const& live = snapshot.segments[s]->live();
-      found.list.for_each(found.begin, found.end, [&](Row row, std::uint32_t) {
-        if (!live[row]) return;
-        std::uint32_t const thread = threads.of({s, row});
-        if (thread == kNone32) return;
-        std::uint64_t& word = seen[thread / 64];
-        std::uint64_t const bit = std::uint64_t{1} << (thread % 64);
-        count += (word & bit) == 0 ? 1 : 0;
-        word |= bit;
-      });
-    }
+    std::size_t n_postings = 0;
+    for (auto const& leaves : postings)
+      n_postings += leaves.empty() ? 0 : leaves[leaf].n_in_scope();
+    room.key.clear();
+    if (n_postings >= kPostingsToKeep && query.leaves[leaf].kind == Leaf::Kind::kTerm)
+      name_count(column, query.leaves[leaf].terms.front(), scope, room.key);
+    bool const is_kept = !room.key.empty() && room.key.size() <= kMostKeyBytes;
+    std::optional<std::int64_t> const known =
+        is_kept ? threads.freqs().find(room.key) : std::nullopt;
+    std::int64_t const count =
+        known ? *known : count_leaf(snapshot, threads, leaf, postings, room.seen);
+    if (is_kept && !known) threads.freqs().keep(room.key, count);
     statistics.thread_freqs[leaf] = count;
   }
 }
 
 void add_surroundings(Snapshot const& snapshot, SnapshotThreads const& threads,
-                      std::size_t n_distances, std::size_t n_arms, QueryCandidates& pool) {
+                      std::size_t n_distances, std::size_t n_arms, QueryCandidates& pool,
+                      PoolThreads& own) {
   PoolEvidence& evidence = pool.evidence.emplace();
   std::size_t const n_found = pool.docs.size();
   evidence.n_found = n_found;
-  struct Link {
-    std::uint32_t from;
-    std::uint32_t slot;
-    std::uint32_t to;
-  };
-  std::vector<Link> links;
-  std::vector<ThreadRow> rows;
-  std::vector<std::uint32_t> index_of;  // of each row of the thread, kNone32 = not in the pool
-  std::vector<std::size_t> ordinals;    // of the members
-  std::vector<Member> const members = members_of(threads, pool);
-  for_each_thread(members, [&](std::uint32_t thread, std::span<Member const> own) {
-    live_rows(snapshot, threads, thread, rows);
-    index_of.assign(rows.size(), kNone32);
-    ordinals.clear();
-    for (Member const& member : own) {
-      DocRef const doc = pool.docs[member.doc].doc;
-      PlaceKey const key = threads.table(doc.segment).key(doc.row);
-      auto const at = std::lower_bound(
-          rows.begin(), rows.end(), key,
-          [](ThreadRow const& row, PlaceKey const& wanted) { return row.key < wanted; });
-      ordinals.push_back(static_cast<std::size_t>(at - rows.begin()));
-      index_of[ordinals.back()] = member.doc;
+  evidence.near.assign(n_found * n_distances * 2, kNone32);
+  own.groups.clear();
+  own.docs.clear();
+  own.parts.clear();
+  own.members.clear();
+  for (std::uint32_t doc = 0; doc < n_found; ++doc) {
+    std::uint32_t const thread = threads.of(pool.docs[doc].doc);
+    if (thread != kNone32) own.members.push_back(std::uint64_t{thread} << 32 | doc);
+  }
+  std::sort(own.members.begin(), own.members.end());
+  for (std::size_t begin = 0; begin < own.members.size();) {
+    auto const thread = static_cast<std::uint32_t>(own.members[begin] >> 32);
+    std::size_t end = begin + 1;
+    while (end < own.members.size() && own.members[end] >> 32 == thread) ++end;
+    threads.parts(thread, own.found);
+    if (own.found.size() == 1) {
+      take_rows(snapshot, threads, own.found.front(), own);
+    } else {
+      join_rows(snapshot, threads, own);
     }
-    std::vector<std::size_t> touched = ordinals;
-    for (std::size_t const ordinal : ordinals) {
-      std::size_t const first = ordinal - std::min(ordinal, n_distances);
-      std::size_t const last = std::min(rows.size(), ordinal + n_distances + 1);
-      for (std::size_t at = first; at < last; ++at) {
-        if (index_of[at] != kNone32) continue;
-        index_of[at] = static_cast<std::uint32_t>(pool.docs.size());
-        ThreadRow const& row = rows[at];
-        pool.docs.push_back({row.key.seq, row.doc});
-        touched.push_back(at);
-      }
+    own.index_of.assign(own.rows.size(), kNone32);
+    own.touched.clear();
+    for (std::size_t i = begin; i < end; ++i) {
+      auto const doc = static_cast<std::uint32_t>(own.members[i]);
+      own.touched.push_back(ordinal_of(threads, own, pool.docs[doc].doc));
+      own.index_of[own.touched.back()] = doc;
     }
-    for (std::size_t const at : touched) {
-      for (std::size_t distance = 1; distance <= n_distances; ++distance) {
-        auto const slot = static_cast<std::uint32_t>(2 * (distance - 1));
-        if (at >= distance && index_of[at - distance] != kNone32)
-          links.push_back({index_of[at], slot, index_of[at - distance]});
-        if (at + distance < rows.size() && index_of[at + distance] != kNone32)
-          links.push_back({index_of[at], slot + 1, index_of[at + distance]});
-      }
-    }
-  });
+    if (n_distances > 0) add_near(snapshot, n_distances, pool, own);
+    PoolThreads::Group group{thread, static_cast<std::uint32_t>(own.docs.size()), 0,
+                             static_cast<std::uint32_t>(own.parts.size()), 0};
+    for (std::uint32_t const at : own.touched) own.docs.push_back(own.index_of[at]);
+    own.parts.insert(own.parts.end(), own.found.begin(), own.found.end());
+    group.end = static_cast<std::uint32_t>(own.docs.size());
+    group.end_part = static_cast<std::uint32_t>(own.parts.size());
+    own.groups.push_back(group);
+    begin = end;
+  }
   pool.scores.resize(pool.docs.size() * n_arms, kNoScore);
   evidence.hidden.assign(pool.docs.size(), 0);
-  evidence.near.assign(pool.docs.size() * n_distances * 2, kNone32);
-  for (Link const& link : links) evidence.near[link.from * n_distances * 2 + link.slot] = link.to;
+}
+
+PriorCodes prior_codes(Prior const& prior, Segment const& segment) {
+  AttributeColumn const& column = *segment.p.attributes[prior.attribute];
+  bool const is_text = column.kind == CodeKind::kText;
+  require(!column.is_list && (is_text ? prior.codes.empty() : prior.texts.empty()),
+          "a prior's values of the column's kind");
+  PriorCodes out;
+  for (std::size_t i = 0; i < prior.codes.size(); ++i)
+    out.emplace_back(prior.codes[i], prior.addends[i]);
+  Strings const& known = column.dictionary;
+  for (std::size_t i = 0; i < prior.texts.size(); ++i) {
+    std::size_t low = 0, high = known.size();
+    while (low < high) {
+      std::size_t const middle = low + (high - low) / 2;
+      if (std::string_view(known[middle]) < prior.texts[i]) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    if (low < known.size() && std::string_view(known[low]) == prior.texts[i])
+      out.emplace_back(static_cast<std::int64_t>(low), prior.addends[i]);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+void add_priors(Prior const& prior, Snapshot const& snapshot, std::span<PriorCodes const> columns,
+                QueryCandidates& pool) {
+  std::vector<double>& priors = pool.evidence->priors;
+  priors.assign(pool.docs.size(), 0.0);
+  for (std::size_t i = 0; i < pool.docs.size(); ++i) {
+    DocRef const doc = pool.docs[i].doc;
+    AttributeColumn const& column =
+        *snapshot.segments[doc.segment]->segment().p.attributes[prior.attribute];
+    if (!column.valid_in(doc.row / kTileRows).test(doc.row % kTileRows)) continue;
+    PriorCodes const& known = columns[doc.segment];
+    std::int64_t const code = column.codes[doc.row];
+    auto const at = std::lower_bound(known.begin(), known.end(), code,
+                                     [](auto const& one, std::int64_t c) { return one.first < c; });
+    if (at != known.end() && at->first == code) priors[i] = at->second;
+  }
 }
 
 void score_threads(Snapshot const& snapshot, SnapshotThreads const& threads, std::size_t column,
                    Bm25Query const& query, std::span<std::span<LeafPostings const> const> postings,
-                   QueryCandidates const& pool, std::span<float> scores) {
-  std::vector<Member> const members = members_of(threads, pool);
-  std::vector<std::uint32_t> wanted;  // threads, rising
-  for (Member const& member : members) {
-    if (wanted.empty() || wanted.back() != member.thread) wanted.push_back(member.thread);
-  }
+                   PoolThreads& own, std::span<float> scores) {
   std::size_t const n_leaves = query.query().leaves.size();
-  std::size_t n_rows = 0;
-  for (std::uint32_t const thread : wanted) {
-    for (SnapshotThreads::Part const& part : threads.parts(thread))
-      n_rows += threads.table(part.segment).rows(part.thread).size();
-  }
-  std::vector<std::uint64_t> freqs(wanted.size() * n_leaves);
+  own.freqs.assign(own.groups.size() * n_leaves, 0);
   for (std::uint32_t s = 0; s < postings.size(); ++s) {
     LiveSet const& live = snapshot.segments[s]->live();
+    ThreadTable const& table = threads.table(s);
+    NumberedThreads const& numbered = threads.numbered(s);
     for (std::size_t leaf = 0; leaf < postings[s].size(); ++leaf) {
       LeafPostings const& found = postings[s][leaf];
       if (found.begin == found.end) continue;
-      if (found.n_in_scope() <= kPostingsALook * n_rows) {
+      if (found.n_in_scope() <= kPostingsALook * own.groups.size()) {
         std::uint32_t last = kNone32;
         std::uint64_t* to = nullptr;  // where the thread of the last posting is counted, or null
         found.list.for_each(found.begin, found.end, [&](Row row, std::uint32_t freq) {
           if (!live[row]) return;
-          std::uint32_t const thread = threads.of({s, row});
+          std::uint32_t const thread = table.thread_of(row);
           if (thread == kNone32) return;
           if (thread != last) {
-            auto const at = std::lower_bound(wanted.begin(), wanted.end(), thread);
-            bool const is_wanted = at != wanted.end() && *at == thread;
-            auto const slot = static_cast<std::size_t>(at - wanted.begin());
-            to = is_wanted ? &freqs[slot * n_leaves + leaf] : nullptr;
+            std::uint32_t const number = numbered.number(thread);
+            auto const at =
+                std::lower_bound(own.groups.begin(), own.groups.end(), number,
+                                 [](PoolThreads::Group const& one, std::uint32_t wanted) {
+                                   return one.thread < wanted;
+                                 });
+            bool const is_wanted = at != own.groups.end() && at->thread == number;
+            auto const group = static_cast<std::size_t>(at - own.groups.begin());
+            to = is_wanted ? &own.freqs[group * n_leaves + leaf] : nullptr;
             last = thread;
           }
           if (to != nullptr) *to += freq;
         });
         continue;
       }
-      for (std::size_t slot = 0; slot < wanted.size(); ++slot) {
-        for (SnapshotThreads::Part const& part : threads.parts(wanted[slot])) {
-          if (part.segment != s) continue;
-          for (Row const row : threads.table(s).rows(part.thread)) {
-            if (live[row]) freqs[slot * n_leaves + leaf] += found.freq_of(row);
+      for (std::size_t group = 0; group < own.groups.size(); ++group) {
+        std::uint64_t& freq_of_thread = own.freqs[group * n_leaves + leaf];
+        for (std::size_t i = own.groups[group].first_part; i < own.groups[group].end_part; ++i) {
+          if (own.parts[i].segment != s) continue;
+          std::uint32_t const thread = own.parts[i].thread;
+          auto const [first, last] = table.span_of(thread);
+          std::span<Row const> const rows = table.rows(thread);
+          if (last - first >= kRowsARow * rows.size()) {
+            for (Row const row : rows)
+              if (live[row]) freq_of_thread += found.freq_of(row);
+            continue;
           }
+          found.list.for_range(first, last, [&](Row row, std::uint32_t freq) {
+            if (table.thread_of(row) == thread && live[row]) freq_of_thread += freq;
+          });
         }
       }
     }
   }
-  std::size_t slot = 0;
-  for_each_thread(members, [&](std::uint32_t thread, std::span<Member const> own) {
+  for (std::size_t group = 0; group < own.groups.size(); ++group) {
+    PoolThreads::Group const& one = own.groups[group];
+    ThreadText const text = threads.text(
+        column, std::span(own.parts).subspan(one.first_part, one.end_part - one.first_part));
+    if (text.n_docs == 0) continue;
     std::span<std::uint64_t const> const counts =
-        std::span(freqs).subspan(slot++ * n_leaves, n_leaves);
-    ThreadText const& text = threads.text(column, thread);
-    if (text.n_docs == 0) return;
+        std::span(own.freqs).subspan(group * n_leaves, n_leaves);
     auto const length =
         static_cast<std::uint32_t>(std::min<std::int64_t>(text.total_length, kNone32 - 1));
     float const norm = query.length_norm(length);
@@ -222,8 +346,8 @@ void score_threads(Snapshot const& snapshot, SnapshotThreads const& threads, std
           query.query().match.matches([&](std::uint32_t leaf) { return counts[leaf] > 0; });
       if (!matches) score = 0.0f;
     }
-    for (Member const& member : own) scores[member.doc] = score;
-  });
+    for (std::uint32_t i = one.begin; i < one.end; ++i) scores[own.docs[i]] = score;
+  }
 }
 
 }  // namespace hyrecall

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/evidence/snapshot_threads.hpp"
@@ -14,22 +16,65 @@
 
 namespace hyrecall {
 
+// A row of a thread, for a thread whose rows lie in several segments.
+struct ThreadRow {
+  PlaceKey key;
+  DocRef doc;
+};
+
+// The documents of a pool by thread, and working memory of one thread.
+struct PoolThreads {
+  struct Group {
+    std::uint32_t thread;
+    std::uint32_t begin, end;            // of docs
+    std::uint32_t first_part, end_part;  // of parts
+  };
+  std::vector<Group> groups;        // rising threads
+  std::vector<std::uint32_t> docs;  // indices into the pool
+  std::vector<SnapshotThreads::Part> parts;
+
+  std::vector<std::uint64_t> members;  // thread and index into the pool
+  std::vector<SnapshotThreads::Part> found;
+  std::vector<DocRef> rows;             // of a thread, live, in their order
+  std::vector<ThreadRow> keyed;         // the same, where segments share the thread
+  std::vector<std::uint32_t> ordinals;  // [place] among the live
+  std::vector<std::uint32_t> index_of;  // [ordinal] in the pool, kNone32 = not there
+  std::vector<std::uint32_t> touched;   // ordinals
+  std::vector<std::uint64_t> freqs;     // [group][leaf]
+};
+
+// The values of a prior as one segment has them: pairs of code and addend, rising.
+using PriorCodes = std::vector<std::pair<std::int64_t, double>>;
+PriorCodes prior_codes(Prior const& prior, Segment const& segment);
+
+// Working memory of count_threads().
+struct ThreadCounts {
+  std::vector<std::uint64_t> seen;  // a bit for each thread
+  std::string key;
+};
+
 // Counts threads instead of rows: those of a scope with a text in the column, and how many of them
 // hold each leaf. scope, postings: [segment].
 void count_threads(Snapshot const& snapshot, SnapshotThreads const& threads, std::size_t column,
-                   std::span<ScopeRows const> scope,
-                   std::span<std::span<LeafPostings const> const> postings,
+                   LexicalQuery const& query, std::span<ScopeRows const> scope,
+                   std::span<std::span<LeafPostings const> const> postings, ThreadCounts& room,
                    QueryStatistics& statistics);
 
 // Extends a pool by the live rows up to so many places away from its documents in their threads,
-// and says who is near whom. The new documents have no scores yet.
+// and says who is near whom. The new documents have no scores yet. own: which thread each is of.
 void add_surroundings(Snapshot const& snapshot, SnapshotThreads const& threads,
-                      std::size_t n_distances, std::size_t n_arms, QueryCandidates& pool);
+                      std::size_t n_distances, std::size_t n_arms, QueryCandidates& pool,
+                      PoolThreads& own);
+
+// What the values of the documents of a pool add. columns: [segment] where an addend stands.
+void add_priors(Prior const& prior, Snapshot const& snapshot, std::span<PriorCodes const> columns,
+                QueryCandidates& pool);
 
 // BM25 of the thread of each document of the pool: of all its live rows together, with the threads'
-// own statistics. Null without a thread, or with one that has no text. postings: [segment].
+// own statistics. Null without a thread, or with one that has no text. postings: [segment]; own: of
+// add_surroundings().
 void score_threads(Snapshot const& snapshot, SnapshotThreads const& threads, std::size_t column,
                    Bm25Query const& query, std::span<std::span<LeafPostings const> const> postings,
-                   QueryCandidates const& pool, std::span<float> scores);
+                   PoolThreads& own, std::span<float> scores);
 
 }  // namespace hyrecall

@@ -122,43 +122,59 @@ double Fuser::best(QueryCandidates const& pool) {
   return most;
 }
 
-// Adds to every score what speaks for the document: the better neighbour at each distance, its
-// thread, its length. unit: the best possible fused score, of which thread and length are shares.
+// Adds to every score what speaks for the document. unit: the best possible fused score, of which
+// all but the neighbours are shares.
 void Fuser::add_evidence(QueryCandidates const& pool, double unit) {
-  Evidence const& how = *request_.evidence;
   FusedEvidence& out = out_.evidence;
-  std::size_t const n_distances = how.n_distances(), n_addends = how.n_addends();
   out.fused.clear();
   for (FusedDoc const& one : out_.docs) out.fused.push_back(one.score);
-  out.addends.assign(pool.docs.size() * n_addends, std::numeric_limits<double>::quiet_NaN());
-  out.speakers.assign(pool.docs.size() * n_distances, kNone32);
-  for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
-    for (std::size_t distance = 0; distance < n_distances; ++distance) {
-      std::uint32_t speaker = kNone32;
-      for (std::size_t side = 0; side < 2; ++side) {  // the one before, where both score alike
-        std::uint32_t const other = pool.evidence->near[(doc * n_distances + distance) * 2 + side];
-        if (other == kNone32) continue;
-        if (speaker == kNone32 || out.fused[speaker] < out.fused[other]) speaker = other;
+  thread_ranges_.assign(request_.lexical.size(), {});
+  if (request_.evidence->thread > 0.0) {
+    for (std::size_t doc = 0; doc < pool.n_found(); ++doc) {
+      for (std::size_t arm = 0; arm < thread_ranges_.size(); ++arm) {
+        float const score = pool.evidence->threads[doc * thread_ranges_.size() + arm];
+        if (score != kNoScore) thread_ranges_[arm].add(score);
       }
-      if (speaker == kNone32) continue;
-      double const score = out.fused[speaker];
-      out.speakers[doc * n_distances + distance] = speaker;
-      out.addends[doc * n_addends + distance] =
-          how.neighbours[distance] * (score < 0.0 ? 0.0 : score);
     }
   }
-  add_by_arm(pool, unit, n_distances);
-  add_by_arm(pool, unit, n_distances + 1);
-  std::array<double, kMostDistances + 3> room;
+  std::array<double, kMostDistances + 3> addends;
+  std::array<std::uint32_t, kMostDistances> speakers;
+  std::array<double, kMostDistances + 4> room;
+  std::size_t const n_addends = request_.evidence->n_addends();
   for (FusedDoc& one : out_.docs) {
+    if (pool.evidence->hidden[one.doc] != 0) continue;
+    hear(pool, one.doc, unit, addends, speakers);
     std::size_t n = 0;
     room[n++] = one.score;
-    for (std::size_t addend = 0; addend < n_addends; ++addend) {
-      double const value = out.addends[one.doc * n_addends + addend];
-      if (!std::isnan(value)) room[n++] = value;
-    }
+    for (std::size_t addend = 0; addend < n_addends; ++addend)
+      if (!std::isnan(addends[addend])) room[n++] = addends[addend];
     one.score = sum_largest_first(std::span(room).first(n)) + 0.0;
   }
+}
+
+// What speaks for a document: the better neighbour at each distance, its thread, its length, its
+// prior; NaN = null. speakers: the neighbours, kNone32 = none.
+void Fuser::hear(QueryCandidates const& pool, std::uint32_t doc, double unit,
+                 std::span<double> addends, std::span<std::uint32_t> speakers) {
+  Evidence const& how = *request_.evidence;
+  std::size_t const n_distances = how.n_distances();
+  constexpr double kNull = std::numeric_limits<double>::quiet_NaN();
+  for (std::size_t distance = 0; distance < n_distances; ++distance) {
+    std::uint32_t speaker = kNone32;
+    for (std::size_t side = 0; side < 2; ++side) {  // the one before, where both score alike
+      std::uint32_t const other = pool.evidence->near[(doc * n_distances + distance) * 2 + side];
+      if (other == kNone32) continue;
+      if (speaker == kNone32 || out_.evidence.fused[speaker] < out_.evidence.fused[other])
+        speaker = other;
+    }
+    double const score = speaker == kNone32 ? 0.0 : out_.evidence.fused[speaker];
+    speakers[distance] = speaker;
+    addends[distance] =
+        speaker == kNone32 ? kNull : how.neighbours[distance] * (score < 0.0 ? 0.0 : score);
+  }
+  addends[n_distances] = how.thread > 0.0 ? by_arm(pool, doc, unit, true) : kNull;
+  addends[n_distances + 1] = how.length > 0.0 ? by_arm(pool, doc, unit, false) : kNull;
+  addends[n_distances + 2] = how.prior ? unit * pool.evidence->priors[doc] : kNull;
 }
 
 // length_worth(), whose logarithm costs as much as all else of a document; lengths are few.
@@ -172,38 +188,39 @@ double Fuser::worth_of_length(std::uint32_t tokens) {
   return worth;
 }
 
-// The addend of the threads, or of the lengths: the mean of what they are worth in the lexical arms
-// that say something of the document, each with its weight.
-void Fuser::add_by_arm(QueryCandidates const& pool, double unit, std::size_t addend) {
-  Evidence const& how = *request_.evidence;
+// The addend of a document's thread, or of its length: the mean of what it is worth in the lexical
+// arms that say something of the document, each with its weight.
+double Fuser::by_arm(QueryCandidates const& pool, std::uint32_t doc, double unit, bool is_thread) {
   PoolEvidence const& evidence = *pool.evidence;
-  std::size_t const n_lexical = request_.lexical.size(), n_addends = how.n_addends();
-  bool const is_thread = addend == how.n_distances();
-  double const weight = is_thread ? how.thread : how.length;
-  if (!(weight > 0.0)) return;
-  std::vector<ScoreRange> ranges(n_lexical);
-  for (std::size_t doc = 0; is_thread && doc < pool.n_found(); ++doc) {
-    for (std::size_t arm = 0; arm < n_lexical; ++arm) {
-      float const score = evidence.threads[doc * n_lexical + arm];
-      if (score != kNoScore) ranges[arm].add(score);
-    }
+  std::size_t const n_lexical = request_.lexical.size();
+  std::size_t n = 0;
+  double total = 0.0;
+  for (std::size_t arm = 0; arm < n_lexical; ++arm) {
+    float const score = evidence.threads[doc * n_lexical + arm];
+    std::uint32_t const length = evidence.lengths[doc * n_lexical + arm];
+    if (is_thread ? score == kNoScore : length == kNone32) continue;
+    ScoreRange const& range = thread_ranges_[arm];
+    double const worth = is_thread ? minmax_scale(score, range.low, range.high)
+                                   : evidence.length_shares[arm] * worth_of_length(length);
+    room_[n++] = request_.fusion.weights[arm] * worth;
+    total = total + request_.fusion.weights[arm];
   }
-  std::vector<double> values;
-  for (std::size_t doc = 0; doc < pool.docs.size(); ++doc) {
-    double total = 0.0;
-    values.clear();
-    for (std::size_t arm = 0; arm < n_lexical; ++arm) {
-      float const score = evidence.threads[doc * n_lexical + arm];
-      std::uint32_t const length = evidence.lengths[doc * n_lexical + arm];
-      if (is_thread ? score == kNoScore : length == kNone32) continue;
-      double const worth = is_thread ? minmax_scale(score, ranges[arm].low, ranges[arm].high)
-                                     : evidence.length_shares[arm] * worth_of_length(length);
-      values.push_back(request_.fusion.weights[arm] * worth);
-      total = total + request_.fusion.weights[arm];
-    }
-    if (!(total > 0.0)) continue;
-    double const mean = sum_largest_first(values) / total;
-    out_.evidence.addends[doc * n_addends + addend] = (weight * unit) * mean;
+  if (!(total > 0.0)) return std::numeric_limits<double>::quiet_NaN();
+  double const weight = is_thread ? request_.evidence->thread : request_.evidence->length;
+  double const mean = sum_largest_first(std::span(room_).first(n)) / total;
+  return (weight * unit) * mean;
+}
+
+// What spoke for the documents that are wanted.
+void Fuser::keep_evidence(QueryCandidates const& pool, double unit) {
+  FusedEvidence& out = out_.evidence;
+  std::size_t const n_distances = request_.evidence->n_distances();
+  std::size_t const n_addends = request_.evidence->n_addends();
+  out.addends.resize(pool.docs.size() * n_addends);
+  out.speakers.resize(pool.docs.size() * n_distances);
+  for (FusedDoc const& one : out_.docs) {
+    hear(pool, one.doc, unit, std::span(out.addends).subspan(one.doc * n_addends, n_addends),
+         std::span(out.speakers).subspan(one.doc * n_distances, n_distances));
   }
 }
 
@@ -236,6 +253,7 @@ FusedList const& Fuser::fuse(QueryCandidates const& pool) {
   });
   if (request_.normalize) most = fused.empty() ? 0.0 : best(pool);
   fused.resize(n_wanted);
+  if (pool.evidence) keep_evidence(pool, most);
   std::erase_if(fused, [&](FusedDoc const& f) { return !request_.min_fused.passes(f.score); });
   if (request_.normalize) {
     for (FusedDoc& f : fused) f.score = normalized_score(f.score, most);

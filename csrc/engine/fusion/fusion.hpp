@@ -14,11 +14,12 @@ struct FusedDoc {
   double score;
 };
 
-// What the rows around each document of a pool added to its score.
+// What the rows around the documents of a pool added to their scores.
 struct FusedEvidence {
-  std::vector<double> fused;            // [n_docs] before it
-  std::vector<double> addends;          // [n_docs, n_addends] NaN = null
-  std::vector<std::uint32_t> speakers;  // [n_docs, n_distances] the better neighbour, or kNone32
+  std::vector<double> fused;  // [n_docs] before it
+  // Of the documents that the list has: NaN = null; the better neighbour, kNone32 = none.
+  std::vector<double> addends;          // [n_docs, n_addends]
+  std::vector<std::uint32_t> speakers;  // [n_docs, n_distances]
 };
 
 struct FusedList {
@@ -50,7 +51,10 @@ class Fuser {
   double best(QueryCandidates const& pool);
   void add_evidence(QueryCandidates const& pool, double unit);
   double worth_of_length(std::uint32_t tokens);
-  void add_by_arm(QueryCandidates const& pool, double unit, std::size_t addend);
+  double by_arm(QueryCandidates const& pool, std::uint32_t doc, double unit, bool is_thread);
+  void hear(QueryCandidates const& pool, std::uint32_t doc, double unit, std::span<double> addends,
+            std::span<std::uint32_t> speakers);
+  void keep_evidence(QueryCandidates const& pool, double unit);
 
   BatchRequest const& request_;
   std::size_t n_arms_;
@@ -63,6 +67,7 @@ class Fuser {
   std::vector<std::uint32_t> list_sizes_;  // by arm
   std::vector<double> means_;              // by arm, of what its scores are worth
   std::vector<double> room_;               // by arm: contributions to one document
+  std::vector<ScoreRange> thread_ranges_;  // by lexical arm
   std::vector<double> length_worths_;      // by tokens, NaN = not asked yet
 };
 

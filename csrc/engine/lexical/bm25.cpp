@@ -76,10 +76,9 @@ void score_lexical_rows(Segment const& segment, std::size_t column, Bm25Query co
     if (found.begin == found.end) continue;
     query.with_impact(leaf, [&](auto impact_of) {
       if (found.n_in_scope() > kPostingsASearch * rows.size()) {
-        for (std::size_t i = 0; i < rows.size(); ++i) {
-          std::uint32_t const freq = found.freq_of(rows[i]);
-          if (freq > 0) scores[i] += impact_of(static_cast<float>(freq), norms[i]);
-        }
+        found.list.for_rows(rows, [&](std::size_t i, std::uint32_t freq) {
+          scores[i] += impact_of(static_cast<float>(freq), norms[i]);
+        });
         return;
       }
       std::size_t at = 0;

@@ -20,7 +20,8 @@ namespace hyrecall {
 // asked for. bits() and run_end() must not be called with these.
 // Cost: bits() and run_end() are constant. run_from() is constant for a frequent term, which has a
 // run in every tile, and a binary search among the runs otherwise. locate() adds a binary search in
-// one run, freq_of() one among the escapes. for_each() is linear in its postings.
+// one run, freq_of() one among the escapes. for_each() is linear in its postings, for_range() too
+// behind one locate(); for_rows() is at most a locate() a row.
 struct PostingList {
   PostingFormat format{PostingFormat::kCompact};
   std::uint8_t const* data = nullptr;
@@ -87,6 +88,52 @@ struct PostingList {
     if (runs[run].tile != row / kDocTileRows || i >= run_end(run)) return 0;
     std::uint32_t const freq = format.freq(bits(i));
     return freq == format.escape() ? escaped_freq(row) : freq + 1;
+  }
+
+  // Calls f(i, term_freq) for those of some rising rows that the list holds; rows[i] is the row.
+  // Rows that lie near each other are found by steps from one to the next.
+  template <typename F>
+  void for_rows(std::span<Row const> rows, F&& f) const {
+    constexpr std::uint32_t kSteps = 8;  // read before the rest of a run is searched
+    std::size_t run = runs.size();
+    std::uint32_t at = 0, stop = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      std::uint32_t const tile = rows[i] / kDocTileRows, row = rows[i] % kDocTileRows;
+      if (run == runs.size() || runs[run].tile < tile) {
+        run = run_from(tile);
+        if (run == runs.size()) return;
+        at = locate(runs[run].begin, run_end(run), runs[run].tile == tile ? row : 0);
+        stop = run_end(run);
+      }
+      if (runs[run].tile != tile) continue;
+      for (std::uint32_t const last = std::min(stop, at + kSteps);
+           at < last && PostingFormat::row(bits(at)) < row;)
+        ++at;
+      if (at < stop && PostingFormat::row(bits(at)) < row) at = locate(at, stop, row);
+      if (at == stop || PostingFormat::row(bits(at)) != row) continue;
+      std::uint32_t const freq = format.freq(bits(at));
+      f(i, freq == format.escape() ? escaped_freq(rows[i]) : freq + 1);
+    }
+  }
+
+  // Calls f(row, term_freq) for the postings of the rows [first, last].
+  template <typename F>
+  void for_range(Row first, Row last, F&& f) const {
+    std::size_t run = run_from(first / kDocTileRows);
+    if (run == runs.size()) return;
+    bool const is_inside = runs[run].tile == first / kDocTileRows;
+    std::uint32_t at =
+        is_inside ? locate(runs[run].begin, run_end(run), first % kDocTileRows) : runs[run].begin;
+    for (; run < runs.size(); ++run) {
+      Row const base = runs[run].tile * kDocTileRows;
+      for (std::uint32_t const stop = run_end(run); at < stop; ++at) {
+        std::uint32_t const posting = bits(at);
+        Row const row = base + PostingFormat::row(posting);
+        if (row > last) return;
+        std::uint32_t const freq = format.freq(posting);
+        f(row, freq == format.escape() ? escaped_freq(row) : freq + 1);
+      }
+    }
   }
 
   // Calls f(row, term_freq) for the postings [begin, end).

@@ -38,6 +38,7 @@ struct PoolEvidence {
   std::vector<float> threads;          // [n_docs, n_lexical] BM25 of the thread, kNoScore = null
   std::vector<std::uint32_t> lengths;  // [n_docs, n_lexical] tokens, kNone32 = no text
   std::vector<double> length_shares;   // [n_lexical] how much lengths count in the scope
+  std::vector<double> priors;          // [n_docs] of a request with a prior, else empty
 };
 
 // Candidates of one query from one part, its pool: each arm's list, and every document's score in

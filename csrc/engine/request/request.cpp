@@ -124,6 +124,15 @@ void BatchRequest::set_evidence(Evidence how) {
   bool const fits = std::all_of(how.neighbours.begin(), how.neighbours.end(), is_weight) &&
                     is_weight(how.thread) && is_weight(how.length);
   require(fits, "weights of at least 0");
+  if (how.prior) {
+    Prior const& prior = *how.prior;
+    bool const is_known =
+        prior.addends.size() == std::max(prior.texts.size(), prior.codes.size()) &&
+        (prior.texts.empty() || prior.codes.empty()) &&
+        std::all_of(prior.addends.begin(), prior.addends.end(),
+                    [](double addend) { return std::isfinite(addend); });
+    require(is_known, "a finite addend for each value");
+  }
   require(!normalize && fusion.kind != Fusion::Kind::kNone, "evidence of a fused score");
   evidence = std::move(how);
 }

@@ -96,15 +96,27 @@ struct Fusion {
   std::optional<double> balance;
 };
 
-// What the rows around a hit add to its fused score: a stage right behind the fusion.
+// What a row's value in an attribute column adds to its score. Rows with another value, or none,
+// get 0.
+struct Prior {
+  std::size_t attribute = 0;         // of Segment::Parts::attributes
+  std::vector<std::string> texts{};  // of a column of texts; else codes has the values
+  std::vector<std::int64_t> codes{};
+  std::vector<double> addends{};  // [n values] shares of the best possible fused score
+};
+
+// What the rows around a hit, and its own value in a column, add to its fused score: a stage right
+// behind the fusion.
 struct Evidence {
   std::vector<double> neighbours;  // weights of the rows 1, 2, ... places away in the same thread
   double thread = 0.0;             // weight of BM25 of the thread as one document
   double length = 0.0;             // weight of the row's own length
+  std::optional<Prior> prior{};
 
   std::size_t n_distances() const { return neighbours.size(); }
-  // Addends to a score: of each distance, of the thread, of the length.
-  std::size_t n_addends() const { return neighbours.size() + 2; }
+  // Addends to a score: of each distance, of the thread, of the length, of the prior.
+  std::size_t n_addends() const { return neighbours.size() + 3; }
+  bool has_threads() const { return !neighbours.empty() || thread > 0.0; }
 };
 
 inline constexpr std::size_t kMostDistances = 8;
@@ -145,7 +157,7 @@ struct BatchRequest {
   void add(ListedRequest arm);
   // After the last arm.
   void set_fusion(Fusion how, Floor<double> floor, bool normalized);
-  // The stage right behind the fusion; the snapshots need threads.
+  // The stage right behind the fusion; where it has threads, the snapshots need them.
   void set_evidence(Evidence how);
   // Divides every query's scope by the value of one part of a cell: a table for each of these
   // encoded values, and one for all others. Before the first arm.

@@ -5,6 +5,14 @@
 #include "core/error.hpp"
 
 namespace hyrecall {
+namespace {
+
+std::uint64_t next_view_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
 
 Segment::Bytes Segment::bytes() const {
   Bytes out{p.cells.bytes(), p.keys.bytes(), 0, 0};
@@ -36,7 +44,7 @@ void LiveSet::kill(std::span<Row const> rows) {
 }
 
 SegmentView::SegmentView(std::shared_ptr<Segment const> segment)
-    : segment_(std::move(segment)), live_(segment_->n_rows()) {
+    : segment_(std::move(segment)), id_(next_view_id()), live_(segment_->n_rows()) {
   std::size_t const n_arms = segment_->p.lexical.size();
   dead_ = {std::vector<PagedCounts>(n_arms), std::vector<PagedCounts>(n_arms),
            std::vector<PagedCounts>(n_arms)};

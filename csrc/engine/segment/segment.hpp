@@ -62,6 +62,8 @@ struct Segment {
   // [arm][cell]
   std::vector<std::vector<CellTextStatistics>> const text_statistics;
 
+  // Different for every segment of the process.
+  std::uint64_t id() const { return id_; }
   std::size_t n_rows() const { return p.seqs.size(); }
   bool has_threads() const { return p.threads.has_value(); }
   // Made by whoever asks first; only where has_threads().
@@ -77,6 +79,7 @@ struct Segment {
   Bytes bytes() const;
 
  private:
+  std::uint64_t const id_;
   // Owned; a plain pointer, because no fork may meet a lock that is held.
   mutable std::atomic<SegmentThreads const*> threads_{nullptr};
 };
@@ -131,6 +134,8 @@ class SegmentView {
   Segment const& segment() const { return *segment_; }
   std::shared_ptr<Segment const> const& shared_segment() const { return segment_; }
   LiveSet const& live() const { return live_; }
+  // Equal for views of one segment with the same dead rows only.
+  std::uint64_t id() const { return id_; }
   std::size_t n_dead() const { return n_dead_; }
   std::size_t n_live() const { return segment_->n_rows() - n_dead_; }
   // The view after the death of these rows (live ones, each once).
@@ -146,6 +151,7 @@ class SegmentView {
 
  private:
   std::shared_ptr<Segment const> segment_;
+  std::uint64_t id_;
   LiveSet live_;
   std::size_t n_dead_ = 0;
   DeadStatistics dead_;
@@ -153,15 +159,21 @@ class SegmentView {
 
 class DeviceSnapshot;
 class SnapshotThreads;
+struct NumberedThreads;
+
+// What is known of the threads of a snapshot's first segments, by size.
+using ThreadRun = std::vector<std::shared_ptr<NumberedThreads const>>;
 
 // Where a snapshot keeps what is told of its threads, which whoever asks first makes.
 class ThreadsSlot {
  public:
-  ThreadsSlot() = default;
+  // run: of an earlier state; what both have alike is not made again.
+  explicit ThreadsSlot(ThreadRun run = {}) : known(std::move(run)) {}
   ~ThreadsSlot();
   ThreadsSlot(ThreadsSlot const&) = delete;
   ThreadsSlot& operator=(ThreadsSlot const&) = delete;
 
+  ThreadRun const known;
   std::atomic<SnapshotThreads const*> made{nullptr};  // owned
 };
 

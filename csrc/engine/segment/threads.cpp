@@ -15,7 +15,11 @@ bool has_value(AttributeColumn const& column, Row row) {
 
 ThreadTable::ThreadTable(CellDirectory const& cells, AttributeColumn const& thread,
                          AttributeColumn const* place, std::span<Seq const> seqs)
-    : thread_(&thread), place_(place), seqs_(seqs), thread_of_(seqs.size(), kNone32) {
+    : thread_(&thread),
+      place_(place),
+      seqs_(seqs),
+      thread_of_(seqs.size(), kNone32),
+      places_(seqs.size()) {
   require(!thread.is_list && thread.kind != CodeKind::kFloat, "threads of numbers or texts");
   require(place == nullptr || (!place->is_list && place->kind != CodeKind::kText),
           "places that are numbers");
@@ -40,9 +44,13 @@ ThreadTable::ThreadTable(CellDirectory const& cells, AttributeColumn const& thre
       if (i == 0 || entries[i].code != entries[i - 1].code) {
         if (i > 0) begins_.push_back(static_cast<std::uint32_t>(rows_.size()));
         codes_.push_back(entries[i].code);
+        spans_.emplace_back(entries[i].row, entries[i].row);
       }
-      thread_of_[entries[i].row] = static_cast<std::uint32_t>(codes_.size()) - 1;
-      rows_.push_back(entries[i].row);
+      Row const row = entries[i].row;
+      spans_.back() = {std::min(spans_.back().first, row), std::max(spans_.back().second, row)};
+      places_[row] = static_cast<std::uint32_t>(rows_.size()) - begins_.back();
+      thread_of_[row] = static_cast<std::uint32_t>(codes_.size()) - 1;
+      rows_.push_back(row);
     }
     if (!entries.empty()) begins_.push_back(static_cast<std::uint32_t>(rows_.size()));
     cell_begins_.push_back(static_cast<std::uint32_t>(codes_.size()));

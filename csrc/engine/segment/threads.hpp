@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -53,10 +54,14 @@ class ThreadTable {
   std::span<Row const> rows(std::uint32_t thread) const {
     return std::span(rows_).subspan(begins_[thread], begins_[thread + 1] - begins_[thread]);
   }
+  // Where a row with a thread stands in rows(): from 0.
+  std::uint32_t place_of(Row row) const { return places_[row]; }
+  // Its first and last row, rising.
+  std::pair<Row, Row> span_of(std::uint32_t thread) const { return spans_[thread]; }
   PlaceKey key(Row row) const;
   std::size_t bytes() const {
-    return thread_of_.size() * 4 + rows_.size() * 4 + begins_.size() * 4 + codes_.size() * 8 +
-           cell_begins_.size() * 4;
+    return (thread_of_.size() + places_.size()) * 4 + spans_.size() * 8 + rows_.size() * 4 +
+           begins_.size() * 4 + codes_.size() * 8 + cell_begins_.size() * 4;
   }
 
  private:
@@ -65,6 +70,8 @@ class ThreadTable {
   std::span<Seq const> seqs_;
   std::vector<std::uint32_t> thread_of_;    // [n_rows]
   std::vector<Row> rows_;                   // by thread and key
+  std::vector<std::uint32_t> places_;       // [n_rows] within the thread
+  std::vector<std::pair<Row, Row>> spans_;  // [n_threads]
   std::vector<std::uint32_t> begins_;       // [n_threads + 1] into rows_
   std::vector<std::int64_t> codes_;         // [n_threads] rising within a cell
   std::vector<std::uint32_t> cell_begins_;  // [n_cells + 1] into codes_

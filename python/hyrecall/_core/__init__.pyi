@@ -14,6 +14,7 @@ from hyrecall._core import rows as rows
 from hyrecall._core import shaping as shaping
 
 _Rows: TypeAlias = npt.NDArray[np.uint32]
+_Prior: TypeAlias = tuple[int, Sequence[int | bytes], Sequence[float]] | None
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 _Floats: TypeAlias = npt.NDArray[np.float32]
 _Plane: TypeAlias = tuple[_Bytes, _Floats, _Floats] | None  # codes, scales, residuals
@@ -234,12 +235,11 @@ class SegmentView:
 
 @final
 class Snapshot:
-    def __init__(self, views: Sequence[SegmentView]) -> None: ...
+    def __init__(self, views: Sequence[SegmentView], before: Snapshot | None = None) -> None: ...
     @property
     def n_docs(self) -> int: ...
     @property
-    def device_bytes(self) -> int:
-        """Bytes of device memory of its segments; 0 on the CPU."""
+    def device_bytes(self) -> int: ...
     @property
     def device(self) -> tuple[str, int] | None:
         """(folder of the library, N of cuda:N) of its dense columns; None on the CPU."""
@@ -364,7 +364,7 @@ class BatchRequest:
         normalize: bool,
     ) -> None: ...
     def set_evidence(
-        self, *, neighbours: Sequence[float], thread: float, length: float
+        self, *, neighbours: Sequence[float], thread: float, length: float, prior: _Prior = None
     ) -> None: ...
     def release_guests(self) -> None: ...
     @property

@@ -1,6 +1,6 @@
 """Compiles filters for a schema to native programs, which test codes of attribute columns."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from hyrecall.ask.predicates import AllOf, Between, IsNull, NoneOf, NotNull, Pre
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.table.attributes import MAX_CODE, MIN_CODE, AttributeType, Place, attribute_type
 
-__all__ = ["compile_filter", "read_filters"]
+__all__ = ["compile_filter", "read_filters", "value_codes"]
 
 _NO_FILTER = 2**32 - 1
 
@@ -89,6 +89,34 @@ def _compile_test(name: str, test: Predicate, columns: _Columns) -> FilterProgra
             each or [FilterProgram.complement(FilterProgram.is_null(index))]
         )
     return _compile_any_of(name, index, kind, test.values)
+
+
+def value_codes(
+    name: str, values: Sequence[object], types: Mapping[str, pa.DataType]
+) -> tuple[int, list[list[int] | list[bytes]]]:
+    """Return a column's number, and what the engine knows each value by: codes, or one text.
+
+    A value that no row of the type can have gets no code.
+
+    Raises
+    ------
+    OptionError
+        No attribute column, one with lists, or a value of another type.
+    """
+    if name not in types:
+        known = ", ".join(types) or "the index has none"
+        raise error(OptionError, name, f"an attribute column ({known})", "an unknown column")
+    kind = attribute_type(types[name])
+    if kind is None or kind.is_list:
+        wish = "a filterable column without lists"
+        raise error(OptionError, name, wish, f"a column of type {types[name]}")
+    index = list(types).index(name)
+    if kind.place is None:
+        return index, [[_utf8(name, kind, value)] for value in values]
+    places = [_place(name, kind, value) for value in values]
+    return index, [
+        [low] if low == high and MIN_CODE <= low <= MAX_CODE else [] for low, high in places
+    ]
 
 
 def _compile_any_of(

@@ -254,7 +254,7 @@ def _provenance(factors: _Factors, before: float, after: float) -> list[str]:
 
 def _around(factors: _Factors, before: float, after: float) -> list[str]:
     if not factors:
-        return [" as before: nothing stands around it"]
+        return [" as before: nothing speaks for or against it"]
     names = ", ".join(name.replace("_", " ") for name in factors)
     return [f" = {_p(before)} + {' + '.join(map(_p, factors.values()))}: {names}"]
 
@@ -327,6 +327,8 @@ def _linear(factors: _Factors, before: float, after: float) -> list[str]:
 
 _STAGES: dict[str, Callable[[_Factors, float, float], list[str]]] = {
     "Around": _around,
+    "Prior": _around,
+    "Around and Prior": _around,
     "Linear": _linear,
     "Provenance": _provenance,
     "Rerank": _rerank,

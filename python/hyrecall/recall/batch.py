@@ -164,7 +164,7 @@ def _run_piece(
     counted = time.perf_counter()
     hits, fusion = execution.hits(statistics)
     ranked = time.perf_counter() - fusion
-    arrays = with_columns(hits, plan.around)
+    arrays = with_columns(hits, plan.evidence)
     seconds = {
         "statistics": counted - started,
         "candidates": (started - began) + (ranked - counted),

@@ -1,16 +1,18 @@
-"""The stage Around of a call: read, told to the engine, and what it added as arrays a hit."""
+"""The stages Around and Prior of a call: read, told to the engine, and what they added to hits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
+from hyrecall.ask.filter_program import value_codes
 from hyrecall.ask.recipe import Recipe
-from hyrecall.ask.shaping import Around, Stage, check_stages
+from hyrecall.ask.shaping import Around, Prior, Stage, check_stages
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.explanation_parts import Step
 from hyrecall.hits.reply_arrays import Arrays
@@ -19,110 +21,175 @@ if TYPE_CHECKING:
     from hyrecall.recall.ranking import Ranking
     from hyrecall.segments.facts import IndexFacts
 
-__all__ = [
-    "around_notes", "around_step", "evidence_arrays", "merged", "read_stages", "set_evidence",
-    "with_columns",
-]  # fmt: skip
+__all__ = ["Evidence", "evidence_notes", "merged", "read_stages", "with_columns"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is added to the fused scores of a call.
+
+    Attributes
+    ----------
+    around : Around or None
+    prior : Prior or None
+    column : int
+        The prior's attribute column.
+    codes, addends : sequence
+        The prior's values as the engine knows them, and what each adds.
+    """
+
+    around: Around | None
+    prior: Prior | None
+    column: int = 0
+    codes: Sequence[int | bytes] = ()
+    addends: Sequence[float] = ()
+
+    @property
+    def n_distances(self) -> int:
+        """How many places away rows are heard."""
+        return 0 if self.around is None else len(self.around.neighbours)
+
+    @property
+    def name(self) -> str:
+        """The names of the stages, as explanations show them."""
+        both = (("Around", self.around), ("Prior", self.prior))
+        return " and ".join(name for name, stage in both if stage is not None)
+
+    def tell(self, request: _core.BatchRequest) -> None:
+        """Tell a request of what comes right behind its fusion."""
+        around = Around((), 0.0, 0.0) if self.around is None else self.around
+        prior = (self.column, self.codes, self.addends)
+        request.set_evidence(
+            neighbours=around.neighbours, thread=around.thread, length=around.length,
+            prior=None if self.prior is None else prior,
+        )  # fmt: skip
+
+    def arrays(self) -> tuple[str, ...]:
+        """Return the names of the arrays that :meth:`step` reads."""
+        near = [
+            f"near_{at}_{part}"
+            for at in range(self.n_distances)
+            for part in ("addend", "segment", "row")
+        ]
+        around = () if self.around is None else (*near, "thread_evidence", "length_evidence")
+        return (*around, *(() if self.prior is None else ("prior_evidence",)))
+
+    def step(
+        self, arrays: Arrays, at: int, fused: float, *, prefix: str = ""
+    ) -> tuple[Step, dict[str, tuple[int, int]]]:
+        """Add evidence to a fused score; return the step, and the rows that spoke by distance."""
+        factors: dict[str, float] = {}
+        places: dict[str, tuple[int, int]] = {}
+        for number in range(self.n_distances):
+            name = f"neighbour_{number + 1}"
+            addend = float(arrays[f"{prefix}near_{number}_addend"][at])
+            if not np.isnan(addend):
+                factors[name] = addend
+                places[name] = (
+                    int(arrays[f"{prefix}near_{number}_segment"][at]),
+                    int(arrays[f"{prefix}near_{number}_row"][at]),
+                )
+        around = () if self.around is None else ("thread", "length")
+        for name in (*around, *(() if self.prior is None else ("prior",))):
+            addend = float(arrays[f"{prefix}{name}_evidence"][at])
+            if not np.isnan(addend):
+                factors[name] = addend
+        total = 0.0
+        for value in sorted([fused, *factors.values()], reverse=True):
+            total += value
+        return Step(self.name, total + 0.0, factors), places
 
 
 def read_stages(
     facts: IndexFacts, ranking: Ranking
-) -> tuple[Around | None, tuple[Stage, ...], tuple[str, ...]]:
-    """Return the stage right behind the fusion, the other stages, and what the trace should say."""
+) -> tuple[Evidence | None, tuple[Stage, ...], tuple[str, ...]]:
+    """Return what comes right behind the fusion, the other stages, and notes for the trace."""
     stages = check_stages(ranking.how.shaping)
-    if not stages or not isinstance(stages[0], Around):
-        return None, stages, ()
-    if facts.schema.thread is None:
-        if isinstance(ranking.how, Recipe):
-            return None, stages[1:], ("Around has no effect: the schema has no thread",)
-        wish = "a schema with thread= (the rows around a hit are those of its thread)"
-        raise error(OptionError, "Around", wish, "one without")
+    arounds = [stage for stage in stages if isinstance(stage, Around)]
+    priors = [stage for stage in stages if isinstance(stage, Prior)]
+    rest = tuple(stage for stage in stages if not isinstance(stage, Around | Prior))
+    notes: list[str] = []
+    is_recipe = isinstance(ranking.how, Recipe)
+    if arounds and facts.schema.thread is None:
+        if not is_recipe:
+            wish = "a schema with thread= (the rows around a hit are those of its thread)"
+            raise error(OptionError, "Around", wish, "one without")
+        arounds = []
+        notes.append("Around has no effect: the schema has no thread")
+    if priors and priors[0].column is None and facts.schema.speaker is None:
+        if not is_recipe:
+            wish = "the name of a column, or a schema with speaker="
+            raise error(OptionError, "Prior", wish, "None, and one without")
+        priors = []
+        notes.append("Prior has no effect: the schema has no speaker")
+    if not (arounds or priors):
+        return None, rest, tuple(notes)
     if ranking.how.normalize is True:
-        wish = "False beside Around (its evidence adds to the fused score)"
+        names = " and ".join(type(stage).__name__ for stage in (*arounds, *priors))
+        wish = f"False beside {names} (what is added is no share of the best score)"
         raise error(OptionError, "normalize", wish, True)
-    return stages[0], stages[1:], ()
+    around = arounds[0] if arounds else None
+    return _with_prior(facts, around, priors[0] if priors else None), rest, tuple(notes)
 
 
-def around_notes(around: Around | None, lexical: Sequence[str]) -> tuple[str, ...]:
-    """Say which parts of the stage have no effect where no text arm runs."""
-    if around is None or lexical:
+def _with_prior(facts: IndexFacts, around: Around | None, prior: Prior | None) -> Evidence:
+    """Return the stages with the prior's values as the engine knows them."""
+    if prior is None:
+        return Evidence(around, None)
+    column = prior.column or facts.schema.speaker
+    assert column is not None
+    pairs = prior.by_value
+    index, codes = value_codes(column, [value for value, _ in pairs], facts.attribute_types)
+    # Two values may have one code; the last one counts.
+    by_code = {code: to for own, (_, to) in zip(codes, pairs, strict=True) for code in own}
+    return Evidence(around, prior, index, list(by_code), list(by_code.values()))
+
+
+def evidence_notes(evidence: Evidence | None, lexical: Sequence[str]) -> tuple[str, ...]:
+    """Say which parts of Around have no effect where no text arm runs."""
+    if evidence is None or evidence.around is None or lexical:
         return ()
-    parts = [name for name in ("thread", "length") if getattr(around, name) > 0]
+    parts = [name for name in ("thread", "length") if getattr(evidence.around, name) > 0]
     return (f"{' and '.join(parts)} of Around: no effect, no text arm runs",) if parts else ()
 
 
-def set_evidence(request: _core.BatchRequest, around: Around | None) -> None:
-    """Tell a request of the stage right behind its fusion."""
-    if around is not None:
-        request.set_evidence(
-            neighbours=around.neighbours, thread=around.thread, length=around.length
-        )
-
-
 def merged(
-    request: _core.BatchRequest, candidates: _core.Candidates, around: Around | None
+    request: _core.BatchRequest, candidates: _core.Candidates, evidence: Evidence | None
 ) -> Arrays:
     """Join the candidates of a request; the arrays of evidence come one column at a time."""
-    return with_columns(_core.merge(request, [candidates]), around)
+    return with_columns(_core.merge(request, [candidates]), evidence)
 
 
-def with_columns(arrays: Arrays, around: Around | None) -> Arrays:
+def with_columns(arrays: Arrays, evidence: Evidence | None) -> Arrays:
     """Return native hits with the arrays of evidence one column at a time."""
-    if around is None:
+    if evidence is None:
         return arrays
-    n, n_hits = len(around.neighbours), len(arrays["rank"])
-    addends = arrays.pop("addends").reshape(n_hits, n + 2)
-    near = {part: arrays.pop(f"near_{part}").reshape(n_hits, n) for part in ("segment", "row")}
-    for at in range(n):
-        arrays[f"near_{at}_addend"] = addends[:, at].copy()
-        arrays |= {f"near_{at}_{part}": values[:, at].copy() for part, values in near.items()}
+    n, n_hits = evidence.n_distances, len(arrays["rank"])
+    addends = _by_column(arrays.pop("addends"), n_hits, n + 3)
+    near = {part: _by_column(arrays.pop(f"near_{part}"), n_hits, n) for part in ("segment", "row")}
     arrays["fused_score"] = arrays.pop("fused")
-    arrays["neighbour_evidence"] = _sums(addends[:, :n])
-    arrays["thread_evidence"] = addends[:, n].copy()
-    arrays["length_evidence"] = addends[:, n + 1].copy()
+    if evidence.around is not None:
+        for at in range(n):
+            arrays[f"near_{at}_addend"] = addends[at]
+            arrays[f"near_{at}_segment"] = near["segment"][at]
+            arrays[f"near_{at}_row"] = near["row"][at]
+        arrays["neighbour_evidence"] = _sums(addends[:n])
+        arrays["thread_evidence"] = addends[n]
+        arrays["length_evidence"] = addends[n + 1]
+    if evidence.prior is not None:
+        arrays["prior_evidence"] = addends[n + 2]
     return arrays
+
+
+def _by_column(values: npt.NDArray[Any], n_hits: int, width: int) -> npt.NDArray[Any]:
+    """Return values that come hit by hit as a row for each column."""
+    return np.ascontiguousarray(values.reshape(n_hits, width).T)
 
 
 def _sums(addends: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Add up what the distances gave, from the nearest on; NaN where none gave anything."""
-    total = np.zeros(len(addends))
-    for column in addends.T:
-        total = total + np.where(np.isnan(column), 0.0, column)
-    return np.where(np.isnan(addends).all(axis=1), np.nan, total)
-
-
-def evidence_arrays(around: Around | None) -> tuple[str, ...]:
-    """Return the names of the arrays that :func:`around_step` reads."""
-    if around is None:
-        return ()
-    near = [
-        f"near_{at}_{part}"
-        for at in range(len(around.neighbours))
-        for part in ("addend", "segment", "row")
-    ]
-    return (*near, "thread_evidence", "length_evidence")
-
-
-def around_step(
-    around: Around, arrays: Arrays, at: int, fused: float, *, prefix: str = ""
-) -> tuple[Step, dict[str, tuple[int, int]]]:
-    """Add evidence to a fused score; return the step, and the rows that spoke by distance."""
-    factors: dict[str, float] = {}
-    places: dict[str, tuple[int, int]] = {}
-    for number in range(len(around.neighbours)):
-        name = f"neighbour_{number + 1}"
-        addend = float(arrays[f"{prefix}near_{number}_addend"][at])
-        if not np.isnan(addend):
-            factors[name] = addend
-            places[name] = (
-                int(arrays[f"{prefix}near_{number}_segment"][at]),
-                int(arrays[f"{prefix}near_{number}_row"][at]),
-            )
-    for name in ("thread", "length"):
-        addend = float(arrays[f"{prefix}{name}_evidence"][at])
-        if not np.isnan(addend):
-            factors[name] = addend
-    total = 0.0
-    for value in sorted([fused, *factors.values()], reverse=True):
-        total += value
-    return Step("Around", total + 0.0, factors), places
+    missing = np.isnan(addends)
+    total = np.zeros(addends.shape[1])
+    for column in np.where(missing, 0.0, addends):
+        total = total + column
+    return np.where(missing.all(axis=0), np.nan, total)

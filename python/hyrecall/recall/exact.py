@@ -133,6 +133,7 @@ class Exact:
         # One arm's list may be deeper, as the limit is, on which nothing of these rows may depend.
         listed = ((ranks[:, :n_arms] > 0) & (ranks[:, :n_arms] <= self.depth)).any(axis=1)
         if self.is_cut.any():
+            listed |= ~(ranks > 0).any(axis=1)  # rows that the stage Around has added
             cut = np.isin(query, self.queries[self.is_cut.any(axis=1)])
             for at in np.flatnonzero(cut & listed & ~out["exact"]):
                 row = int(arrays["segment"][at]), int(arrays["row"][at])

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hyrecall import _core
-from hyrecall.ask.shaping import Around
 from hyrecall.hits.dropped import Dropped
 from hyrecall.hits.explain_text import fusion_text
 from hyrecall.hits.explanation import Explanation
@@ -16,7 +15,7 @@ from hyrecall.hits.explanation_parts import Component, Step, Term
 from hyrecall.hits.fused_score import FusedScore, fuse
 from hyrecall.hits.reply import Reply
 from hyrecall.recall.callables import CallableResults
-from hyrecall.recall.evidence import around_step
+from hyrecall.recall.evidence import Evidence
 from hyrecall.recall.explain_dropped import explain_dropped
 from hyrecall.recall.explain_stages import Place, Recalled, explain_stages
 from hyrecall.recall.plan import Plan
@@ -94,8 +93,8 @@ def _explain(recalled: Recalled, query: int, at: int) -> Explanation:
     made, components = fused(here)
     score = made.score
     steps: tuple[Step, ...] = ()
-    if plan.around is not None:
-        steps = (_around(recalled, plan.around, at, score),)
+    if plan.evidence is not None:
+        steps = (_evidence(recalled, plan.evidence, at, score),)
         score = steps[-1].score
     if plan.stages:
         steps += explain_stages(
@@ -109,9 +108,9 @@ def _explain(recalled: Recalled, query: int, at: int) -> Explanation:
     )  # fmt: skip
 
 
-def _around(recalled: Recalled, around: Around, at: int, fused: float) -> Step:
-    """Add what the rows around a hit say, and name them."""
-    step, places = around_step(around, recalled.reply.arrays, at, fused)
+def _evidence(recalled: Recalled, evidence: Evidence, at: int, fused: float) -> Step:
+    """Add what the rows around a hit and its prior say, and name the rows."""
+    step, places = evidence.step(recalled.reply.arrays, at, fused)
     key = recalled.reply.facts.schema.key
     keys = {
         name: recalled.state.segments[segment].column(key)[row].as_py()

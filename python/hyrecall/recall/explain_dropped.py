@@ -72,7 +72,7 @@ class _Again:
         request = plan.again(query)
         execution = _core.Execution(state.snapshot, request)
         self._candidates = execution.candidates(execution.statistics())
-        self._arrays = merged(request, self._candidates, plan.around)
+        self._arrays = merged(request, self._candidates, plan.evidence)
         self._piece = Piece(execution, request, query)
         self._shaper = Shaper(
             self._facts, state, plan, now=reply.now, texts=(),
@@ -111,7 +111,7 @@ class _Again:
     def _floor(self) -> tuple[FusedLists, npt.NDArray[Any], _WhyOf]:
         """Return the fused list without its floor, what passes the floor, and why others do not."""
         free = self._plan.again(self._query, min_fused=None, normalize=False)
-        arrays = merged(free, self._candidates, self._plan.around)
+        arrays = merged(free, self._candidates, self._plan.evidence)
         names = ("segment", "row", "score")
         offsets = arrays["offsets"]
         if not self._is_answered:

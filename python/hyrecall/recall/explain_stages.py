@@ -29,7 +29,6 @@ from hyrecall.ask.shaping.checks import read_duration
 from hyrecall.base.ages import age_seconds, importances
 from hyrecall.hits.explanation_parts import Step
 from hyrecall.hits.reply import Reply
-from hyrecall.recall.evidence import around_step
 from hyrecall.recall.fused_lists import by_value
 from hyrecall.recall.leading import scaled_relevance
 from hyrecall.recall.linear import sum_addends
@@ -120,8 +119,8 @@ def _donor_score(
     donor = _donor(recalled, at, place)
     score = fused_of(donor)
     arrays = recalled.reply.arrays
-    if recalled.plan.around is not None:
-        score = around_step(recalled.plan.around, arrays, at, score, prefix="place_")[0].score
+    if (evidence := recalled.plan.evidence) is not None:
+        score = evidence.step(arrays, at, score, prefix="place_")[0].score
     for stage in earlier:
         if isinstance(stage, Linear):
             score = float(sum_addends(arrays["place_linear_addends"][at][None])[0])

@@ -29,6 +29,9 @@ Floats = npt.NDArray[np.float64]
 
 def check_linear(facts: IndexFacts, plan: Plan, stage: Linear) -> None:
     """Check that an index and a plan have what the features read; before anything is computed."""
+    if plan.evidence is not None and plan.evidence.prior is not None:
+        wish = "none beside Linear, which replaces the score (a column's value is a feature)"
+        raise error(OptionError, "Prior", wish, "one")
     arms = (*facts.text_arms, *facts.vector_arms, *plan.extra)
     known = facts.schema.row_columns
     for name, feature in zip(stage.names, stage.features, strict=True):
@@ -49,10 +52,11 @@ def check_linear(facts: IndexFacts, plan: Plan, stage: Linear) -> None:
 
 
 def _check_evidence(argument: str, part: str, plan: Plan) -> None:
-    if plan.around is None:
+    if plan.evidence is None or plan.evidence.around is None:
         raise error(OptionError, argument, "Around among the stages", "none")
-    if part.startswith("neighbour_") and int(part[-1]) > len(plan.around.neighbours):
-        wish = f"one of the {len(plan.around.neighbours)} neighbours of Around"
+    n_distances = plan.evidence.n_distances
+    if part.startswith("neighbour_") and int(part[-1]) > n_distances:
+        wish = f"one of the {n_distances} neighbours of Around"
         raise error(OptionError, argument, wish, repr(part))
 
 

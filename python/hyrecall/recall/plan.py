@@ -15,10 +15,10 @@ from hyrecall import _core
 from hyrecall.ask.grouping import Grouping
 from hyrecall.ask.scoring import Fusion
 from hyrecall.ask.session import Session
-from hyrecall.ask.shaping import Around, Stage
+from hyrecall.ask.shaping import Stage
 from hyrecall.hits.trace import Notes
 from hyrecall.recall.arms.batch import FoundDocs, join_candidates
-from hyrecall.recall.evidence import set_evidence
+from hyrecall.recall.evidence import Evidence
 from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Plan(NamedTuple):
     has_query: npt.NDArray[np.bool_] | None = None  # [n_queries, n_arms], where lists are filled
     exact: Exact | None = None
     tables: Tables | None = None
-    around: Around | None = None  # the stage right behind the fusion
+    evidence: Evidence | None = None  # right behind the fusion
     grouping: Grouping | None = None  # threads as hits, rows around hits
     bases: tuple[str, ...] = ()  # without the table's name: the index's arm behind each of arms
 
@@ -72,7 +72,8 @@ class Plan(NamedTuple):
         if self.exact is not None:
             self.exact.add_to(request, first_query)
         request.set_fusion(**self.joining)
-        set_evidence(request, self.around)
+        if self.evidence is not None:
+            self.evidence.tell(request)
         return found
 
     def again(self, query: int, **joining: Any) -> _core.BatchRequest:
@@ -81,7 +82,8 @@ class Plan(NamedTuple):
         ``joining`` replaces how its arms are joined.
         """
         n_lists = len(self.joining["weights"])
-        request = self.request.slice(query, query + 1, whole_list(self.depth, n_lists, self.around))
+        most = whole_list(self.depth, n_lists, self.evidence)
+        request = self.request.slice(query, query + 1, most)
         if request.n_arms < n_lists:  # the batch ran in parts, which have these arms
             for arm, found in self.listed.items():
                 own = found.part(query, query + 1)
@@ -90,7 +92,8 @@ class Plan(NamedTuple):
             if self.exact is not None:
                 self.exact.add_to(request, query)
         request.set_fusion(**{**self.joining, **joining})
-        set_evidence(request, self.around)
+        if self.evidence is not None:
+            self.evidence.tell(request)
         return request
 
     def answered(self, found: Sequence[Mapping[str, FoundDocs]]) -> Plan:
@@ -125,9 +128,9 @@ class Plan(NamedTuple):
         return self.exact is not None and bool(self.exact.lists)
 
 
-def whole_list(depth: int, n_lists: int, around: Around | None) -> int:
+def whole_list(depth: int, n_lists: int, evidence: Evidence | None) -> int:
     """Return how long the list of a query can be: every document, and the rows around each."""
-    n_near = 0 if around is None else 2 * len(around.neighbours)
+    n_near = 0 if evidence is None else 2 * evidence.n_distances
     return depth * n_lists * (1 + n_near)
 
 

@@ -20,7 +20,7 @@ from hyrecall.base.arguments import as_int
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.hits.trace import Notes
 from hyrecall.recall.arms.run import Searches, read_arms, read_asked, runs, text_readers
-from hyrecall.recall.evidence import around_notes, read_stages
+from hyrecall.recall.evidence import evidence_notes, read_stages
 from hyrecall.recall.exact import Exact, find_exact
 from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.plan import Plan, is_shaped, whole_list
@@ -90,9 +90,9 @@ def make_plan(
     own = [arm for arm in facts.arms if arm in texts or arm in given]
     running = [arm for arm in extra if runs(extra[arm], texts, candidates)]
     idle = [f"{arm} did not run: nothing was asked" for arm in extra if arm not in running]
-    around, stages, told = read_stages(facts, ranking)
+    evidence, stages, told = read_stages(facts, ranking)
     arms, weights, fusion, left_out = _choose_arms(
-        facts, ranking.fusion, (*own, *running), tuple(extra), fuses_one=around is not None
+        facts, ranking.fusion, (*own, *running), tuple(extra), fuses_one=evidence is not None
     )
     on_host(facts, given, [arm for arm in guests if arm not in arms])  # no search will check them
     lexical = [arm for arm in arms if arm in facts.text_arms]
@@ -104,7 +104,7 @@ def make_plan(
     shaped = is_shaped(stages, tie_break, ranking.fill, grouping)
     # Ranks that a fusion weighs end at the depth, which then must not follow the limit.
     ranks_lead = ranking.exact_texts is not None and ranking.fusion is not None
-    is_free = len(arms) == 1 and not (shaped or ranks_lead or around)
+    is_free = len(arms) == 1 and not (shaped or ranks_lead or evidence)
     depth = _depth(given_depth, limit, offset, is_free=is_free)
     floors = _read_floors(ranking.min_score, arms)
     if ranking.min_fused is not None and fusion is None:
@@ -122,7 +122,7 @@ def make_plan(
         filters=filters,
         filter_of=filter_of,
         depth=depth,
-        limit=whole_list(depth, n_lists, around) if whole else limit,
+        limit=whole_list(depth, n_lists, evidence) if whole else limit,
         offset=0 if whole else offset,
         threads=facts.threads,
     )
@@ -139,7 +139,7 @@ def make_plan(
     joining = _joining(ranking, fusion, bases, weights, exact)
     n_lexical = len(lexical) * len(numbers)
     balance = _balance_notes(ranking.fusion, n_lexical, len(given.keys() & set(bases)))
-    told = (*idle, *left_out, *told, *around_notes(around, lexical))
+    told = (*idle, *left_out, *told, *evidence_notes(evidence, lexical))
     notes = _joined(told, *(one.notes for _, one in asked), ranking.notes, balance)
     return Plan(
         native, n_queries, arms, n_lexical, bm25, fusion, joining["normalize"], depth, notes,
@@ -148,7 +148,7 @@ def make_plan(
         sessions=read_sessions(facts, request.session, stages, n_queries),
         scope=request.scope, graphs=graphs, selected=selected, exact=exact,
         has_query=None if ranking.fill is None else _has_query(bases, n_queries, texts, vectors),
-        tables=tables, around=around, bases=bases, grouping=grouping,
+        tables=tables, evidence=evidence, bases=bases, grouping=grouping,
     )  # fmt: skip
 
 

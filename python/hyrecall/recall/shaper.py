@@ -32,7 +32,6 @@ from hyrecall.hits.arm_texts import join_texts
 from hyrecall.hits.reply_arrays import QUERY_ARRAYS
 from hyrecall.hits.trace import StageTrace
 from hyrecall.recall.callables import CallableResults
-from hyrecall.recall.evidence import evidence_arrays
 from hyrecall.recall.fill import fill_lists
 from hyrecall.recall.fused_lists import (
     Array,
@@ -258,8 +257,9 @@ class Shaper:
         entries = np.arange(len(pool))
         entries[places] = by_score
         # A place keeps its score. Its first holder explains that score.
-        evidence = evidence_arrays(self._plan.around)
-        held = ("segment", "row", "arm_ranks", "arm_scores", "linear_addends", *evidence)
+        held = ["segment", "row", "arm_ranks", "arm_scores", "linear_addends"]
+        if self._plan.evidence is not None:
+            held += self._plan.evidence.arrays()
         donors = {f"place_{name}": pool.arrays[name] for name in held if name in pool.arrays}
         moved = pool.with_arrays(rerank_score=np.where(moves, scores, np.nan)).take(
             (pool.offsets, entries)

@@ -116,9 +116,16 @@ class State:
     next_seq: int
 
     @staticmethod
-    def of(segments: Sequence[Segment], views: Sequence[_core.SegmentView], next_seq: int) -> State:
-        """Make a state from segments and their views."""
-        return State(tuple(segments), tuple(views), _core.Snapshot(list(views)), next_seq)
+    def of(
+        segments: Sequence[Segment],
+        views: Sequence[_core.SegmentView],
+        next_seq: int,
+        before: State | None = None,
+    ) -> State:
+        """Make a state from segments and their views; ``before`` is the one that it follows."""
+        known = None if before is None else before.snapshot
+        snapshot = _core.Snapshot(list(views), known)
+        return State(tuple(segments), tuple(views), snapshot, next_seq)
 
     @property
     def n_docs(self) -> int:

@@ -162,7 +162,7 @@ def append(
     )
     pairs = _without(state, segments[found], rows[found])
     pairs.append((added, _core.SegmentView(added.core)))
-    return _state_of(pairs, schema, state.next_seq + columns.n_rows)
+    return _state_of(state, pairs, schema, state.next_seq + columns.n_rows)
 
 
 def delete(
@@ -194,7 +194,7 @@ def delete(
         _, segments, rows = rows_of_keys(facts, state, keys, scope, where)
     if not len(rows):
         return state, 0
-    made = _state_of(_without(state, segments, rows), facts.schema, state.next_seq)
+    made = _state_of(state, _without(state, segments, rows), facts.schema, state.next_seq)
     return made, state.n_docs - made.n_docs
 
 
@@ -230,7 +230,8 @@ def _without(state: State, segments: npt.NDArray[Any], rows: npt.NDArray[np.uint
     return pairs
 
 
-def _state_of(pairs: list[Pair], schema: Schema, next_seq: int) -> State:
+def _state_of(before: State, pairs: list[Pair], schema: Schema, next_seq: int) -> State:
     # An index keeps at least one segment, even an empty one, which has the columns' types.
     held = settle(pairs, schema) or pairs[:1]
-    return State.of([segment for segment, _ in held], [view for _, view in held], next_seq)
+    segments, views = [segment for segment, _ in held], [view for _, view in held]
+    return State.of(segments, views, next_seq, before)

@@ -23,7 +23,8 @@ STAGE_COLUMNS = (
     "fused_score", "provenance_weight", "rerank_score", "n_duplicates", "recency_factor",
     "recency_score", "importance_score", "relevance_score", "composite_raw", "token_estimate",
     "mmr_relevance", "mmr_similarity", "general_score", "topical_score", "session_score",
-    "neighbour_evidence", "thread_evidence", "length_evidence", "linear_addends",
+    "neighbour_evidence", "thread_evidence", "length_evidence", "prior_evidence",
+    "linear_addends",
 )  # fmt: skip
 """Columns of result tables that shaping stages fill."""
 
@@ -156,6 +157,9 @@ class Schema:
         The column that orders the rows of a thread: a number, date or time, which becomes an
         attribute. Nulls come last, equal places in the order of insertion. Default: the order of
         insertion.
+    speaker : str, optional
+        The column that says who said a row, or what kind of row it is. It becomes an attribute.
+        :class:`hyrecall.Prior` reads it where no column is named.
 
     Raises
     ------
@@ -179,6 +183,7 @@ class Schema:
     stored: str | Sequence[str] | None = None
     thread: str | None = None
     place: str | None = None
+    speaker: str | None = None
 
     def __post_init__(self) -> None:
         """Check every name and normalize the fields."""
@@ -239,6 +244,8 @@ class Schema:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, without analyzers and BM25 options."""
         threads = {"thread": self.thread, "place": self.place} if self.thread is not None else {}
+        if self.speaker is not None:
+            threads["speaker"] = self.speaker
         return threads | {
             "key": self.key,
             "cell": None if self.cell is None else list(self.cell),
@@ -256,9 +263,10 @@ class Schema:
     def from_dict(cls, data: Mapping[str, Any]) -> Schema:
         """Make a schema from the result of :meth:`to_dict`, without analyzers and BM25 options."""
         threads = {"thread", "place"}  # both, or neither: a schema without them
-        wanted = {field.name for field in fields(cls)} - threads
-        if isinstance(data, Mapping) and threads & set(data):
-            wanted |= threads
+        wanted = {field.name for field in fields(cls)} - threads - {"speaker"}
+        if isinstance(data, Mapping):
+            wanted |= {"speaker"} & set(data)
+            wanted |= threads if threads & set(data) else set()
         if not isinstance(data, Mapping) or set(data) != wanted:
             got = sorted(map(str, data)) if isinstance(data, Mapping) else type(data).__name__
             raise error(OptionError, "schema", f"a mapping with exactly {sorted(wanted)}", got)
@@ -272,10 +280,10 @@ class Schema:
         return cls(text=text, vector=vector, **rest)
 
     def _take_thread(self) -> None:
-        """Make the columns of threads and places attributes."""
+        """Make the columns of threads, places and speakers attributes."""
         if self.place is not None and self.thread is None:
             raise error(OptionError, "place", "thread= beside it", "none")
-        for argument in ("thread", "place"):
+        for argument in ("thread", "place", "speaker"):
             name = getattr(self, argument)
             if name is not None:
                 attributes = cast("tuple[str, ...]", self.attributes)

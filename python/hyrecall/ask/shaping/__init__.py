@@ -1,8 +1,8 @@
 """Options of shaping stages, which reorder or cut the fused list.
 
-Stages run in a fixed order: around, linear or provenance, rerank, dedup, recency or composite or
-session signals, budget and MMR, gate. Each stage starts from the order and the scores of the stage
-before.
+Stages run in a fixed order: around, prior, linear or provenance, rerank, dedup, recency or
+composite or session signals, budget and MMR, gate. Each stage starts from the order and the scores
+of the stage before.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from hyrecall.ask.shaping.around import Around
 from hyrecall.ask.shaping.choice import MMR, Budget, Dedup
 from hyrecall.ask.shaping.linear import Linear
 from hyrecall.ask.shaping.order import Gate, Provenance, Rerank, RerankBy
+from hyrecall.ask.shaping.prior import Prior
 from hyrecall.ask.shaping.signals import Phase, SessionSignals
 from hyrecall.errors import OptionError, error
 
@@ -28,6 +29,7 @@ __all__ = [
     "Gate",
     "Linear",
     "Phase",
+    "Prior",
     "Provenance",
     "Recency",
     "Rerank",
@@ -39,6 +41,7 @@ __all__ = [
 
 Stage: TypeAlias = (
     Around
+    | Prior
     | Linear
     | Provenance
     | Rerank
@@ -53,6 +56,7 @@ Stage: TypeAlias = (
 )
 _KINDS = (
     Around,
+    Prior,
     Linear,
     Provenance,
     Rerank,
@@ -66,7 +70,7 @@ _KINDS = (
     Gate,
 )
 _ORDER = (
-    "around, linear or provenance, rerank, dedup, recency or composite or session signals, "
+    "around, prior, linear or provenance, rerank, dedup, recency or composite or session signals, "
     "budget and MMR, gate"
 )
 

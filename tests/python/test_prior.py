@@ -1,0 +1,173 @@
+"""The stage Prior and the schema's speaker, as a caller of an index meets them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from hyrecall.errors import DTypeError, OptionError
+from hyrecall.recipe import Lexical, Recipe
+
+TEXTS = ["the key is red", "the key is red", "the key is blue", "no door"]
+
+
+def chat() -> pa.Table:
+    return pa.table(
+        {
+            "id": [1, 2, 3, 4],
+            "user": ["ann"] * 4,
+            "role": ["assistant", "user", None, "user"],
+            "stars": [5, 1, 3, 4],
+            "tags": [["a"], [], ["b"], None],
+            "text": TEXTS,
+        }
+    )
+
+
+def schema(**options: object) -> hr.Schema:
+    given = {"attributes": ("stars", "tags"), "speaker": "role"} | options
+    return hr.Schema(key="id", cell="user", text="text", **given)
+
+
+@pytest.fixture
+def index() -> hr.Index:
+    return hr.Index.build(chat(), schema())
+
+
+def ask(index: hr.Index, prior: object = None, **options: object) -> hr.Hits:
+    return index.recall(text=["key red"], scope="ann", shaping=prior, **options)
+
+
+def test_who_said_a_row_decides_between_equal_ones(index: hr.Index) -> None:
+    assert ask(index)[0].keys == [1, 2, 3]
+    assert ask(index, hr.Prior("role", {"assistant": -0.1}))[0].keys == [2, 1, 3]
+    assert ask(index, hr.Prior(None, {"assistant": -0.1}))[0].keys == [2, 1, 3]
+    assert ask(index, hr.Prior("stars", {3: 2.5}))[0].keys == [3, 1, 2]
+
+
+def test_tables_and_explanations_have_what_it_added(index: hr.Index) -> None:
+    hits = ask(index, hr.Prior("role", {"assistant": -0.1, "nobody": 7}))
+    rows = {row["key"]: row for row in hits.to_list()[0]}
+    assert [rows[key]["prior_evidence"] for key in (1, 2, 3)] == [-0.1, 0.0, 0.0]
+    assert rows[1]["score"] == rows[1]["fused_score"] - 0.1
+    assert "neighbour_evidence" not in rows[1]
+    for hit in hits[0]:
+        (step,) = hit.explain().steps
+        assert (step.stage, step.score) == ("Prior", hit.score)
+        assert step.factors == {"prior": rows[hit.key]["prior_evidence"]}
+    assert "prior" in str(hits[0][1].explain())
+
+
+def test_it_comes_before_the_floor_and_the_cut(index: hr.Index) -> None:
+    prior = hr.Prior("stars", {3: 2.5})
+    assert ask(index, prior, min_fused=1.5)[0].keys == [3]
+    assert ask(index, prior, limit=1)[0].keys == [3]
+
+
+def test_a_share_of_the_best_score_whatever_the_fusion(index: hr.Index) -> None:
+    (first, *_), (plain, *_) = (
+        ask(index, stage, fusion=hr.RRF())[0] for stage in (hr.Prior("stars", {5: 1}), None)
+    )
+    assert (first.key, first.score) == (1, 2 * plain.score)
+
+
+def test_later_stages_start_from_it(index: hr.Index) -> None:
+    stages = (hr.Prior("stars", {3: 2.5}), hr.Provenance("role", {"user": 0.5}), hr.Gate(0.1))
+    hits = ask(index, stages)
+    assert hits[0].keys == [3, 1, 2]
+    assert all(hit.explain().score == hit.score for hit in hits[0])
+    swapped = (stages[1], stages[0])
+    with pytest.raises(OptionError, match="prior, linear or provenance"):
+        ask(index, swapped)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ({}, OptionError),
+        ("assistant", DTypeError),
+        (7, DTypeError),
+        ({"assistant": "low"}, DTypeError),
+        ({"assistant": float("nan")}, OptionError),
+        ({"assistant": 2e6}, OptionError),
+        (dict.fromkeys(range(4097), 0.5), OptionError),
+    ],
+    ids=lambda given: str(given)[:24],
+)
+def test_numbers_are_checked(values: object, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match="values"):
+        hr.Prior("role", values)
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        (("nowhere", {"a": 1}), "nowhere: expected an attribute column"),
+        (("text", {"a": 1}), "text: expected an attribute column"),
+        (("tags", {"a": 1}), "tags: expected a filterable column without lists"),
+        (("role", {3: 1}), "role: expected a str"),
+        (("stars", {"five": 1}), "stars: expected"),
+    ],
+    ids=lambda given: str(given)[:24],
+)
+def test_columns_and_values_are_checked(
+    index: hr.Index, prior: tuple[str, dict[object, float]], message: str
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        ask(index, hr.Prior(*prior))
+
+
+def test_normalized_scores_are_refused_beside_a_prior(index: hr.Index) -> None:
+    with pytest.raises(OptionError, match="normalize: expected False beside Prior"):
+        ask(index, hr.Prior("role", {"user": 1}), normalize=True)
+
+
+def test_a_prior_that_would_be_ignored_is_refused(index: hr.Index) -> None:
+    stages = (hr.Prior("stars", {5: 1}), hr.Linear({"fused": 1.0}))
+    with pytest.raises(OptionError, match="Prior: expected none beside Linear"):
+        ask(index, stages)
+
+
+def test_without_a_speaker_it_is_refused_in_a_call_and_idle_in_a_recipe() -> None:
+    plain = hr.Index.build(chat(), schema(speaker=None))
+    prior = hr.Prior(None, {"assistant": -0.1})
+    with pytest.raises(OptionError, match="Prior: expected the name of a column"):
+        ask(plain, prior)
+    recipe = Recipe(name="p", arms=(Lexical(),), fusion=hr.WeightedSum(), shaping=prior)
+    hits = plain.recall(text=["key red"], scope="ann", recipe=recipe)
+    assert "Prior has no effect: the schema has no speaker" in hits.trace.notes
+    assert "prior_evidence" not in hits.to_arrow().column_names
+
+
+def test_a_recipe_with_a_prior_goes_through_json(index: hr.Index) -> None:
+    prior = hr.Prior(None, {"assistant": -0.1, "user": 0.05})
+    recipe = Recipe(name="p", arms=(Lexical(),), fusion=hr.WeightedSum(), shaping=prior)
+    assert json.loads(recipe.to_json())["shaping"][0]["kind"] == "Prior"
+    assert Recipe.from_json(recipe.to_json()) == recipe
+    found = index.recall(text=["key red"], scope="ann", recipe=recipe)
+    assert found[0].keys == [2, 1, 3]
+
+
+def test_a_speaker_is_an_attribute_and_saved(index: hr.Index, tmp_path: Path) -> None:
+    assert index.schema.attributes == ("stars", "tags", "role")
+    index.save(tmp_path / "index")
+    again = hr.Index.open(tmp_path / "index")
+    assert again.schema == index.schema
+    assert hr.Schema.from_dict(index.schema.to_dict()) == index.schema
+    assert "speaker" not in schema(speaker=None).to_dict()
+    assert hr.Schema.from_dict(schema(speaker=None).to_dict()) == schema(speaker=None)
+    with pytest.raises(OptionError, match="speaker"):
+        schema(speaker="")
+
+
+def test_rows_of_other_segments_are_weighed_by_their_own_numbering(index: hr.Index) -> None:
+    more = chat().set_column(0, "id", pa.array([5, 6, 7, 8]))
+    more = more.set_column(2, "role", pa.array(["zed", "assistant", "ann", "user"]))
+    index.add(more)
+    hits = ask(index, hr.Prior("role", {"assistant": -0.1, "zed": 0.4}))
+    added = {row["key"]: row["prior_evidence"] for row in hits.to_list()[0]}
+    assert added == {5: 0.4, 2: 0.0, 3: 0.0, 7: 0.0, 1: -0.1, 6: -0.1}
