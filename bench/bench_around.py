@@ -114,8 +114,8 @@ def keys_of(tables: list[pa.Table], queries: range) -> list[list[int]]:
     return [key[query == at].tolist() for at in queries]
 
 
-@pytest.mark.parametrize("work", ["batch", "single"])
 @pytest.mark.parametrize("who", [OURS, WITH])
+@pytest.mark.parametrize("work", ["batch", "single"])
 def test_around(case: Case, work: str, who: str, benchmark: BenchmarkFixture, turns: Turns) -> None:
     n_queries = N_QUERIES if work == "batch" else N_SINGLE
     where = SCOPES[0] if case.scope is None else SCOPES[1]
