@@ -13,6 +13,7 @@ from pathlib import Path
 
 DEMANGLERS = ("cu++filt", "c++filt")
 
+_CAST = re.compile(r"\((?:unsigned )?(?:int|bool)\)(?=-?\w)")
 _ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)' for '(\w+)'")
 _FRAME = re.compile(
     r"^\s+(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
@@ -25,7 +26,7 @@ _INFO = re.compile(r"^ptxas info\s*: (.*)")
 class Kernel:
     """What one kernel takes on one architecture; bytes are a thread's, shared memory a block's."""
 
-    name: str  # without its namespace and parameters: scan_rows<(int)8>
+    name: str  # without its namespace and parameters: scan_rows<8>
     architecture: str  # sm_80, sm_90a
     registers: int
     stack_bytes: int  # its own and that of what it calls
@@ -115,6 +116,7 @@ def demangle(names: list[str]) -> list[str]:
 def bare(demangled: str) -> str:
     """Take result, namespace and parameters off a demangled function."""
     text = demangled.replace("(anonymous namespace)::", "")
+    text = _CAST.sub("", text)  # some tools write scan_rows<(int)8>
     begin = depth = 0
     for at, letter in enumerate(text):
         depth += (letter == "<") - (letter == ">")

@@ -74,7 +74,7 @@ def test_the_first_pass_stays_within_half_of_its_bound(
     )
     scores = found.reshape(len(queries), len(rows))
     assert errors(scores, queries, rows).max() <= half_of_the_bound(dim)
-    if dim > 1:  # it can fail: the scores of the rows next to these do
+    if 1 < dim < LONGEST:  # it can fail: the scores of the rows next to these do
         assert errors(np.roll(scores, 1, axis=1), queries, rows).max() > half_of_the_bound(dim)
 
 
