@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `import oracle` and `import laws`
+sys.path.append(str(Path(__file__).parents[1]))  # for `import bench`
 
 from emulated import Emulator
 from hyrecall.base.runtime import cuda_report

@@ -342,6 +342,8 @@ def _cross_entropy(pools: _Pools, weights: Floats) -> tuple[float, Floats]:
 
     Each relevant candidate competes with the candidates that are not relevant, not with others.
     """
+    with needs_extra():
+        from scipy.special import xlogy
     begins, counts = pools.starts[:-1], np.diff(pools.starts)
     scores = pools.features @ weights
     scores -= np.repeat(np.maximum.reduceat(scores, begins), counts)
@@ -350,7 +352,7 @@ def _cross_entropy(pools: _Pools, weights: Floats) -> tuple[float, Floats]:
     rivals = np.repeat(np.add.reduceat(np.where(wrong, powers, 0.0), begins), counts)
     total = rivals + powers  # where right: of the candidate and its rivals
     n = len(counts)
-    loss = float(pools.share @ (np.log(total) - scores)) / n
+    loss = float(xlogy(pools.share, total).sum() - pools.share @ scores) / n
     # Each rival's part in the losses of all that is right.
     pressure = np.add.reduceat(pools.share / total, begins)
     pull = np.where(wrong, powers * np.repeat(pressure, counts), -pools.share * rivals / total)
