@@ -23,7 +23,8 @@ from memory.stores import DIM
 # Those that meet no store, or an index folder whose --scope part I walks elsewhere.
 NO_STORE = {
     "index", "batch", "info", "demo", "tune", "learn", "eval", "config set", "config get",
-    "config unset", "config list", "config path", "token make", "token list", "token revoke", "ltm path",
+    "config unset", "config list", "config path", "token make", "token list", "token revoke",
+    "ltm path",
 }  # fmt: skip
 SERVERS = {"serve", "mcp"}  # what they tell whom: tests/serve
 # What a user may ask, knowing ids and words of others.
