@@ -32,13 +32,23 @@ __device__ inline float row_value(std::uint8_t const* rows, RowType type, std::u
 }
 
 // The canonical dot of element(i) and a query; lane 0 has it. The definition pads with +0, and
-// fma(0, 0, x) is x but for a sum of -0, which the padding makes +0.
-template <typename Element>
+// fma(0, 0, x) is x but for a sum of -0, which the padding makes +0. A lane asks for kAhead
+// elements before it needs the first: rows lie anywhere in memory, and each read takes long.
+template <std::uint32_t kAhead = 4, typename Element>
 __device__ inline float dot_by_warp(std::uint32_t dim, float const* query, Element&& element) {
   float sum = 0.0f;
   std::uint32_t const lane = lane_id();
+  std::uint32_t base = 0;
+  for (; base + kAhead * kLanes <= dim; base += kAhead * kLanes) {
+    float ahead[kAhead];
+#pragma unroll
+    for (std::uint32_t k = 0; k < kAhead; ++k) ahead[k] = element(base + k * kLanes + lane);
+#pragma unroll
+    for (std::uint32_t k = 0; k < kAhead; ++k)
+      sum = fma_rn(ahead[k], query[base + k * kLanes + lane], sum);
+  }
 #pragma unroll 4
-  for (std::uint32_t base = 0; base < dim; base += kLanes) {
+  for (; base < dim; base += kLanes) {
     std::uint32_t const i = base + lane;
     float const x = i < dim ? element(i) : 0.0f;
     float const q = i < dim ? query[i] : 0.0f;
@@ -52,9 +62,18 @@ __device__ inline std::uint32_t score_key_by_warp(DenseJob const& job, std::uint
                                                   std::uint32_t slot) {
   DenseSegment const& segment = segment_of_tile(job, slot / kTileRows);
   std::uint32_t const row = slot - segment.first_tile * kTileRows;
-  float const dot = dot_by_warp(
-      job.dim, job.queries + std::size_t{query} * job.dim,
-      [&](std::uint32_t at) { return row_value(segment.rows, job.row_type, job.dim, row, at); });
+  float const* const values = job.queries + std::size_t{query} * job.dim;
+  constexpr std::uint32_t kAhead = 12;  // 384 elements of a row are on their way at a time
+  float dot;
+  if (job.row_type == RowType::kFloat32) {  // one address a row
+    float const* const own =
+        reinterpret_cast<float const*>(segment.rows) + std::size_t{row} * job.dim;
+    dot = dot_by_warp<kAhead>(job.dim, values, [=](std::uint32_t at) { return own[at]; });
+  } else {
+    dot = dot_by_warp<kAhead>(job.dim, values, [&](std::uint32_t at) {
+      return row_value(segment.rows, job.row_type, job.dim, row, at);
+    });
+  }
   return score_key(cosine(dot, segment.inverse_norms[row], job.inverse_query_norms[query]));
 }
 
