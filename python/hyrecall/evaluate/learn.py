@@ -19,10 +19,10 @@ from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 from hyrecall.evaluate.ablate import Study, ablate
 from hyrecall.evaluate.compare import Comparison, compare
-from hyrecall.evaluate.data import CELL, Dataset
+from hyrecall.evaluate.data import Dataset
 from hyrecall.evaluate.extras import needs_extra
 from hyrecall.evaluate.metrics import read_measure
-from hyrecall.evaluate.run import Indexes
+from hyrecall.evaluate.run import Indexes, what_is_asked
 from hyrecall.evaluate.settings import Setting, read_setting
 
 __all__ = ["Learnt", "fit_weights", "learn"]
@@ -155,8 +155,8 @@ def fit_weights(
 ) -> tuple[Setting, int]:
     """Return the setting with weights learnt on all queries of a set, and how many taught them.
 
-    The features are the fused score, the scaled score and the rank in each arm, their agreement,
-    and each part of :class:`hyrecall.Around` if the recipe has it.
+    The features are the fused score, the scaled score in each arm, their agreement, and each part
+    of :class:`hyrecall.Around` if the recipe has it.
 
     Parameters
     ----------
@@ -250,12 +250,7 @@ def _pools(indexes: Indexes, dataset: Dataset, setting: Setting) -> _Pools:
     judged = dataset.judged
     options: dict[str, Any] = dict(setting.options)
     options["limit"] = options.get("depth", options["recipe"].depth)
-    if "text" in setting.arms:
-        options["text"] = judged["text"].to_pylist()
-    if "vectors" in setting.arms:
-        options["vectors"] = judged["embedding"]
-    if dataset.has_cells:
-        options["scope"] = judged[CELL].to_pylist()
+    options |= what_is_asked(dataset, setting)
     hits = indexes.get(setting).recall(**options).to_arrow()
     linear = next(one for one in options["recipe"].shaping if isinstance(one, Linear))
     addends = hits["linear_addends"].combine_chunks().flatten().to_numpy()

@@ -16,7 +16,7 @@ from hyrecall.evaluate.settings import Setting
 from hyrecall.index import Index
 from hyrecall.table.schema import Schema, Text
 
-__all__ = ["DEPTH", "LIMIT", "Indexes", "Run", "run_setting", "score_setting"]
+__all__ = ["DEPTH", "LIMIT", "Indexes", "Run", "run_setting", "score_setting", "what_is_asked"]
 
 LIMIT = 100
 """Hits per query, unless a measure reads more or the setting has its own limit."""
@@ -128,12 +128,7 @@ def run_setting(indexes: Indexes, dataset: Dataset, setting: Setting, *, limit: 
         options.setdefault("depth", DEPTH)
     depth = options.get("depth", getattr(recipe, "depth", DEPTH))
     options.setdefault("limit", min(limit, depth))
-    if "text" in setting.arms:
-        options["text"] = judged["text"].to_pylist()
-    if "vectors" in setting.arms:
-        options["vectors"] = judged["embedding"]
-    if dataset.has_cells:
-        options["scope"] = judged[CELL].to_pylist()
+    options |= what_is_asked(dataset, setting)
     hits = indexes.get(setting).recall(**options).to_arrow()
     counts = np.bincount(hits["query"].to_numpy(), minlength=len(queries))
     ends = np.cumsum(counts)
@@ -144,6 +139,19 @@ def run_setting(indexes: Indexes, dataset: Dataset, setting: Setting, *, limit: 
         {query: tuple(keys[begin:end]) for query, begin, end in spans},
         {query: tuple(scores[begin:end]) for query, begin, end in spans},
     )
+
+
+def what_is_asked(dataset: Dataset, setting: Setting) -> dict[str, Any]:
+    """Return the judged queries as arguments of a recall: the parts that a setting passes."""
+    judged = dataset.judged
+    asked: dict[str, Any] = {}
+    if "text" in setting.arms:
+        asked["text"] = judged["text"].to_pylist()
+    if "vectors" in setting.arms:
+        asked["vectors"] = judged["embedding"]
+    if dataset.has_cells:
+        asked["scope"] = judged[CELL].to_pylist()
+    return asked
 
 
 @check_keywords
