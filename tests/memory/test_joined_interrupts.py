@@ -129,21 +129,28 @@ class Scene:
 
 
 def wrongs(*, first: bool, seconds: float, most: int = 1000) -> tuple[int, list[str]]:
-    """Interrupt at every line; return how many, and what went wrong where."""
-    wrong = []
-    for at in range(1, 500):
+    """Interrupt at every line; return how many, and what went wrong where.
+
+    On a busy machine another thread may lead the batch of this search, which then has fewer lines:
+    a line is the last one only if several scenes do not come to the next.
+    """
+    wrong: list[str] = []
+    at, n_short = 1, 0
+    while n_short < 8 and len(wrong) < most:
         scene = Scene(at, first=first, seconds=seconds)
         if scene.wrong:
             wrong.append(f"{scene.lines.where}: {scene.wrong}")
-        if not scene.was_interrupted or len(wrong) == most:
-            break
+        if scene.was_interrupted:
+            at, n_short = at + 1, 0
+        else:
+            n_short += 1
     return at - 1, wrong
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["idle", "busy"])
 def test_an_interrupt_at_any_line_of_a_search_leaves_nobody_waiting(first: bool) -> None:
     n, wrong = wrongs(first=first, seconds=20)
-    assert n > 30
+    assert n > 50
     assert wrong == []
 
 
