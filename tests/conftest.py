@@ -30,6 +30,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "(default: quick)",
     )
     parser.addoption(
+        "--laws-share",
+        type=float,
+        default=1.0,
+        metavar="S",
+        help="with --laws=full: the share of the way from few cases (0) to many (1) (default: 1)",
+    )
+    parser.addoption(
         "--subject",
         choices=("engine", "oracle"),
         default="engine",
@@ -100,8 +107,9 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.register_profile(
             "quick", max_examples=25, derandomize=True, deadline=None, suppress_health_check=slow
         )
+        n_examples = effort_of(config).cases(quick=25, full=1000)
         settings.register_profile(
-            "full", max_examples=1000, deadline=None, suppress_health_check=slow
+            "full", max_examples=n_examples, deadline=None, suppress_health_check=slow
         )
         settings.load_profile("full" if config.getoption("--laws") == "full" else "quick")
     with contextlib.suppress(ImportError):
@@ -163,10 +171,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("device", devices, indirect=True)
 
 
+def effort_of(config: pytest.Config) -> Effort:
+    """Return how long a run with these options is."""
+    is_full = config.getoption("--laws") == "full"
+    return Effort(share=config.getoption("--laws-share") if is_full else 0.0)
+
+
 @pytest.fixture(scope="session")
 def effort(request: pytest.FixtureRequest) -> Effort:
     """How long the laws run."""
-    return Effort(full=request.config.getoption("--laws") == "full")
+    return effort_of(request.config)
 
 
 @pytest.fixture

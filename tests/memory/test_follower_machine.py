@@ -21,6 +21,7 @@ from hyrecall.memory.sql import edge_rows, writing
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.schema import meta
 from hyrecall.memory.sql.writing import NewVersion
+from laws.effort import Effort
 from memory.small_store import (
     NOW,
     USERS,
@@ -189,16 +190,14 @@ def run(examples: int, steps: int, *, machine: type[Life] = Life) -> None:
     )
 
 
-def test_followed_equals_rebuilt_after_every_step(request: pytest.FixtureRequest) -> None:
-    run(*((200, 40) if request.config.getoption("--laws") == "full" else (5, 20)))
+def test_followed_equals_rebuilt_after_every_step(effort: Effort) -> None:
+    run(effort.cases(quick=5, full=200), effort.cases(quick=20, full=40))
 
 
 @pytest.mark.slow
-def test_a_follower_that_is_offered_rows_equals_one_that_reads_them(
-    request: pytest.FixtureRequest,
-) -> None:
-    n_runs = (200, 60) if request.config.getoption("--laws") == "full" else (5, 30)
-    run(*n_runs, machine=LifeOfAStore)
+def test_a_follower_that_is_offered_rows_equals_one_that_reads_them(effort: Effort) -> None:
+    n_runs, n_steps = effort.cases(quick=5, full=200), effort.cases(quick=30, full=60)
+    run(n_runs, n_steps, machine=LifeOfAStore)
 
 
 def forgetful(monkeypatch: pytest.MonkeyPatch, planted: str) -> None:

@@ -27,6 +27,7 @@ from hyrecall.memory.derived.follower import INDEX
 from hyrecall.memory.sql import codec
 from hyrecall.memory.sql.database import DATABASE
 from hyrecall.recipes import loom
+from laws.effort import Effort
 from memory.copies import copy_store
 from memory.stores import NOON
 
@@ -153,9 +154,9 @@ def outcome(store: tuple[Path, Replies, Replies], working: Path, draw: random.Ra
 
 
 def test_a_flipped_bit_in_a_row_stays_where_it_is(
-    store: tuple[Path, Replies, Replies], tmp_path: Path, request: pytest.FixtureRequest
+    store: tuple[Path, Replies, Replies], tmp_path: Path, effort: Effort
 ) -> None:
-    n_flips = 500 if request.config.getoption("--laws") == "full" else 12
+    n_flips = effort.cases(quick=12, full=500)
     tally = Counter(outcome(store, tmp_path / str(at), random.Random(at)) for at in range(n_flips))
     assert tally["found"] > n_flips // 3, tally
 

@@ -42,7 +42,7 @@ class Length:
     seconds: float
 
 
-QUICK, FULL = Length(10, 0.0), Length(500, 60.0)
+QUICK = Length(10, 0.0)
 
 
 class Shared:
@@ -143,7 +143,8 @@ def test_readers_see_whole_commits_in_order_while_snapshots_are_replaced(
     tmp_path: Path, effort: Effort
 ) -> None:
     began = time.monotonic()
-    codes, n_replaced = exit_codes(tmp_path / "store", FULL if effort.full else QUICK)
+    length = Length(effort.cases(quick=10, full=500), 60.0 * effort.share)
+    codes, n_replaced = exit_codes(tmp_path / "store", length)
     seconds = time.monotonic() - began
     print(f"D8, D9: {READERS} readers, {n_replaced} snapshots, {seconds:.1f} s: {dict(codes)}")
     assert codes == {0: READERS}

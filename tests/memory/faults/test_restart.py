@@ -11,10 +11,11 @@ import pytest
 from embed.lateness import is_busy
 from hyrecall.memory.derived.follower import INDEX
 from hyrecall.memory.sql.database import Database
+from laws.effort import Effort
 from memory.small_store import episode, follower_of, remember, replies
 
 OPEN_SECONDS = 2.0
-QUICK, FULL = 4_000, 100_000
+FULL = 100_000  # rows
 
 
 def opened(folder: Path) -> tuple[str, float, bytes]:
@@ -35,10 +36,8 @@ def opened(folder: Path) -> tuple[str, float, bytes]:
 
 
 @pytest.mark.slow
-def test_a_store_is_open_again_within_two_seconds(
-    tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    n_rows = FULL if request.config.getoption("--laws") == "full" else QUICK
+def test_a_store_is_open_again_within_two_seconds(tmp_path: Path, effort: Effort) -> None:
+    n_rows = 2_000 * effort.cases(quick=2, full=50)
     folder = tmp_path / "store"
     database = Database.open(folder)
     for first in range(0, n_rows, 2_000):
