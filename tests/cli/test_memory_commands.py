@@ -357,3 +357,18 @@ def test_an_import_of_no_file_makes_no_store(run: Run, store: Path, tmp_path: Pa
     told = f"error: {tmp_path / 'none.jsonl'}: No such file or directory\n"
     assert (reply.code, reply.err) == (1, told)
     assert not store.exists()
+
+
+def test_what_helped_is_said_and_listed(run: Run, filled: Path) -> None:
+    for key in ("tea", "milk"):
+        run("remember", key, "--id", key, "--user", "ann")
+    asked = ("feedback", "a drink?", "milk", "tea", "--user", "ann")
+    assert (run(*asked).out, run(*asked, "--json").data) == ("2\n", {"new": 0})
+    (said,) = run("feedback", "--user", "ann", "--json").data["feedback"]
+    assert (said["query"], said["used"]) == ("a drink?", ["milk", "tea"])
+    assert "a drink?  milk tea  20" in run("feedback", "--user", "ann").out
+    assert run("feedback", "--user", "bob", "--json").data == {"feedback": []}
+    refused = run("feedback", "a drink?", "tea", "--user", "bob")
+    told = "error: used[0]: expected a memory that is there, got 'tea'\n"
+    assert (refused.code, refused.err) == (1, told)
+    assert run("feedback", "a drink?", "--user", "ann").code == 1  # no id

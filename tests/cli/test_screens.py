@@ -142,6 +142,11 @@ SCREENS = {
         "forget --session s1 --user ann --yes",
         "forget no-such --user ann --json",
     ),
+    "feedback": of_store(
+        "feedback 'is replication synchronous?' db-1 m3 --user ann",
+        "feedback 'is replication synchronous?' m4 --user ann",
+        "feedback --user ann",
+    ),
     "reembed": of_store("reembed"),
     "export": of_store("export --user ann", "export", "export --everyone -o all.jsonl --json",
                        holds_data=True),

@@ -26,8 +26,9 @@ def test_the_commands_on_an_index_run(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_the_commands_on_a_store_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replies = [reply.stdout for _, reply in run_commands(ON_A_STORE, tmp_path, monkeypatch)]
     assert "Deploys run on Friday" in replies[2]
-    assert replies[3] == "/memories/episodic/\n"
-    assert len((tmp_path / "backup.jsonl").read_text().splitlines()) == 2
+    assert replies[3] == "1\n"
+    assert replies[4] == "/memories/episodic/\n"
+    assert len((tmp_path / "backup.jsonl").read_text().splitlines()) == 3
 
 
 def test_the_table_of_exit_codes_is_that_of_the_code() -> None:

@@ -50,7 +50,7 @@ def test_a_sound_store_is_sound(store: Database, *, full: bool) -> None:
     assert [one.name for one in report.checks][-1] == "index"
     assert report.counts == {
         "memories": 4, "versions": 8, "facts": 2, "edges": 1, "cells": 1, "without_vector": 3,
-        "models": 1, "unchecked": 0, "erasures": 0,
+        "models": 1, "unchecked": 0, "feedback": 0, "erasures": 0,
     }  # fmt: skip
     reader = Database.open(store.folder, read_only=True)
     assert examine(reader, full=full).ok

@@ -56,7 +56,8 @@ def arguments(kind: type) -> dict[str, list[str]]:
 
 MEMORY, VIEW = arguments(MemorySync), arguments(AgentMemorySync)
 PLAIN: dict[str, Any] = {
-    "query": "note", "id": "e0", "episode": "x", "episodes": [], "fact": None, "nodes": ["a", "b"],
+    "query": "note", "used": ["e0"], "id": "e0", "episode": "x", "episodes": [], "fact": None,
+    "nodes": ["a", "b"],
     "relationship": "r", "agent": "ann", "policy": "shared", "text": "t", "reason": "why",
     "embedder": HashEmbedder(dim=DIM),  # the packaged model takes half a second to load
 }  # fmt: skip

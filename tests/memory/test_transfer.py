@@ -215,7 +215,7 @@ BAD: list[tuple[Any, str]] = [
     ({"version": {**GOOD, "embedding": "AAAA"}}, "embedding: expected a vector and its model"),
     ({"edge": {"relationship": "r", "participants": [{"id": "a"}]}}, "edge.participants"),
     ({"agent": {"agent": "a", "policy": "SECRET"}}, "policy: expected"),
-    ({}, "line: expected a version, an edge or an agent"),
+    ({}, "line: expected a version, an edge, an agent or feedback"),
     ([1], "Input should be a valid dictionary"),
     ({"version": {**GOOD, "version": 99999999999999999999}}, "version.version"),
     ({"version": {**GOOD, "version": 2**63 - 1}}, "version: expected at most"),
@@ -250,8 +250,8 @@ def test_a_file_of_other_lines_is_refused(store: Database, text: str) -> None:
 
 
 def test_a_newer_file_is_refused(store: Database) -> None:
-    with pytest.raises(StoreFormatError, match="file: expected format <= 1, got 2"):
-        imported(store, ['{"format": 2}'])
+    with pytest.raises(StoreFormatError, match="file: expected format <= 2, got 3"):
+        imported(store, ['{"format": 3}'])
 
 
 # ---- l0 ----

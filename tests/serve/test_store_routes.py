@@ -64,6 +64,28 @@ def test_a_memory_is_kept_read_changed_replaced_pinned_and_forgotten(store: Open
     served(store, work)
 
 
+def test_what_helped_is_kept_and_listed_for_its_caller(store: Opening) -> None:
+    async def work(client: Any) -> None:
+        for key in ("tea", "milk"):
+            await client.post("/v1/memories", json={"text": key, "id": key, **USER})
+        body = {"query": "a drink?", "used": ["milk", "tea"], **USER}
+        said = await client.post("/v1/feedback", json=body)
+        assert (said.status_code, said.json()) == (201, {"new": 2})
+        assert (await client.post("/v1/feedback", json=body)).json() == {"new": 0}
+        (kept,) = (await client.get("/v1/feedback", params=USER)).json()["feedback"]
+        assert (kept["query"], kept["used"]) == ("a drink?", ["milk", "tea"])
+        assert kept["at"].startswith("20")
+        others = await client.get("/v1/feedback", params={"user_id": "bob"})
+        assert others.json() == {"feedback": []}
+        missing = await client.post("/v1/feedback", json={**body, "user_id": "bob"})
+        assert (missing.status_code, missing.json()["error"]["type"]) == (404, "NotFoundError")
+        for bad in ({"used": []}, {"used": "tea"}, {"query": " "}):
+            refused = await client.post("/v1/feedback", json={**body, **bad})
+            assert refused.status_code == 422, bad
+
+    served(store, work)
+
+
 def test_a_batch_of_memories_is_kept_whole_or_not_at_all(store: Opening) -> None:
     async def work(client: Any) -> None:
         bad = [{"text": "one", "id": "x", **USER}, {"text": "two", "id": "x", **USER}]
@@ -225,7 +247,7 @@ def test_an_export_is_that_of_the_store_and_starts_with_its_format(store: Openin
         return [json.loads(line) for line in reply.text.splitlines()]
 
     first, *lines = served(store, work)
-    assert first == {"format": 1}
+    assert first == {"format": 2}
     assert {line["version"]["id"] for line in lines} == {f"n{at}" for at in range(250)}
 
 
@@ -286,6 +308,8 @@ def requests_of(user: str) -> list[tuple[str, str, dict[str, Any]]]:
         ("GET", "/v1/memories/secret", {"params": me}),
         ("GET", "/v1/memories/secret/history", {"params": me}),
         ("GET", "/v1/memories/secret/links", {"params": me}),
+        ("GET", "/v1/feedback", {"params": me}),
+        ("POST", "/v1/feedback", {"json": {"query": "q", "used": ["secret"], **me}}),
         ("PATCH", "/v1/memories/secret", {"json": {"text": "mine", **me}}),
         ("PUT", "/v1/memories/secret/pin", {"json": {"pinned": False, **me}}),
         ("POST", "/v1/memories/secret/supersede", {"json": {"text": "mine", **me}}),
@@ -313,7 +337,10 @@ def test_a_token_sees_and_changes_its_own_scope_only(
         await client.post("/v1/facts", json=fact, headers=as_(ann))
         edge = {"nodes": ["secret", "b"], "relationship": CANARY, "id": "edge"}
         await client.post("/v1/links", json=edge, headers=as_(ann))
+        said = {"query": CANARY, "used": ["secret"]}
+        await client.post("/v1/feedback", json=said, headers=as_(ann))
         before = (await client.get("/v1/export", headers=as_(ann))).text
+        assert '"feedback"' in before
         for how, path, more in requests_of(""):
             reply = await client.request(how, path, **more, headers=as_(bob))
             assert reply.status_code in (200, 404), (how, path, reply.text)

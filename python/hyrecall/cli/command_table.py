@@ -27,6 +27,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "learn": ("learn_command", "learn"),
     "remember": ("memory_commands", "remember"),
     "forget": ("memory_commands", "forget"),
+    "feedback": ("feedback_command", "feedback"),
     "reembed": ("memory_commands", "reembed"),
     "export": ("transfer_command", "export"),
     "doctor": ("memory_commands", "doctor"),

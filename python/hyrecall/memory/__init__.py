@@ -15,6 +15,7 @@ from hyrecall.memory.backends.neutral_scores import default_recall_scored
 from hyrecall.memory.backends.vectorstore import VectorStore
 from hyrecall.memory.changing import Remembered
 from hyrecall.memory.data.degradation import Degradation, DegradedReason
+from hyrecall.memory.data.feedback import QueryFeedback
 from hyrecall.memory.data.fields import ANONYMOUS
 from hyrecall.memory.data.matches import Facts, Matches, Reading, ReadPolicyFault
 from hyrecall.memory.data.sessions import InProcessSessions, SessionTracker
@@ -65,6 +66,7 @@ __all__ = [
     "Notes",
     "Participant",
     "Partition",
+    "QueryFeedback",
     "ReadPolicyFault",
     "Reading",
     "RedisSessions",

@@ -19,6 +19,7 @@ from hyrecall.memory.data.given_fields import Changes, OwnFields, checked
 from hyrecall.memory.data.matches import Matches
 from hyrecall.memory.data.types import Episode, Visibility
 from hyrecall.memory.faces.browse import Browse
+from hyrecall.memory.feedback import Given, feedback_of, give_feedback
 from hyrecall.memory.methods import NamedMethods, Runner, awaited
 from hyrecall.memory.recall.audience import AskedBy
 from hyrecall.memory.recall.call import Hints, TimeRange
@@ -250,6 +251,42 @@ class AgentMemorySync:
         key = check_id("id", id)
         return changing.forget(self._view, key, reason=changing.needed(reason))
 
+    # ---- what helped ----
+
+    def feedback(self, *, used: Sequence[str], query: str) -> int:
+        """Tell the store which memories helped, as :meth:`hyrecall.memory.MemorySync.feedback`.
+
+        Parameters
+        ----------
+        used : sequence of str
+            Ids of memories that the agent may read, its own or others'.
+        query : str
+
+        Returns
+        -------
+        int
+            How many of them are new for this query.
+
+        Raises
+        ------
+        ScopeError
+            The agent has no name.
+        NotFoundError, OptionError, DTypeError, StoreError
+            As there.
+        """
+        changing.writer(self._view.by)
+        return give_feedback(self._view, used, query)
+
+    def list_feedback(self) -> Given:
+        """Return what this agent, and nobody else, said that helped.
+
+        Returns
+        -------
+        list of QueryFeedback
+            Oldest query first.
+        """
+        return feedback_of(self._view)
+
     def __repr__(self) -> str:
         """Show who it is."""
         by = self._view.by
@@ -283,6 +320,8 @@ class AgentMemory(NamedMethods):
     remember = awaited(AgentMemorySync.remember, writes=True)
     update = awaited(AgentMemorySync.update, writes=True)
     forget = awaited(AgentMemorySync.forget, writes=True)
+    feedback = awaited(AgentMemorySync.feedback, writes=True)
+    list_feedback = awaited(AgentMemorySync.list_feedback)
 
     def browse(self) -> Browse:
         """Return files without await, as :meth:`hyrecall.memory.AgentMemorySync.browse`."""

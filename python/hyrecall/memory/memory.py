@@ -159,6 +159,8 @@ class Memory(NamedMethods):
     list = awaited(MemorySync.list)
     links = awaited(MemorySync.links)
     set_policy = awaited(MemorySync.set_policy, writes=True)
+    feedback = awaited(MemorySync.feedback, writes=True)
+    list_feedback = awaited(MemorySync.list_feedback)
     export = awaited(MemorySync.export)
     import_ = awaited(MemorySync.import_, writes=True)
     reembed = awaited(MemorySync.reembed, writes=True)

@@ -16,6 +16,7 @@ from hyrecall.ask.filter_expression import FilterLike
 from hyrecall.ask.recipe import Recipe
 from hyrecall.base.keywords import check_keywords
 from hyrecall.base.progress import ProgressFunction
+from hyrecall.memory import feedback as feedbacks
 from hyrecall.memory import upkeep
 from hyrecall.memory.agent_memory import AgentMemorySync
 from hyrecall.memory.data.matches import Matches
@@ -610,6 +611,8 @@ class MemorySync(RecordsOfMemorySync):
 
     # ---- upkeep ----
 
+    feedback = on_store(feedbacks.feedback)
+    list_feedback = on_store(feedbacks.list_feedback)
     export = on_store(upkeep.export)
     import_ = on_store(upkeep.import_)
     reembed = on_store(upkeep.reembed)

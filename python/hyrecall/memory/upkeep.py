@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from hyrecall.base.progress import ProgressFunction, read_progress
@@ -23,6 +24,7 @@ from hyrecall.memory.keeping.tasks import CheckIndex, Compact, Compacted, EmptyL
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, User, audience, read_owner
 from hyrecall.memory.sql.cells import every_cell
 from hyrecall.memory.sql.doctor import Check, Report, examine
+from hyrecall.memory.sql.feedback_rows import Asker
 from hyrecall.memory.store import Store
 
 __all__ = ["Compacted", "Exported", "compact", "doctor", "export", "import_", "reembed"]
@@ -41,7 +43,7 @@ def export(
     workspace: str | None = None,
     history: bool = False,
 ) -> Exported:
-    """Write memories, facts and edges as JSON lines.
+    """Write memories, facts, edges and feedback as JSON lines.
 
     Parameters
     ----------
@@ -69,7 +71,8 @@ def export(
     Notes
     -----
     One state of the store, line by line; without a file all lines are in memory. A new file is
-    its owner's alone. The first line names the format; vectors and read policies go along.
+    its owner's alone. The first line names the format; vectors, read policies and what users said
+    that helped go along, of the feedback only what names a live memory of the export.
 
     Examples
     --------
@@ -90,7 +93,8 @@ def export(
     by = read_owner(org, workspace, user_id)
     flag("history", history)
     with store.database.reading() as connection:
-        lines = export_lines(connection, cells_of_upkeep(connection, by), history=history)
+        cells = cells_of_upkeep(connection, by)
+        lines = export_lines(connection, cells, askers=partial(_is_of, by), history=history)
         if file is None:
             return [json.loads(line) for line in lines]
         return write_lines(file, lines, store.database.folder)
@@ -369,6 +373,14 @@ class _PageWriter:
         is_last: bool = False,
     ) -> int:
         return self.store.write(SetVectors(rows, note, is_last))
+
+
+def _is_of(by: AskedBy, asker: Asker) -> bool:
+    """Return whether whoever gave feedback is the caller, or one of all that it speaks for."""
+    if by == AskedBy(None, None, EVERYONE):
+        return True
+    own = (by.org, by.workspace) if by.user is EVERYONE else (by.org, by.workspace, by.user)
+    return asker[: len(own)] == own
 
 
 def cells_of_upkeep(connection: Any, by: AskedBy) -> tuple[int, ...]:

@@ -20,11 +20,10 @@ from hyrecall.memory.data.matches import Facts, Matches
 from hyrecall.memory.data.types import Edge, Episode, Version
 from hyrecall.memory.derived.row_filters import newest_passing, read_narrowing
 from hyrecall.memory.faces.browse import Browse
-from hyrecall.memory.recall.audience import AskedBy, audience
+from hyrecall.memory.recall.audience import AskedBy, audience, own_first
 from hyrecall.memory.recall.call import read_ask, read_tags
 from hyrecall.memory.recall.recalling import recall, recall_facts, warn_of_isolation
 from hyrecall.memory.recall.recipe_options import weighted
-from hyrecall.memory.sql.cells import lookup_order
 from hyrecall.memory.sql.edge_rows import incident
 from hyrecall.memory.sql.fact_rows import KIND
 from hyrecall.memory.sql.reading import Change, episode_by_id, history, last_changes, newest
@@ -95,7 +94,7 @@ class View:
         if visibility is not None and not is_known:
             raise error(OptionError, "visibility", "'private' or 'global'", repr(visibility))
         with self.store.database.reading() as connection:
-            for number, cell in _own_first(audience(connection, self.by).cells, self.by):
+            for number, cell in own_first(audience(connection, self.by).cells, self.by):
                 if visibility in (None, cell.visibility):
                     found = episode_by_id(connection, number, name)
                     if found is not None:
@@ -111,7 +110,7 @@ class View:
         with self.store.database.reading() as connection:
             cells = audience(connection, self.by).cells
             known = last_changes(connection, tuple(cells), name)
-            places = [place for place in _own_first(cells, self.by) if place[0] in known]
+            places = [place for place in own_first(cells, self.by) if place[0] in known]
             # The sort is stable. A memory that moved is deleted in its old cell.
             places.sort(key=lambda place: _order(known[place[0]]))
             for number, cell in places:
@@ -160,12 +159,6 @@ class View:
     def browse(self) -> Browse:
         """Return the memories as files to read; reads nothing yet."""
         return Browse(self.store.database, self.by)
-
-
-def _own_first(cells: dict[int, Any], by: AskedBy) -> list[tuple[int, Any]]:
-    """Return cells in the order in which an id is looked up: own before others', private first."""
-
-    return sorted(cells.items(), key=lambda one: (one[1].user != by.user, lookup_order(*one)))
 
 
 def _order(last: Change) -> tuple[bool, int]:

@@ -15,6 +15,7 @@ __all__ = [
     "Body",
     "FactBody",
     "FactsBody",
+    "FeedbackBody",
     "IndexBatchBody",
     "IndexQueryBody",
     "LinkBody",
@@ -188,6 +189,15 @@ class LinkBody(ScopedBody):
     id: str | None = None
     description: str = ""
     data: JsonObject | None = None
+
+
+class FeedbackBody(ScopedBody):
+    """A query and the memories that helped with it."""
+
+    model_config = _example(query="replication lag", used=["m1"])
+
+    query: str
+    used: list[str]
 
 
 class FactBody(ScopedBody):

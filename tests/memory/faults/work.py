@@ -23,6 +23,7 @@ from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.edge_rows import link, unlink
 from hyrecall.memory.sql.erasing import erase
 from hyrecall.memory.sql.fact_rows import assert_fact
+from hyrecall.memory.sql.feedback_rows import add_feedback
 from hyrecall.memory.sql.read_policies import set_policy
 from hyrecall.memory.sql.reading import head_row
 from hyrecall.memory.sql.selection import Selection
@@ -41,7 +42,10 @@ from memory.rows_of_tests import ANA, BOB, MODEL, NOW, an_episode, vector
 
 __all__ = ["Expected", "contents", "do"]
 
-TABLES = ("documents", "versions", "facts", "edges", "participants", "cells", "roster", "models")
+TABLES = (
+    *("documents", "versions", "facts", "edges", "participants", "cells", "roster", "models"),
+    "feedback",
+)
 
 
 def do(database: Database, seed: int, at: int) -> str:
@@ -207,6 +211,11 @@ def _fact(database: Database, draw: random.Random) -> None:
 def _policy(database: Database, draw: random.Random) -> None:
     with database.transaction() as c:
         set_policy(c, None, None, _key(draw), draw.choice(["shared", "isolated"]), None)
+        number = find_cell(c, _cell(draw))
+        keys = [f"d{at}" for at in range(8)]
+        used = [(number, key) for key in keys if number is not None and head_row(c, number, key)]
+        asker = (None, None, draw.choice(["ana", "bob"]))
+        add_feedback(c, asker, _key(draw), draw.sample(used, len(used) // 2), NOW)
 
 
 def _erase(database: Database, draw: random.Random) -> None:

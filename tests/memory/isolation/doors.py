@@ -61,8 +61,8 @@ OTHERS: dict[type, set[str]] = {
 DATA = {
     "ANONYMOUS", "AUTO", "DamageWarning", "EVERYONE", "Degradation", "DegradedReason", "Edge",
     "Episode", "EpisodeMatch", "Fact", "Facts", "IsolationWarning", "Matches", "Participant",
-    "MatchParts", "NoteHit", "Note", "Partition", "ReadPolicyFault", "Reading", "Remembered",
-    "Version",
+    "MatchParts", "NoteHit", "Note", "Partition", "QueryFeedback", "ReadPolicyFault", "Reading",
+    "Remembered", "Version",
 }  # fmt: skip
 """What doors take and give; nothing is read or written by it."""
 FUNCTIONS = {"default_recall_scored"}  # asks a memory that it is given
@@ -185,6 +185,7 @@ READING: dict[str, Case] = {
         **_place(f, v),
     ),
     "links": lambda f, w, v, r: f.links(_id(r), **_place(f, v)),
+    "list_feedback": lambda f, w, v, r: f.list_feedback(**_place(f, v)),
     "browse": _browse,
     "export": _export,
     "doctor": lambda f, w, v, r: f.doctor(full=True),
@@ -215,6 +216,9 @@ WRITING: dict[str, Case] = {
     "pin": lambda f, w, v, r: f.pin(_id(r), **_place(f, v)),
     "link": lambda f, w, v, r: f.link(["m0", "m2"], "beside", **_place(f, v)),
     "unlink": lambda f, w, v, r: f.unlink(r.choice(["edge", "none"]), **_place(f, v)),
+    "feedback": lambda f, w, v, r: f.feedback(
+        used=[_id(r), past("told", r.choice([*AGENTS, "bob"]))], query="walked", **_place(f, v)
+    ),
     "import_": lambda f, w, v, r: f.import_(io.StringIO("no export")),
     "set_policy": lambda f, w, v, r: f.set_policy("spy", org="x", workspace="y", policy="shared"),
 }

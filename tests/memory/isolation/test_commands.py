@@ -32,6 +32,7 @@ CASES: dict[str, list[list[str]]] = {
     "recall": [["oak disk"], ["zq"], ["", "--limit", "100"], ["oak", "--recipe", "hebb", "--json"]],
     "remember": [["oak tea", "--id", "walked", "--json"]],
     "forget": [["m0", "m1", "--json"], ["--session", "s0", "--yes"]],
+    "feedback": [[], ["--json"], ["oak disk", "m0", "--json"], ["oak", "m1", "none"]],
     "export": [[], ["--history"]],
     "import": [["FILE"]],
     "reembed": [["--force", "--json"]],

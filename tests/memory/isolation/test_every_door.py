@@ -144,6 +144,8 @@ def of_others(world: World, viewer: Viewer) -> list[str]:
     place = [viewer.place[name] for name in ("user_id", "org", "workspace")]
     lines = []
     with world.memory._store.database.reading() as connection:
+        said = "SELECT * FROM feedback WHERE NOT (user IS ? AND org IS ? AND workspace IS ?)"
+        lines += [f"feedback {row}" for row in connection.execute(said, place)]
         for table in ("versions", "facts", "edges", "participants"):
             query = f"""
                 SELECT * FROM {table} JOIN cells USING (cell)

@@ -25,9 +25,14 @@ CALLS: dict[str, Callable[[MemorySync, str], Any]] = {
     "erase": lambda m, key: m.forget(key, user_id="bob", erase=True),
     "pin": lambda m, key: m.pin(key, user_id="bob"),
     "unlink": lambda m, key: m.unlink(key, user_id="bob"),
+    "feedback": lambda m, key: m.feedback(used=[key], query="q", user_id="bob"),
+    "feedback of two": lambda m, key: m.feedback(used=["own", key], query="q", user_id="bob"),
     "search": lambda m, key: list(map(str, m.search(key, user_id="bob", alpha=0.0))),
     "remember": lambda m, key: m.remember("x", id=key, user_id="bob").version,
     "agent get": lambda m, key: m.agent("bob", org="o", workspace="w").get(key),
+    "agent feedback": lambda m, key: m.agent("bob", org="o", workspace="w").feedback(
+        used=[key], query="q"
+    ),
     "agent update": lambda m, key: m.agent("bob", org="o", workspace="w").update(
         key, reason="try", output="x"
     ),

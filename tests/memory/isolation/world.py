@@ -124,6 +124,7 @@ def made_world(seed: int) -> tuple[Path, dict[str, Cell]]:
                 **place,
             )
         )
+        memory.feedback(used=["m0", "fact"], query=f"disk {world.secret(own_of(cell))}", **place)
     for cell in cells():
         if cell[3] == "global":
             keep_past(world, cell)
@@ -134,6 +135,11 @@ def made_world(seed: int) -> tuple[Path, dict[str, Cell]]:
         memory.set_policy(agent, org=ORG, workspace=WORKSPACE, policy=policy, policy_group=group)
     memory.close()
     return path, world.secrets
+
+
+def own_of(cell: Cell) -> Cell:
+    """The private cell of the same user: what was said that helped is its user's alone."""
+    return (*cell[:3], "private")
 
 
 def keep_past(world: World, cell: Cell) -> None:

@@ -145,6 +145,25 @@ CALLS: dict[str, Callable[[MemorySync], Any]] = {
     "pin": lambda m: m.pin("e0", **ANN),
     "link": lambda m: m.link(["e1", "e2"], "near", id="other", **ANN),
     "unlink": lambda m: m.unlink("edge", **ANN),
+    "feedback": lambda m: m.feedback(used=["e0", "e1"], query="old trees", **ANN),
+    "feedback again": lambda m: [
+        *(m.feedback(used=["e0", key], query="old trees", **ANN) for key in ("e0", "e2")),
+        m.list_feedback(**ANN),
+    ],
+    "feedback on nobody": lambda m: m.feedback(used=["nobody"], query="q", **ANN),
+    "search by learnt weights": lambda m: m.search(
+        "ash elm",
+        recipe=hr.recipes.default.replace(
+            shaping=(hr.Linear({"fused": 1.0, "text_score": 0.5, "kind=note": -0.5}),)
+        ),
+        **ANN,
+    ),
+    "search with a prior": lambda m: m.search(
+        "ash elm",
+        recipe=hr.recipes.default.replace(shaping=(hr.Prior("kind", {"note": -0.5}),)),
+        **ANN,
+    ),
+    "list_feedback": lambda m: m.list_feedback(**ANN),
     "set_policy": lambda m: m.set_policy("scout", policy="shared", org="acme", workspace="lab"),
     "search": lambda m: m.search("ash elm", **ANN),
     "search around": lambda m: m.search("oak", limit=1, around=2, **ANN),
@@ -203,6 +222,8 @@ AGENT: dict[str, Callable[[AgentMemorySync], Any]] = {
     "remember": lambda a: a.remember("a new oak", id="n", occurred_at=NOON),
     "update": lambda a: a.update("a0", output="new", reason="it fell"),
     "forget": lambda a: a.forget("a0", reason="it fell"),
+    "feedback": lambda a: (a.feedback(used=["a0"], query="trees"), a.list_feedback()),
+    "list_feedback": lambda a: a.list_feedback(),
     "search": lambda a: a.search("oak"),
     "recall_facts": lambda a: a.recall_facts("oak"),
     "links": lambda a: a.links("a0"),

@@ -40,6 +40,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "save": {"text": "new tea"}, "memory_save": {"key": "new", "value": "new tea"},
     "memory_store": {"content": "new tea"}, "write_memory": {"content": "new tea"},
     "link": {"nodes": ["c", "s"], "relationship": "new"}, "unlink": {"id": "?"},
+    "feedback": {"query": "tea", "used": ["c"]},
     "update": {"id": "c", "text": "changed"},
     "memory_modify": {"id": "c", "content": "changed", "reason": "r"},
     "forget": {"id": "c"}, "memory_forget": {"id": "c", "reason": "r"},
@@ -62,7 +63,8 @@ async def kept_by(memory: Memory, user: str) -> list[Any]:
     rows = await memory.list(user_id=user, limit=100)
     versions = [await memory.history(one.id, user_id=user) for one in rows]
     edges = [await memory.links(one.id, user_id=user) for one in rows]
-    return [(one.id, one.text) for one in rows] + versions + edges
+    said = await memory.list_feedback(user_id=user)
+    return [(one.id, one.text) for one in rows] + versions + edges + [said]
 
 
 async def check_users_apart(name: str) -> None:
@@ -137,7 +139,7 @@ def as_ann(method: str) -> Callable[..., Any]:
     "method",
     [
         *("search", "get", "newest", "history", "links", "browse"),
-        *("remember", "update", "forget", "link", "unlink"),
+        *("remember", "update", "forget", "link", "unlink", "feedback"),
     ],
 )
 def test_a_session_without_its_scope_would_be_caught(

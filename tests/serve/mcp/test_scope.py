@@ -21,7 +21,7 @@ from hyrecall.serve import Caller
 from hyrecall.serve.mcp import create_server, resources
 from mcp_world import data_of, refusal_of, text_of
 
-WRITES = {"save", "update", "forget", "link", "unlink"}
+WRITES = {"save", "update", "forget", "link", "unlink", "feedback"}
 READS = {
     "search",
     "get",

@@ -133,7 +133,7 @@ def test_the_sdks_client_speaks_with_a_spawned_server(tmp_path: Path) -> None:
             assert "ann" not in refused
         async with Client(spawned(tmp_path, "--user", "ann", "--readonly")) as client:
             names = [tool.name for tool in (await client.list_tools()).tools]
-            assert {"save", "update", "forget", "link", "unlink"} & set(names) == set()
+            assert {"save", "update", "forget", "link", "unlink", "feedback"} & set(names) == set()
             refused = refusal_of(await client.call_tool("save", {"text": "x"}))
             assert refused.startswith("ScopeError: caller: expected the right to write")
             found = data_of(await client.call_tool("search", {"query": "tea"}))

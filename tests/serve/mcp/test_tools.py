@@ -24,7 +24,7 @@ from hyrecall.serve.mcp import create_server
 from hyrecall.serve.mcp.gate import BusyError, Gate
 from mcp_world import data_of, refusal_of, text_of
 
-WRITES = {"save", "update", "forget", "link", "unlink"}
+WRITES = {"save", "update", "forget", "link", "unlink", "feedback"}
 READS = {
     "search",
     "get",
@@ -201,6 +201,10 @@ def test_links_connect_memories_and_files_show_them() -> None:
             assert len(data_of(grep)["lines"]) == 1
             find = data_of(await client.call_tool("browse_find", {"pattern": "t*"}))
             assert find["entries"] == ["/memories/episodic/tea.md"]
+            for new in (2, 0):
+                said = {"query": "a drink?", "used": ["tea", "milk"]}
+                reply = await client.call_tool("feedback", said)
+                assert (data_of(reply), text_of(reply)) == ({"new": new}, f"Noted, {new} new.")
             for removed in (True, False):
                 reply = data_of(await client.call_tool("unlink", {"id": edge["id"]}))
                 assert reply == {"removed": removed}
@@ -210,6 +214,8 @@ def test_links_connect_memories_and_files_show_them() -> None:
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("search", {}, "OptionError: query: expected a value, got none"),
+    ("feedback", {"query": "x", "used": ["?"]}, "NotFoundError: used[0]: expected a memory"),
+    ("feedback", {"query": "x", "used": []}, "OptionError: used: expected"),
     ("search", {"querry": "x"}, "UnknownOptionError: search: expected one of its options"),
     ("search", {"query": 5}, "DTypeError: query: expected"),
     ("search", {"query": None}, "DTypeError: query: expected"),

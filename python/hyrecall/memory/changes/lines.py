@@ -15,7 +15,12 @@ from hyrecall.base.progress import ProgressFunction
 from hyrecall.errors import CorruptStoreError, HyrecallError, OptionError, StoreError, error
 from hyrecall.memory.changes.change import Change, Numbers, Write
 from hyrecall.memory.faces.export_lines import Line
-from hyrecall.memory.faces.import_rows import merge_agent, merge_edge, merge_version
+from hyrecall.memory.faces.import_rows import (
+    merge_agent,
+    merge_edge,
+    merge_feedback,
+    merge_version,
+)
 from hyrecall.memory.faces.table_cells import settle
 from hyrecall.memory.faces.transfer import Imported, LineError, Numbered, why
 
@@ -150,4 +155,7 @@ def _merge(connection: apsw.Connection, line: Line, now: datetime) -> bool:
         return merge_edge(connection, line.edge, now)
     if line.agent is not None:
         return merge_agent(connection, line.agent)
-    raise error(OptionError, "line", "a version, an edge or an agent", "none of them")
+    if line.feedback is not None:
+        return merge_feedback(connection, line.feedback)
+    wish = "a version, an edge, an agent or feedback"
+    raise error(OptionError, "line", wish, "none of them")

@@ -1,4 +1,4 @@
-"""The lines of an export: JSON objects, each with one version, one edge or one agent.
+"""The lines of an export: JSON objects, each with one version, edge, agent or piece of feedback.
 
 Whatever names a memory (id, user, partition, visibility) stands beside its content, since a
 tombstone has no content.
@@ -18,9 +18,9 @@ from hyrecall.memory.data.types import Edge, Episode, Fact, Status, Visibility
 from hyrecall.memory.sql.cells import Cell
 from hyrecall.memory.sql.codec import decode_vector
 
-__all__ = ["FORMAT", "AgentLine", "Line", "VersionLine"]
+__all__ = ["FORMAT", "AgentLine", "FeedbackLine", "Line", "VersionLine"]
 
-FORMAT = 1
+FORMAT = 2
 """Of the lines; a file of a higher one is refused."""
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -120,6 +120,27 @@ class AgentLine(BaseModel):
     policy_group: Label = None
 
 
+class FeedbackLine(BaseModel):
+    """A memory that helped a user with a query; ``owner`` is the user whose memory it is."""
+
+    model_config = _STRICT
+
+    user_id: User = None
+    org: User = None
+    workspace: User = None
+    query: str
+    at: Time
+    id: Name
+    owner: User = None
+    visibility: Visibility = "private"
+    table: Label = None
+
+    @property
+    def cell(self) -> Cell:
+        """The cell of the memory."""
+        return Cell(self.org, self.workspace, self.owner, self.visibility, self.table)
+
+
 class Line(BaseModel):
     """One line: exactly one of its fields is there."""
 
@@ -129,6 +150,7 @@ class Line(BaseModel):
     version: VersionLine | None = None
     edge: Edge | None = None
     agent: AgentLine | None = None
+    feedback: FeedbackLine | None = None
 
     @property
     def name(self) -> str:
@@ -137,4 +159,6 @@ class Line(BaseModel):
             return self.version.id
         if self.edge is not None:
             return self.edge.id
+        if self.feedback is not None:
+            return self.feedback.id
         return "" if self.agent is None else self.agent.agent

@@ -1,4 +1,4 @@
-"""Writes imported versions, edges and agents; existing ones stay as they are."""
+"""Writes imported versions, edges, agents and feedback; existing ones stay as they are."""
 
 from __future__ import annotations
 
@@ -6,21 +6,30 @@ from datetime import datetime
 
 import apsw
 
-from hyrecall.errors import CorruptStoreError, KeyConflictError, OptionError, error
+from hyrecall.errors import (
+    CorruptStoreError,
+    KeyConflictError,
+    NotFoundError,
+    OptionError,
+    error,
+)
+from hyrecall.memory.data.feedback import read_query
 from hyrecall.memory.data.types import Edge, Episode, Fact
-from hyrecall.memory.faces.export_lines import AgentLine, VersionLine
+from hyrecall.memory.faces.export_lines import AgentLine, FeedbackLine, VersionLine
 from hyrecall.memory.faces.table_cells import cell_of_line
-from hyrecall.memory.sql.cells import cell_of, find_cell
+from hyrecall.memory.sql.cells import cell_of, find_cell, find_cells
 from hyrecall.memory.sql.codec import CHECKED, N_CHECKED, is_sound, to_columns, to_micros
 from hyrecall.memory.sql.damaged_rows import is_text, rows
 from hyrecall.memory.sql.edge_rows import edge_ever, link
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, as_episode, put_interval, read_fact
+from hyrecall.memory.sql.feedback_rows import add_feedback
 from hyrecall.memory.sql.read_policies import ReadPolicy, read_policy, set_policy
-from hyrecall.memory.sql.schema import take_sequence
+from hyrecall.memory.sql.reading import episode_by_id
+from hyrecall.memory.sql.schema import has_tables, take_sequence
 from hyrecall.memory.sql.version_rows import Embedding, insert_version
 from hyrecall.memory.sql.writing import Written
 
-__all__ = ["merge_agent", "merge_edge", "merge_version"]
+__all__ = ["merge_agent", "merge_edge", "merge_feedback", "merge_version"]
 
 _KEPT = (
     f"SELECT v.row, v.successor, {CHECKED}, {FACT_COLUMNS} "
@@ -103,6 +112,26 @@ def merge_agent(connection: apsw.Connection, line: AgentLine) -> bool:
     where = (line.org, line.workspace, line.agent)
     set_policy(connection, *where, line.policy, line.policy_group)
     return True
+
+
+def merge_feedback(connection: apsw.Connection, line: FeedbackLine) -> bool:
+    """Insert a piece of feedback; return whether it is new.
+
+    Raises
+    ------
+    NotFoundError
+        The memory that it names is not there.
+    OptionError
+        A query that cannot be kept.
+    """
+    query = read_query(line.query)
+    homes = find_cells(connection, line.cell)
+    for number, home in homes.items():
+        is_table = line.table in (None, home.source) or not has_tables(connection)
+        if is_table and episode_by_id(connection, number, line.id) is not None:
+            asker = line.org, line.workspace, line.user_id
+            return bool(add_feedback(connection, asker, query, [(number, line.id)], line.at))
+    raise error(NotFoundError, "id", "a memory that is there", repr(line.id))
 
 
 def _is_there(

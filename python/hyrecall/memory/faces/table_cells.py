@@ -9,6 +9,7 @@ from hyrecall.memory.sql.cells import FACT_SOURCE, cells_by_number, find_cells, 
 from hyrecall.memory.sql.codec import CHECKED, N_CHECKED, is_sound
 from hyrecall.memory.sql.damaged_rows import rows
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, put_interval, read_fact
+from hyrecall.memory.sql.feedback_rows import move_feedback
 from hyrecall.memory.sql.schema import has_tables, set_tables, take_sequence
 from hyrecall.memory.sql.version_rows import embedding_of, insert_row
 from hyrecall.memory.sql.writing import Written
@@ -82,4 +83,5 @@ def _move(connection: apsw.Connection, cell: int, key: str, source: str) -> bool
         if fact is not None:
             put_interval(connection, Written(target, key, kept[1], made, 0), fact)
     connection.execute("DELETE FROM documents WHERE cell = ? AND id = ?", (cell, key))
+    move_feedback(connection, cell, key, target)
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -18,7 +18,13 @@ from hyrecall.errors import (
     error,
 )
 from hyrecall.memory.data.fields import AS_KEPT, check_id
-from hyrecall.memory.faces.export_lines import FORMAT, AgentLine, Line, VersionLine
+from hyrecall.memory.faces.export_lines import (
+    FORMAT,
+    AgentLine,
+    FeedbackLine,
+    Line,
+    VersionLine,
+)
 from hyrecall.memory.sql.cells import Cell, cells_by_number
 from hyrecall.memory.sql.codec import (
     CHECKED,
@@ -35,6 +41,7 @@ from hyrecall.memory.sql.codec import (
 from hyrecall.memory.sql.damaged_rows import is_text, rows, warn_of_damage
 from hyrecall.memory.sql.edge_rows import edges_in
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
+from hyrecall.memory.sql.feedback_rows import Asker, FeedbackRow, feedback_on
 from hyrecall.memory.sql.read_policies import read_policy
 from hyrecall.memory.sql.reading import HIGHEST
 
@@ -90,6 +97,7 @@ def export_lines(
     connection: apsw.Connection,
     cells: Collection[int],
     *,
+    askers: Callable[[Asker], bool] = lambda _: True,
     history: bool = False,
     vectors: bool = True,
 ) -> Iterator[str]:
@@ -100,6 +108,8 @@ def export_lines(
     connection : apsw.Connection
         Reading, until the last line is taken.
     cells : collection of int
+    askers : callable, default all
+        Says of an (org, workspace, user) whether its feedback on these memories goes along.
     history : bool, default False
         Every version, also of what is deleted; otherwise what is live.
     vectors : bool, default True
@@ -124,6 +134,21 @@ def export_lines(
     warn_of_damage(n_bad)
     for edge in edges_in(connection, cells):
         yield _told(Line(edge=edge))
+    for row in feedback_on(connection, cells):
+        feedback = _feedback_line(homes, row) if askers(row.asker) else None
+        if feedback is not None:
+            yield _told(Line(feedback=feedback))
+
+
+def _feedback_line(homes: dict[int, Cell], row: FeedbackRow) -> FeedbackLine | None:
+    """Return the line of a row; None: the row of its cell is damaged."""
+    home, (org, workspace, user) = homes.get(row.cell), row.asker
+    if home is None:
+        return None
+    where = {"owner": home.user, "visibility": home.visibility, "table": home.source}
+    who = {"user_id": user, "org": org, "workspace": workspace}
+    line = {**who, **where, "query": row.query, "at": row.at, "id": row.id}
+    return _made(FeedbackLine, line)
 
 
 def _made(kind: type[_Part], fields: dict[str, Any]) -> _Part | None:

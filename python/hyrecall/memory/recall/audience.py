@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, Literal, TypeAlias
@@ -15,7 +15,7 @@ from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, ScopeError, error
 from hyrecall.memory.data.fields import check_user
 from hyrecall.memory.data.matches import Reading, ReadPolicyFault
-from hyrecall.memory.sql.cells import Cell, cells_of, find_cells, has_named_users
+from hyrecall.memory.sql.cells import Cell, cells_of, find_cells, has_named_users, lookup_order
 from hyrecall.memory.sql.read_policies import ReadPolicy, agents_of_group, read_policy
 
 __all__ = ["EVERYONE", "AskedBy", "Audience", "Partition", "User", "audience"]
@@ -213,6 +213,11 @@ def audience(connection: apsw.Connection, asked: AskedBy) -> Audience:
     policy, group, faults = _policy(connection, asked, user)
     others = _others(connection, asked, policy, group)
     return Audience(own | others, (Reading(org, workspace, user, policy),), faults)
+
+
+def own_first(cells: Mapping[int, Cell], by: AskedBy) -> list[tuple[int, Cell]]:
+    """Return cells in the order in which an id is looked up: own before others', private first."""
+    return sorted(cells.items(), key=lambda one: (one[1].user != by.user, lookup_order(*one)))
 
 
 def _policy(

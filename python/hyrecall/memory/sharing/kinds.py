@@ -19,12 +19,12 @@ from hyrecall.hits.dropped import Dropped, DroppedRow, Peer, StageDrops
 from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.explanation_parts import Component, Scaling, Step, Term
 from hyrecall.hits.trace import StageTrace, Trace
-from hyrecall.memory.changes import edges, episodes, lines, policies, signals, vectors
+from hyrecall.memory.changes import edges, episodes, feedback, lines, policies, signals, vectors
 from hyrecall.memory.data.degradation import Degradation, DegradedReason
 from hyrecall.memory.data.sessions import SessionName
 from hyrecall.memory.data.types import Edge, Episode, Fact, Participant
 from hyrecall.memory.derived.layout import Layout
-from hyrecall.memory.faces.export_lines import AgentLine, Line, VersionLine
+from hyrecall.memory.faces.export_lines import AgentLine, FeedbackLine, Line, VersionLine
 from hyrecall.memory.keeping import tasks
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy
 from hyrecall.memory.recall.question import FoundRows, Question
@@ -84,7 +84,7 @@ OF_RECIPES: Final[tuple[type | Kind, ...]] = (
     *(expansion.Context, expansion.SharedTags),
     *(shaping.Around, shaping.Provenance, shaping.Rerank, shaping.RerankBy, shaping.Dedup),
     *(shaping.Recency, shaping.Composite, shaping.SessionSignals, shaping.Phase, shaping.Budget),
-    *(shaping.MMR, shaping.Gate, scoring.Above, BM25),
+    *(shaping.MMR, shaping.Gate, shaping.Prior, shaping.Linear, scoring.Above, BM25),
     _weighted(scoring.RRF, "rank_constant", "alpha", "alpha_mode"),
     _weighted(scoring.WeightedSum, "normalize", "complete", "balance"),
     _weighted(scoring.Max, "normalize", "complete"),
@@ -111,13 +111,14 @@ OF_STORES: Final[tuple[type | Kind, ...]] = (
     *(episodes.Remember, episodes.RememberFact, episodes.Update, episodes.Supersede),
     *(episodes.Forget, episodes.Pin, edges.Link, edges.Unlink, policies.SetPolicy),
     *(signals.Touch, signals.RecordConversations, Conversation, vectors.SetVectors),
+    feedback.GiveFeedback,
     *(lines.ImportLines, lines.ImportedLines, lines.SettleTables),
     *(tasks.Erase, tasks.Compact, tasks.Compacted, tasks.Snapshot, tasks.Rebuild, tasks.CatchUp),
     *(tasks.TakeVectors, tasks.AwaitIndex, tasks.CheckIndex, tasks.EmptyLog, tasks.Follow),
     *(tasks.TellLayout, Layout),
     Kind(Analyzer, lambda value: (value.to_dict(),), Analyzer.from_dict),
     *(Episode, Fact, Edge, Participant, NewVersion, Cell, Selection, SessionName),
-    *(Line, VersionLine, AgentLine, AskedBy, type(EVERYONE)),
+    *(Line, VersionLine, AgentLine, FeedbackLine, AskedBy, type(EVERYONE)),
     *(Check, Degradation, DegradedReason, Trace, StageTrace),
     *(Explanation, Component, Scaling, Step, Term),
     *(Dropped, StageDrops, DroppedRow, Peer),

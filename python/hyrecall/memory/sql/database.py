@@ -312,7 +312,8 @@ class Database:
                 self._closed = True
                 idle, self._idle = self._idle, []
             for connection in idle:
-                connection.close()
+                with contextlib.suppress(apsw.Error):  # it only read
+                    connection.close()
             writer, self._writer = self._writer, None
             if writer is not None:
                 with contextlib.suppress(apsw.Error):  # what was committed is safe either way

@@ -21,6 +21,7 @@ from hyrecall.memory.sql.damaged_rows import rows
 from hyrecall.memory.sql.database import DATABASE, Database
 from hyrecall.memory.sql.edge_rows import EDGE_COLUMNS, is_sound_edge
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
+from hyrecall.memory.sql.feedback_rows import FEEDBACK_COLUMNS, is_sound_feedback
 from hyrecall.memory.sql.lock import SOCKET
 from hyrecall.memory.sql.schema import meta
 from hyrecall.memory.sql.store_sessions import count_damaged
@@ -59,9 +60,9 @@ class Report:
     ----------
     checks : tuple of Check
     counts : dict of str to int
-        How many memories, versions, facts, edges, cells, models and erasures there are, and
-        memories without a vector, and versions without a checksum, which format 1 had none of;
-        empty where the database is damaged.
+        How many memories, versions, facts, edges, cells, models, rows of feedback and erasures
+        there are, and memories without a vector, and versions without a checksum, which format 1
+        had none of; empty where the database is damaged.
     """
 
     checks: tuple[Check, ...]
@@ -168,6 +169,7 @@ _COUNTS = {
     "AND v.embedding IS NULL",
     "models": "SELECT count(*) FROM models",
     "unchecked": "SELECT count(*) FROM versions WHERE checksum IS NULL",
+    "feedback": "SELECT count(*) FROM feedback",
     "erasures": "SELECT value FROM meta WHERE name = 'erasures'",
 }
 
@@ -210,6 +212,7 @@ _ROWS: dict[str, tuple[str, str, Callable[[Sequence[Any]], bool]]] = {
         _is_sound_fact,
     ),
     "edges": ("changed", f"SELECT e.changed, {EDGE_COLUMNS} FROM edges e", is_sound_edge),
+    "feedback": ("row", f"SELECT b.row, {FEEDBACK_COLUMNS} FROM feedback b", is_sound_feedback),
 }
 
 

@@ -12,6 +12,7 @@ from hyrecall.memory.sql.cells import cells_by_number, home_of_edges
 from hyrecall.memory.sql.codec import to_json
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.edge_rows import is_elsewhere
+from hyrecall.memory.sql.feedback_rows import erase_feedback_by, erase_feedback_on
 from hyrecall.memory.sql.selection import Selection, selected
 
 __all__ = ["Erased", "erase"]
@@ -97,6 +98,8 @@ def _delete(connection: apsw.Connection, selection: Selection) -> int:
     cells = to_json(tuple(selection.cells))
     _delete_conversations(connection, selection)
     if selection.is_whole:
+        if selection.owner is not None:
+            erase_feedback_by(connection, selection.owner)
         n_deleted = _delete_all(connection, cells)
     else:
         n_deleted = _delete_selected(connection, selection, cells)
@@ -109,6 +112,7 @@ def _delete(connection: apsw.Connection, selection: Selection) -> int:
 
 def _delete_all(connection: apsw.Connection, cells: str) -> int:
     """Delete every row of cells, also rows that damage has cut off from their document."""
+    erase_feedback_on(connection, f"cell IN {_LISTED}", cells)
     for table in ("facts", "versions", "participants", "edges"):
         connection.execute(f"DELETE FROM {table} WHERE cell IN {_LISTED}", (cells,))
     connection.execute(f"DELETE FROM documents WHERE cell IN {_LISTED}", (cells,))
@@ -123,6 +127,7 @@ def _delete_selected(connection: apsw.Connection, selection: Selection, cells: s
         found = [(cell, key) for cell in selection.cells for key in selection.ids or ()]
     n_deleted = 0
     for cell, key in found:
+        erase_feedback_on(connection, "cell = ? AND id = ?", cell, key)
         n_rows = 0
         for table in ("versions", "documents"):  # facts are deleted with their version
             connection.execute(f"DELETE FROM {table} WHERE cell = ? AND id = ?", (cell, key))

@@ -33,6 +33,7 @@ from hyrecall.memory.sql.codec import (
 )
 from hyrecall.memory.sql.damaged_rows import rows
 from hyrecall.memory.sql.edge_rows import unlink_all, unlink_incident
+from hyrecall.memory.sql.feedback_rows import forget_feedback_on
 from hyrecall.memory.sql.reading import episode_by_id, head_row
 from hyrecall.memory.sql.schema import take_sequence
 from hyrecall.memory.sql.selection import Selection, selected
@@ -146,9 +147,8 @@ def remember(
             # A change needs a live one; what is superseded or archived can only be given up.
             remedy = "update(id, ...)" if status == "live" else "forget(id), then it is free"
             raise error(KeyConflictError, "id", wish, got, remedy)
-        embedding = new.embedding()
         written.append(
-            append(connection, cell, new.episode, last + 1, embedding, now, changed=changed)
+            append(connection, cell, new.episode, last + 1, new.embedding(), now, changed=changed)
         )
     return written
 
@@ -193,8 +193,7 @@ def update(
         embedding = NewVersion(cell, new, vector, model).embedding()
     elif new.text == old.text:
         embedding = embedding_of(connection, row)
-    moved_to = cell._replace(visibility=new.visibility, source=new.source)
-    target = as_kept(connection, moved_to)
+    target = as_kept(connection, cell._replace(visibility=new.visibility, source=new.source))
     if target == cell:
         last, _ = _head(connection, number, key)
         return append(connection, number, new, last + 1, embedding, now, reason=reason)
@@ -366,6 +365,7 @@ def _retire(
     if status == "deleted":  # also of a damaged one, of which nothing may go on
         kind, time = (content.kind, content.occurred_at) if is_sound(checked) else (_ANY, at)
         content = to_columns(Episode(kind=kind))._replace(occurred_at=time)
+        forget_feedback_on(connection, cell, key)
     row = insert_row(connection, (cell, key, last + 1, status, reason, at, *content), successor)
     point = (
         "UPDATE documents SET version = version + 1, changed = ? WHERE cell = ? AND id = ? "

@@ -1,4 +1,4 @@
-"""Tools that connect memories, and tools that read them as files."""
+"""Tools that connect memories, that say which helped, and that read them as files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import Field
 
 from hyrecall.serve.mcp.session import Session
 from hyrecall.serve.mcp.shapes import Link, edge_shape
-from hyrecall.serve.mcp.tool import Arguments, Ids, Reply, Structure, Tool
+from hyrecall.serve.mcp.tool import Arguments, Id, Ids, Query, Reply, Structure, Tool
 
 __all__ = ["TOOLS"]
 
@@ -44,6 +44,20 @@ class Removed(Structure):
     """Whether the link was there."""
 
     removed: bool
+
+
+class _Feedback(Arguments):
+    query: Query
+    used: Annotated[
+        list[Id],
+        Field(min_length=1, max_length=1_000, description="Ids of the memories that helped."),
+    ]
+
+
+class Noted(Structure):
+    """How many of the memories were not known to help with the query."""
+
+    new: int
 
 
 class _Ls(Arguments):
@@ -108,6 +122,11 @@ async def _unlink(session: Session, given: _Unlink) -> Reply:
     return Reply(Removed(removed=removed), "Removed." if removed else "There was no such link.")
 
 
+async def _feedback(session: Session, given: _Feedback) -> Reply:
+    n_new = await session.feedback(given.used, given.query)
+    return Reply(Noted(new=n_new), f"Noted, {n_new} new.")
+
+
 async def _ls(session: Session, given: _Ls) -> Reply:
     found = await session.browse("ls", given.path, limit=given.limit)
     return Reply(Entries(entries=found), "\n".join(found) or "Nothing is there.")
@@ -136,6 +155,9 @@ TOOLS: Final = (
     Tool("link", "Link memories", "Connect memories by their ids.", _Link, Link, "adds", _link),
     Tool("unlink", "Remove a link", "Remove a link between memories.",
          _Unlink, Removed, "removes", _unlink, is_repeatable=True),
+    Tool("feedback", "Say what helped", "Say which memories helped with a query: the store learns "
+         "from it how to rank for this user.",
+         _Feedback, Noted, "adds", _feedback, is_repeatable=True),
     Tool("browse_ls", "List a folder", "List a folder of memories as files, newest first.",
          _Ls, Entries, "reads", _ls),
     Tool("browse_cat", "Read a file", "Return the text of a file of memories.",

@@ -7,7 +7,7 @@ them, and checks the right to write.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -201,6 +201,13 @@ class Session:
         self.check_right("write")
         self._check_user("unlink")
         return await self.memory.unlink(key, reason=reason, **self.where)
+
+    async def feedback(self, used: Sequence[str], query: str) -> int:
+        """Keep which memories helped with a query."""
+        self.check_right("write")
+        if (agent := self.agent) is not None:
+            return await agent.feedback(used=used, query=query)
+        return await self.memory.feedback(used=used, query=query, **self.where)
 
     def check_right(self, right: Right) -> None:
         """Refuse a caller that lacks a right.

@@ -1,4 +1,4 @@
-"""Memories of a store: keep, list, read, change, replace, pin, forget; their history and edges."""
+"""Memories of a store: keep, list, read, change, forget; their history, edges and feedback."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hyrecall.errors import NotFoundError, error
 from hyrecall.memory import Episode, Participant
 from hyrecall.memory.data.given_fields import checked
 from hyrecall.serve.bodies import (
+    FeedbackBody,
     LinkBody,
     MemoriesBody,
     MemoryBody,
@@ -21,7 +22,7 @@ from hyrecall.serve.bodies import (
 from hyrecall.serve.callers import Reader, Writer
 from hyrecall.serve.encoded_paths import PathId
 from hyrecall.serve.errors import ServiceError
-from hyrecall.serve.limits import check_lists, check_page, check_size, options_of
+from hyrecall.serve.limits import check_lists, check_page, check_query, check_size, options_of
 from hyrecall.serve.replies import (
     ERRORS,
     Changed,
@@ -220,3 +221,23 @@ async def unlink(request: Request, id: PathId, scope: Scoped, who: Writer) -> Re
     if not await scoped_store(request, who, scope).call("unlink", id):
         raise error(NotFoundError, "id", "an edge of the caller", "none")
     return _json({"unlinked": 1})
+
+
+@router.post("/feedback", status_code=201, summary="Say which memories helped", responses=MISSING)
+async def feedback(request: Request, body: FeedbackBody, who: Writer) -> Response:
+    """Keep which memories helped with a query; 404 if the caller has no memory of one of the ids.
+
+    ``new`` says how many of them were not known to have helped with it.
+    """
+    options = options_of(request)
+    check_query(options, body.query)
+    check_lists(options, used=body.used)
+    store = scoped_store(request, who, body)
+    return _json({"new": await store.call("feedback", used=body.used, query=body.query)}, 201)
+
+
+@router.get("/feedback", summary="What the caller said that helped, oldest query first")
+async def list_feedback(request: Request, scope: Scoped, who: Reader) -> Response:
+    """Return the caller's queries with the memories that helped and are there."""
+    found = await scoped_store(request, who, scope).call("list_feedback")
+    return _json({"feedback": [vars(one) for one in found]})
