@@ -45,7 +45,7 @@ hyrecall_plant(threshold_of_a_seed_above_its_bound kernels/cuda/seeds.cu seeds
 hyrecall_plant(cut_not_lowered kernels/int8_bound.hpp "queries;seeds;select"
   "static_cast<double>(threshold) - static_cast<double>(bound.constant)" "static_cast<double>(threshold)")
 hyrecall_plant(mask_skipped kernels/cuda/candidates.cuh "${scans}"
-  "if (reaches && !is_full)" "if (false)")
+  "if (is_kept && !is_full)" "if (false)")
 hyrecall_plant(classified_by_first_group kernels/cuda/visits.cuh "${scans}"
   "i < panel.n_groups && (all || !any)" "i < 1")
 hyrecall_plant(masks_of_the_last_visit kernels/cuda/scan.cuh "${generic_scans}"
@@ -56,7 +56,13 @@ hyrecall_plant(ties_by_slot kernels/cuda/select.cu select
   "return seq_key(segment.seqs[slot - segment.first_tile * kTileRows]);"
   "return seq_key(slot + 0 * segment.n_rows);")
 hyrecall_plant(residual_of_the_tile kernels/cuda/candidates.cuh "${scans}"
-  "own.residuals[at] : 0.0f" "own.residuals[first] : 0.0f")
+  "own_.residuals[at] : 0.0f" "own_.residuals[first_ + 0 * at] : 0.0f")
+hyrecall_plant(passing_sums_written_twice kernels/cuda/candidates.cuh "${scans}"
+  "sync_warp();  // nobody writes these copies any more" "")
+hyrecall_plant(passing_sums_not_waited_for kernels/cuda/candidates.cuh "${scans}"
+  "sync_warp();  // all copies are there" "")
+hyrecall_plant(passing_sums_not_read_yet kernels/cuda/candidates.cuh "${scans}"
+  "sync_warp();  // all copies have been read" "")
 hyrecall_plant(rest_skipped kernels/cuda/search.cu search
   "if (key.n_stages > 1) {" "if (key.n_stages > 2) {")
 hyrecall_plant(guess_taken_for_proof kernels/cuda/select.cu select

@@ -1,6 +1,8 @@
 // From sums to candidates: what every first pass does with the products of a panel and a tile.
 #pragma once
 
+#include <cstring>
+
 #include "kernels/cuda/visits.cuh"
 #include "kernels/shared/score_key.hpp"
 
@@ -46,6 +48,9 @@ __device__ inline void load_constants(DenseJob const& job, QueuedVisit const& vi
 // What a warp has found and not written yet. Only this warp touches it.
 inline constexpr std::uint32_t kPending = 64;
 struct PendingCandidates {
+  // Sums of which at least one passes, four of a lane; then its lane and the number of its block.
+  alignas(16) std::uint32_t sums[kWarp][4];
+  std::uint32_t places[kWarp];
   std::uint64_t keys[kPending];
   std::uint32_t queries[kPending];
 };
@@ -71,107 +76,171 @@ __device__ inline void write_pending(DenseJob const& job, PendingCandidates cons
   sync_warp();  // all have been read
 }
 
-// A row whose score reaches its query's cut becomes a candidate, known by its lower score, if the
-// query may see it.
-template <int kWidth>
-__device__ inline void append(DenseJob const& job, PanelConstants<kWidth> const& constants,
-                              QueuedVisit const& visit, bool reaches, float lower,
-                              std::uint32_t row, std::uint32_t column, PendingCandidates& pending,
-                              std::uint32_t& n_pending) {
-  bool const is_full = visit.tile_class == TileClass::kFull;
-  if (reaches && !is_full) reaches = constants.masks[constants.places[column]].test(row);
-  std::uint32_t const query = constants.queries[column];
-  std::uint64_t const key = candidate_key(lower, visit.tile * kTileRows + row);
-  if (visit.number != kNone32) {  // in the seed a row has its place
-    if (reaches)
-      job.seeds[std::size_t{query} * job.most_seed_rows + constants.seeds[column] + row] = key;
-    return;
-  }
-  std::uint32_t const found = ballot(reaches);
-  std::uint32_t const n = popcount(found);
-  if (n_pending + n > kPending) {
-    write_pending(job, pending, n_pending);
-    n_pending = 0;
-  }
-  std::uint32_t const at = n_pending + popcount(found & ((1u << lane_id()) - 1));
-  if (reaches) {
-    pending.keys[at] = key;
-    pending.queries[at] = query;
-  }
-  n_pending += n;
-}
+// The sums of a panel and 16 rows of a tile, as a warp holds them: lane l has rows l / 4 and + 8,
+// and of each eight queries numbers 2 (l mod 4) and + 1. A row whose score reaches its query's cut
+// becomes a candidate, known by its lower score, if the query may see it.
+//
+// Few sums pass. So the test of all of them only copies those of a lane that has one; then the
+// lanes make candidates of the copies side by side. If more lanes have one than there is room for,
+// as in the seed, that is done block by block instead.
+template <typename Kind, int kWidth, typename Sum>
+class ScoreTest {
+ public:
+  __device__ ScoreTest(DenseJob const& job, PanelConstants<kWidth> const& constants,
+                       QueuedVisit const& visit, std::uint32_t first_row, std::uint32_t first_query,
+                       PendingCandidates& pending, std::uint32_t n_pending)
+      : job_(job),
+        constants_(constants),
+        visit_(visit),
+        own_(job.segments[visit.segment]),
+        first_((visit.tile - own_.first_tile) * kTileRows),
+        first_row_(first_row),
+        first_query_(first_query),
+        pending_(pending),
+        n_pending_(n_pending) {}
 
-// The sums of 16 rows of the tile with 8 x kBlocks queries of the panel, as a warp holds them: lane
-// l has rows l / 4 and + 8, and of each eight queries numbers 2 (l mod 4) and + 1.
-template <typename Kind, int kWidth, int kBlocks, typename Sum>
-__device__ inline void test_scores(DenseJob const& job, PanelConstants<kWidth> const& constants,
-                                   QueuedVisit const& visit, std::uint32_t first_row,
-                                   std::uint32_t first_query, Sum const (&sums)[kBlocks][4],
-                                   PendingCandidates& pending, std::uint32_t& n_pending) {
-  static_assert(kBlocks <= 32, "a bit a block");
-  DenseSegment const& own = job.segments[visit.segment];
-  std::uint32_t const first = (visit.tile - own.first_tile) * kTileRows;
-  std::uint32_t const row = first_row + lane_id() / 4;
-  std::uint32_t const own_query = first_query + lane_id() % 4 * 2;
-  float scales[2];
-  float residuals[2];
+  // Returns how many candidates are pending.
+  template <int kBlocks>
+  __device__ std::uint32_t run(Sum const (&sums)[kBlocks][4]) {
+    static_assert(kBlocks <= 32, "a bit a block");
+    std::uint32_t const row = first_row_ + lane_id() / 4;
+    std::uint32_t const own_query = first_query_ + lane_id() % 4 * 2;
+    float const scales[2] = {scale_of(row), scale_of(row + 8)};
+    float const residuals[2] = {residual_of(row), residual_of(row + 8)};
+    std::uint32_t blocks = 0;  // with a sum that passes
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    // Rows past the end are in no mask; their numbers must only be readable.
-    std::uint32_t const at = first + row + 8 * i < own.n_rows ? first + row + 8 * i : first;
-    scales[i] = std::is_same_v<Kind, Int8> ? own.scales[at] : own.inverse_norms[at];
-    residuals[i] = std::is_same_v<Kind, Int8> ? own.residuals[at] : 0.0f;
+    for (int n = 0; n < kBlocks; ++n) {
+      bool any = false;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        std::uint32_t const column = own_query + 8 * n + i % 2;
+        float const score = score_of(sums[n][i], scales[i / 2], column);
+        any = any || reaches(score, residuals[i / 2], column);
+      }
+      if (std::uint32_t const found = ballot(any); found != 0) {
+        blocks |= 1u << n;
+        copy(found, any, sums[n], n);
+      }
+    }
+    if (n_sums_ <= kWarp) {
+      blocks = 0;  // all are copied
+    } else {
+      sync_warp();  // nobody writes these copies any more
+      n_sums_ = 0;
+    }
+    while (true) {
+      make_candidates();
+      if (blocks == 0) break;
+      std::uint32_t const block = lowest_bit(blocks);
+      blocks &= blocks - 1;
+      Sum left[4] = {};
+#pragma unroll
+      for (int n = 0; n < kBlocks; ++n) {
+        if (block != static_cast<std::uint32_t>(n)) continue;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) left[i] = sums[n][i];
+      }
+      copy(~0u, true, left, block);
+    }
+    return n_pending_;
   }
-  auto const score_of = [&](Sum sum, float scale, std::uint32_t column) {
+
+ private:
+  // Rows past the end are in no mask; their numbers must only be readable.
+  __device__ std::uint32_t place_of(std::uint32_t row) const {
+    return first_ + row < own_.n_rows ? first_ + row : first_;
+  }
+  __device__ float scale_of(std::uint32_t row) const {
+    std::uint32_t const at = place_of(row);
+    return std::is_same_v<Kind, Int8> ? own_.scales[at] : own_.inverse_norms[at];
+  }
+  __device__ float residual_of(std::uint32_t row) const {
+    std::uint32_t const at = place_of(row);
+    return std::is_same_v<Kind, Int8> ? own_.residuals[at] : 0.0f;
+  }
+  __device__ float score_of(Sum sum, float scale, std::uint32_t column) const {
     if constexpr (std::is_same_v<Kind, Int8>) {
-      return first_pass_score(sum, scale, constants.scales[column]);
+      return first_pass_score(sum, scale, constants_.scales[column]);
     } else {
       return first_pass_score(sum, scale);
     }
-  };
-  auto const reaches = [&](float score, float residual, std::uint32_t column) {
+  }
+  __device__ bool reaches(float score, float residual, std::uint32_t column) const {
     if constexpr (std::is_same_v<Kind, Int8>) {
-      return reach(score, residual, constants.factors[column]) >= constants.cuts[column];
+      return reach(score, residual, constants_.factors[column]) >= constants_.cuts[column];
     } else {
-      return score >= constants.cuts[column];
-    }
-  };
-  // Few blocks have a score that passes: what is done with those stands here once, not once a
-  // block.
-  std::uint32_t blocks = 0;
-#pragma unroll
-  for (int n = 0; n < kBlocks; ++n) {
-    bool any = false;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      std::uint32_t const column = own_query + 8 * n + i % 2;
-      float const score = score_of(sums[n][i], scales[i / 2], column);
-      any = any || reaches(score, residuals[i / 2], column);
-    }
-    if (ballot(any) != 0) blocks |= 1u << n;
-  }
-  for (; blocks != 0; blocks &= blocks - 1) {
-    std::uint32_t const block = lowest_bit(blocks);
-    Sum left[4] = {};
-#pragma unroll
-    for (int n = 0; n < kBlocks; ++n) {
-      if (block != static_cast<std::uint32_t>(n)) continue;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) left[i] = sums[n][i];
-    }
-#pragma unroll 1
-    for (std::uint32_t i = 0; i < 4; ++i) {
-      std::uint32_t const column = own_query + 8 * block + i % 2;
-      float const residual = i < 2 ? residuals[0] : residuals[1];
-      float const score = score_of(left[0], i < 2 ? scales[0] : scales[1], column);
-      float const lower = lower_score(score, residual, constants.factors[column]);
-      append(job, constants, visit, reaches(score, residual, column), lower, row + i / 2 * 8,
-             column, pending, n_pending);
-      left[0] = left[1];
-      left[1] = left[2];
-      left[2] = left[3];
+      return score >= constants_.cuts[column];
     }
   }
-}
+
+  // Copies the sums of the lanes in `found`, of which this may be one, as far as there is room.
+  __device__ void copy(std::uint32_t found, bool is_own, Sum const (&sums)[4],
+                       std::uint32_t block) {
+    std::uint32_t const at = n_sums_ + popcount(found & ((1u << lane_id()) - 1));
+    if (is_own && at < kWarp) {
+      std::memcpy(pending_.sums[at], sums, sizeof sums);
+      pending_.places[at] = block * kWarp + lane_id();
+    }
+    n_sums_ += popcount(found);
+  }
+
+  // Makes candidates of the sums copied that pass and whose query may see the row.
+  __device__ void make_candidates() {
+    std::uint32_t const lane = lane_id();
+    bool const is_full = visit_.tile_class == TileClass::kFull;
+    bool const is_seed = visit_.number != kNone32;
+    std::uint32_t const n = 4 * n_sums_;
+    if (n == 0) return;
+    sync_warp();  // all copies are there
+    for (std::uint32_t begin = 0; begin < n; begin += kWarp) {
+      bool const is_there = begin + lane < n;
+      std::uint32_t const at = is_there ? (begin + lane) / 4 : 0;
+      std::uint32_t const i = lane % 4;  // of the four sums
+      std::uint32_t const place = pending_.places[at];
+      std::uint32_t const of = place % kWarp;  // the lane that had it
+      std::uint32_t const row = first_row_ + of / 4 + i / 2 * 8;
+      std::uint32_t const column = first_query_ + of % 4 * 2 + place / kWarp * 8 + i % 2;
+      Sum sum;
+      std::memcpy(&sum, &pending_.sums[at][i], sizeof sum);
+      float const residual = residual_of(row);
+      float const score = score_of(sum, scale_of(row), column);
+      bool is_kept = is_there && reaches(score, residual, column);
+      if (is_kept && !is_full) is_kept = constants_.masks[constants_.places[column]].test(row);
+      std::uint32_t const query = constants_.queries[column];
+      float const lower = lower_score(score, residual, constants_.factors[column]);
+      std::uint64_t const key = candidate_key(lower, visit_.tile * kTileRows + row);
+      if (is_seed) {  // where a row has its place
+        if (is_kept)
+          job_.seeds[std::size_t{query} * job_.most_seed_rows + constants_.seeds[column] + row] =
+              key;
+        continue;
+      }
+      std::uint32_t const kept = ballot(is_kept);
+      if (n_pending_ + popcount(kept) > kPending) {
+        write_pending(job_, pending_, n_pending_);
+        n_pending_ = 0;
+      }
+      if (is_kept) {
+        std::uint32_t const to = n_pending_ + popcount(kept & ((1u << lane) - 1));
+        pending_.keys[to] = key;
+        pending_.queries[to] = query;
+      }
+      n_pending_ += popcount(kept);
+    }
+    sync_warp();  // all copies have been read
+    n_sums_ = 0;
+  }
+
+  DenseJob const& job_;
+  PanelConstants<kWidth> const& constants_;
+  QueuedVisit const& visit_;
+  DenseSegment const& own_;
+  std::uint32_t const first_;
+  std::uint32_t const first_row_;
+  std::uint32_t const first_query_;
+  PendingCandidates& pending_;
+  std::uint32_t n_pending_;
+  std::uint32_t n_sums_ = 0;
+};
 
 }  // namespace hyrecall::cuda

@@ -146,8 +146,9 @@ __global__ void __launch_bounds__(kScanThreads, 2)
         if (n_chunks == 1) sync_block();  // else a barrier has come between
 #pragma unroll
         for (int m = 0; m < Shape::kRowBlocks; ++m) {
-          test_scores<Kind>(job, shared.constants, visit, first_row + 16 * m, first_query, sums[m],
-                            pending, n_pending);
+          ScoreTest<Kind, kWidth, Sum> test(job, shared.constants, visit, first_row + 16 * m,
+                                            first_query, pending, n_pending);
+          n_pending = test.run(sums[m]);
 #pragma unroll
           for (auto& block : sums[m]) block[0] = block[1] = block[2] = block[3] = 0;
         }

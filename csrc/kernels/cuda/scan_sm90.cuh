@@ -141,8 +141,9 @@ __device__ inline void multiply_and_test(DenseJob const& job,
     if (lane_id() == 0) arrive(&shared.empty[done.stage]);
     done.advance();
     sync_threads(1 + group, kGroupThreads);  // the constants are there for all
-    test_scores<Kind>(job, constants, visit, group * 64 + thread / kWarp * 16, 0, sums, pending,
-                      n_pending);
+    ScoreTest<Kind, kWidth, Sum> test(job, constants, visit, group * 64 + thread / kWarp * 16, 0,
+                                      pending, n_pending);
+    n_pending = test.run(sums);
   }
   write_pending(job, pending, n_pending);
 }
