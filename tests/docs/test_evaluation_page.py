@@ -40,7 +40,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
 
     write_small_set(tmp_path / "DATA")
     monkeypatch.chdir(tmp_path)
-    first, _ = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    first, *_ = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     commands = [shlex.split(line, comments=True) for line in first.splitlines()]
     assert len(commands) >= 6
     for command in commands:

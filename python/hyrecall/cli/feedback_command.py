@@ -30,7 +30,7 @@ def feedback(
 ) -> None:
     """Say which memories helped with a query; without a query, list what was said.
 
-    hyrecall learn --path DIR --user NAME learns from it how to rank for this user.
+    hyrecall learn DIR --user NAME learns from it how to rank for this user.
     """
     where = {"user_id": user, "org": org, "workspace": workspace}
     if query is not None:

@@ -1,7 +1,8 @@
-"""``hyrecall learn``: fits a recipe's weights on half of a retrieval set."""
+"""``hyrecall learn``: fits a recipe's weights to judged queries: of a set, or of a store's user."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,6 @@ import typer
 from hyrecall import recipes
 from hyrecall.cli.eval_command import (
     AnalyzerName,
-    Data,
     Markdown,
     Place,
     Qrels,
@@ -23,12 +23,22 @@ from hyrecall.cli.eval_command import (
     threaded,
     with_vectors,
 )
-from hyrecall.cli.memory_options import EmbedderName
+from hyrecall.cli.memory_options import EmbedderName, Org, User, Workspace, now_ready, opened
 from hyrecall.cli.options import Threads
 from hyrecall.cli.recipe_files import read_recipe
 from hyrecall.cli.show import print_json, say, screen_width
-from hyrecall.evaluate import Indexes, Setting, learnt_text, learnt_to_dict, read_setting
+from hyrecall.errors import OptionError, error
+from hyrecall.evaluate import (
+    Indexes,
+    Learnt,
+    Setting,
+    learn_from_feedback,
+    learnt_text,
+    learnt_to_dict,
+    read_setting,
+)
 from hyrecall.evaluate import learn as run_learn
+from hyrecall.text.analyzer import Analyzer
 
 __all__ = ["learn"]
 
@@ -36,7 +46,14 @@ _NOT_BETTER = 1  # the exit code if nothing was written
 
 
 def learn(
-    data: Data,
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="Folder with corpus and queries (.parquet or .jsonl) and qrels.tsv, as in BEIR, "
+            "or of a store.",
+        ),
+    ],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -47,11 +64,17 @@ def learn(
         ),
     ] = None,
     recipe: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--recipe", metavar="NAME", help="The recipe to start from: a name, or a .json file."
+            "--recipe",
+            metavar="NAME",
+            show_default="default; of a store, the recipe of the settings",
+            help="The recipe to start from: a name, or a .json file.",
         ),
-    ] = "default",
+    ] = None,
+    user: User = None,
+    org: Org = None,
+    workspace: Workspace = None,
     features: Annotated[
         list[str] | None,
         typer.Option(
@@ -79,19 +102,31 @@ def learn(
 ) -> None:
     """Learn a recipe's weights on the even half of the queries and compare it on the odd half.
 
+    Of a store, the queries and judgements are what --user said by hyrecall feedback. Nothing of
+    other users is read.
+
     The recipe is written only if it is better than the one it starts from on queries that it did
     not see (p < .05). Use it with hyrecall recall --recipe FILE, or with Recipe.from_json. It needs
     the extra [eval].
     """  # fmt: skip
     check_one_form(as_json=as_json, markdown=markdown)
-    dataset = with_vectors(read_data(data, qrels), embedder, ("rrf",))
-    base = _base(recipe, dataset.has_vectors)
-    own = given_analyzer(analyzer, stopwords) or base.analyzer
-    base = replace(base, analyzer=own, **threaded(dataset, thread, place))
-    learnt = run_learn(
-        Indexes(dataset, threads=threads), dataset, base=base, features=tuple(features or ()),
-        measure=measure, tell=say,
-    )  # fmt: skip
+    asked: dict[str, Any] = {"user_id": user, "org": org, "workspace": workspace}
+    fits: dict[str, Any] = {"features": tuple(features or ()), "measure": measure, "tell": say}
+    if (data / "memory.db").is_file():
+        of_a_set = {
+            "--thread": thread, "--place": place, "--analyzer": analyzer, "--embedder": embedder,
+            "--stopwords": stopwords, "--qrels": qrels,
+        }  # fmt: skip
+        _check_absent(of_a_set, "none with a store, whose own holds")
+        with opened(data, recipe=recipe, read_only=True) as memory:
+            learnt = learn_from_feedback(now_ready(memory), threads=threads, **asked, **fits)
+    else:
+        of_a_store = {"--user": user, "--org": org, "--workspace": workspace}
+        _check_absent(of_a_store, "none with a retrieval set")
+        learnt = _of_a_set(
+            data, recipe or "default", qrels=qrels, embedder=embedder, threads=threads,
+            analyzer=given_analyzer(analyzer, stopwords), thread=thread, place=place, **fits,
+        )  # fmt: skip
     if as_json:
         print_json(learnt_to_dict(learnt))
     else:
@@ -100,10 +135,37 @@ def learn(
     if output is None:
         return
     if not learnt.is_better:
-        say(f"not written to {output}: not better than {recipe} on the odd queries (p < .05)")
+        start = learnt.base.name
+        say(f"not written to {output}: not better than {start} on the odd queries (p < .05)")
         raise typer.Exit(_NOT_BETTER)
     output.write_text(learnt.recipe.to_json() + "\n", encoding="utf-8")
     say(f"written to {output}: hyrecall recall --recipe {output}")
+
+
+def _check_absent(given: Mapping[str, object], wish: str) -> None:
+    """Refuse options that would have no effect."""
+    for name, value in given.items():
+        if value is not None:
+            raise error(OptionError, name, wish, repr(value))
+
+
+def _of_a_set(
+    data: Path,
+    recipe: str,
+    *,
+    qrels: str | None,
+    embedder: str | None,
+    threads: int | None,
+    analyzer: Analyzer | None,
+    thread: str | None,
+    place: str | None,
+    **fits: Any,
+) -> Learnt:
+    dataset = with_vectors(read_data(data, qrels), embedder, ("rrf",))
+    base = _base(recipe, dataset.has_vectors)
+    own = analyzer or base.analyzer
+    base = replace(base, analyzer=own, **threaded(dataset, thread, place))
+    return run_learn(Indexes(dataset, threads=threads), dataset, base=base, **fits)
 
 
 def _base(recipe: str, has_vectors: bool) -> Setting:

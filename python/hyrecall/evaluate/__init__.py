@@ -24,6 +24,7 @@ from hyrecall.evaluate.compare import (
 )
 from hyrecall.evaluate.data import Dataset, load_dataset
 from hyrecall.evaluate.embedding import embed_dataset
+from hyrecall.evaluate.feedback import learn_from_feedback
 from hyrecall.evaluate.learn import Learnt, fit_weights, learn
 from hyrecall.evaluate.metrics import MEASURES, Scores, read_measure, score_run
 from hyrecall.evaluate.plot import plot_study
@@ -63,6 +64,7 @@ __all__ = [
     "fit_weights",
     "grid",
     "learn",
+    "learn_from_feedback",
     "learnt_text",
     "learnt_to_dict",
     "load_dataset",

@@ -8,11 +8,12 @@ from typing import TypeAlias
 from hyrecall.memory.changes.feedback import GiveFeedback, asker
 from hyrecall.memory.data.feedback import QueryFeedback, read_query, read_used
 from hyrecall.memory.recall.audience import audience, read_partition
+from hyrecall.memory.sql.cells import Cell
 from hyrecall.memory.sql.feedback_rows import feedback_by
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import View
 
-__all__ = ["Given", "feedback", "feedback_of", "give_feedback", "list_feedback"]
+__all__ = ["Given", "feedback", "feedback_of", "give_feedback", "list_feedback", "named_by"]
 
 # An alias, because list[...] in a class with a method ``list`` would name that method.
 Given: TypeAlias = list[QueryFeedback]
@@ -113,6 +114,14 @@ def give_feedback(view: View, used: object, query: object) -> int:
     """Keep which memories helped a caller; return how many are new for the query."""
     ids, text = read_used(used), read_query(query)
     return view.store.write(GiveFeedback(view.by, text, ids, view.store.now()))
+
+
+def named_by(view: View) -> list[tuple[str, Cell, str]]:
+    """Return each query and memory that a caller said to help it: query, cell and id."""
+    with view.store.database.reading() as connection:
+        cells = audience(connection, view.by).cells
+        found = feedback_by(connection, asker(view.by), cells)
+    return [(row.query, cells[row.cell], row.id) for row in found]
 
 
 def feedback_of(view: View) -> Given:

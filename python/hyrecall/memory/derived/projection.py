@@ -86,6 +86,7 @@ def documents(
     dim: int,
     after: int = 0,
     only_live: bool = False,
+    cells: Collection[int] | None = None,
 ) -> Iterator[Batch]:
     """Return the documents that changed after a number, in batches; none if nothing has changed.
 
@@ -102,13 +103,18 @@ def documents(
     after : int, default 0
     only_live : bool, default False
         Leave out what is gone: for an index that is built anew. There is one batch at least then.
+    cells : collection of int, optional
+        Only the live documents of these cells.
     """
     reader = _document_reader(layout)
     select = reader.select_live if only_live else reader.select
+    given: tuple[Any, ...] = ()
+    if cells is not None:
+        select, given = reader.select_of, (to_json(tuple(cells)),)
     is_whole = _SoundOnce()
     field = pa.field("embedding", pa.list_(pa.float32(), dim))
     while True:
-        found = list(rows(connection, select, (model, dim, after, BATCH_ROWS)))
+        found = list(rows(connection, select, (model, dim, after, BATCH_ROWS, *given)))
         if not found and not only_live:
             return
         batch, live = _batch(found, reader, after, is_whole)
@@ -185,8 +191,8 @@ class _Reader:
 
     Attributes
     ----------
-    select, select_live : str
-        Every change, or those of live rows only.
+    select, select_live, select_of : str
+        Every change, those of live rows only, or of live rows of some cells.
     end : int
         Where an index's columns end.
     names : tuple of int
@@ -211,6 +217,8 @@ class _Reader:
         newer = f"{number} > ?3 ORDER BY {number} LIMIT ?4"
         self.select = f"{select} WHERE {newer}"
         self.select_live = f"{select} WHERE {is_live} AND {newer}"
+        listed = "(SELECT value FROM json_each(?5))"
+        self.select_of = f"{select} WHERE {is_live} AND c.cell IN {listed} AND {newer}"
         places = {name: _FIRST + at for at, name in enumerate(columns)}
         self.end = _FIRST + len(columns)
         self.names = tuple(places[name] for name in (key, *CELL))
