@@ -84,6 +84,11 @@ def settings(dataset: Dataset) -> dict[str, Setting]:
     if {THREAD, PLACE} <= set(dataset.corpus.column_names):
         conversation = read_setting("conversation")
         made["conversation"] = replace(conversation, thread=THREAD, place=PLACE)
+    look = read_setting("default")
+    recipe = look.options["recipe"]
+    made["with Feedback"] = look.but(
+        "with Feedback", recipe=recipe.replace(shaping=(hr.Feedback(), *recipe.shaping))
+    )
     return {name: replace(one, name=name, analyzer=ENGLISH) for name, one in made.items()}
 
 

@@ -5,6 +5,8 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "bindings/bind.hpp"
@@ -15,6 +17,7 @@
 #include "core/formulas.hpp"
 #include "core/fp_env.hpp"
 #include "engine/dense/column.hpp"
+#include "engine/evidence/feedback.hpp"
 #include "engine/shaping/shaping.hpp"
 
 namespace py = pybind11;
@@ -144,6 +147,79 @@ float cosine_of_rows(HeldExecution const& held, std::size_t column, std::size_t 
   return row_cosine(column_of(one.first), one.second, column_of(other.first), other.second);
 }
 
+// What second_look() gives: per dense arm (vectors, bytes: present, bytes: moved), per lexical arm
+// (offsets, terms, boosts).
+py::tuple look_again(HeldExecution const& held, Array<std::int64_t> const& offsets,
+                     Array<std::uint32_t> const& segment, Array<std::uint32_t> const& row,
+                     double dense, std::size_t n_terms, double lexical) {
+  std::size_t const n_queries = held.request->n_queries;
+  ByQuery<Row> const rows(n_queries, span_of(offsets), span_of(row));
+  require(segment.size() == row.size(), "one row a document");
+  SecondLook look;
+  {
+    NativeRun const run;
+    look = held.execution->second_look({rows.offsets(), span_of(segment), span_of(row)},
+                                       {dense, n_terms, lexical});
+  }
+  py::list vectors, terms;
+  for (std::size_t arm = 0; arm < look.vectors.size(); ++arm) {
+    MovedVectors& own = look.vectors[arm];
+    py::array const values = give(std::move(own.values));
+    std::uint32_t const dim = held.request->dense[arm].queries->dim();
+    vectors.append(py::make_tuple(values.attr("reshape")(n_queries, dim),
+                                  give(std::move(own.present)), give(std::move(own.moved))));
+  }
+  for (auto const& arm : look.terms) {
+    std::vector<std::int64_t> ends{0};
+    std::vector<double> boosts;
+    py::list names;
+    for (auto const& query : arm) {
+      for (TextQuery::AddedTerm const& one : query) {
+        names.append(py::str(one.term));
+        boosts.push_back(one.boost);
+      }
+      ends.push_back(static_cast<std::int64_t>(boosts.size()));
+    }
+    terms.append(py::make_tuple(give(std::move(ends)), names, give(std::move(boosts))));
+  }
+  return py::make_tuple(vectors, terms);
+}
+
+using GivenVectors = std::pair<Array<float>, Array<std::uint8_t>>;
+using GivenTerms = std::tuple<Array<std::int64_t>, std::vector<std::string>, std::vector<double>>;
+
+std::shared_ptr<BatchRequest> asked_again(BatchRequest const& request,
+                                          std::vector<GivenVectors> const& vectors,
+                                          std::vector<GivenTerms> const& terms) {
+  SecondLook look;
+  for (std::size_t arm = 0; arm < vectors.size(); ++arm) {
+    auto const& [values, present] = vectors[arm];
+    require(arm < request.dense.size() && request.dense[arm].queries != nullptr &&
+                values.ndim() == 2 &&
+                static_cast<std::size_t>(values.shape(0)) == request.n_queries &&
+                static_cast<std::uint32_t>(values.shape(1)) == request.dense[arm].queries->dim(),
+            "vectors for each dense arm");
+    auto const taken = span_of(values);
+    auto const there = span_of(present);
+    look.vectors.push_back({{taken.begin(), taken.end()}, {there.begin(), there.end()}, {}});
+  }
+  for (auto const& [offsets, names, boosts] : terms) {
+    ByQuery<double> const by_query(request.n_queries, span_of(offsets), std::span(boosts));
+    require(names.size() == boosts.size(), "a boost for each term");
+    auto& arm = look.terms.emplace_back(request.n_queries);
+    for (std::size_t q = 0; q < request.n_queries; ++q) {
+      std::size_t const begin = by_query.begin(q);
+      for (std::size_t i = 0; i < by_query[q].size(); ++i) {
+        require(boosts[begin + i] >= 0x1p-20 && boosts[begin + i] <= 0x1p20,
+                "a boost in its range");
+        arm[q].push_back({names[begin + i], boosts[begin + i]});
+      }
+    }
+  }
+  NativeRun const run;
+  return std::make_shared<BatchRequest>(ask_again(request, std::move(look)));
+}
+
 }  // namespace
 
 void bind_shaping(py::module_& parent) {
@@ -163,6 +239,18 @@ void bind_shaping(py::module_& parent) {
   m.def("diversify", &diversify, "Choose by maximal marginal relevance, within a budget of tokens.",
         py::arg("lists"), py::arg("execution"), py::arg("column"), py::arg("relevance_weight"),
         py::arg("relevance"), py::arg("n_wanted"), py::arg("tokens"), py::arg("budgets"));
+
+  m.def("second_look", &look_again,
+        "Return what the best rows of each query add to it: for each dense arm (vectors, which "
+        "queries have one, which were moved), for each lexical arm (offsets, terms, boosts). No "
+        "arms of a kind: its queries stay.",
+        py::arg("execution"), py::arg("offsets"), py::arg("segment"), py::arg("row"), py::kw_only(),
+        py::arg("dense"), py::arg("n_terms"), py::arg("lexical"));
+  m.def("asked_again", &asked_again,
+        "Return the request with what second_look() added to its queries: for each dense arm "
+        "(vectors, which queries have one), for each lexical arm (offsets, terms, boosts). An "
+        "empty sequence leaves the queries of all these arms as they are.",
+        py::arg("request"), py::arg("vectors"), py::arg("terms"));
 
   py::call_guard<FpEnvGuard> const guarded;
   m.def("exp2", &exp2_negative, "2^x for x <= 0.", py::arg("x"), guarded);

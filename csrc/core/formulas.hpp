@@ -307,6 +307,36 @@ HYRECALL_HD inline double mmr_value(double relevance_weight, double relevance, d
   return relevance_weight * relevance - (1.0 - relevance_weight) * similarity;
 }
 
+// ---- a second look
+// --------------------------------------------------------------------------------------------------
+
+// One value of a query vector that the best rows have moved. Rocchio, "Relevance feedback in
+// information retrieval", 1971. rows: the sum of this value over the unit rows, best row first.
+HYRECALL_HD inline float rocchio_value(float query, float inverse_query_norm, double rows,
+                                       double n_rows, double weight) {
+  double const own = static_cast<double>(query) * static_cast<double>(inverse_query_norm);
+  return static_cast<float>(own + weight * (rows / n_rows));
+}
+// The same value of a unit row, as it is added up.
+HYRECALL_HD inline double unit_value(float value, float inverse_norm) {
+  return static_cast<double>(value) * static_cast<double>(inverse_norm);
+}
+
+// What one row says of a term that it holds: the term's share of the row's tokens.
+HYRECALL_HD inline double term_share(std::uint32_t term_freq, std::uint32_t doc_length) {
+  return static_cast<double>(term_freq) / static_cast<double>(doc_length);
+}
+// What a term of the best rows is worth to the query: its part in the relevance model of these rows
+// (Lavrenko and Croft, SIGIR 2001), times its idf in the scope. shares: summed, best row first.
+HYRECALL_HD inline double term_worth(double shares, double n_rows, double idf) {
+  return (shares / n_rows) * idf;
+}
+// The boost of a chosen term; those of all chosen terms are `weight` times the query's own terms
+// together. total: the worths of the chosen, summed largest first.
+HYRECALL_HD inline double added_boost(double weight, double n_own, double worth, double total) {
+  return (weight * n_own) * (worth / total);
+}
+
 // ---- evidence
 // --------------------------------------------------------------------------------------------------
 

@@ -4,9 +4,11 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "device/kept_lists.hpp"
+#include "engine/evidence/feedback.hpp"
 #include "engine/evidence/surroundings.hpp"
 #include "engine/lexical/bm25.hpp"
 #include "engine/lexical/device_texts.hpp"
@@ -43,6 +45,9 @@ class Execution {
   std::vector<QueryCandidates> candidates(Statistics const& statistics) const;
   // What merge() makes of these candidates alone; on the snapshot's device where that knows how.
   TimedReply hits(Statistics const& statistics) const;
+
+  // What the best rows of each query's first answer add to it. They must be rows of its scope.
+  SecondLook second_look(FirstRows const& rows, FeedbackParams const& params) const;
 
   // Refuses a row outside the query's scope: what is told of a row is told through here.
   void require_authorised(std::size_t query, DocRef doc) const;
@@ -104,6 +109,9 @@ class Execution {
 
   std::vector<CellTextStatistics> sum_scopes(std::size_t arm) const;
   std::vector<QueryStatistics> find_leaves(std::size_t arm);
+  std::vector<std::int64_t> count_terms(std::size_t arm, std::size_t query,
+                                        std::span<std::string_view const> terms,
+                                        PostingScratch& scratch) const;
   std::vector<std::vector<Bm25Query>> make_scorers(Statistics const& statistics) const;
   device::DeviceTable const* table_on_device(LexicalRequest const& arm) const;
   static QueryCandidates join_lists(std::span<std::span<Candidate const> const> lists,

@@ -64,6 +64,7 @@ CLASSES = {
         "place",
         "speaker",
     ),
+    "Feedback": ("rows", "dense", "terms", "lexical"),
     "Around": ("neighbours", "thread", "length"),
     "Text": ("*columns", "analyzer", "bm25"),
     "Vector": ("column", "dtype"),

@@ -46,9 +46,10 @@ NATIVE_DOORS = {
 # The same among the submodules. Functions of numbers alone meet no document.
 NATIVE_MODULES = {
     "shaping": {
-        "by an execution": {"dedup", "diversify", "row_cosine"},
+        "by an execution": {"dedup", "diversify", "row_cosine", "second_look"},
         "no document": {
             "FusedLists",
+            "asked_again",
             "composite_means",
             "composite_sums",
             "exp2",

@@ -32,6 +32,7 @@ OPTIONS: tuple[Any, ...] = (
     hr.WeightedSum(balance=0.85),
     hr.Max(complete=False),
     hr.DBSF(),
+    hr.Feedback(terms=5),
     hr.Around([0.5]),
     hr.Prior("kind", {"note": 1}),
     hr.Dedup(0.9),

@@ -38,6 +38,7 @@ BY_ARM: dict[type, Callable[[hr.Graph], Arm]] = {
     Tags: lambda graph: Tags("tags"),
 }
 BY_STAGE: dict[type, Callable[[hr.Graph], Stage]] = {
+    hr.Feedback: lambda graph: hr.Feedback(terms=3),
     hr.Around: lambda graph: hr.Around(),
     hr.Prior: lambda graph: hr.Prior("rating", {3: 0.5}),
     hr.Linear: lambda graph: hr.Linear({"fused": 1.0}),
@@ -103,7 +104,7 @@ def told(trace: Trace) -> tuple[Any, ...]:
     """All of a query's trace but what is of the batch: times, and the counts of stages."""
     return (
         *(trace.n_queries, trace.arms, trace.depth, trace.exact),
-        *(trace.degraded, trace.notes, trace.about),
+        *(trace.degraded, trace.notes, trace.about, dict(trace.feedback)),
     )
 
 

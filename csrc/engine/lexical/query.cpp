@@ -128,6 +128,8 @@ class Compiler {
       case Kind::kText:
         for (Token const& token : texts_.tokens_of(next_++))
           add_leaf({Leaf::Kind::kTerm, {*token.term}, {0}, 0, 0.0}, boost, parent);
+        for (TextQuery::AddedTerm const& term : query.added)
+          add_leaf({Leaf::Kind::kTerm, {term.term}, {0}, 0, 0.0}, term.boost, parent);
         break;
       case Kind::kPhrase:
         add_phrase(query, boost, parent);
@@ -274,7 +276,7 @@ std::vector<std::optional<LexicalQuery>> analyze_queries(
   parallel_runs(queries.size(), kShortRun, threads, [&](int, std::size_t i) {
     if (!queries[i]) return;
     out[i] =
-        queries[i]->kind == Kind::kText
+        queries[i]->kind == Kind::kText && queries[i]->added.empty()
             ? compile_words(texts, firsts[i], argument)
             : Compiler(texts, firsts[i], argument, "text[" + std::to_string(first_query + i) + "]")
                   .compile(*queries[i]);

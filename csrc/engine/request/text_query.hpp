@@ -10,11 +10,17 @@ namespace hyrecall {
 // As the caller wrote it; never parsed from text.
 struct TextQuery {
   enum class Kind : std::uint8_t { kText, kPhrase, kPrefix, kAll, kAny, kBoost };
+  // A term of the index, as it stands there, beside the words of a text.
+  struct AddedTerm {
+    std::string term;
+    double boost;  // in [2^-20, 2^20]
+  };
   Kind kind = Kind::kText;
   std::string text;        // of kText, kPhrase, kPrefix
   std::uint32_t slop = 0;  // of kPhrase
   double boost = 1.0;      // of kBoost
   std::vector<TextQuery> children;
+  std::vector<AddedTerm> added{};  // of kText, distinct
   int nesting = 0;  // levels of queries below this one, as the functions below count them
 
   static TextQuery of_text(std::string text);

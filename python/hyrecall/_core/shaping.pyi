@@ -6,7 +6,7 @@ from typing import TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall._core import Execution
+from hyrecall._core import BatchRequest, Execution
 
 _Floats = npt.NDArray[np.float64]
 _Ints = npt.NDArray[np.int64]
@@ -80,3 +80,25 @@ def row_cosine(
     other: tuple[int, int],
 ) -> float:
     """Return the cosine of two rows (segment, row) that a query may see; 0 without a vector."""
+
+def second_look(
+    execution: Execution,
+    offsets: npt.NDArray[np.int64],
+    segment: npt.NDArray[np.uint32],
+    row: npt.NDArray[np.uint32],
+    *,
+    dense: float,
+    n_terms: int,
+    lexical: float,
+) -> tuple[
+    list[tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8], npt.NDArray[np.uint8]]],
+    list[tuple[npt.NDArray[np.int64], list[str], npt.NDArray[np.float64]]],
+]:
+    """What the best rows of each query add to it: by dense arm, by lexical arm."""
+
+def asked_again(
+    request: BatchRequest,
+    vectors: Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]],
+    terms: Sequence[tuple[npt.NDArray[np.int64], Sequence[str], Sequence[float]]],
+) -> BatchRequest:
+    """The request with what second_look() added to its queries."""

@@ -5,11 +5,12 @@ A line is its depth and its text. Numbers have six digits; ``x`` is times, ``^``
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
 from hyrecall.base.text_tables import Line, clean, wrap
 from hyrecall.hits.explanation_parts import Component, Explained, Scaling, Step, Term
+from hyrecall.hits.second_look import SecondLook
 
 __all__ = ["explanation_lines", "fusion_text", "wrapped_text"]
 
@@ -53,6 +54,7 @@ def explanation_lines(made: Explained) -> list[tuple[int, str]]:
     lines += [
         (1, f"comes first: {arm} holds {clean(text)} whole") for arm, text in made.holds.items()
     ]
+    lines += [(1, one) for one in _feedback(made.feedback)]
     for component in made.components:
         lines += _component(component)
     before = made.score if made.fused is None else made.fused
@@ -98,6 +100,18 @@ def _joined(made: Explained) -> list[str]:
 
 
 # ---- what an arm adds ----
+
+
+def _feedback(look: SecondLook | None) -> Iterator[str]:
+    """Say what rows of a first answer added to the query."""
+    if look is None:
+        return
+    yield f"Feedback heard {', '.join(clean(str(key)) for key in look.rows)}"
+    if look.vectors:
+        yield f"they moved the query of {', '.join(look.vectors)}"
+    for arm, terms in look.terms.items():
+        told = ", ".join(f"{clean(term)} x {_n(boost)}" for term, boost in terms.items())
+        yield f"they added to {arm}: {told}"
 
 
 def _component(one: Component) -> list[tuple[int, str]]:

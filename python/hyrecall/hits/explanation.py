@@ -33,6 +33,9 @@ class Explanation(Explained):
         With ``normalize``, the best score possible.
     fused : float or None
         The score that the stages start from: ``joined``, or its share of ``best``.
+    feedback : SecondLook or None
+        What :class:`hyrecall.Feedback` added to the query: ``rows`` (keys), ``vectors`` (arms whose
+        query was moved), ``terms`` (by text arm, with their boosts).
 
     Notes
     -----

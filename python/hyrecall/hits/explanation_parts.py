@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from hyrecall.hits.second_look import SecondLook
 from hyrecall.text.bm25 import BM25
 
 __all__ = ["Component", "Explained", "Scaling", "Step", "Term"]
@@ -148,3 +149,4 @@ class Explained:
     joined: float | None = None
     best: float | None = None
     fused: float | None = None
+    feedback: SecondLook | None = None

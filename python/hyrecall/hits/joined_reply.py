@@ -155,6 +155,7 @@ def _joined_trace(traces: Sequence[Trace]) -> Trace:
         stages=tuple(stage for trace in traces for stage in trace.stages),
         exact={query: n for trace in traces for query, n in trace.exact.items()},
         about=_joined_about(traces),
+        feedback={query: one for trace in traces for query, one in trace.feedback.items()},
     )
 
 

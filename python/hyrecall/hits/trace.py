@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from hyrecall.hits.second_look import SecondLook
+
 __all__ = ["Notes", "StageTrace", "Trace"]
 
 Notes: TypeAlias = "Mapping[str, Mapping[int, str] | None]"
@@ -61,8 +63,8 @@ class Trace:
     depth : int
         How many documents an arm handed on.
     milliseconds : dict of str to float
-        Wall time of each step: plan, statistics, candidates (with the searches of ``arms=``),
-        fusion, shaping, expansion.
+        Wall time of each step: plan, feedback (the first search), statistics, candidates (with the
+        searches of ``arms=``), fusion, shaping, expansion.
     degraded : tuple of str
         Reasons why an arm or a stage that was asked did not run; empty: none. Only such a reply may
         depend on a clock.
@@ -77,6 +79,10 @@ class Trace:
     about : dict of str to dict of int to str
         Those of ``degraded`` and ``notes`` that are about single queries: for each of these queries
         what it is told alone. All others hold for the whole batch, whatever the queries ask.
+    feedback : mapping of int to SecondLook
+        What :class:`hyrecall.Feedback` added to queries: ``rows`` (keys of the rows that were
+        heard), ``vectors`` (arms whose query they moved), ``terms`` (by text arm, with their
+        boosts). Queries to which nothing was added are not in it.
     """
 
     device: str
@@ -89,6 +95,7 @@ class Trace:
     stages: tuple[StageTrace, ...] = ()
     exact: dict[int, int] = field(default_factory=dict)
     about: dict[str, dict[int, str]] = field(default_factory=dict)
+    feedback: Mapping[int, SecondLook] = field(default_factory=dict)
 
     def of_query(self, at: int) -> Trace:
         """Return what this says of one query, as if it had been asked alone.
@@ -120,6 +127,7 @@ class Trace:
             stages=(),
             exact={0: self.exact[at]} if at in self.exact else {},
             about={},
+            feedback={0: self.feedback[at]} if at in self.feedback else {},
         )
 
     def _told(self, note: str, at: int) -> str:

@@ -29,6 +29,7 @@ from hyrecall.recall.plan import Plan
 from hyrecall.recall.planning import make_plan
 from hyrecall.recall.ranking import Ranking
 from hyrecall.recall.reach import Reaches
+from hyrecall.recall.second_look import look_twice
 from hyrecall.recall.session_signals import phases_of
 from hyrecall.recall.shaper import Shaper
 from hyrecall.recall.shaping_checks import check_shaping
@@ -61,6 +62,13 @@ def run_recall(
         for segment in state.segments:
             segment.check(arm)  # does nothing but after open(verify="structure"), once
     check_shaping(facts, plan)
+    whole = plan.is_shaped or plan.has_leading
+    piece = SHAPED_QUERIES if whole else BATCH_QUERIES
+    parts = [
+        (begin, min(begin + piece, plan.n_queries))
+        for begin in (range(0, plan.n_queries, piece) or (0,))
+    ]
+    plan, known, looks, looking = look_twice(facts, state, plan, parts)
     texts: list[str | None] = []
     if expansion or any(isinstance(stage, RerankBy) for stage in plan.stages):
         texts = _texts(facts, plan, request.text)
@@ -69,18 +77,19 @@ def run_recall(
     shaper = Shaper(
         facts, state, plan, now=request.now, texts=texts, reaches=reaches, grouper=grouper
     )
-    planned = time.perf_counter()
-    pieces, steps = [], {"plan": planned - started}
+    steps = {"plan": time.perf_counter() - started - (looking or 0.0)}
+    if looking is not None:
+        steps["feedback"] = looking
+    pieces = []
     notes = dict(plan.notes)
     listed: list[dict[str, FoundDocs]] = []
-    whole = plan.is_shaped or plan.has_leading
-    piece = SHAPED_QUERIES if whole else BATCH_QUERIES
     try:
-        for begin in range(0, plan.n_queries, piece) or (0,):
+        for begin, end in parts:
             part = plan.request
-            if plan.n_queries > piece:
-                part = part.slice(begin, min(begin + piece, plan.n_queries))
-            execution, arrays, found, seconds = _run_piece(state, plan, part, begin)
+            if len(parts) > 1:
+                part = part.slice(begin, end)
+            made = _run_piece(state, plan, part, begin, known.get(begin))
+            execution, arrays, found, seconds = made
             listed.append(found)
             if plan.selected is not None:
                 arrays = only_queries(arrays, plan.selected[begin : begin + part.n_queries])
@@ -109,6 +118,7 @@ def run_recall(
         stages=shaper.traces,
         exact=shaper.exact,
         about=_about(notes, plan.selected) | shaper.about,
+        feedback=looks,
     )
     reply = Reply(
         facts=facts,
@@ -123,7 +133,7 @@ def run_recall(
         fusion=plan.fusion,
         normalize=plan.normalize,
         phases=phases_of(plan.stages, plan.sessions) if plan.stages else None,
-        kept_source=RecallSource(plan.answered(listed), state, shaper.results),
+        kept_source=RecallSource(plan.answered(listed), state, shaper.results, looks),
     )
     if expansion:
         reply = _expanded(expansion, reply, plan, texts, reaches)
@@ -153,11 +163,15 @@ def _texts(facts: IndexFacts, plan: Plan, text: object) -> list[str | None]:
 
 
 def _run_piece(
-    state: State, plan: Plan, request: _core.BatchRequest, first_query: int
+    state: State,
+    plan: Plan,
+    request: _core.BatchRequest,
+    first_query: int,
+    known: Mapping[str, FoundDocs] | None,
 ) -> tuple[_core.Execution, Arrays, dict[str, FoundDocs], dict[str, float]]:
     """Take a part of a call through its three steps; arms that search by themselves go first."""
     began = time.perf_counter()
-    found = plan.complete(request, first_query)
+    found = plan.complete(request, first_query, known)
     started = time.perf_counter()
     execution = _core.Execution(state.snapshot, request)
     statistics = execution.statistics()

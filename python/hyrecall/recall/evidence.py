@@ -12,7 +12,7 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.ask.filter_program import value_codes
 from hyrecall.ask.recipe import Recipe
-from hyrecall.ask.shaping import Around, Prior, Stage, check_stages
+from hyrecall.ask.shaping import Around, Feedback, Prior, Stage, check_stages
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.explanation_parts import Step
 from hyrecall.hits.reply_arrays import Arrays
@@ -107,7 +107,7 @@ def read_stages(
     stages = check_stages(ranking.how.shaping)
     arounds = [stage for stage in stages if isinstance(stage, Around)]
     priors = [stage for stage in stages if isinstance(stage, Prior)]
-    rest = tuple(stage for stage in stages if not isinstance(stage, Around | Prior))
+    rest = tuple(stage for stage in stages if not isinstance(stage, Around | Prior | Feedback))
     notes: list[str] = []
     is_recipe = isinstance(ranking.how, Recipe)
     if arounds and facts.schema.thread is None:

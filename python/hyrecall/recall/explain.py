@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.explanation_parts import Component, Step, Term
 from hyrecall.hits.fused_score import FusedScore, fuse
 from hyrecall.hits.reply import Reply
+from hyrecall.hits.second_look import SecondLook
 from hyrecall.recall.callables import CallableResults
 from hyrecall.recall.evidence import Evidence
 from hyrecall.recall.explain_dropped import explain_dropped
@@ -27,12 +29,14 @@ __all__ = ["RecallSource", "explain"]
 class RecallSource(NamedTuple):
     """What a reply keeps of its call.
 
-    The plan with what its arms found, the snapshot, and what callables of its stages returned.
+    The plan with what its arms found, the snapshot, what callables of its stages returned, and what
+    rows added to queries.
     """
 
     plan: Plan
     state: State
     results: CallableResults
+    looks: Mapping[int, SecondLook]
 
     @property
     def request(self) -> _core.BatchRequest:
@@ -46,7 +50,8 @@ class RecallSource(NamedTuple):
 
     def explain(self, reply: Reply, query: int, at: int) -> Explanation:
         """Recompute the score of a hit, which is the reply's number ``at``."""
-        return explain(Recalled(self.plan, self.state, reply), query, at)
+        made = explain(Recalled(self.plan, self.state, reply), query, at)
+        return replace(made, feedback=self.looks.get(query))
 
     def explain_dropped(self, reply: Reply, query: int, most: int) -> Dropped:
         """Run the stages of a query again and say what each dropped."""

@@ -15,7 +15,7 @@ from hyrecall import _core
 from hyrecall.ask.grouping import Grouping
 from hyrecall.ask.scoring import Fusion
 from hyrecall.ask.session import Session
-from hyrecall.ask.shaping import Stage
+from hyrecall.ask.shaping import Feedback, Stage
 from hyrecall.hits.trace import Notes
 from hyrecall.recall.arms.batch import FoundDocs, join_candidates
 from hyrecall.recall.evidence import Evidence
@@ -63,18 +63,40 @@ class Plan(NamedTuple):
     exact: Exact | None = None
     tables: Tables | None = None
     evidence: Evidence | None = None  # right behind the fusion
+    feedback: Feedback | None = None  # before the fusion: a first search for the queries
     grouping: Grouping | None = None  # threads as hits, rows around hits
     bases: tuple[str, ...] = ()  # without the table's name: the index's arm behind each of arms
 
-    def complete(self, request: _core.BatchRequest, first_query: int) -> dict[str, FoundDocs]:
-        """Add all other arms to a part of the request; return what those of the call found."""
-        found = self.searches.add_to(request, first_query)
+    def complete(
+        self,
+        request: _core.BatchRequest,
+        first_query: int,
+        known: Mapping[str, FoundDocs] | None = None,
+        *,
+        is_first: bool = False,
+    ) -> dict[str, FoundDocs]:
+        """Add all other arms to a part of the request; return what those of the call found.
+
+        ``known`` has what they found before. ``is_first``: for the first search of a second look,
+        which ends with the fusion.
+        """
+        if known is None:
+            found = self.searches.add_to(request, first_query)
+        else:
+            found = dict(known)
+            self._list(request, found)
         if self.exact is not None:
             self.exact.add_to(request, first_query)
         request.set_fusion(**self.joining)
-        if self.evidence is not None:
+        if self.evidence is not None and not is_first:
             self.evidence.tell(request)
         return found
+
+    def _list(self, request: _core.BatchRequest, found: Mapping[str, FoundDocs]) -> None:
+        """Add what other arms found for the queries of a request."""
+        for arm, own in found.items():
+            floor = self.searches.floors.get(arm)
+            request.add_listed(arm, own.offsets, own.segment, own.row, own.score, floor)
 
     def again(self, query: int, **joining: Any) -> _core.BatchRequest:
         """Return the request of one query for its whole list, with what other arms found for it.
@@ -85,10 +107,8 @@ class Plan(NamedTuple):
         most = whole_list(self.depth, n_lists, self.evidence)
         request = self.request.slice(query, query + 1, most)
         if request.n_arms < n_lists:  # the batch ran in parts, which have these arms
-            for arm, found in self.listed.items():
-                own = found.part(query, query + 1)
-                floor = self.searches.floors.get(arm)
-                request.add_listed(arm, own.offsets, own.segment, own.row, own.score, floor)
+            own = {arm: found.part(query, query + 1) for arm, found in self.listed.items()}
+            self._list(request, own)
             if self.exact is not None:
                 self.exact.add_to(request, query)
         request.set_fusion(**{**self.joining, **joining})

@@ -16,6 +16,7 @@ from hyrecall.ask.grouping import read_grouping
 from hyrecall.ask.request import Request
 from hyrecall.ask.scope import encode_part, read_scopes
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum, read_floor
+from hyrecall.ask.shaping import Feedback, check_stages
 from hyrecall.base.arguments import as_int
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.hits.trace import Notes
@@ -72,7 +73,7 @@ def make_plan(
     facts: IndexFacts, state: State, request: Request, ranking: Ranking, graphs: BoundGraphs
 ) -> Plan:
     """Check every argument once and freeze the batch."""
-    snapshot, how = state.snapshot, ranking.how
+    snapshot, how, feedback = state.snapshot, ranking.how, _feedback(ranking)
     candidates: Any = request.candidates
     extra = read_arms(facts, how.more, candidates)
     texts = read_texts(facts, ranking.text, text_readers(extra))
@@ -82,7 +83,7 @@ def make_plan(
     _check_keys(request, n_queries)
     selected, tables = ranking.selected, ranking.tables
     # Else it must be known before which queries an arm gets, or several arms read them.
-    may_stay = selected is None and ranking.fill is None and tables is None
+    may_stay = all(one is None for one in (selected, ranking.fill, tables, feedback))
     guests, vectors = read_vectors(facts, snapshot, given, may_stay=may_stay)
     limit, offset = _count("limit", request.limit, 0), _count("offset", request.offset, 0)
     given_depth = _count("depth", ranking.depth, 1)
@@ -104,7 +105,7 @@ def make_plan(
     shaped = is_shaped(stages, tie_break, ranking.fill, grouping)
     # Ranks that a fusion weighs end at the depth, which then must not follow the limit.
     ranks_lead = ranking.exact_texts is not None and ranking.fusion is not None
-    is_free = len(arms) == 1 and not (shaped or ranks_lead or evidence)
+    is_free = len(arms) == 1 and not (shaped or ranks_lead or evidence or feedback)
     depth = _depth(given_depth, limit, offset, is_free=is_free)
     floors = _read_floors(ranking.min_score, arms)
     if ranking.min_fused is not None and fusion is None:
@@ -148,8 +149,14 @@ def make_plan(
         sessions=read_sessions(facts, request.session, stages, n_queries),
         scope=request.scope, graphs=graphs, selected=selected, exact=exact,
         has_query=None if ranking.fill is None else _has_query(bases, n_queries, texts, vectors),
-        tables=tables, evidence=evidence, bases=bases, grouping=grouping,
+        tables=tables, evidence=evidence, feedback=feedback, bases=bases, grouping=grouping,
     )  # fmt: skip
+
+
+def _feedback(ranking: Ranking) -> Feedback | None:
+    """Return the stage that searches twice, if it is among the stages."""
+    stages = check_stages(ranking.how.shaping)
+    return next((stage for stage in stages if isinstance(stage, Feedback)), None)
 
 
 def _joining(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -234,7 +234,8 @@ def _reasons(reasons: Any) -> list[dict[str, str]]:
 
 
 def _trace(trace: Trace, dropped: Dropped | None) -> dict[str, Any]:
-    data = asdict(trace)
+    data = asdict(replace(trace, feedback={}))
+    data["feedback"] = {str(query): asdict(one) for query, one in trace.feedback.items()}
     data["exact"] = {str(query): n for query, n in trace.exact.items()}
     if dropped is not None:
         data["dropped"] = dropped.to_list()

@@ -1,8 +1,8 @@
 """Options of shaping stages, which reorder or cut the fused list.
 
-Stages run in a fixed order: around, prior, linear or provenance, rerank, dedup, recency or
-composite or session signals, budget and MMR, gate. Each stage starts from the order and the scores
-of the stage before.
+Stages run in a fixed order: feedback, around, prior, linear or provenance, rerank, dedup, recency
+or composite or session signals, budget and MMR, gate. Each stage starts from the order and the
+scores of the stage before.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TypeAlias
 from hyrecall.ask.shaping.age import Composite, Recency
 from hyrecall.ask.shaping.around import Around
 from hyrecall.ask.shaping.choice import MMR, Budget, Dedup
+from hyrecall.ask.shaping.feedback import Feedback
 from hyrecall.ask.shaping.linear import Linear
 from hyrecall.ask.shaping.order import Gate, Provenance, Rerank, RerankBy
 from hyrecall.ask.shaping.prior import Prior
@@ -26,6 +27,7 @@ __all__ = [
     "Budget",
     "Composite",
     "Dedup",
+    "Feedback",
     "Gate",
     "Linear",
     "Phase",
@@ -40,7 +42,8 @@ __all__ = [
 ]
 
 Stage: TypeAlias = (
-    Around
+    Feedback
+    | Around
     | Prior
     | Linear
     | Provenance
@@ -55,6 +58,7 @@ Stage: TypeAlias = (
     | Gate
 )
 _KINDS = (
+    Feedback,
     Around,
     Prior,
     Linear,
@@ -70,8 +74,8 @@ _KINDS = (
     Gate,
 )
 _ORDER = (
-    "around, prior, linear or provenance, rerank, dedup, recency or composite or session signals, "
-    "budget and MMR, gate"
+    "feedback, around, prior, linear or provenance, rerank, dedup, recency or composite or session "
+    "signals, budget and MMR, gate"
 )
 
 
