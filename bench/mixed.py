@@ -1,0 +1,116 @@
+"""Conversations with messages of mixed lengths: which BM25 constant b they want.
+
+    python -m bench.mixed [--split even] DATA...
+
+Every fifth turn of a set with columns ``session`` and ``turn`` is answered by a long message of an
+assistant, whose words are those of the turns around it and as many of other turns of the tenant, in
+a random order; its vector is the mean of those of the turns around it. The messages are judged by
+nobody, so that they only stand in the way. For the set as it is and for the set with the messages,
+the tables show nDCG@10 of ``recipes.default`` without threads and of ``recipes.conversation`` by b,
+and the spread of lengths, variance / mean^2, of the tenants.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+import hyrecall as hr
+from bench.ablation import asked_sets
+from bench.quality import ENGLISH, PLACE, THREAD, figure, scored, table
+from hyrecall.ask.recipe import Dense, Lexical, Recipe
+from hyrecall.evaluate import Dataset, Indexes, Setting, read_setting, run_setting
+from hyrecall.evaluate.data import CELL
+
+EVERY = 5
+AROUND = 3
+BS = (0.1, 0.25, 0.5, 0.75, 0.9)
+MEASURES = ("Success@10", "R@10", "RR", "nDCG@10")
+
+
+def with_messages(dataset: Dataset, seed: int = 1) -> Dataset:
+    """Return the set in which every fifth turn is answered by a long message."""
+    random = np.random.default_rng(seed)
+    rows = dataset.corpus.select(["id", CELL, THREAD, PLACE, "text", "embedding"]).to_pylist()
+    rows.sort(key=lambda row: (row[CELL], row[THREAD], row[PLACE]))
+    words = {
+        tenant: [w for row in rows if row[CELL] == tenant for w in row["text"].split()]
+        for tenant in {row[CELL] for row in rows}
+    }
+    out = []
+    for at, row in enumerate(rows):
+        out.append({**row, PLACE: 2 * row[PLACE]})
+        if at % EVERY != EVERY - 1:
+            continue
+        near = [
+            one
+            for one in rows[max(0, at - AROUND) : at + AROUND + 1]
+            if (one[CELL], one[THREAD]) == (row[CELL], row[THREAD])
+        ]
+        own = [word for one in near for word in one["text"].split()]
+        text = [*own, *random.choice(words[row[CELL]], len(own))]
+        mean = np.mean([np.asarray(one["embedding"], np.float32) for one in near], axis=0)
+        message = {
+            **row,
+            "id": f"{row['id']} answer",
+            PLACE: 2 * row[PLACE] + 1,
+            "text": " ".join(random.permutation(text)),
+            "embedding": (mean / np.linalg.norm(mean)).astype(np.float32).tolist(),
+        }
+        out.append(message)
+    vectors = pa.array(
+        [np.asarray(row.pop("embedding"), np.float32) for row in out],
+        pa.list_(pa.float32(), len(rows[0]["embedding"])),
+    )
+    corpus = pa.Table.from_pylist(out).append_column("embedding", vectors)
+    return Dataset(f"{dataset.name}, mixed", corpus, dataset.queries, dataset.judgements)
+
+
+def spreads(dataset: Dataset) -> str:
+    """Return the least and the largest spread of the tenants' lengths, in words."""
+    of_tenant: dict[str, list[int]] = {}
+    for tenant, text in zip(*(dataset.corpus[c].to_pylist() for c in (CELL, "text")), strict=True):
+        of_tenant.setdefault(tenant, []).append(len(text.split()))
+    found = [np.var(one) / np.mean(one) ** 2 for one in of_tenant.values()]
+    return f"{min(found):.2f} to {max(found):.2f}"
+
+
+def settings() -> dict[str, dict[float, Setting]]:
+    """Return each recipe with each b."""
+    plain: Recipe = hr.recipes.default.replace(with_threads=None)
+    out: dict[str, dict[float, Setting]] = {}
+    for name, recipe in (("fused", plain), ("conversation", hr.recipes.conversation)):
+        base = replace(read_setting("conversation"), analyzer=ENGLISH, thread=THREAD, place=PLACE)
+        out[name] = {
+            b: base.but(
+                f"{name} {b}",
+                recipe=recipe.replace(arms=(Lexical(bm25=hr.BM25("lucene", 0.75, b)), Dense())),
+            )
+            for b in BS
+        }
+    return out
+
+
+def report(dataset: Dataset) -> None:
+    """Print the tables of a set, as it is and with long messages."""
+    for one in (dataset, with_messages(dataset)):
+        indexes = Indexes(one)
+        print(f"### {one.name}: spread of lengths {spreads(one)}\n")
+        rows = []
+        for name, by_b in settings().items():
+            scores = [scored(one, run_setting(indexes, one, s), MEASURES) for s in by_b.values()]
+            rows += [
+                [f"{name}, {measure}", *(figure(score.means[measure]) for score in scores)]
+                for measure in MEASURES
+            ]
+        table(["", *(f"b {b}" for b in BS)], rows)
+
+
+def main() -> None:
+    """Print the tables of the named sets."""
+    for dataset in asked_sets(__doc__.splitlines()[0]):
+        report(dataset)
+
+
+if __name__ == "__main__":
+    main()
