@@ -96,6 +96,19 @@ def test_a_recipe_and_the_options_of_a_batch_are_those_of_the_library(index: hr.
     assert reply.equals(hits.to_arrow())
 
 
+def test_threads_are_hits_in_a_stream_too() -> None:
+    sessions = pa.array([f"s{at // 60}" for at in range(120)])
+    rows = table().append_column("session", sessions)
+    schema = hr.Schema(key="id", cell=("user",), text="text", vector="embedding", thread="session")
+    with hr.Index.build(rows, schema) as index:
+        asked = pa.table({"text": ["oak sea", "tea"], "scope": ["ann", "bob"]})
+        reply = table_in(ask(index, asked, group="thread", limit=4))
+        how = {"text": ["oak sea", "tea"], "scope": ["ann", "bob"], "limit": 4, "depth": 100}
+        assert reply.equals(index.recall(**how, group="thread").to_arrow())
+        assert not reply.equals(index.recall(**how).to_arrow())
+        assert ask(index, asked, group="session").status_code == 422
+
+
 def test_several_cells_are_a_list(index: hr.Index) -> None:
     asked = pa.table({"text": ["oak"], "scope": [["ann", "bob"]]})
     found = set(table_in(ask(index, asked, limit=100))["user"].to_pylist())

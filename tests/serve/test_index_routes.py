@@ -250,3 +250,53 @@ def test_a_wrong_query_of_a_batch_is_named(folder: Path) -> None:
 
     reply = served(hr.Index.open(folder), work)
     assert (reply.status_code, "no" in json.dumps(reply.json())) == (422, True)
+
+
+def test_threads_are_hits_and_rows_around_them_are_shown(tmp_path: Path) -> None:
+    threads = pa.array([f"s{at // 12}" for at in range(120)])
+    rows = table().append_column("session", threads).append_column("at", pa.array(range(120)))
+    schema = hr.Schema(
+        key="id", cell=("user",), text="text", vector="embedding", attributes=("kind",),
+        stored=("text",), thread="session", place="at",
+    )  # fmt: skip
+    asked = {"text": "oak tea", "scope": "ann", "limit": 3, "columns": ["kind"]}
+    wish_of: list[dict[str, Any]] = [
+        {"group": "thread"}, {"surrounding": 1}, {"group": "thread", "surrounding": 2}, {},
+    ]  # fmt: skip
+
+    async def work(client: Any) -> list[Any]:
+        bodies = [asked | wish for wish in wish_of]
+        batch = (await client.post("/v1/recall/batch", json={"queries": bodies})).json()["replies"]
+        for body, reply in zip(bodies, batch, strict=True):
+            alone = (await client.post("/v1/recall", json=body)).json()
+            IndexReply.model_validate(alone)
+            assert alone["hits"] == reply["hits"]
+        for bad in ({"group": "session"}, {"surrounding": -1}, {"surrounding": 101}):
+            assert (await client.post("/v1/recall", json=asked | bad)).status_code == 422
+        return batch
+
+    with hr.Index.build(rows, schema) as index:
+        for wish, reply in zip(wish_of, served(index, work), strict=True):
+            hits = index.recall(
+                text=["oak tea"], scope="ann", limit=3, columns=("kind",), depth=100, **wish
+            )[0]
+            assert [one["key"] for one in reply["hits"]] == hits.keys
+            for one, hit in zip(reply["hits"], hits, strict=True):
+                assert [tuple(row.values()) for row in one.get("thread_rows", [])] == [
+                    (row.key, row.score) for row in hit.thread_rows
+                ]
+                assert [tuple(row.values()) for row in one.get("surrounding", [])] == [
+                    (row.key, row.step, row.text, row.values) for row in hit.surrounding
+                ]
+                assert bool(hit.thread_rows) == ("group" in wish)
+            assert any(hit.surrounding for hit in hits) == ("surrounding" in wish)
+
+
+def test_an_index_without_threads_refuses_to_group(folder: Path) -> None:
+    async def work(client: Any) -> Any:
+        asked = {"text": "oak", "scope": "ann", "group": "thread"}
+        return await client.post("/v1/recall", json=asked)
+
+    with hr.Index.open(folder) as index:
+        reply = served(index, work)
+    assert (reply.status_code, "group" in reply.text) == (422, True)

@@ -245,6 +245,10 @@ class IndexQueryBody(Body):
     min_score: dict[str, Number] | None = None
     normalize: StrictBool = False
     columns: list[str] = []
+    group: Literal["thread"] | None = Field(None, description="Threads as hits: the best row each.")
+    surrounding: Annotated[StrictInt, Field(ge=0, le=100)] = Field(
+        0, description="Rows on either side of each hit in its thread."
+    )
     now: datetime | None = None
     explain: StrictBool = False
 

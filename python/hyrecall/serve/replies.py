@@ -136,6 +136,22 @@ class FactsReply(_Reply):
     reasons: list[Reason]
 
 
+class ThreadRowReply(_Reply):
+    """A row of the thread that a hit stands for."""
+
+    key: str | int
+    score: float
+
+
+class NearRowReply(_Reply):
+    """A row around a hit in its thread, so many places behind it; before it: negative."""
+
+    key: str | int
+    step: int
+    text: str | None
+    columns: dict[str, Any]
+
+
 class HitReply(_Reply):
     """A document that an index found."""
 
@@ -146,6 +162,8 @@ class HitReply(_Reply):
     scores: dict[str, float | None]
     ranks: dict[str, int | None]
     columns: dict[str, Any]
+    thread_rows: list[ThreadRowReply] | None = None
+    surrounding: list[NearRowReply] | None = None
     explanation: dict[str, Any] | None = None
 
 
@@ -299,6 +317,13 @@ def _hit(
         "ranks": {arm: hit.arm_rank(arm) for arm in arms},
         "columns": {name: hit[name] for name in columns},
     }
+    if hit.thread_rows:
+        one["thread_rows"] = [{"key": row.key, "score": row.score} for row in hit.thread_rows]
+    if hit.surrounding:
+        one["surrounding"] = [
+            {"key": row.key, "step": row.step, "text": row.text, "columns": row.values}
+            for row in hit.surrounding
+        ]
     if explain:
         one["explanation"] = _explanation(hit)
     return one

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 from fastapi import APIRouter, Query, Request
@@ -95,6 +95,7 @@ class BatchOptions(BaseModel):
     depth: Annotated[int, Field(ge=1)] = 100
     recipe: str | None = None
     normalize: bool = False
+    group: Literal["thread"] | None = None
     columns: list[str] = []
 
 

@@ -87,7 +87,11 @@ def read_query(
         shared["normalize"] = True
     if body.now is not None:
         shared["now"] = body.now
+    if body.group is not None:
+        shared["group"] = body.group
     columns = tuple(body.columns)
+    if body.surrounding:
+        shared |= {"surrounding": body.surrounding, "columns": columns}
     known = index.schema.row_columns
     for name in columns:
         if name not in known:
