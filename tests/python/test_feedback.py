@@ -14,6 +14,7 @@ from emulated import Emulator
 from hyrecall.arms import Regex
 from hyrecall.errors import DTypeError, OptionError
 from hyrecall.hits.second_look import SecondLook
+from hyrecall.memory.sharing.kinds import CODEC
 from hyrecall.recall import batch
 from hyrecall.recipe import Dense, Lexical, Recipe
 from laws.engine import ipc_bytes
@@ -99,6 +100,13 @@ def test_explanations_name_the_rows_and_the_terms(index: hr.Index) -> None:
     assert "they moved the query of v" in shown
     assert "they added to text: kettle x 0.1" in shown
     assert index.recall(**asked)[0][0].explain().feedback is None
+
+
+def test_what_was_added_crosses_between_the_processes_of_a_store(index: hr.Index) -> None:
+    hits = index.recall(text=["kettle"], scope="ann", shaping=TERMS)
+    for told in (hits.trace, hits[0][0].explain()):
+        assert told.feedback
+        assert CODEC.decode(CODEC.encode(told)) == told
 
 
 def test_an_arm_that_does_not_run_is_left_out(index: hr.Index) -> None:

@@ -18,6 +18,7 @@ from hyrecall.errors import OptionError, error
 from hyrecall.hits.dropped import Dropped, DroppedRow, Peer, StageDrops
 from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.explanation_parts import Component, Scaling, Step, Term
+from hyrecall.hits.second_look import SecondLook
 from hyrecall.hits.trace import StageTrace, Trace
 from hyrecall.memory.changes import edges, episodes, feedback, lines, policies, signals, vectors
 from hyrecall.memory.data.degradation import Degradation, DegradedReason
@@ -121,7 +122,7 @@ OF_STORES: Final[tuple[type | Kind, ...]] = (
     *(Episode, Fact, Edge, Participant, NewVersion, Cell, Selection, SessionName),
     *(Line, VersionLine, AgentLine, FeedbackLine, AskedBy, type(EVERYONE)),
     *(Check, Degradation, DegradedReason, Trace, StageTrace),
-    *(Explanation, Component, Scaling, Step, Term),
+    *(Explanation, Component, Scaling, Step, Term, SecondLook),
     *(Dropped, StageDrops, DroppedRow, Peer),
 )
 """Changes, questions and tasks of a store, their replies, and what they are made of."""
