@@ -155,6 +155,34 @@ def fusion_lines() -> Iterator[str]:
             yield scalar_line("dbsf_scale", (score, mean, deviation), scaled)
 
 
+def feedback_lines() -> Iterator[str]:
+    """Yield what the best rows of a first answer add to a query."""
+    singles = [
+        (f32(0.1), f32(1.7)),
+        (f32(-0.03), f32(12.5)),
+        (f32(3.0), f32(0.2)),
+        (f32(0), f32(1)),
+    ]
+    for value, inverse in singles:
+        unit = float(value) * float(inverse)
+        yield scalar_line("unit_value", (float(value), float(inverse)), unit)
+        for rows, n_rows, weight in [(0.7, 3, 0.4), (-1.1, 1, 1.0), (1 / 3, 7, 0.1), (0.0, 2, 0.4)]:
+            inputs = (float(value), float(inverse), rows, n_rows, weight)
+            yield scalar_line("rocchio_value", inputs, f32(unit + weight * (rows / n_rows)))
+    for term_freq, doc_length in [(1, 1), (1, 3), (7, 60), (2, 4096), (2**32 - 2, 2**32 - 2)]:
+        yield scalar_line("term_share", (term_freq, doc_length), term_freq / doc_length)
+    for shares in (0.1, 1.0, 2 / 3):
+        for n_rows in (1, 3, 7):
+            for idf_ in (1e-6, idf("lucene", 1000, 37)):
+                worth = (shares / n_rows) * idf_
+                yield scalar_line("term_worth", (shares, n_rows, idf_), worth)
+    for weight in (0.2, 1.0, 1 / 3):
+        for n_own in (1, 6):
+            for worth, total in ((0.1, 0.3), (2.5, 2.5), (1e-6, 7.1)):
+                boost = (weight * n_own) * (worth / total)
+                yield scalar_line("added_boost", (weight, n_own, worth, total), boost)
+
+
 def vectors(kind: str, dim: int, rng: np.random.Generator) -> tuple[F32, F32]:
     """Make a query and a row."""
     query = rng.standard_normal(dim).astype(np.float32)
@@ -223,7 +251,7 @@ def table() -> str:
     """Return the whole table as text."""
     out = io.StringIO()
     out.write("op,dtype,inputs,expected\n")
-    parts = (log_lines, bm25_lines, fusion_lines, exact.lines, joining.lines)
+    parts = (log_lines, bm25_lines, fusion_lines, feedback_lines, exact.lines, joining.lines)
     for lines in (*parts, dot_lines, corner_lines):
         out.writelines(f"{line}\n" for line in lines())
     return out.getvalue()

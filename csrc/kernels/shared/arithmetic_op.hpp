@@ -48,6 +48,11 @@ enum class ArithmeticOp : std::int32_t {
   kHopDecay,         // score, hops
   kLengthShare,      // n_docs, total_length, squared_length
   kLengthWorth,      // tokens
+  kRocchioValue,     // query, inverse_query_norm, rows, n_rows, weight
+  kUnitValue,        // value, inverse_norm
+  kTermShare,        // term_freq, doc_length
+  kTermWorth,        // shares, n_rows, idf
+  kAddedBoost,       // weight, n_own, worth, total
   // Kinds and scales are the numbers of their enumerations in core/fusion_math.hpp and
   // core/shaping_math.hpp.
   kArmWorth,           // scale, score, low, high, mean, deviation
@@ -109,6 +114,11 @@ inline constexpr NamedOp kArithmeticOps[] = {
     {"hop_decay", ArithmeticOp::kHopDecay},
     {"length_share", ArithmeticOp::kLengthShare},
     {"length_worth", ArithmeticOp::kLengthWorth},
+    {"rocchio_value", ArithmeticOp::kRocchioValue},
+    {"unit_value", ArithmeticOp::kUnitValue},
+    {"term_share", ArithmeticOp::kTermShare},
+    {"term_worth", ArithmeticOp::kTermWorth},
+    {"added_boost", ArithmeticOp::kAddedBoost},
     {"arm_worth", ArithmeticOp::kArmWorth},
     {"mean_worth", ArithmeticOp::kMeanWorth},
     {"sum_largest_first", ArithmeticOp::kSumLargestFirst},
@@ -267,6 +277,16 @@ HYRECALL_HD inline double evaluate(ArithmeticOp op, double const* x) {
       return length_share(integer(0), integer(1), integer(2));
     case ArithmeticOp::kLengthWorth:
       return length_worth(static_cast<std::uint32_t>(x[0]));
+    case ArithmeticOp::kRocchioValue:
+      return rocchio_value(single(0), single(1), x[2], x[3], x[4]);
+    case ArithmeticOp::kUnitValue:
+      return unit_value(single(0), single(1));
+    case ArithmeticOp::kTermShare:
+      return term_share(static_cast<std::uint32_t>(x[0]), static_cast<std::uint32_t>(x[1]));
+    case ArithmeticOp::kTermWorth:
+      return term_worth(x[0], x[1], x[2]);
+    case ArithmeticOp::kAddedBoost:
+      return added_boost(x[0], x[1], x[2], x[3]);
     case ArithmeticOp::kArmWorth:
       return ArmScale{scale_of_number(x[0]), {x[2], x[3], true}, {x[4], x[5]}}.worth(x[1]);
     case ArithmeticOp::kMeanWorth:
