@@ -318,7 +318,7 @@ HYRECALL_HD inline float rocchio_value(float query, float inverse_query_norm, do
   return static_cast<float>(own + weight * (rows / n_rows));
 }
 // The same value of a unit row, as it is added up.
-HYRECALL_HD inline double unit_value(float value, float inverse_norm) {
+HYRECALL_HD inline double unit_row_value(float value, float inverse_norm) {
   return static_cast<double>(value) * static_cast<double>(inverse_norm);
 }
 

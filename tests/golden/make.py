@@ -165,7 +165,7 @@ def feedback_lines() -> Iterator[str]:
     ]
     for value, inverse in singles:
         unit = float(value) * float(inverse)
-        yield scalar_line("unit_value", (float(value), float(inverse)), unit)
+        yield scalar_line("unit_row_value", (float(value), float(inverse)), unit)
         for rows, n_rows, weight in [(0.7, 3, 0.4), (-1.1, 1, 1.0), (1 / 3, 7, 0.1), (0.0, 2, 0.4)]:
             inputs = (float(value), float(inverse), rows, n_rows, weight)
             yield scalar_line("rocchio_value", inputs, f32(unit + weight * (rows / n_rows)))

@@ -34,7 +34,7 @@ bool move_query(Snapshot const& snapshot, std::size_t column, DenseQuery query,
     dense.widen(doc.row, values.data());
     float const inverse = dense.inverse_norms[doc.row];
     for (std::size_t d = 0; d < sums.size(); ++d)
-      sums[d] = sums[d] + unit_value(values[d], inverse);
+      sums[d] = sums[d] + unit_row_value(values[d], inverse);
   }
   if (n_rows == 0) return false;
   auto const n = static_cast<double>(n_rows);

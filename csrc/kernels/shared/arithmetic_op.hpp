@@ -49,7 +49,7 @@ enum class ArithmeticOp : std::int32_t {
   kLengthShare,      // n_docs, total_length, squared_length
   kLengthWorth,      // tokens
   kRocchioValue,     // query, inverse_query_norm, rows, n_rows, weight
-  kUnitValue,        // value, inverse_norm
+  kUnitRowValue,     // value, inverse_norm
   kTermShare,        // term_freq, doc_length
   kTermWorth,        // shares, n_rows, idf
   kAddedBoost,       // weight, n_own, worth, total
@@ -115,7 +115,7 @@ inline constexpr NamedOp kArithmeticOps[] = {
     {"length_share", ArithmeticOp::kLengthShare},
     {"length_worth", ArithmeticOp::kLengthWorth},
     {"rocchio_value", ArithmeticOp::kRocchioValue},
-    {"unit_value", ArithmeticOp::kUnitValue},
+    {"unit_row_value", ArithmeticOp::kUnitRowValue},
     {"term_share", ArithmeticOp::kTermShare},
     {"term_worth", ArithmeticOp::kTermWorth},
     {"added_boost", ArithmeticOp::kAddedBoost},
@@ -279,8 +279,8 @@ HYRECALL_HD inline double evaluate(ArithmeticOp op, double const* x) {
       return length_worth(static_cast<std::uint32_t>(x[0]));
     case ArithmeticOp::kRocchioValue:
       return rocchio_value(single(0), single(1), x[2], x[3], x[4]);
-    case ArithmeticOp::kUnitValue:
-      return unit_value(single(0), single(1));
+    case ArithmeticOp::kUnitRowValue:
+      return unit_row_value(single(0), single(1));
     case ArithmeticOp::kTermShare:
       return term_share(static_cast<std::uint32_t>(x[0]), static_cast<std::uint32_t>(x[1]));
     case ArithmeticOp::kTermWorth:
