@@ -150,17 +150,17 @@ CALLS: dict[str, Callable[[MemorySync], Any]] = {
         *(m.feedback(used=["e0", key], query="old trees", **ANN) for key in ("e0", "e2")),
         m.list_feedback(**ANN),
     ],
-    "feedback on nobody": lambda m: m.feedback(used=["nobody"], query="q", **ANN),
+    "feedback, NotFoundError": lambda m: m.feedback(used=["nobody"], query="q", **ANN),
     "search by learnt weights": lambda m: m.search(
         "ash elm",
-        recipe=hr.recipes.default.replace(
+        recipe=hypergraph.replace(
             shaping=(hr.Linear({"fused": 1.0, "text_score": 0.5, "kind=note": -0.5}),)
         ),
         **ANN,
     ),
     "search with a prior": lambda m: m.search(
         "ash elm",
-        recipe=hr.recipes.default.replace(shaping=(hr.Prior("kind", {"note": -0.5}),)),
+        recipe=hypergraph.replace(shaping=(hr.Prior("kind", {"note": -0.5}),)),
         **ANN,
     ),
     "list_feedback": lambda m: m.list_feedback(**ANN),
@@ -283,8 +283,8 @@ def both(tmp_path: Path) -> Iterator[tuple[MemorySync, MemorySync]]:
 @pytest.mark.parametrize("name", CALLS)
 def test_a_client_answers_as_the_owner(name: str, both: tuple[MemorySync, MemorySync]) -> None:
     expected, got = (outcome(CALLS[name], one) for one in both)
-    assert got == expected
-    assert (expected[0] == "reply") != ("Error" in name or "Conflict" in name)
+    assert got == expected, expected
+    assert (expected[0] == "reply") != ("Error" in name or "Conflict" in name), expected
     after = [outcome(exported, one) for one in both]
     assert after[0] == after[1]
 
@@ -298,7 +298,7 @@ def test_an_agent_of_a_client_is_answered_as_of_the_owner(
     for one in agents:
         one.remember("an old oak", id="a0", occurred_at=NOON)
     expected, got = (outcome(AGENT[name], one) for one in agents)
-    assert got == expected
+    assert got == expected, expected
     assert expected[0] == "reply"
 
 
