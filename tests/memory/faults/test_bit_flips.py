@@ -156,7 +156,11 @@ def in_children(
 ) -> Iterator[tuple[int, Counter[str]]]:
     """Return (exit code or minus the signal, outcomes) of child after child."""
     for seed in range(-(-n // PER_CHILD)):
-        code = in_child(lambda seed=seed: tried(damage, seed, min(n, PER_CHILD), outcome, tally))
+        code = in_child(
+            lambda seed=seed: tried(
+                damage, seed, min(n - seed * PER_CHILD, PER_CHILD), outcome, tally
+            )
+        )
         yield code, Counter(tally.read_text().split("\n") if tally.exists() else ())
         tally.unlink(missing_ok=True)
 
