@@ -44,6 +44,18 @@ def test_one_hit_a_thread_lists_its_best_rows(run, chat):
     assert all(row["step"] in (-1, 1) for row in hit["surrounding"])
 
 
+def test_what_was_dropped_names_the_hit_that_a_row_is_shown_with(run, chat):
+    asked = ("recall", chat, "the", "--by-thread", "--around", "1", "--recipe", "default")
+    index = hr.Index.open(chat)
+    found = index.recall_one(text="the", recipe=hr.recipes.default, group="thread", surrounding=1)
+    dropped = found.explain_dropped()
+    assert {row.reason for row in dropped.stages[-2].rows} == {"group", "surrounding"}
+    assert run(*asked, "--explain", "--json").data["dropped"] == dropped.to_list()
+    shown = run(*asked, "--explain").out
+    for row in dropped.stages[-2].rows:
+        assert f"  {row}\n" in shown
+
+
 def test_memories_around_a_match_stand_beneath_it(run, store):
     asked = ("recall", store, "stone", "--user", "alice", "--around", "1")
     reply = run(*asked)

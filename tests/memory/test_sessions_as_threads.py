@@ -177,6 +177,17 @@ def test_what_stands_around_a_match_is_shown_in_its_order() -> None:
         assert around(found) == [("e2", ["e0", "e1", "e3"])]
 
 
+def test_memories_that_are_shown_around_a_match_are_told_apart_from_those_dropped() -> None:
+    with in_memory(CHAT) as memory:
+        matches = memory.search("lunch", user_id="alice", around=1)
+        (drops,) = [one for one in matches.explain_dropped().stages if one.n_dropped]
+        assert drops.stage == "surrounding"
+        assert [(row.key, row.reason) for row in drops.rows] == [
+            ("e3", "surrounding"), ("e1", "surrounding"),
+        ]  # fmt: skip
+        assert {row.kept.key for row in drops.rows if row.kept is not None} == {"e2"}
+
+
 def test_nobody_sees_what_stands_around_in_another_cell() -> None:
     own = [
         episode(at, text, id=f"b{at}", user_id="bob", session_id="monday")

@@ -259,7 +259,7 @@ def test_threads_are_hits_and_rows_around_them_are_shown(tmp_path: Path) -> None
         key="id", cell=("user",), text="text", vector="embedding", attributes=("kind",),
         stored=("text",), thread="session", place="at",
     )  # fmt: skip
-    asked = {"text": "oak tea", "scope": "ann", "limit": 3, "columns": ["kind"]}
+    asked = {"text": "oak tea", "scope": "ann", "limit": 3, "columns": ["kind"], "explain": True}
     wish_of: list[dict[str, Any]] = [
         {"group": "thread"}, {"surrounding": 1}, {"group": "thread", "surrounding": 2}, {},
     ]  # fmt: skip
@@ -290,6 +290,10 @@ def test_threads_are_hits_and_rows_around_them_are_shown(tmp_path: Path) -> None
                 ]
                 assert bool(hit.thread_rows) == ("group" in wish)
             assert any(hit.surrounding for hit in hits) == ("surrounding" in wish)
+            dropped = hits.explain_dropped()
+            assert reply["trace"]["dropped"] == dropped.to_list()
+            own = {row.reason for stage in dropped.stages[:-1] for row in stage.rows}
+            assert own == {"group"} & set(wish) | {"surrounding"} & set(wish)
 
 
 def test_an_index_without_threads_refuses_to_group(folder: Path) -> None:

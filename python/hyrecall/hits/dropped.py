@@ -39,11 +39,11 @@ class DroppedRow:
         Its place in the list that the stage got, from 1.
     key, cell : object, tuple
         Of the document.
-    reason : {"floor", "duplicate", "budget", "limit", "offset"}
+    reason : {"floor", "duplicate", "budget", "surrounding", "group", "limit", "offset"}
         "floor": its score is too low. "duplicate": a document of its cluster stays instead.
         "budget": its tokens did not fit when it was its turn, or, with ``MMR``, before the last
-        document was chosen. "limit": enough others came before it. "offset": it is on an earlier
-        page.
+        document was chosen. "surrounding": it is shown around a hit. "group": its thread has a hit
+        already. "limit": enough others came before it. "offset": it is on an earlier page.
     value : float
         The number that decided: the score; of "duplicate" the cosine, in the scale of the stage;
         of "budget" its tokens. Of "limit" in ``MMR``, its value at the last choice.
@@ -52,7 +52,8 @@ class DroppedRow:
         below 0 if the first document took more than the budget; the score of the last document
         that stayed. None: nothing was compared.
     kept : Peer or None
-        Of "duplicate" the document that stays.
+        Of "duplicate" the document that stays; of "surrounding" and "group" the hit that it is
+        shown with.
     via : Peer or None
         The document that ``value`` compares with, if it is not ``kept``: a cluster grows from
         member to member.
@@ -85,8 +86,9 @@ class StageDrops:
     Attributes
     ----------
     stage : str
-        The stage's class; "min_fused" for the floor of the fusion, which comes first, and "limit"
-        for the page that limit and offset cut, which comes last.
+        The stage's class; "min_fused" for the floor of the fusion, which comes first; "group" or
+        "surrounding", as the call asks, for rows that are shown with a hit; "limit" for the page
+        that limit and offset cut, which comes last.
     n_in, n_out : int
         Entries of the query's list before and after.
     rows : tuple of DroppedRow
@@ -222,6 +224,16 @@ def _budget(row: DroppedRow) -> str:
     return f"{row.value:.0f} tokens, {row.bound:.0f} left in the budget"
 
 
+def _surrounding(row: DroppedRow) -> str:
+    assert row.kept is not None
+    return f"shown around {clean(str(row.kept.key))}, score {row.value:.6g}"
+
+
+def _group(row: DroppedRow) -> str:
+    assert row.kept is not None
+    return f"in the thread of {clean(str(row.kept.key))}, score {row.value:.6g}"
+
+
 def _limit(row: DroppedRow) -> str:
     last = "" if row.bound is None else f", the last that stayed has {row.bound:.6g}"
     return f"beyond the limit, score {row.value:.6g}{last}"
@@ -235,6 +247,8 @@ _REASONS = {
     "floor": _floor,
     "duplicate": _duplicate,
     "budget": _budget,
+    "surrounding": _surrounding,
+    "group": _group,
     "limit": _limit,
     "offset": _offset,
 }

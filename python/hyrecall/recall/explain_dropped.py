@@ -9,16 +9,23 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
+from hyrecall.ask.scope import Scope
 from hyrecall.ask.shaping import MMR, Budget, Dedup, Gate, Stage
+from hyrecall.hits.arm_texts import join_texts
+from hyrecall.hits.around import NearRow
 from hyrecall.hits.dropped import Dropped, DroppedRow, Peer, StageDrops
 from hyrecall.hits.reply import Reply
 from hyrecall.recall.callables import CallableResults
 from hyrecall.recall.evidence import merged
 from hyrecall.recall.fused_lists import FusedLists, Piece
+from hyrecall.recall.grouping import make_grouper
 from hyrecall.recall.leading import scaled_relevance
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.reach import Reaches
 from hyrecall.recall.shaper import Shaper
+from hyrecall.recall.shaping_checks import text_columns
+from hyrecall.recall.tokens import token_counts
+from hyrecall.segments.lookup import rows_of_keys
 from hyrecall.segments.segments import State, gather_column
 from hyrecall.table.arrow_values import python_values
 
@@ -98,6 +105,11 @@ class _Again:
             before = pool.with_arrays(entry=np.arange(len(pool)))
             pool, _ = self._shaper.run_stage(stage, before, self._piece)
             add(type(stage).__name__, before, pool.arrays["entry"], self._why(stage, before, pool))
+        if (how := self._plan.grouping) is not None:
+            before = pool.with_arrays(entry=np.arange(len(pool)))
+            pool, why = self._ungrouped(before)
+            name = "group" if how.by_thread else "surrounding"
+            add(name, before, pool.arrays["entry"], why)
         add("limit", pool, *self._page(pool))
         return out
 
@@ -238,6 +250,84 @@ class _Again:
             leads = bool(kept.arrays["exact"][last]) and not pool.arrays["exact"][entry]
             bound = None if leads else bound
         return _Why("limit", float(pool.score[entry]), bound)
+
+    # ---- rows that are shown with another ----
+
+    def _ungrouped(self, pool: FusedLists) -> tuple[FusedLists, _WhyOf]:
+        """Return the hits and what is behind them, and why others left.
+
+        Behind the last hit of a full page a row leaves only for a hit that it is shown with.
+        """
+        page = self._plan._replace(offset=0, limit=self._plan.offset + self._plan.limit)
+        grouper = make_grouper(self._facts, self._state, page, ())
+        assert grouper is not None
+        hits = grouper.run(pool).arrays["entry"].tolist()
+        shown = self._shown_with(pool, hits, grouper.around[0])
+        is_full = len(hits) == page.limit
+        n_met = (hits[-1] + 1 if hits else 0) if is_full else len(pool)
+        behind = [at for at in range(n_met, len(pool)) if at not in shown]
+
+        def why(entry: int) -> _Why:
+            if entry in shown:
+                reason, hit = shown[entry]
+                return _Why(reason, float(pool.score[entry]), None, hit)
+            return self._no_room(pool, entry, hits, grouper.around[0])
+
+        mask = np.zeros(len(pool), np.bool_)
+        mask[hits + behind] = True
+        return pool.keep(mask), why
+
+    def _shown_with(
+        self, pool: FusedLists, hits: list[int], around: Sequence[Sequence[NearRow]]
+    ) -> dict[int, tuple[str, int]]:
+        """Say of entries which hit before them they are shown around, or folded into its thread."""
+        schema, how = self._facts.schema, self._plan.grouping
+        assert schema.thread is not None
+        assert how is not None
+        peers = self._peers(pool, list(range(len(pool))))
+        segment, row = pool.arrays["segment"], pool.arrays["row"]
+        threads = python_values(gather_column(self._state.segments, segment, row, schema.thread))
+        near = {
+            (peers[hit].cell, one.key): hit
+            for hit, rows in zip(hits, around, strict=True)
+            for one in rows
+        }
+        heads = {(peers[hit].cell, threads[hit]): hit for hit in reversed(hits)}
+        out = {}
+        for at, (peer, thread) in enumerate(zip(peers, threads, strict=True)):
+            hit = near.get((peer.cell, peer.key))
+            if hit is not None and hit < at:
+                out[at] = ("surrounding", hit)
+            elif how.by_thread and thread is not None:
+                hit = heads.get((peer.cell, thread))
+                if hit is not None and hit < at:
+                    out[at] = ("group", hit)
+        return out
+
+    def _no_room(
+        self, pool: FusedLists, entry: int, hits: list[int], around: Sequence[Sequence[NearRow]]
+    ) -> _Why:
+        """Say what was left of the budget after the hits before an entry and the rows around."""
+        budget = next(one for one in self._plan.stages if isinstance(one, Budget))
+        assert budget.tokens is not None
+        tokens = pool.arrays["token_estimate"]
+        left = budget.tokens
+        for hit, rows in zip(hits, around, strict=True):
+            if hit < entry:
+                left -= int(tokens[hit]) + self._cost(budget, pool, hit, rows)
+        return _Why("budget", float(tokens[entry]), float(left))
+
+    def _cost(self, budget: Budget, pool: FusedLists, hit: int, rows: Sequence[NearRow]) -> int:
+        """Return how many tokens the rows around a hit take."""
+        if not rows:
+            return 0
+        (peer,) = self._peers(pool, [hit])
+        scope = Scope([peer.cell]) if self._facts.schema.cell_columns else None
+        keys = [one.key for one in rows]
+        _, segment, row = rows_of_keys(self._facts, self._state, keys, scope)
+        names = text_columns(self._facts, budget)
+        columns = [gather_column(self._state.segments, segment, row, name) for name in names]
+        return int(token_counts(budget, join_texts(columns)).sum())
 
     # ---- rows ----
 
