@@ -111,7 +111,7 @@ hyrecall_plant(sums_not_awaited_after_a_visit kernels/cuda/lexical_offer.cuh lex
 hyrecall_plant(escape_added_with_the_next_leaf kernels/cuda/lexical_sums.cuh lexical_scan
   "add_escapes(job, visit, terms, spans[i], worth);" "add_escapes(job, visit, terms, spans[i > 0 ? i - 1 : n - 1], worth);")
 hyrecall_plant(norm_of_another_scope kernels/cuda/lexical_scan.cu lexical_scan
-  "shared.mean != visit.text.mean" "shared.mean == kNone32")
+  "shared.scale != visit.text.scale" "shared.scale == kNone32")
 hyrecall_plant(run_of_the_tile_before kernels/cuda/leaf_spans.cuh lexical_scan
   "std::uint32_t const begin = list.runs[run].begin;"
   "std::uint32_t const begin = list.runs[run > 0 ? run - 1 : 0].begin;")

@@ -113,7 +113,13 @@ float shift_of(Bm25Numbers const& bm25, double idf, double multiplicity) {
 }
 
 float length_norm_of(Bm25Numbers const& bm25, std::uint32_t doc_length, double mean) {
-  return bm25_length_norm(take_bm25(bm25), doc_length, mean);
+  Bm25 const p = take_bm25(bm25);
+  return bm25_length_norm(p, doc_length, {mean, p.b});
+}
+
+double b_of(Bm25Numbers const& bm25, std::int64_t n_docs, std::int64_t total_length,
+            std::int64_t squared_length) {
+  return bm25_b(take_bm25(bm25), length_share(n_docs, total_length, squared_length));
 }
 
 float add_floats(float a, float b) {
@@ -156,6 +162,8 @@ void bind_arithmetic(py::module_& parent) {
         py::arg("idf"), py::arg("multiplicity"), guarded);
   m.def("shift", &shift_of, "What BM25+ adds for each leaf that a document holds, float32.",
         py::arg("bm25"), py::arg("idf"), py::arg("multiplicity"), guarded);
+  m.def("bm25_b", &b_of, "The b of a scope whose documents have these lengths.", py::arg("bm25"),
+        py::arg("n_docs"), py::arg("total_length"), py::arg("squared_length"), guarded);
   m.def("length_norm", &length_norm_of, "The length norm of a document, float32.", py::arg("bm25"),
         py::arg("doc_length"), py::arg("mean_doc_length"), guarded);
   m.def("impact", &impact, "What one leaf adds to the score of one document, float32.",

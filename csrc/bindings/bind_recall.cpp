@@ -27,7 +27,7 @@ struct HeldCandidates {
 
 py::tuple statistics_of(HeldStatistics const& held, std::size_t arm, std::size_t query) {
   QueryStatistics const& one = held.values->at(arm).at(query);
-  return py::make_tuple(one.n_docs, one.total_length,
+  return py::make_tuple(one.n_docs, one.total_length, one.squared_length,
                         std::vector(one.doc_freqs.begin(), one.doc_freqs.end()));
 }
 

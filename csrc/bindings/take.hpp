@@ -252,7 +252,7 @@ inline pybind11::list take_metadata(pybind11::handle source) {
 }
 
 // Reads (variant, k1, b, delta), as in BM25.numbers of hyrecall.text.bm25.
-using Bm25Numbers = std::tuple<std::string, double, double, double>;
+using Bm25Numbers = std::tuple<std::string, double, double, double, double>;
 
 inline Bm25Variant take_variant(std::string const& name) {
   if (name == "lucene") return Bm25Variant::kLucene;
@@ -266,8 +266,8 @@ inline Bm25Variant take_variant(std::string const& name) {
 }
 
 inline Bm25 take_bm25(Bm25Numbers const& numbers) {
-  auto const& [variant, k1, b, delta] = numbers;
-  return {take_variant(variant), k1, b, delta};
+  auto const& [variant, k1, b, delta, b_mixed] = numbers;
+  return {take_variant(variant), k1, b, delta, b_mixed};
 }
 
 // Returns a formula of the golden table.

@@ -111,8 +111,9 @@ enum class Bm25Variant : std::uint8_t { kOkapi, kLucene, kFts5, kRobertson, kAti
 struct Bm25 {
   Bm25Variant variant;
   double k1;           // >= 0, saturation of term frequency
-  double b;            // in [0, 1], weight of document length
+  double b;            // in [0, 1], weight of document length, where lengths in scope are alike
   double delta = 0.0;  // >= 0, what kPlus and kLong grant every occurrence; others have none
+  double b_mixed = b;  // in [0, 1], the same where long and short documents are mixed
 };
 
 // Robertson, Walker et al., TREC-3 (1994), which is negative for a term that most documents hold;
@@ -158,11 +159,36 @@ HYRECALL_HD inline float bm25_shift(Bm25 const& p, double idf, double multiplici
   return static_cast<float>(worth * p.delta);
 }
 
+// How much the lengths of rows say of them, in [0, 1]: all where they are alike, nothing where long
+// and short rows are mixed. spread = the variance of the lengths over the square of their mean: up
+// to 1/2 all, from 3/4 on nothing.
+HYRECALL_HD inline double length_share(std::int64_t n_docs, std::int64_t total_length,
+                                       std::int64_t squared_length) {
+  if (total_length <= 0) return 0.0;
+  double const total = static_cast<double>(total_length);
+  double const spread =
+      (static_cast<double>(n_docs) * static_cast<double>(squared_length)) / (total * total) - 1.0;
+  double const share = (0.75 - spread) * 4.0;
+  return share < 0.0 ? 0.0 : 1.0 < share ? 1.0 : share;
+}
+
+// b in a scope with these lengths: exact where both ends are equal.
+HYRECALL_HD inline double bm25_b(Bm25 const& p, double length_share) {
+  return p.b_mixed + length_share * (p.b - p.b_mixed);
+}
+
+// What the lengths of a scope's documents are measured by: their mean, and bm25_b().
+struct LengthScale {
+  double mean;
+  double b;
+};
+
 // c(doc_length): what a document's length adds to the denominator. BM25L divides term_freq by it
 // and has k1 elsewhere.
-HYRECALL_HD inline float bm25_length_norm(Bm25 const& p, std::uint32_t doc_length, double mean) {
-  double const relative = p.b * static_cast<double>(doc_length) / mean;
-  double const factor = (1.0 - p.b) + relative;
+HYRECALL_HD inline float bm25_length_norm(Bm25 const& p, std::uint32_t doc_length,
+                                          LengthScale scale) {
+  double const relative = scale.b * static_cast<double>(doc_length) / scale.mean;
+  double const factor = (1.0 - scale.b) + relative;
   return static_cast<float>(p.variant == Bm25Variant::kLong ? factor : p.k1 * factor);
 }
 
@@ -339,19 +365,6 @@ HYRECALL_HD inline double added_boost(double weight, double n_own, double worth,
 
 // ---- evidence
 // --------------------------------------------------------------------------------------------------
-
-// How much the lengths of rows say of them, in [0, 1]: all where they are alike, nothing where long
-// and short rows are mixed. spread = the variance of the lengths over the square of their mean: up
-// to 1/2 all, from 3/4 on nothing.
-HYRECALL_HD inline double length_share(std::int64_t n_docs, std::int64_t total_length,
-                                       std::int64_t squared_length) {
-  if (total_length <= 0) return 0.0;
-  double const total = static_cast<double>(total_length);
-  double const spread =
-      (static_cast<double>(n_docs) * static_cast<double>(squared_length)) / (total * total) - 1.0;
-  double const share = (0.75 - spread) * 4.0;
-  return share < 0.0 ? 0.0 : 1.0 < share ? 1.0 : share;
-}
 
 // What a row's length is worth, in [0, 1]: ln(1 + tokens) / 5, so 147 tokens are worth all.
 HYRECALL_HD inline double length_worth(std::uint32_t tokens) {

@@ -16,7 +16,7 @@ inline cuda::TextParams params_of(TextQueries const& from, std::span<LexicalText
           array(from.own_runs),
           array(from.own_escapes),
           array(from.match_steps),
-          array(from.means),
+          array(from.scales),
           from.bm25};
 }
 

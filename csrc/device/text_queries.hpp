@@ -18,7 +18,7 @@ struct TextQueries {
   std::span<PostingRun const> own_runs;
   std::span<PostingEscape const> own_escapes;
   std::span<MatchStep const> match_steps;
-  std::span<double const> means;
+  std::span<LengthScale const> scales;
   Bm25 bm25;
 };
 

@@ -180,7 +180,8 @@ void Execution::score_evidence(std::size_t query, Statistics const& statistics,
     scores.assign(pool.docs.size(), kNoScore);
     if (threads_ != nullptr && request_.evidence->thread > 0.0) {
       QueryStatistics const of_threads{own.n_threads, own.thread_length, own.thread_freqs};
-      Bm25Query const scorer(lexical.bm25, *queries_[arm][query], of_threads);
+      // Threads have the b of the scope's rows: squares of their lengths are not counted.
+      Bm25Query const scorer(for_scope(lexical.bm25, own), *queries_[arm][query], of_threads);
       score_threads(snapshot_, *threads_, lexical.column, scorer, postings_of(arm, query),
                     joining.threads, scores);
     }

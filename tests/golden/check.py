@@ -30,36 +30,38 @@ FORMULAS: dict[str, Callable[..., float]] = {
     **{f"idf_{variant}": partial(idf, variant) for variant in get_args(Variant)},
     "mean_doc_length": lambda n, total: arithmetic.mean_doc_length(int(n), int(total)),
     "weight_saturated": lambda k1, idf, times: same(
-        arithmetic.weight((variant, k1, 0.75, 0.5), idf, times)
+        arithmetic.weight((variant, k1, 0.75, 0.5, 0.75), idf, times)
         for variant in get_args(Variant)
         if variant not in PLAIN
     ),
     "weight_plain": lambda k1, idf, times: same(
-        arithmetic.weight((variant, k1, 0.75, 0.0), idf, times) for variant in PLAIN
+        arithmetic.weight((variant, k1, 0.75, 0.0, 0.75), idf, times) for variant in PLAIN
     ),
-    "shift": lambda delta, idf, times: arithmetic.shift(("bm25+", 1.2, 0.75, delta), idf, times),
+    "shift": lambda delta, idf, times: arithmetic.shift(
+        ("bm25+", 1.2, 0.75, delta, 0.75), idf, times
+    ),
     "length_norm": lambda k1, b, length, mean: same(
-        arithmetic.length_norm((variant, k1, b, 0.5), int(length), mean)
+        arithmetic.length_norm((variant, k1, b, 0.5, b), int(length), mean)
         for variant in get_args(Variant)
         if variant != "bm25l"
     ),
     "length_norm_bm25l": lambda b, length, mean: arithmetic.length_norm(
-        ("bm25l", 1.2, b, 0.5), int(length), mean
+        ("bm25l", 1.2, b, 0.5, b), int(length), mean
     ),
     "impact": lambda weight, tf, norm: same(
-        arithmetic.impact((variant, 1.2, 0.75, 0.0), weight, 0.0, tf, norm)
+        arithmetic.impact((variant, 1.2, 0.75, 0.0, 0.75), weight, 0.0, tf, norm)
         for variant in get_args(Variant)
         if variant not in ("bm25+", "bm25l")
     ),
-    "plus_impact": lambda *numbers: arithmetic.impact(("bm25+", 1.2, 0.75, 1.0), *numbers),
+    "plus_impact": lambda *numbers: arithmetic.impact(("bm25+", 1.2, 0.75, 1.0, 0.75), *numbers),
     "long_saturation": lambda tf, norm, k1, delta: arithmetic.impact(
-        ("bm25l", k1, 0.75, delta), 1.0, 0.0, tf, norm
+        ("bm25l", k1, 0.75, delta, 0.75), 1.0, 0.0, tf, norm
     ),
     "rrf_term": lambda weight, constant, rank: arithmetic.rrf_term(weight, constant, int(rank)),
     "minmax_scale": arithmetic.minmax_scale,
     "dbsf_scale": arithmetic.dbsf_scale,
     "long_impact": lambda weight, tf, norm, k1, delta: arithmetic.impact(
-        ("bm25l", k1, 0.75, delta), weight, 0.0, tf, norm
+        ("bm25l", k1, 0.75, delta, 0.75), weight, 0.0, tf, norm
     ),
     "best_scale": arithmetic.best_scale,
     "clip_scale": arithmetic.clip_scale,

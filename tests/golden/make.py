@@ -122,6 +122,9 @@ def bm25_lines() -> Iterator[str]:
             inputs = (k1, b, doc_length, mean)
             yield scalar_line("length_norm", inputs, length_norm(*inputs))
             yield scalar_line("length_norm_bm25l", inputs[1:], length_norm(1.0, *inputs[1:]))
+    for alike, mixed in [(0.25, 0.75), (0.75, 0.25), (0.1, 0.1), (0.0, 1.0), (0.3, 0.9)]:
+        for share in (0.0, 1.0, 0.5, 1 / 3, 0.1):
+            yield scalar_line("bm25_b", (alike, mixed, share), mixed + share * (alike - mixed))
     for w in (f32(1e-6), f32(0.1), f32(3.3025851), f32(250.7), f32(1e-40)):
         for tf in (1, 2, 7, 1000, 16_777_216):
             for norm in (f32(0), f32(0.3), f32(1.2), f32(1234.567)):

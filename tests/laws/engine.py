@@ -240,7 +240,8 @@ def engine_floor(floor: float | Above) -> object:
 
 def engine_bm25(bm25: Bm25) -> "hr.BM25":
     """A variant and its constants."""
-    return hr.BM25(bm25.variant, k1=bm25.k1, b=bm25.b, delta=bm25.delta)
+    b = bm25.b if bm25.b_mixed is None else (bm25.b, bm25.b_mixed)
+    return hr.BM25(bm25.variant, k1=bm25.k1, b=b, delta=bm25.delta)
 
 
 # Table of hits -> replies

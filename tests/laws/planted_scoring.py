@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from oracle.arithmetic import F32
-from oracle.bm25 import Bm25, shift
+from oracle.bm25 import Bm25, for_lengths, shift
 from oracle.documents import Call
 from oracle.fusion import Dbsf, Fusion, Ranks, Rrf, Scores, Weighted, moments
 from oracle.recall import DEFAULT_BM25, Oracle
@@ -52,6 +52,21 @@ class DeltaForgotten(Oracle):
         if bm25.delta is not None:
             bm25 = replace(bm25, delta=0.0)
         return super().lexical(arm, query, counted, bm25)
+
+
+class LengthsOfAll(Oracle):
+    """The lengths of every document of the index say which b holds."""
+
+    def lexical(self, arm: str, query: Query, counted: Mask, bm25: Bm25) -> tuple[F32, Mask]:
+        bm25 = for_lengths(bm25, self.lengths[arm][self.has_text(arm)])
+        return super().lexical(arm, query, counted, bm25)
+
+
+class OneB(Oracle):
+    """Lengths say nothing of b."""
+
+    def lexical(self, arm: str, query: Query, counted: Mask, bm25: Bm25) -> tuple[F32, Mask]:
+        return super().lexical(arm, query, counted, replace(bm25, b_mixed=None))
 
 
 class _OtherDbsf(Oracle):
@@ -186,6 +201,8 @@ BUGS: tuple[type[Oracle], ...] = (
     FlooredRobertson,
     AbsentTermsCount,
     DeltaForgotten,
+    LengthsOfAll,
+    OneB,
     ClippedDbsf,
     SampleDeviation,
     PoolOrderMoments,

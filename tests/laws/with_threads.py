@@ -5,7 +5,7 @@ from dataclasses import replace
 import hyrecall as hr
 from hyrecall.recipe import Dense, Lexical, Recipe, WithThreads
 from laws.around import AroundSubject
-from laws.engine import arguments
+from laws.engine import arguments, engine_bm25
 from oracle.around import AroundOracle, deep
 from oracle.bm25 import Bm25
 from oracle.documents import Call, Reply, Scope
@@ -14,13 +14,13 @@ from oracle.words import Query, Words
 
 __all__ = ["PLANTED", "WithThreadsOracle", "WithThreadsSubject"]
 
-PLAIN, THREADED = Bm25(k1=0.75, b=0.25), Bm25(k1=1.5, b=0.5)
+PLAIN, THREADED = Bm25(k1=0.75, b=0.25), Bm25(k1=1.5, b=0.25, b_mixed=0.75)
 
 RECIPE = Recipe(
     name="law",
     arms=(Lexical(bm25=hr.BM25(k1=PLAIN.k1, b=PLAIN.b)), Dense()),
     fusion=hr.WeightedSum(balance=0.85),
-    with_threads=WithThreads(hr.Around(), hr.BM25(k1=THREADED.k1, b=THREADED.b)),
+    with_threads=WithThreads(hr.Around(), engine_bm25(THREADED)),
 )
 
 

@@ -150,8 +150,11 @@ inline Bm25 random_bm25(Rng& rng, Bm25Variant variant) {
   std::array const k1{0.0, 0.9, 1.2, 2.0};
   std::array const b{0.0, 0.4, 0.75, 1.0};
   bool const has_delta = variant == Bm25Variant::kPlus || variant == Bm25Variant::kLong;
-  return {variant, k1[rng.below(k1.size())], b[rng.below(b.size())],
-          has_delta ? 0.5 * rng.below(3) : 0.0};
+  Bm25 out{variant, k1[rng.below(k1.size())], b[rng.below(b.size())],
+           has_delta ? 0.5 * rng.below(3) : 0.0};
+  if (out.b == 0.4) out.b_mixed = 1.0;
+  if (out.b == 1.0) out.b_mixed = 0.25;
+  return out;
 }
 
 inline BatchRequest random_text_request(Rng& rng, TextWorldOptions const& world,

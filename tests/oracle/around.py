@@ -11,7 +11,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from golden.make import natural_log
-from oracle.bm25 import Bm25, impacts, length_norms, mean_doc_length, shift, weight
+from oracle.bm25 import (
+    Bm25,
+    for_lengths,
+    impacts,
+    length_norms,
+    length_share,
+    mean_doc_length,
+    shift,
+    weight,
+)
 from oracle.documents import Call, Hit, Reply
 from oracle.fusion import Dbsf, Fusion, Ranks, Rrf, Scores, Weighted, running_sum
 from oracle.recall import DEFAULT_BM25, DEFAULT_DEPTH, DEFAULT_FUSION, Docs, Oracle
@@ -118,13 +127,8 @@ class AroundOracle(Oracle):
     # The length
 
     def length_share(self, arm: str, counted: Mask) -> float:
-        """How much lengths say: all where their variance is at most half their squared mean."""
-        lengths = self.lengths[arm][counted]
-        total, squares = int(lengths.sum()), int((lengths * lengths).sum())
-        if not total:
-            return 0.0
-        spread = float(counted.sum()) * float(squares) / (float(total) * float(total)) - 1.0
-        return min(max((0.75 - spread) * 4.0, 0.0), 1.0)
+        """How much lengths say in the scope."""
+        return length_share(self.lengths[arm][counted])
 
     def length_worth(self, arm: str, doc: int) -> float:
         """ln(1 + tokens) / 5, at most 1."""
@@ -296,7 +300,9 @@ class AroundOracle(Oracle):
         }
         of_threads, of_lengths = {}, {}
         for arm, text in texts.items():
-            scores = self.thread_scores(arm, text, threads, self.constants(call))
+            counted = self.counted(arm, allowed, visible)
+            constants = for_lengths(self.constants(call), self.lengths[arm][counted])
+            scores = self.thread_scores(arm, text, threads, constants)
             mine = {
                 doc: scores[thread]
                 for doc in pool
@@ -308,7 +314,6 @@ class AroundOracle(Oracle):
                 doc: 1.0 if low == high else (value - low) / (high - low)
                 for doc, value in mine.items()
             }
-            counted = self.counted(arm, allowed, visible)
             share = self.length_share(arm, counted)
             of_lengths[arm] = {
                 doc: share * self.length_worth(arm, doc)

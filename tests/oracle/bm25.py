@@ -8,7 +8,7 @@ Lv and Zhai, 2011: ``bm25+`` and ``bm25l``.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class Bm25:
     k1: float = 1.2
     b: float = 0.75
     delta: float | None = None
+    b_mixed: float | None = None  # where lengths differ much; None: b
     log: Log = math.log
 
 
@@ -43,6 +44,25 @@ PRESETS = (OKAPI, LUCENE, FTS5, ROBERTSON, ATIRE, PLUS, LONG)
 def mean_doc_length(n_docs: int, total_length: int) -> float:
     """Mean length in tokens, of two integers; a mean of 0 counts as 1."""
     return total_length / n_docs if total_length else 1.0
+
+
+def length_share(lengths: np.ndarray) -> float:
+    """How much lengths say: all where their variance is at most half their squared mean, nothing
+    from three quarters on.
+    """
+    total, squares = int(lengths.sum()), int((lengths * lengths).sum())
+    if not total:
+        return 0.0
+    spread = float(len(lengths)) * float(squares) / (float(total) * float(total)) - 1.0
+    return min(max((0.75 - spread) * 4.0, 0.0), 1.0)
+
+
+def for_lengths(bm25: Bm25, lengths: np.ndarray) -> Bm25:
+    """The constants in a scope whose documents have these lengths."""
+    if bm25.b_mixed is None:
+        return bm25
+    b = bm25.b_mixed + length_share(lengths) * (bm25.b - bm25.b_mixed)
+    return replace(bm25, b=b, b_mixed=None)
 
 
 def idf(bm25: Bm25, n_docs: int, doc_freq: int) -> float:

@@ -292,13 +292,17 @@ def draw_query_vector(draw: Draw, rows: Sequence[Row], arm: str, dim: int) -> F3
 
 
 def draw_bm25(draw: Draw) -> Bm25:
-    """A variant with its usual constants, or with the corners k1 = 0, b = 0, b = 1, delta = 0."""
+    """A variant with its usual constants, or with the corners k1 = 0, b = 0, b = 1, delta = 0, or
+    with a b that goes by the lengths in scope.
+    """
     preset = draw.choice(PRESETS)
     if draw.chance(0.7):
         return preset
     if preset.delta is not None:
         preset = replace(preset, delta=draw.choice((0.0, 0.5, 1.5)))
-    return replace(preset, k1=draw.choice((0.0, 0.9, 2.0)), b=draw.choice((0.0, 0.4, 1.0)))
+    k1 = draw.choice((0.0, 0.9, 2.0))
+    b, b_mixed = draw.choice(((0.0, None), (0.4, 1.0), (1.0, 0.25)))
+    return replace(preset, k1=k1, b=b, b_mixed=b_mixed)
 
 
 def draw_call(

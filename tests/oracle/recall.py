@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracle.arithmetic import F32, cosines
-from oracle.bm25 import LUCENE, Bm25, impacts, length_norms, mean_doc_length, shift, weight
+from oracle.bm25 import (
+    LUCENE,
+    Bm25,
+    for_lengths,
+    impacts,
+    length_norms,
+    mean_doc_length,
+    shift,
+    weight,
+)
 from oracle.documents import Above, Call, Hit, Reply, Row, Scope, Shape
 from oracle.fusion import Fusion, Ranks, Rrf, Scores, Weighted, alpha_weights, fuse
 from oracle.scope import Predicate, passes
@@ -109,6 +118,7 @@ class Oracle:
     def lexical(self, arm: str, query: Query, counted: Mask, bm25: Bm25) -> tuple[F32, Mask]:
         """BM25 score of every document, and which of them match; 0 for those that do not."""
         n_docs = int(counted.sum())
+        bm25 = for_lengths(bm25, self.lengths[arm][counted])
         norms = length_norms(bm25, self.lengths[arm], self.mean_doc_length(arm, counted))
         scores = np.zeros(len(self.rows), np.float32)
         held: dict[Leaf, Mask] = {}

@@ -36,9 +36,27 @@ MADE: list[tuple[Any, type[hr.HyrecallError], str]] = [
     ),
     (lambda: hr.BM25(k1=-0.1), hr.OptionError, "k1: expected a number in [0, 1000], got -0.1"),
     (lambda: hr.BM25(k1="1"), hr.DTypeError, "k1: expected a number in [0, 1000], got str '1'"),
-    (lambda: hr.BM25(b=1.5), hr.OptionError, "b: expected a number in [0, 1], got 1.5"),
-    (lambda: hr.BM25(b=math.nan), hr.OptionError, "b: expected a number in [0, 1], got nan"),
-    (lambda: hr.BM25(b=True), hr.DTypeError, "b: expected a number in [0, 1], got bool True"),
+    (lambda: hr.BM25(b=1.5), hr.OptionError, "b: expected a number in [0, 1], or two, got 1.5"),
+    (
+        lambda: hr.BM25(b=math.nan),
+        hr.OptionError,
+        "b: expected a number in [0, 1], or two, got nan",
+    ),
+    (
+        lambda: hr.BM25(b=True),
+        hr.DTypeError,
+        "b: expected a number in [0, 1], or two, got bool True",
+    ),
+    (
+        lambda: hr.BM25(b=(0.5,)),
+        hr.OptionError,
+        "b: expected a number in [0, 1], or two, got (0.5,)",
+    ),
+    (
+        lambda: hr.BM25(b=(0.5, 2)),
+        hr.OptionError,
+        "b: expected two numbers in [0, 1], got 2",
+    ),
     (
         lambda: hr.BM25("okapi", delta=1.0),
         hr.OptionError,
@@ -116,6 +134,8 @@ def test_options_are_frozen_and_equal_by_value() -> None:
     assert hr.BM25("bm25+") == hr.BM25("bm25+", delta=1) != hr.BM25("bm25+", delta=0)
     assert hr.BM25("bm25l").delta == 0.5
     assert hr.BM25().delta is None
+    assert hr.BM25(b=(0, 1)) == hr.BM25(b=[0.0, 1.0]) == hr.BM25(**hr.BM25(b=(0, 1)).to_dict())
+    assert repr(hr.BM25(b=(0.25, 0.75))) == "BM25(variant='lucene', k1=1.2, b=(0.25, 0.75))"
     assert repr(hr.BM25()) == "BM25(variant='lucene', k1=1.2, b=0.75)"
     assert repr(hr.BM25("bm25l")) == "BM25(variant='bm25l', k1=1.2, b=0.75, delta=0.5)"
     assert hr.BM25("okapi") == hr.BM25("okapi", k1=1.5)

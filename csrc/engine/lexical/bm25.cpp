@@ -14,11 +14,19 @@ constexpr std::size_t kPostingsASearch = 8;
 
 }  // namespace
 
+Bm25 for_scope(Bm25 const& params, QueryStatistics const& statistics) {
+  Bm25 out = params;
+  out.b = out.b_mixed = bm25_b(params, length_share(statistics.n_docs, statistics.total_length,
+                                                    statistics.squared_length));
+  return out;
+}
+
 Bm25Query::Bm25Query(Bm25 const& params, LexicalQuery const& query,
                      QueryStatistics const& statistics)
     : params_(params),
       query_(&query),
-      mean_(mean_doc_length(statistics.n_docs, statistics.total_length)) {
+      scale_{mean_doc_length(statistics.n_docs, statistics.total_length),
+             for_scope(params, statistics).b} {
   weights_.reserve(query.leaves.size());
   for (std::size_t i = 0; i < query.leaves.size(); ++i) {
     double const idf = bm25_idf(params.variant, statistics.n_docs, statistics.doc_freqs[i]);

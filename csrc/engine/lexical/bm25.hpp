@@ -10,6 +10,9 @@
 
 namespace hyrecall {
 
+// The constants with the b of a scope in both places.
+Bm25 for_scope(Bm25 const& params, QueryStatistics const& statistics);
+
 // One query in one arm, with its statistics: what a score needs beside the document.
 class Bm25Query {
  public:
@@ -28,7 +31,7 @@ class Bm25Query {
   void with_impact(std::size_t leaf, F&& use) const;
   float impact(std::size_t leaf, float term_freq, float length_norm) const;
   float length_norm(std::uint32_t doc_length) const {
-    return bm25_length_norm(params_, doc_length, mean_);
+    return bm25_length_norm(params_, doc_length, scale_);
   }
   // All that length_norm() depends on beside the length.
   struct NormParams {
@@ -38,7 +41,10 @@ class Bm25Query {
     double mean;
     friend bool operator==(NormParams const&, NormParams const&) = default;
   };
-  NormParams norm_params() const { return {params_.variant, params_.k1, params_.b, mean_}; }
+  NormParams norm_params() const {
+    return {params_.variant, params_.k1, scale_.b, scale_.mean};
+  }
+  LengthScale scale() const { return scale_; }
   // A lower bound of the leaf's impact on documents up to a length; only where is_positive().
   float least_impact(std::size_t leaf, std::uint32_t max_length) const {
     return impact(leaf, 1.0f, length_norm(max_length)) / kBoundSlack;
@@ -47,7 +53,7 @@ class Bm25Query {
  private:
   Bm25 params_;
   LexicalQuery const* query_;
-  double mean_;
+  LengthScale scale_;
   bool is_positive_ = true;
   SmallVector<float, 8> weights_;  // [n_leaves]
   std::vector<float> shifts_;      // [n_leaves] of BM25+; empty of others

@@ -24,7 +24,7 @@ DeviceTexts::DeviceTexts(Snapshot const& snapshot, Bm25 const& bm25,
 
 device::TextQueries DeviceTexts::queries() const {
   return {texts_,    weights_,     shifts_,      lists_, own_lists_, own_postings_,
-          own_runs_, own_escapes_, match_steps_, means_, bm25_};
+          own_runs_, own_escapes_, match_steps_, scales_, bm25_};
 }
 
 bool DeviceTexts::occurs(std::size_t n_leaves, std::size_t query,
@@ -43,7 +43,7 @@ LexicalText DeviceTexts::add(std::size_t number, Bm25Query const& scorer,
   LexicalText out{};
   out.leaf_begin = static_cast<std::uint32_t>(weights_.size());
   out.n_leaves = static_cast<std::uint32_t>(query.leaves.size());
-  out.mean = number_of(scorer.norm_params().mean);
+  out.scale = number_of(scorer.scale());
   out.is_positive = query.is_bag && scorer.is_positive() ? 1 : 0;
   out.match_begin = static_cast<std::uint32_t>(match_steps_.size());
   if (!query.is_bag) {
@@ -82,10 +82,11 @@ std::uint32_t DeviceTexts::list_of(LeafPostings const& leaf, bool is_term) {
   return kFirstOwnList + static_cast<std::uint32_t>(own_lists_.size() - 1);
 }
 
-std::uint32_t DeviceTexts::number_of(double mean) {
-  auto const [at, is_new] = numbers_.try_emplace(std::bit_cast<std::uint64_t>(mean),
-                                                 static_cast<std::uint32_t>(means_.size()));
-  if (is_new) means_.push_back(mean);
+std::uint32_t DeviceTexts::number_of(LengthScale scale) {
+  auto const [at, is_new] = numbers_.try_emplace(
+      {std::bit_cast<std::uint64_t>(scale.mean), std::bit_cast<std::uint64_t>(scale.b)},
+      static_cast<std::uint32_t>(scales_.size()));
+  if (is_new) scales_.push_back(scale);
   return at->second;
 }
 

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "device/text_queries.hpp"
@@ -24,7 +25,7 @@ class DeviceTexts {
   bool occurs(std::size_t n_leaves, std::size_t query, ArmPostings const& postings) const;
   LexicalText add(std::size_t number, Bm25Query const& scorer, ArmPostings const& postings);
   std::uint32_t list_of(LeafPostings const& leaf, bool is_term);
-  std::uint32_t number_of(double mean);
+  std::uint32_t number_of(LengthScale scale);
 
   std::size_t n_segments_;
   Bm25 bm25_;
@@ -37,8 +38,8 @@ class DeviceTexts {
   std::vector<PostingRun> own_runs_;
   std::vector<PostingEscape> own_escapes_;
   std::vector<MatchStep> match_steps_;
-  std::vector<double> means_;
-  std::unordered_map<std::uint64_t, std::uint32_t> numbers_;  // bits of a mean -> its number
+  std::vector<LengthScale> scales_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> numbers_;  // bits -> number
 };
 
 }  // namespace hyrecall

@@ -68,8 +68,8 @@ inline LexicalJob lay_out_texts(TextParams const& text, LexicalSegment const* se
   out.own_runs = layout.copy(text.own_runs);
   out.own_escapes = layout.copy(text.own_escapes);
   out.match_steps = layout.copy(text.match_steps);
-  out.means = layout.copy(text.means);
-  out.n_means = static_cast<std::uint32_t>(text.means.n);
+  out.scales = layout.copy(text.scales);
+  out.n_scales = static_cast<std::uint32_t>(text.scales.n);
   out.bm25 = text.bm25;
   return out;
 }

@@ -109,7 +109,7 @@ __device__ inline std::uint64_t best_of_tile(std::uint64_t found, std::uint32_t 
     if (score_key(shared.sums[own_row(i)]) >= least) kept |= std::uint64_t{1} << i;
   }
   sync_block();  // all have done with the scratch
-  if (threadIdx.x == 0) shared.mean = kNone32;
+  if (threadIdx.x == 0) shared.scale = kNone32;
   return kept;
 }
 

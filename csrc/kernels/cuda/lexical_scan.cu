@@ -28,12 +28,12 @@ __device__ void take(DenseJob const& job, ImpactTerms const& terms, std::uint32_
   if (visit.n_spans == 0 && visit.text.n_leaves <= kSpans) return;
   bool const is_compact =
       job.lexical.segments[visit.segment].posting_width == PostingFormat::kCompact;
-  if (is_compact && shared.mean != visit.text.mean) {
+  if (is_compact && shared.scale != visit.text.scale) {
     sync_block();  // all have seen that it is another
-    float const* const norms = job.lexical.norms + std::size_t{visit.text.mean} * kNormLengths;
+    float const* const norms = job.lexical.norms + std::size_t{visit.text.scale} * kNormLengths;
     for (std::uint32_t i = threadIdx.x; i < kNormLengths; i += kTextThreads)
       shared.norms[i] = norms[i];
-    if (threadIdx.x == 0) shared.mean = visit.text.mean;
+    if (threadIdx.x == 0) shared.scale = visit.text.scale;
     sync_block();
   }
   bool const keeps_words = has_words && visit.text.is_positive == 0;
@@ -69,9 +69,9 @@ __global__ void __launch_bounds__(kTextThreads) prepare_texts(DenseJob const* jo
     job.pivots[query] = 0;
   }
   LexicalJob const& lexical = job.lexical;
-  for (std::uint32_t i = first; i < lexical.n_means * kNormLengths; i += step) {
+  for (std::uint32_t i = first; i < lexical.n_scales * kNormLengths; i += step) {
     lexical.norms[i] =
-        bm25_length_norm(lexical.bm25, i % kNormLengths, lexical.means[i / kNormLengths]);
+        bm25_length_norm(lexical.bm25, i % kNormLengths, lexical.scales[i / kNormLengths]);
   }
 }
 
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kTextThreads, 6)
     shared_clear(&shared.sums[lexical::own_row(4 * load)]);
     if (has_words != 0) shared_clear(&lexical::shared_words()[lexical::own_row(4 * load)]);
   }
-  if (threadIdx.x == 0) shared.mean = kNone32;
+  if (threadIdx.x == 0) shared.scale = kNone32;
 #pragma unroll 1
   for (std::uint64_t begin = blockIdx.x; begin < total;
        begin += std::uint64_t{lexical::kAhead} * gridDim.x) {

@@ -15,7 +15,7 @@ struct LeafWorth {
 // Norms that no table has: of wide postings and of escapes.
 __device__ inline float made_norm(DenseJob const& job, TextVisit const& visit,
                                   std::uint32_t length) {
-  return bm25_length_norm(job.lexical.bm25, length, job.lexical.means[visit.text.mean]);
+  return bm25_length_norm(job.lexical.bm25, length, job.lexical.scales[visit.text.scale]);
 }
 
 __device__ inline void add(ImpactTerms const& terms, LeafWorth const& worth, std::uint32_t row,

@@ -40,7 +40,7 @@ struct Shared {
   };
   LeafSpan spans[kAhead][kSpans];
   TextVisit visits[kAhead];
-  std::uint32_t mean;  // whose norms are there, or kNone32
+  std::uint32_t scale;  // whose norms are there, or kNone32
   std::uint32_t warp_counts[kWarps];
   std::uint32_t base;
 };

@@ -49,7 +49,7 @@ __device__ float score_text(PoolArm const& arm, std::uint32_t query, PoolDoc con
   if (arm.answers[query] == PoolAnswer::kWhole) return 0.0f;  // what matches is in the list
   LexicalText const text = job.texts[query];
   if (text.n_leaves == 0) return 0.0f;
-  float const norm = bm25_length_norm(job.bm25, length, job.means[text.mean]);
+  float const norm = bm25_length_norm(job.bm25, length, job.scales[text.scale]);
   auto const k1 = static_cast<float>(job.bm25.k1);
   auto const delta = static_cast<float>(job.bm25.delta);
   float score = 0.0f;

@@ -135,7 +135,7 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.seeds = layout.room<std::uint64_t>(n * params.most_seed_rows);
   job.candidates = layout.room<std::uint64_t>(n * params.capacity);
   job.score_keys = layout.room<std::uint32_t>(has_text ? 0 : n * params.capacity);
-  job.lexical.norms = layout.room<float>(params.text.means.n * kNormLengths);
+  job.lexical.norms = layout.room<float>(params.text.scales.n * kNormLengths);
   places.all_bytes = layout.bytes();
   if (host != nullptr) std::memcpy(host, &job, sizeof job);
   return places;

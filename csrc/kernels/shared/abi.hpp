@@ -20,7 +20,7 @@ namespace hyrecall::cuda {
 // Raise it whenever anything in this file, in kernels/shared/dense_batch.hpp,
 // kernels/shared/guest_tensor.hpp, kernels/shared/lexical_job.hpp, kernels/shared/pool_job.hpp,
 // kernels/shared/postings.hpp, kernels/kernel_choice.hpp or the numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 15;
+inline constexpr std::int32_t kAbiVersion = 16;
 inline constexpr int kMaxDevices = 64;
 
 // What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and
@@ -154,7 +154,7 @@ struct TextParams {
   HostArray<PostingRun> own_runs;
   HostArray<PostingEscape> own_escapes;
   HostArray<MatchStep> match_steps;
-  HostArray<double> means;
+  HostArray<LengthScale> scales;
   Bm25 bm25;
 };
 

@@ -53,6 +53,7 @@ enum class ArithmeticOp : std::int32_t {
   kTermShare,        // term_freq, doc_length
   kTermWorth,        // shares, n_rows, idf
   kAddedBoost,       // weight, n_own, worth, total
+  kBm25B,            // b, b_mixed, length_share
   // Kinds and scales are the numbers of their enumerations in core/fusion_math.hpp and
   // core/shaping_math.hpp.
   kArmWorth,           // scale, score, low, high, mean, deviation
@@ -119,6 +120,7 @@ inline constexpr NamedOp kArithmeticOps[] = {
     {"term_share", ArithmeticOp::kTermShare},
     {"term_worth", ArithmeticOp::kTermWorth},
     {"added_boost", ArithmeticOp::kAddedBoost},
+    {"bm25_b", ArithmeticOp::kBm25B},
     {"arm_worth", ArithmeticOp::kArmWorth},
     {"mean_worth", ArithmeticOp::kMeanWorth},
     {"sum_largest_first", ArithmeticOp::kSumLargestFirst},
@@ -227,10 +229,10 @@ HYRECALL_HD inline double evaluate(ArithmeticOp op, double const* x) {
       return bm25_shift({Bm25Variant::kPlus, 0.0, 0.0, x[0]}, x[1], x[2]);
     case ArithmeticOp::kLengthNorm:
       return bm25_length_norm({Bm25Variant::kLucene, x[0], x[1]}, static_cast<std::uint32_t>(x[2]),
-                              x[3]);
+                              {x[3], x[1]});
     case ArithmeticOp::kLengthNormLong:
       return bm25_length_norm({Bm25Variant::kLong, 0.0, x[0]}, static_cast<std::uint32_t>(x[1]),
-                              x[2]);
+                              {x[2], x[0]});
     case ArithmeticOp::kImpact:
       return bm25_impact(single(0), single(1), single(2));
     case ArithmeticOp::kPlusImpact:
@@ -275,6 +277,8 @@ HYRECALL_HD inline double evaluate(ArithmeticOp op, double const* x) {
       return hop_decay(x[0], static_cast<int>(x[1]));
     case ArithmeticOp::kLengthShare:
       return length_share(integer(0), integer(1), integer(2));
+    case ArithmeticOp::kBm25B:
+      return bm25_b({Bm25Variant::kLucene, 0.0, x[0], 0.0, x[1]}, x[2]);
     case ArithmeticOp::kLengthWorth:
       return length_worth(static_cast<std::uint32_t>(x[0]));
     case ArithmeticOp::kRocchioValue:

@@ -40,7 +40,7 @@ inline constexpr std::uint32_t kFirstOwnList = 0x80000000u;
 struct LexicalText {
   std::uint32_t leaf_begin;  // into weights, shifts; times the number of segments, into lists
   std::uint32_t n_leaves;
-  std::uint32_t mean;           // number of its mean length
+  std::uint32_t scale;          // number of its LengthScale
   std::uint32_t is_positive;    // a document matches if its score is above 0
   std::uint32_t match_begin;    // into match_steps
   std::uint32_t n_match_steps;  // 0: any leaf matches
@@ -89,7 +89,7 @@ HYRECALL_HD inline float leaf_impact(Bm25Variant variant, float k1, float delta,
   return bm25_impact(weight, term_freq, length_norm);
 }
 
-// Lengths that a compact posting can say; their norms are made once for each mean.
+// Lengths that a compact posting can say; their norms are made once for each scale.
 inline constexpr std::uint32_t kNormLengths = 256;
 static_assert(PostingFormat(PostingFormat::kCompact).max_length() + 1 == kNormLengths);
 
@@ -105,10 +105,10 @@ struct LexicalJob {
   PostingRun const* own_runs;
   PostingEscape const* own_escapes;
   MatchStep const* match_steps;
-  double const* means;  // [n_means]
-  std::uint32_t n_means;
+  LengthScale const* scales;  // [n_scales]
+  std::uint32_t n_scales;
   Bm25 bm25;
-  float* norms;  // [n_means, kNormLengths] made by a kernel
+  float* norms;  // [n_scales, kNormLengths] made by a kernel
 };
 
 }  // namespace hyrecall

@@ -19,7 +19,7 @@ _Bytes: TypeAlias = npt.NDArray[np.uint8]
 _Floats: TypeAlias = npt.NDArray[np.float32]
 _Plane: TypeAlias = tuple[_Bytes, _Floats, _Floats] | None  # codes, scales, residuals
 _Floor: TypeAlias = tuple[float, bool] | None  # (value, strict)
-_Bm25: TypeAlias = tuple[str, float, float, float]  # (variant, k1, b, delta)
+_Bm25: TypeAlias = tuple[str, float, float, float, float]  # (variant, k1, b, delta, b_mixed)
 
 class _ArrowArray(Protocol):
     def __arrow_c_array__(self, schema: object | None = None, /) -> tuple[object, object]: ...
@@ -374,8 +374,8 @@ class BatchRequest:
 
 @final
 class Statistics:
-    def of(self, arm: int, query: int) -> tuple[int, int, list[int]]:
-        """Return (documents, total length, document frequency per leaf) of one query."""
+    def of(self, arm: int, query: int) -> tuple[int, int, int, list[int]]:
+        """Return (documents, sums of lengths and of their squares, doc_freq a leaf) of a query."""
     @staticmethod
     def add(parts: Sequence[Statistics]) -> Statistics: ...
 

@@ -19,5 +19,5 @@ DEFAULT_BM25 = BM25("lucene", k1=0.75, b=0.25)
 DEFAULT_AROUND = Around(neighbours=(0.3, 0.15), thread=0.25, length=0.4)
 """Hears the rows around a hit in its thread."""
 
-THREAD_BM25 = BM25("lucene", k1=0.75, b=0.5)
-"""For text arms beside this stage: short turns and conversations with long answers bear it."""
+THREAD_BM25 = BM25("lucene", k1=0.75, b=(0.25, 0.9))
+"""For text arms beside this stage: short turns, and conversations with long answers."""

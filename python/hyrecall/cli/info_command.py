@@ -165,7 +165,8 @@ def _words(analyzer: Analyzer) -> str:
 def _constants(bm25: BM25) -> str:
     """Return the BM25 variant and constants, in words."""
     delta = "" if bm25.delta is None else f", delta {bm25.delta:g}"
-    return f"BM25 {bm25.variant} with k1 {bm25.k1:g}, b {bm25.b:g}{delta}"
+    b = " to ".join(f"{one:g}" for one in (bm25.b if isinstance(bm25.b, tuple) else (bm25.b,)))
+    return f"BM25 {bm25.variant} with k1 {bm25.k1:g}, b {b}{delta}"
 
 
 def _mebibytes(segments: list[dict[str, Any]]) -> str:

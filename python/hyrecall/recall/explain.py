@@ -160,10 +160,12 @@ def _lexical(
     leaves = execution.leaves(at, 0)
     if leaves is None or doc_length is None:
         return {"score": None}
-    n_docs, total_length, doc_freqs = execution.statistics().of(at, 0)
+    n_docs, total_length, squared_length, doc_freqs = execution.statistics().of(at, 0)
     freqs = execution.leaf_freqs(at, 0, segment, row)
-    how = plan.bm25[arm].numbers
     math = _core.arithmetic
+    b = math.bm25_b(plan.bm25[arm].numbers, n_docs, total_length, squared_length)
+    bm25 = replace(plan.bm25[arm], b=b)
+    how = bm25.numbers
     mean = math.mean_doc_length(n_docs, total_length)
     norm = math.length_norm(how, doc_length, mean)
     terms = []
@@ -182,7 +184,7 @@ def _lexical(
         "n_docs": n_docs,
         "total_length": total_length,
         "doc_length": doc_length,
-        "bm25": plan.bm25[arm],
+        "bm25": bm25,
         "mean_doc_length": mean,
         "length_norm": norm,
         "matches": matches,

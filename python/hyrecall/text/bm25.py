@@ -31,8 +31,11 @@ class BM25:
         ``lucene`` and ``robertson`` multiply by k1 + 1.
     k1 : float, optional
         Saturation of term frequency, in [0, 1000]; default 1.2, for ``okapi`` 1.5.
-    b : float, default 0.75
-        Weight of document length, in [0, 1].
+    b : float or (float, float), default 0.75
+        Weight of document length, in [0, 1]. Of two numbers, the first holds where the documents
+        of a query's scope have lengths alike (variance up to 1/2 of their squared mean), and the
+        second where long and short ones are mixed (from 3/4 on); between, the weight goes from one
+        to the other in a straight line.
     delta : float, optional
         Addend of ``bm25+`` (default 1.0) and ``bm25l`` (default 0.5) per matching term, so that
         long documents are not penalised too much; in [0, 1000]. Other variants have none.
@@ -57,11 +60,13 @@ class BM25:
     1.5
     >>> BM25("bm25+", k1=0.9, b=0.4)
     BM25(variant='bm25+', k1=0.9, b=0.4, delta=1.0)
+    >>> BM25(b=(0.25, 0.75)).b
+    (0.25, 0.75)
     """
 
     variant: Variant = "lucene"
     k1: float | None = None
-    b: float = 0.75
+    b: float | tuple[float, float] = 0.75
     delta: float | None = None
 
     def __post_init__(self) -> None:
@@ -69,7 +74,7 @@ class BM25:
         one_of("variant", self.variant, get_args(Variant))
         k1 = _DEFAULT_K1[self.variant] if self.k1 is None else self.k1
         set_fields(self, k1=number("k1", k1, 0.0, 1000.0, "a number in [0, 1000]"))
-        convert_field(self, "b", number, 0.0, 1.0, "a number in [0, 1]")
+        convert_field(self, "b", _read_b)
         if self.variant in _DEFAULT_DELTA:
             delta = _DEFAULT_DELTA[self.variant] if self.delta is None else self.delta
             delta = number("delta", delta, 0.0, 1000.0, "a number in [0, 1000]")
@@ -88,7 +93,18 @@ class BM25:
         return made if self.delta is None else made | {"delta": self.delta}
 
     @property
-    def numbers(self) -> tuple[str, float, float, float]:
-        """The engine's arguments: variant, k1, b, and delta or 0."""
+    def numbers(self) -> tuple[str, float, float, float, float]:
+        """The engine's arguments: variant, k1, b, delta or 0, and b where lengths are mixed."""
         assert self.k1 is not None
-        return self.variant, self.k1, self.b, self.delta or 0.0
+        alike, mixed = self.b if isinstance(self.b, tuple) else (self.b, self.b)
+        return self.variant, self.k1, alike, self.delta or 0.0, mixed
+
+
+def _read_b(argument: str, value: Any) -> float | tuple[float, float]:
+    """Read one weight of document length, or two; JSON has a list for a tuple."""
+    if not isinstance(value, tuple | list):
+        return number(argument, value, 0.0, 1.0, "a number in [0, 1], or two")
+    if len(value) != 2:
+        raise error(OptionError, argument, "a number in [0, 1], or two", repr(value))
+    alike, mixed = (number(argument, one, 0.0, 1.0, "two numbers in [0, 1]") for one in value)
+    return alike, mixed
