@@ -1,9 +1,11 @@
-// The hits of one part: on its device where that knows every step, else by candidates() and
-// merge().
+// The hits of one part: on its device where that knows every step, from the lists of a single arm
+// as they are, else by candidates() and merge().
 #include <algorithm>
 #include <chrono>
 
 #include "core/error.hpp"
+#include "core/fusion_math.hpp"
+#include "core/parallel.hpp"
 #include "engine/dense/on_device.hpp"
 #include "engine/pool_on_device.hpp"
 #include "engine/recall.hpp"
@@ -13,6 +15,22 @@ namespace {
 
 // Entries of all lists that go to a device, and documents of all pools there: some 200 MB.
 constexpr std::size_t kMostEntries = std::size_t{1} << 22;
+
+// Whether the list of the only arm is the hits already.
+bool has_one_list(BatchRequest const& request) {
+  auto const& scales = request.fusion.scales;
+  return request.n_arms() == 1 && request.listed.empty() && request.tables.empty() &&
+         request.fusion.kind == FusionKind::kNone && !request.evidence &&
+         std::all_of(scales.begin(), scales.end(),
+                     [](FusionScale scale) { return scale == FusionScale::kNone; });
+}
+
+// What fusion makes of a document of the only list.
+double only_score(float score) {
+  std::int32_t const rank = 1;  // any that is in the list
+  double room = 0.0;
+  return fused_score({}, {&score, 1}, {&rank, 1}, {&room, 1});
+}
 
 }  // namespace
 
@@ -33,12 +51,69 @@ TimedReply Execution::make_hits(Statistics const& statistics, bool may_stay) con
   TimedReply out;
   if (!found.kept.empty()) {
     out.arrays = fuse_on_device(found);
+  } else if (has_one_list(request_)) {
+    out.arrays = hits_of_one_list(found);
   } else {
     std::vector<QueryCandidates> const pools = join(found, statistics);
     std::vector<QueryCandidates> const* const parts[] = {&pools};
     out.arrays = merge(request_, parts);
   }
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return out;
+}
+
+// Of a single arm: each list is cut to the hits that are asked for and copied to its place in the
+// arrays.
+ReplyArrays Execution::hits_of_one_list(FoundLists const& found) const {
+  std::size_t const n_queries = request_.n_queries;
+  std::vector<std::span<Candidate const>> lists(n_queries);
+  ReplyArrays out;
+  out.offsets.reserve(n_queries + 1);
+  out.list_sizes.reserve(n_queries);
+  Joining own;
+  for (std::size_t q = 0; q < n_queries; ++q) {
+    take_lists(found, q, own);
+    std::span<Candidate const> const list = lists[q] = own.lists.front();
+    out.list_sizes.push_back(static_cast<std::int32_t>(list.size()));
+    std::size_t const n_wanted = std::min(list.size(), request_.offset + request_.limit);
+    auto const end = std::partition_point(
+        list.begin(), list.begin() + static_cast<std::ptrdiff_t>(n_wanted),
+        [&](Candidate const& one) { return request_.min_fused.passes(only_score(one.score)); });
+    auto const n_passing = static_cast<std::size_t>(end - list.begin());
+    std::size_t const n_hits = n_passing - std::min(request_.offset, n_passing);
+    out.offsets.push_back(out.offsets.back() + static_cast<std::int64_t>(n_hits));
+  }
+  auto const n_hits = static_cast<std::size_t>(out.offsets.back());
+  out.part.resize(n_hits);
+  out.segment.resize(n_hits);
+  out.row.resize(n_hits);
+  out.rank.resize(n_hits);
+  out.score.resize(n_hits);
+  out.arm_scores.resize(n_hits);
+  out.arm_ranks.resize(n_hits);
+  std::size_t const n_scales = scales_a_query(1);
+  out.scales.resize(n_queries * n_scales);
+  double const weight = request_.fusion.weights.empty() ? 1.0 : request_.fusion.weights.front();
+  parallel_runs(n_queries, kShortRun, request_.threads, [&](int, std::size_t q) {
+    std::span<Candidate const> const list = lists[q];
+    ArmScale scale;
+    for (Candidate const& one : list) scale.range.add(one.score);
+    bool const is_scaled = request_.normalize && !list.empty();
+    double const most = is_scaled ? only_score(list.front().score) : 0.0;
+    double const scales[] = {scale.first_number(), scale.second_number(), weight, most};
+    std::copy_n(scales, n_scales, out.scales.begin() + static_cast<std::ptrdiff_t>(q * n_scales));
+    std::size_t place = request_.offset;
+    auto const end = static_cast<std::size_t>(out.offsets[q + 1]);
+    for (auto hit = static_cast<std::size_t>(out.offsets[q]); hit < end; ++hit, ++place) {
+      Candidate const& one = list[place];
+      double const score = only_score(one.score);
+      out.segment[hit] = one.doc.segment;
+      out.row[hit] = one.doc.row;
+      out.rank[hit] = out.arm_ranks[hit] = static_cast<std::int32_t>(place) + 1;
+      out.score[hit] = request_.normalize ? normalized_score(score, most) : score;
+      out.arm_scores[hit] = one.score;
+    }
+  });
   return out;
 }
 

@@ -124,6 +124,7 @@ class Execution {
   void list_documents(FoundLists const& found, std::size_t query, Joining& own) const;
   void take_lists(FoundLists const& found, std::size_t query, Joining& own) const;
   ReplyArrays fuse_on_device(FoundLists const& found) const;
+  ReplyArrays hits_of_one_list(FoundLists const& found) const;
   bool is_in_table(std::uint32_t table, std::size_t query, DocRef doc) const;
   QueryCandidates complete(std::size_t query, std::vector<std::vector<Bm25Query>> const& scorers,
                            Statistics const& statistics, Audiences const* audiences,

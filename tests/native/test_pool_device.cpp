@@ -105,6 +105,45 @@ HybridRound hybrid_round_of(Rng& rng, std::size_t n) {
   return out;
 }
 
+// Of one arm nothing is fused: its list is cut and copied, with the bytes of what merge() makes.
+std::size_t check_single_arm(Rng& rng, HybridRound const& round, std::size_t n) {
+  Snapshot const on_host = random_text_world(rng, round.world);
+  BatchRequest request = random_hybrid_request(rng, round, on_host);
+  request.fusion = {};
+  request.fusion.weights = {1.0};
+  if (n % 3 == 0) request.fusion.scales = {FusionScale::kNone};
+  request.limit = rng.below(round.depth + 4);
+  request.offset = n % 4 == 1 ? rng.below(std::size_t{6}) : 0;
+  request.normalize = n % 5 == 1;
+  request.min_fused = {};
+  std::vector<QueryCandidates> const pools = candidates_of(on_host, request);
+  std::vector<float> const& scores = pools[n % pools.size()].scores;
+  if (n % 3 == 1 && !scores.empty())
+    request.min_fused = {scores[rng.below(scores.size())], true, rng.below(2) == 0};
+  std::vector<QueryCandidates> const* const parts[] = {&pools};
+  ReplyArrays const expected = merge(request, parts);
+  Execution const of_host(on_host, request);
+  check_replies(of_host.hits(of_host.statistics()).arrays, expected);
+  Snapshot const on_device = with_postings(on_host);
+  Execution const execution(on_device, request);
+  check_replies(execution.hits(execution.statistics()).arrays, expected);
+  return expected.rank.size();
+}
+
+TEST(device_gives_the_list_of_a_single_arm) {
+  skip_under_thread_sanitizer();
+  Rng rng(38);
+  std::size_t n_hits = 0;
+  for (std::size_t n = 0; n < 60; ++n) {
+    HybridRound round = hybrid_round_of(rng, n);
+    round.n_lexical = n % 2;
+    round.n_dense = 1 - n % 2;
+    round.has_listed = false;
+    n_hits += check_single_arm(rng, round, n);
+  }
+  CHECK(n_hits > 1'000);
+}
+
 TEST(device_makes_the_hits_that_the_cpu_makes) {
   skip_under_thread_sanitizer();
   Rng rng(33);
