@@ -6,8 +6,9 @@ Every fifth turn of a set with columns ``session`` and ``turn`` is answered by a
 assistant, whose words are those of the turns around it and as many of other turns of the tenant, in
 a random order; its vector is the mean of those of the turns around it. The messages are judged by
 nobody, so that they only stand in the way. For the set as it is and for the set with the messages,
-the tables show nDCG@10 of ``recipes.default`` without threads and of ``recipes.conversation`` by b,
-and the spread of lengths, variance / mean^2, of the tenants.
+the tables show ``recipes.default`` without threads and ``recipes.conversation`` by b, and the
+spread of the tenants' lengths, variance / mean^2, which "0.25 to 0.9" follows. The last table shows
+what a prior on the assistant's messages adds (``hr.Prior``).
 """
 
 from dataclasses import replace
@@ -24,7 +25,9 @@ from hyrecall.evaluate.data import CELL
 
 EVERY = 5
 AROUND = 3
-BS = (0.1, 0.25, 0.5, 0.75, 0.9)
+BS = (0.1, 0.25, 0.5, 0.75, 0.9, (0.25, 0.9))
+PRIORS = (0.0, -0.05, -0.1, -0.2, -0.3, -0.5)
+ROLE = "role"
 MEASURES = ("Success@10", "R@10", "RR", "nDCG@10")
 
 
@@ -33,13 +36,13 @@ def with_messages(dataset: Dataset, seed: int = 1) -> Dataset:
     random = np.random.default_rng(seed)
     rows = dataset.corpus.select(["id", CELL, THREAD, PLACE, "text", "embedding"]).to_pylist()
     rows.sort(key=lambda row: (row[CELL], row[THREAD], row[PLACE]))
-    words = {
+    said = {
         tenant: [w for row in rows if row[CELL] == tenant for w in row["text"].split()]
         for tenant in {row[CELL] for row in rows}
     }
     out = []
     for at, row in enumerate(rows):
-        out.append({**row, PLACE: 2 * row[PLACE]})
+        out.append({**row, PLACE: 2 * row[PLACE], ROLE: "user"})
         if at % EVERY != EVERY - 1:
             continue
         near = [
@@ -48,12 +51,13 @@ def with_messages(dataset: Dataset, seed: int = 1) -> Dataset:
             if (one[CELL], one[THREAD]) == (row[CELL], row[THREAD])
         ]
         own = [word for one in near for word in one["text"].split()]
-        text = [*own, *random.choice(words[row[CELL]], len(own))]
+        text = [*own, *random.choice(said[row[CELL]], len(own))]
         mean = np.mean([np.asarray(one["embedding"], np.float32) for one in near], axis=0)
         message = {
             **row,
             "id": f"{row['id']} answer",
             PLACE: 2 * row[PLACE] + 1,
+            ROLE: "assistant",
             "text": " ".join(random.permutation(text)),
             "embedding": (mean / np.linalg.norm(mean)).astype(np.float32).tolist(),
         }
@@ -75,35 +79,69 @@ def spreads(dataset: Dataset) -> str:
     return f"{min(found):.2f} to {max(found):.2f}"
 
 
-def settings() -> dict[str, dict[float, Setting]]:
+def words(b: float | tuple[float, float]) -> str:
+    """Return the heading of a column."""
+    return " to ".join(map(str, b)) if isinstance(b, tuple) else f"b {b}"
+
+
+def settings() -> dict[str, list[Setting]]:
     """Return each recipe with each b."""
     plain: Recipe = hr.recipes.default.replace(with_threads=None)
-    out: dict[str, dict[float, Setting]] = {}
-    for name, recipe in (("fused", plain), ("conversation", hr.recipes.conversation)):
-        base = replace(read_setting("conversation"), analyzer=ENGLISH, thread=THREAD, place=PLACE)
-        out[name] = {
-            b: base.but(
-                f"{name} {b}",
-                recipe=recipe.replace(arms=(Lexical(bm25=hr.BM25("lucene", 0.75, b)), Dense())),
-            )
+    return {
+        name: [
+            setting(recipe.replace(arms=(Lexical(bm25=hr.BM25("lucene", 0.75, b)), Dense())))
             for b in BS
-        }
-    return out
+        ]
+        for name, recipe in (("fused", plain), ("conversation", hr.recipes.conversation))
+    }
+
+
+def priors() -> dict[str, list[Setting]]:
+    """Return each recipe with each prior on the assistant's messages."""
+    plain: Recipe = hr.recipes.default.replace(with_threads=None)
+    return {
+        name: [
+            replace(
+                setting(
+                    recipe.replace(shaping=(*recipe.shaping, hr.Prior(ROLE, {"assistant": w})))
+                ),
+                attributes=(ROLE,),
+            )
+            for w in PRIORS
+        ]
+        for name, recipe in (("fused", plain), ("conversation", hr.recipes.conversation))
+    }
+
+
+def setting(recipe: Recipe) -> Setting:
+    """Return the setting of a recipe over threads in English."""
+    base = replace(read_setting("conversation"), analyzer=ENGLISH, thread=THREAD, place=PLACE)
+    return base.but("mixed", recipe=recipe)
+
+
+def print_scores(
+    dataset: Dataset, indexes: Indexes, columns: list[str], named: dict[str, list[Setting]]
+) -> None:
+    """Print the measures of settings: a row for each recipe and measure, a column a setting."""
+    rows = []
+    for name, some in named.items():
+        scores = [scored(dataset, run_setting(indexes, dataset, s), MEASURES) for s in some]
+        rows += [
+            [f"{name}, {measure}", *(figure(score.means[measure]) for score in scores)]
+            for measure in MEASURES
+        ]
+    table(["", *columns], rows)
 
 
 def report(dataset: Dataset) -> None:
     """Print the tables of a set, as it is and with long messages."""
-    for one in (dataset, with_messages(dataset)):
+    mixed = with_messages(dataset)
+    for one in (dataset, mixed):
         indexes = Indexes(one)
         print(f"### {one.name}: spread of lengths {spreads(one)}\n")
-        rows = []
-        for name, by_b in settings().items():
-            scores = [scored(one, run_setting(indexes, one, s), MEASURES) for s in by_b.values()]
-            rows += [
-                [f"{name}, {measure}", *(figure(score.means[measure]) for score in scores)]
-                for measure in MEASURES
-            ]
-        table(["", *(f"b {b}" for b in BS)], rows)
+        print_scores(one, indexes, [words(b) for b in BS], settings())
+        if one is mixed:
+            print_scores(one, indexes, [f"prior {w:g}" for w in PRIORS], priors())
 
 
 def main() -> None:

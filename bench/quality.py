@@ -3,10 +3,11 @@
     python -m bench.quality [--split odd] DATA...
 
 prints tables for docs/evaluation.md; ``golden`` among DATA is the committed set. A set whose corpus
-has columns ``session`` and ``turn`` is also ranked by ``recipes.conversation``, one with the first
-is also measured by session, and one whose queries have a column ``category_name`` by category. The
-stars are the p of the paired randomisation test against the default recipe (``*`` < .05, ``**``
-< .01). Texts are stemmed and without English stop words.
+has columns ``session`` and ``turn`` is also ranked by ``recipes.conversation``, with and without
+each part of its evidence, one with the first is also measured by session, and one whose queries
+have a column ``category_name`` by category. The stars are the p of the paired randomisation test
+against the default recipe (``*`` < .05, ``**`` < .01). Texts are stemmed and without English stop
+words.
 """
 
 import statistics
@@ -90,6 +91,24 @@ def settings(dataset: Dataset) -> dict[str, Setting]:
         "with Feedback", recipe=recipe.replace(shaping=(hr.Feedback(), *recipe.shaping))
     )
     return {name: replace(one, name=name, analyzer=ENGLISH) for name, one in made.items()}
+
+
+def parts() -> dict[str, Setting]:
+    """Return ``recipes.conversation`` without each part of its evidence, by names of the tables."""
+    recipe = hr.recipes.conversation
+    (around,) = recipe.shaping
+    without = {
+        "neighbours": {"neighbours": ()},
+        "the thread": {"thread": 0.0},
+        "the length": {"length": 0.0},
+    }
+    made = {"each turn for itself": hr.recipes.default.replace(with_threads=None)}
+    for name, change in without.items():
+        made[f"without {name}"] = recipe.replace(shaping=(replace(around, **change),))
+    base = replace(read_setting("conversation"), analyzer=ENGLISH, thread=THREAD, place=PLACE)
+    return {
+        name: base.but(name, recipe=one) for name, one in (made | {"all parts": recipe}).items()
+    }
 
 
 def sessions(dataset: Dataset) -> dict[str, str]:
@@ -196,6 +215,14 @@ def report(dataset: Dataset) -> None:
     n_queries = len(scores[BASE].queries)
     print(f"### {dataset.name}: {n_queries:,} queries, {dataset.corpus.num_rows:,} documents\n")
     print_scores(scores, MEASURES, ms)
+    if "conversation" in asked:
+        print("What each part of recipes.conversation gains:\n")
+        of_part = {
+            n: scored(dataset, run_setting(indexes, dataset, s), MEASURES)
+            for n, s in parts().items()
+        }
+        rows = [[n, *(figure(one.means[m]) for m in MEASURES)] for n, one in of_part.items()]
+        table(["", *(TITLES.get(m, m) for m in MEASURES)], rows)
     if "session" in dataset.corpus.column_names:
         classes = sessions(dataset)
         print("By session, each at the rank of its best row:\n")
