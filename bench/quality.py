@@ -14,6 +14,7 @@ import statistics
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +98,7 @@ def parts() -> dict[str, Setting]:
     """Return ``recipes.conversation`` without each part of its evidence, by names of the tables."""
     recipe = hr.recipes.conversation
     (around,) = recipe.shaping
-    without = {
+    without: dict[str, dict[str, Any]] = {
         "neighbours": {"neighbours": ()},
         "the thread": {"thread": 0.0},
         "the length": {"length": 0.0},

@@ -170,7 +170,7 @@ def _lexical(one: Component) -> list[tuple[int, str]]:
     how = one.bm25
     assert how is not None
     assert how.k1 is not None
-    variant, k1, b, delta = how.variant, _n(how.k1), _n(how.b), _n(how.delta or 0.0)
+    variant, k1, b, delta = how.variant, _n(how.k1), _n(how.numbers[2]), _n(how.delta or 0.0)
     n_docs, length, mean = one.n_docs or 0, one.doc_length, one.mean_doc_length or 1.0
     constants = f"k1 {k1}, b {b}" + ("" if how.delta is None else f", delta {delta}")
     total = one.total_length or 0
