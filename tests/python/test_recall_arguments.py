@@ -287,6 +287,21 @@ def test_recall_refuses_vectors_by_name(
     refused(lambda: index.recall(vectors=vectors, scope="ana"), kind, message, None)
 
 
+@pytest.mark.parametrize("bad", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize("shares", [None, {"text": 1.0, "embedding": 0.0}])
+def test_a_matrix_of_float32_is_searched_for_values_that_are_not_finite(
+    index: hr.Index, bad: str, shares: dict[str, float] | None
+) -> None:
+    matrix = np.array([ONES, [1.0, float(bad), 1.0]], np.float32)
+    fusion = None if shares is None else hr.RRF(weights=shares)
+    refused(
+        lambda: index.recall(text=["tea", "tea"], vectors=matrix, scope="ana", fusion=fusion),
+        hr.OptionError,
+        f"vectors: expected finite values, got {bad} in query 1",
+        None,
+    )
+
+
 def test_an_index_without_the_arm_says_so(only_text: hr.Index, only_vector: hr.Index) -> None:
     refused(
         lambda: only_text.recall(vectors=ONE),

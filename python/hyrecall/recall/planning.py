@@ -32,8 +32,8 @@ from hyrecall.recall.vector_queries import (
     Matrix,
     add_dense,
     check_arms,
+    check_idle,
     name_vectors,
-    on_host,
     read_vectors,
 )  # fmt: skip
 from hyrecall.segments.facts import IndexFacts
@@ -95,7 +95,7 @@ def make_plan(
     arms, weights, fusion, left_out = _choose_arms(
         facts, ranking.fusion, (*own, *running), tuple(extra), fuses_one=evidence is not None
     )
-    on_host(facts, given, [arm for arm in guests if arm not in arms])  # no search will check them
+    check_idle(facts, given, guests, vectors, arms)
     lexical = [arm for arm in arms if arm in facts.text_arms]
     bm25 = _read_bm25(facts, ranking.bm25, lexical, joins_by_default=fusion is not ranking.fusion)
     tie_break: tuple[TieBreak, ...] = how.tie_break

@@ -12,9 +12,9 @@ from hyrecall import _core
 from hyrecall.errors import OptionError, error
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.table.device_tensors import take_guest
-from hyrecall.table.tensors import query_vectors
+from hyrecall.table.tensors import check_finite, query_vectors
 
-__all__ = ["Matrix", "add_dense", "check_arms", "name_vectors", "on_host", "read_vectors"]
+__all__ = ["Matrix", "add_dense", "check_arms", "check_idle", "name_vectors", "read_vectors"]
 
 _ALL_VALID = np.zeros(0, np.uint8)
 
@@ -55,7 +55,8 @@ def read_vectors(
 ) -> tuple[dict[str, _core.Guest], dict[str, Matrix]]:
     """Return, by arm, the queries that the search reads where they lie, and those on the host.
 
-    ``may_stay`` False: all are read to the host.
+    ``may_stay`` False: all are read to the host and checked. Else :func:`add_dense` looks for NaN
+    as it copies them, and :func:`check_idle` in the vectors of arms that will not run.
     """
     guests = {}
     if snapshot.device is not None and may_stay:
@@ -64,15 +65,39 @@ def read_vectors(
             guest = take_guest(value, folder=folder, ordinal=ordinal, dim=facts.dims[arm])
             if guest is not None:
                 guests[arm] = guest
-    return guests, on_host(facts, given, [arm for arm in given if arm not in guests])
+    arms = [arm for arm in given if arm not in guests]
+    return guests, _on_host(facts, given, arms, are_checked_later=may_stay)
 
 
-def on_host(
-    facts: IndexFacts, given: Mapping[str, tuple[Any, str]], arms: Sequence[str]
+def check_idle(
+    facts: IndexFacts,
+    given: Mapping[str, tuple[Any, str]],
+    guests: Mapping[str, _core.Guest],
+    vectors: Mapping[str, Matrix],
+    running: Sequence[str],
+) -> None:
+    """Check the vectors of arms that will not run."""
+    _on_host(facts, given, [arm for arm in guests if arm not in running])
+    for arm, (matrix, _) in vectors.items():
+        if arm not in running:
+            check_finite(matrix, given[arm][1])
+
+
+def _on_host(
+    facts: IndexFacts,
+    given: Mapping[str, tuple[Any, str]],
+    arms: Sequence[str],
+    *,
+    are_checked_later: bool = False,
 ) -> dict[str, Matrix]:
-    """Read and check the vectors of these arms in host memory."""
+    """Read the vectors of these arms in host memory; check their values, or leave it for later."""
     return {
-        arm: query_vectors(given[arm][0], dim=facts.dims[arm], argument=given[arm][1])
+        arm: query_vectors(
+            given[arm][0],
+            dim=facts.dims[arm],
+            argument=given[arm][1],
+            is_checked_later=are_checked_later,
+        )
         for arm in arms
     }
 
@@ -96,5 +121,9 @@ def add_dense(
         elif arm in vectors:
             matrix, valid = vectors[arm]
             present = _ALL_VALID if valid is None else valid.view(np.uint8)
-            for table in tables:
-                request.add_dense(column, arm, matrix, present, floors.get(arm), table)
+            try:
+                for table in tables:
+                    request.add_dense(column, arm, matrix, present, floors.get(arm), table)
+            except OptionError:  # of a norm, which NaN and infinity have too
+                check_finite(matrix, given[arm][1])
+                raise

@@ -64,7 +64,9 @@ def row_count(value: object, *, argument: str = "vectors") -> int:
     raise _not_an_array(value, argument)
 
 
-def query_vectors(value: object, *, dim: int, argument: str = "vectors") -> Queries:
+def query_vectors(
+    value: object, *, dim: int, argument: str = "vectors", is_checked_later: bool = False
+) -> Queries:
     """Read a batch of query vectors.
 
     Parameters
@@ -77,6 +79,8 @@ def query_vectors(value: object, *, dim: int, argument: str = "vectors") -> Quer
         Number of values in a query.
     argument : str
         Name of the argument in messages.
+    is_checked_later : bool
+        Whether the caller looks for NaN and infinity itself in what is returned as a view.
 
     Returns
     -------
@@ -110,7 +114,7 @@ def query_vectors(value: object, *, dim: int, argument: str = "vectors") -> Quer
         _is_plain(value, 2, dim)
         and value.flags.c_contiguous
         and value.flags.aligned
-        and _core.arithmetic.all_finite(value)
+        and (is_checked_later or _core.arithmetic.all_finite(value))
     ):  # otherwise the code below converts it or reports the error
         view = value.view()
         view.flags.writeable = False
@@ -123,6 +127,11 @@ def query_vectors(value: object, *, dim: int, argument: str = "vectors") -> Quer
     if array.ndim != 2 or array.shape[1] != dim:
         raise error(ShapeError, argument, f"shape (n_queries, {dim})", array.shape)
     return _float32(native(array), dtype, None, argument), None
+
+
+def check_finite(queries: npt.NDArray[np.float32], argument: str) -> None:
+    """Refuse NaN and infinity in queries that were read without that check."""
+    _float32(queries, "float32", None, argument)
 
 
 def host_array(value: object, *, argument: str, bits: bool = False) -> tuple[Array, SourceDtype]:
