@@ -93,7 +93,7 @@ def test_a_replaced_field_is_checked_and_converted_again() -> None:
     fusion = dataclasses.replace(hr.BM25(), b=np.float32(0.5))
     assert fusion.b == 0.5
     assert type(fusion.b) is float
-    with pytest.raises(OptionError, match=r"b: expected a number in \[0, 1\], got 2"):
+    with pytest.raises(OptionError, match=r"b: expected a number in \[0, 1\], or two, got 2"):
         dataclasses.replace(fusion, b=2.0)
 
 
