@@ -1,5 +1,6 @@
 """Weights learnt from judged queries."""
 
+import importlib
 import json
 from dataclasses import replace
 from itertools import pairwise
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from hyrecall.ask.shaping import Stage
 from hyrecall.errors import OptionError
 from hyrecall.evaluate import (
     Dataset,
@@ -21,10 +23,13 @@ from hyrecall.evaluate import (
     read_setting,
     run_setting,
 )
+from hyrecall.evaluate.data import CELL
 from hyrecall.evaluate.learn import _cross_entropy, _Pools
 
 pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
 pytest.importorskip("scipy", reason="the extra [eval] is not installed")
+
+fitting = importlib.import_module("hyrecall.evaluate.learn")  # a function has its name
 
 WORDS = ("amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "haven")
 DIM = 8
@@ -146,16 +151,99 @@ def test_evidence_of_threads_is_learnt_where_the_setting_names_them() -> None:
     assert n_queries > 50
 
 
-def test_too_few_queries_and_recipes_that_multiply_are_refused() -> None:
+def followed(n_queries: int) -> Dataset:
+    """A set whose answer follows the row that has the words, among other rows beside it."""
+    random = np.random.default_rng(3)
+    n_docs = 5 * n_queries
+    texts = [" ".join(random.choice(WORDS, 3)) for _ in range(n_docs)]
+    for query in range(n_queries):
+        texts[5 * query + 2] += f" t{query}"
+    corpus = pa.table(
+        {
+            "id": [f"d{row}" for row in range(n_docs)],
+            "text": texts,
+            "chat": [f"c{row // 5}" for row in range(n_docs)],
+            "place": list(range(n_docs)),
+        }
+    )
+    names = [f"q{query}" for query in range(n_queries)]
+    queries = pa.table({"id": names, "text": [f"t{query}" for query in range(n_queries)]})
+    judgements = {f"q{query}": {f"d{5 * query + 3}": 1} for query in range(n_queries)}
+    return Dataset("followed", corpus, queries, judgements)
+
+
+def test_on_which_side_of_a_row_the_answer_stands_is_learnt() -> None:
+    data = followed(60)
+    base = replace(read_setting("default"), arms=("text",), thread="chat", place="place")
+    learnt = learn(Indexes(data), data, base=base, measure="RR@10")
+    assert learnt.is_better
+    assert learnt.weights["text_before_1"] > abs(learnt.weights.get("text_after_1", 0))
+
+
+STAGES: list[tuple[Stage, str]] = [
+    (hr.Prior("role", {"assistant": 0.4}), "prior"),
+    (hr.Provenance("role", {"assistant": 2.0}), "provenance"),
+]
+
+
+@pytest.mark.parametrize(("stage", "feature"), STAGES, ids=lambda given: str(given)[:10])
+def test_a_stage_that_weighs_speakers_stays_and_its_weight_is_learnt(
+    stage: Stage, feature: str
+) -> None:
+    data = chats(60, said_by="user")
+    look = hr.Feedback(dense=0.1)
+    misled = hr.recipes.default.replace(name="misled", shaping=(look, stage, hr.Gate(-9.0)))
+    base = Setting("misled", {"recipe": misled})
+    learnt = learn(Indexes(data), data, base=base)
+    assert learnt.is_better
+    assert learnt.weights[feature] < 0.5  # the base has 1
+    kinds = [type(one) for one in learnt.recipe.shaping]
+    assert kinds == [hr.Feedback, type(stage), hr.Linear, hr.Gate]
+    # Where the stage is right, its weight stays.
+    right = chats(40, said_by="assistant")
+    kept, _ = fit_weights(Indexes(right), right, base)
+    (linear,) = [one for one in kept.options["recipe"].shaping if isinstance(one, hr.Linear)]
+    assert dict(linear.weights)[feature] > 0.5
+
+
+def test_weights_at_their_centre_rank_as_the_base_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The candidates, the features and the stages are the base's own."""
+    data = chats(60, said_by="user")
+    corpus = data.corpus.append_column("chat", [[f"c{row // 8}" for row in range(240)]])
+    threaded = replace(data, corpus=corpus)
+    prior = (hr.Around(), hr.Prior("role", {"user": 0.2}), hr.Provenance("role", {"user": 0.7}))
+    recipe = hr.recipes.conversation.replace(name="many", shaping=prior)
+    base = Setting("many", {"recipe": recipe}, thread="chat", attributes=("role",))
+    monkeypatch.setattr(fitting, "_best_weights", lambda pools, own: own)
+    setting, _ = fit_weights(Indexes(threaded), threaded, base)
+    runs = [run_setting(Indexes(threaded), threaded, one) for one in (base, setting)]
+    assert runs[0].documents == runs[1].documents
+
+
+def test_a_fold_has_all_queries_of_a_tenant() -> None:
+    data = chats(60, said_by="user")
+    tenants = pa.array([f"t{at % 7}" for at in range(60)])
+    owned = replace(
+        data,
+        corpus=data.corpus.append_column(CELL, pa.array([f"t{at % 7}" for at in range(240)])),
+        queries=data.queries.append_column(CELL, tenants),
+    )
+    folds = fitting._folds(owned)
+    assert len(set(zip(folds, tenants.to_pylist(), strict=True))) == 7
+    assert set(folds) == set(range(5))
+    assert set(fitting._folds(data)) == set(range(5))
+
+
+def test_too_few_queries_and_recipes_without_a_column_are_refused() -> None:
     data = chats(12, said_by="user")
     indexes = Indexes(data)
     with pytest.raises(OptionError, match="at least 10 judged queries with a relevant candidate"):
         learn(indexes, data, base=BASE)
     with pytest.raises(OptionError, match="base: expected a setting with one recipe, got 'rrf'"):
         fit_weights(indexes, data, read_setting("rrf"))
-    stage = hr.Provenance("role", {"user": 1.0})
+    stage = hr.Prior(None, {"user": 1.0})
     weighed = hr.recipes.default.replace(name="weighed", shaping=(stage,))
-    with pytest.raises(OptionError, match="base: expected a recipe without Provenance"):
+    with pytest.raises(OptionError, match="base: expected a recipe whose Prior names its column"):
         fit_weights(indexes, data, Setting("weighed", {"recipe": weighed}))
     with pytest.raises(OptionError, match="luck: expected one column of the table, got none"):
         fit_weights(indexes, data, BASE, features=("luck=1",))

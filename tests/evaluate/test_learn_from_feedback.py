@@ -124,6 +124,7 @@ def test_sessions_are_threads_and_words_alone_may_be_learnt(tmp_path: Path) -> N
             <= set(learnt.weights)
             <= {
                 *("fused", "text_score", "neighbour_1", "neighbour_2", "thread", "length"),
+                *(f"text_{side}_{n}" for side in ("before", "after") for n in (1, 2, 3)),
                 "kind=note",
             }
         )

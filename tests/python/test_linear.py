@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.recall import linear
+from hyrecall.recall import linear, pool_features
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 DAY = 86_400.0
@@ -17,9 +17,15 @@ N_ROWS = 120
 WEIGHTS = {
     "fused": 0.9, "text_score": 0.3, "embedding_score": -0.2, "text_rank": 0.1, "agreement": 0.4,
     "neighbour_1": 1.5, "neighbour_2": 0.5, "thread": 0.8, "length": 0.3, "role=assistant": -0.25,
-    "mark=3": 0.2, "recency(at, 30d)": 0.15,
+    "mark=3": 0.2, "recency(at, 30d)": 0.15, "prior": 1.2, "provenance": 0.7,
+    "text_before_1": 0.3, "text_after_1": -0.1, "embedding_before_3": 0.2,
+    "embedding_after_2": 0.25, "shared(tags)": 0.6, "shared(role)": -0.1,
 }  # fmt: skip
 AROUND = hr.Around()
+BEFORE = (
+    AROUND, hr.Prior("role", {"assistant": -0.3}), hr.Provenance("mark", {1: 0.5, 2: 0}, 0.9),
+)  # fmt: skip
+NOTHING = {"prior": 0.0, "provenance": 0.0}
 
 
 def table() -> pa.Table:
@@ -35,6 +41,10 @@ def table() -> pa.Table:
             ],
             "chat": [f"c{row // 9}" for row in range(N_ROWS)],
             "role": ["user" if row % 4 else "assistant" for row in range(N_ROWS)],
+            "tags": [
+                None if row % 10 == 0 else list(random.choice(list("pqrst"), row % 4))
+                for row in range(N_ROWS)
+            ],
             "mark": pa.array([None if row % 5 == 0 else row % 7 for row in range(N_ROWS)]),
             "at": pa.array(
                 [None if row % 11 == 0 else NOW - dt.timedelta(days=row) for row in range(N_ROWS)],
@@ -50,7 +60,7 @@ def index() -> hr.Index:
     vectors[::13] = 0  # missing
     schema = hr.Schema(
         key="id", cell=("user",), text="text", vector="embedding", thread="chat",
-        attributes=("role", "mark", "at"),
+        attributes=("role", "mark", "at", "tags"),
     )  # fmt: skip
     return hr.Index.build(table(), schema, vectors={"embedding": vectors})
 
@@ -67,7 +77,7 @@ def expected(index: hr.Index, weights: dict[str, float]) -> list[list[tuple[str,
     """Score the candidates by the definition, from replies without the stage."""
     rows = {row["id"]: row for row in table().to_pylist()}
     out = []
-    for hits in index.recall(**asked(shaping=(AROUND,))):
+    for hits in index.recall(**asked(shaping=BEFORE)):
         scaled: dict[str, dict[str, float]] = {}
         for arm in ("text", "embedding"):
             given = {hit.key: hit.arm_score(arm) for hit in hits if hit.arm_score(arm) is not None}
@@ -78,9 +88,15 @@ def expected(index: hr.Index, weights: dict[str, float]) -> list[list[tuple[str,
                 else (given[hit.key] - low) / (high - low)
                 for hit in hits
             }  # fmt: skip
+        explained = {hit.key: hit.explain() for hit in hits}
+        best = sorted(explained, key=lambda key: (-explained[key].fused, int(key[1:])))
         made = []
         for hit in hits:
-            row, told = rows[hit.key], hit.explain()
+            row, told = rows[hit.key], explained[hit.key]
+            mates = sorted(
+                (key for key in explained if rows[key]["chat"] == row["chat"]),
+                key=lambda key: int(key[1:]),
+            )
             parts = told.steps[0].factors
             age = None if row["at"] is None else (NOW - row["at"]).total_seconds() / DAY
             features = {
@@ -91,6 +107,17 @@ def expected(index: hr.Index, weights: dict[str, float]) -> list[list[tuple[str,
                 "agreement": min(scaled[arm][hit.key] for arm in scaled),
                 **{name: parts.get(name, 0.0) for name in weights if name in {
                     "neighbour_1", "neighbour_2", "thread", "length"}},
+                "prior": parts.get("prior", 0.0),
+                "provenance": told.steps[1].score - told.steps[0].score,
+                **{
+                    f"{arm}_{side}_{n}": dict(enumerate(scaled[arm][key] for key in mates)).get(
+                        mates.index(hit.key) + (n if side == "after" else -n), 0.0)
+                    for arm in scaled for side in ("before", "after") for n in (1, 2, 3)
+                },
+                **{
+                    f"shared({column})": namesake(explained, best, rows, hit.key, column)
+                    for column in ("tags", "role")
+                },
                 "role=assistant": float(row["role"] == "assistant"),
                 "mark=3": float(row["mark"] == 3),
                 "recency(at, 30d)": 1.0 if age is None else 0.5 ** (age / 30),
@@ -101,9 +128,24 @@ def expected(index: hr.Index, weights: dict[str, float]) -> list[list[tuple[str,
     return out
 
 
+def namesake(
+    explained: dict[str, Any], best: list[str], rows: dict[str, Any], key: str, column: str
+) -> float:
+    """The best product of fused score and common tags, of the three best other rows."""
+
+    def tags(one: str) -> set[str]:
+        given = rows[one][column]
+        return {given} if isinstance(given, str) else set(given or ())
+
+    return max(
+        explained[one].fused * len(tags(one) & tags(key)) / max(1, len(tags(one) | tags(key)))
+        for one in [one for one in best if one != key][:3]
+    )
+
+
 def differs(index: hr.Index, weights: dict[str, float]) -> bool:
     """Whether any list differs from the definition's."""
-    hits = index.recall(**asked(shaping=(AROUND, hr.Linear(weights))))
+    hits = index.recall(**asked(shaping=(*BEFORE, hr.Linear(weights))))
     for found, wanted in zip(hits, expected(index, weights), strict=True):
         if len(found) != len(wanted):
             return True
@@ -115,7 +157,9 @@ def differs(index: hr.Index, weights: dict[str, float]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("weights", [WEIGHTS, *({name: w} for name, w in WEIGHTS.items())], ids=str)
+@pytest.mark.parametrize(
+    "weights", [WEIGHTS, *(NOTHING | {name: w} for name, w in WEIGHTS.items())], ids=str
+)
 def test_scores_are_the_weighted_sums_of_the_features(
     index: hr.Index, weights: dict[str, float]
 ) -> None:
@@ -126,28 +170,36 @@ def test_planted_bugs_in_features_are_caught(
     index: hr.Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scaled = linear._scaled_scores
-    plants = {
-        "scaled over the whole batch": ("_scaled_scores", lambda pool: scaled(
+    threads, beside, tags = linear.Threads, linear.Threads.beside, pool_features._tags
+    plants: dict[str, tuple[object, str, object]] = {
+        "scaled over the whole batch": (linear, "_scaled_scores", lambda pool: scaled(
             type(pool)(np.array([0, len(pool)]), pool.arrays))),
-        "not scaled": ("_scaled_scores", lambda pool: np.nan_to_num(
+        "not scaled": (linear, "_scaled_scores", lambda pool: np.nan_to_num(
             pool.arrays["arm_scores"].astype(np.float64), neginf=0.0)),
-        "the next neighbour": ("_array_of", lambda part: "near_1_addend"),
-        "an addend is left out": ("sum_addends", lambda addends: addends[:, 1:].sum(axis=1)),
+        "the next neighbour": (linear, "_array_of", lambda part: "near_1_addend"),
+        "an addend is left out": (
+            linear, "sum_addends", lambda addends: addends[:, 1:].sum(axis=1)),
+        "the row behind for the one before": (threads, "beside", lambda self, values, steps:
+            beside(self, values, -steps)),
+        "threads of other queries": (linear, "Threads", lambda pool, *rest: threads(
+            type(pool)(np.array([0, len(pool)]), pool.arrays), *rest)),
+        "two of the best": (pool_features, "N_NAMESAKES", 2),
+        "tags of another row": (pool_features, "_tags", lambda column: tags(column[::-1])),
     }  # fmt: skip
-    for name, (place, bug) in plants.items():
+    for name, (module, place, bug) in plants.items():
         with monkeypatch.context() as patch:
-            patch.setattr(linear, place, bug)
+            patch.setattr(module, place, bug, raising=False)
             assert differs(index, WEIGHTS), name
 
 
 def test_explanations_give_the_score_to_the_last_bit_feature_by_feature(index: hr.Index) -> None:
-    stages = (AROUND, hr.Linear(WEIGHTS), hr.Rerank(7), hr.MMR(0.8))
-    for shaping in (stages[:2], stages[:3], stages):
+    stages = (*BEFORE, hr.Linear(WEIGHTS), hr.Rerank(7), hr.MMR(0.8))
+    for shaping in (stages[:4], stages[:5], stages):
         for hits in index.recall(**asked(shaping=shaping, limit=20)):
             for hit in hits:
                 made = hit.explain()
                 assert made.score == hit.score
-                assert list(made.steps[1].factors) == list(WEIGHTS)
+                assert list(made.steps[2].factors) == list(WEIGHTS)
     text = str(hits[0].explain())
     assert "Linear: score" in text
     assert "role=assistant" in text
@@ -156,7 +208,7 @@ def test_explanations_give_the_score_to_the_last_bit_feature_by_feature(index: h
 def test_a_query_replies_alone_as_in_its_batch_and_a_smaller_limit_gives_a_prefix(
     index: hr.Index,
 ) -> None:
-    whole = asked(shaping=(AROUND, hr.Linear(WEIGHTS)))
+    whole = asked(shaping=(*BEFORE, hr.Linear(WEIGHTS)))
     lists = [[(hit.key, hit.score) for hit in hits] for hits in index.recall(**whole)]
     assert any(len(one) > 5 for one in lists)
     for query, expected_list in enumerate(lists):
@@ -171,13 +223,13 @@ def test_others_rows_and_history_change_no_score() -> None:
     rows, vectors = table(), np.random.default_rng(6).standard_normal((N_ROWS, 12))
     schema = hr.Schema(
         key="id", cell=("user",), text="text", vector="embedding", thread="chat",
-        attributes=("role", "mark", "at"),
+        attributes=("role", "mark", "at", "tags"),
     )  # fmt: skip
     mine = np.array([user == "ann" for user in rows["user"].to_pylist()])
     seqs = np.flatnonzero(mine)
 
     def lists(made: hr.Index) -> list[list[tuple[str, float]]]:
-        said = asked(shaping=(AROUND, hr.Linear(WEIGHTS)), scope="ann")
+        said = asked(shaping=(*BEFORE, hr.Linear(WEIGHTS)), scope="ann")
         return [[(hit.key, hit.score) for hit in hits] for hits in made.recall(**said)]
 
     def built(at: np.ndarray) -> hr.Index:
@@ -191,7 +243,7 @@ def test_others_rows_and_history_change_no_score() -> None:
 
 
 def test_a_recipe_with_weights_is_plain_data() -> None:
-    recipe = hr.recipes.conversation.replace(shaping=(AROUND, hr.Linear(WEIGHTS)))
+    recipe = hr.recipes.conversation.replace(shaping=(*BEFORE, hr.Linear(WEIGHTS)))
     assert hr.Recipe.from_json(recipe.to_json()) == recipe
 
 
@@ -223,6 +275,11 @@ def test_wrong_weights_are_refused(weights: Any, told: str) -> None:
         ("mark=\ud800", "a value of int64"),
         ("recency(role, 3d)", "a timestamp or date column, got 'role' of large_string"),
         ("neighbour_3", "one of the 2 neighbours of Around"),
+        ("title_before_1", r"an arm of \['text', 'embedding'\], got 'title'"),
+        ("shared(colour)", "an attribute column of .*, got 'colour'"),
+        ("shared(mark)", "a column of strings or lists of strings, got int64"),
+        ("prior", r"weights\['prior'\]: expected Prior among the stages, got none"),
+        ("provenance", r"weights\['provenance'\]: expected Provenance among the stages, got none"),
     ],
 )
 def test_features_that_an_index_lacks_are_refused(index: hr.Index, name: str, told: str) -> None:
@@ -233,5 +290,42 @@ def test_features_that_an_index_lacks_are_refused(index: hr.Index, name: str, to
 def test_evidence_without_the_stage_that_finds_it_is_refused(index: hr.Index) -> None:
     with pytest.raises(hr.OptionError, match="expected Around among the stages, got none"):
         index.recall(**asked(shaping=hr.Linear({"thread": 1.0})))
-    with pytest.raises(hr.OptionError, match="linear or provenance"):
+    with pytest.raises(hr.OptionError, match="expected Around among the stages, got none"):
+        index.recall(**asked(shaping=hr.Linear({"text_after_1": 1.0})))
+    with pytest.raises(hr.OptionError, match="prior, provenance, linear, rerank"):
         index.recall(**asked(shaping=(hr.Linear({"fused": 1.0}), hr.Provenance("role", {}))))
+
+
+@pytest.mark.parametrize(
+    "stage", [hr.Prior("role", {"user": 1}), hr.Provenance("role", {"user": 0.5})], ids=repr
+)
+def test_a_stage_that_would_be_ignored_is_refused(index: hr.Index, stage: Any) -> None:
+    name = type(stage).__name__
+    wish = f"{name}: expected a weight for '{name.lower()}' in Linear, which replaces the score"
+    with pytest.raises(hr.OptionError, match=wish):
+        index.recall(**asked(shaping=(stage, hr.Linear({"fused": 1.0}))))
+    assert index.recall(**asked(shaping=(stage, hr.Linear({name.lower(): 1.0}))))
+
+
+def test_weights_of_one_are_the_stages_own_score(index: hr.Index) -> None:
+    names = ("fused", "neighbour_1", "neighbour_2", "thread", "length", "prior", "provenance")
+    same = index.recall(**asked(shaping=(*BEFORE, hr.Linear(dict.fromkeys(names, 1.0)))))
+    for found, plain in zip(same, index.recall(**asked(shaping=BEFORE)), strict=True):
+        scores = {hit.key: hit.score for hit in plain}
+        assert {hit.key for hit in found} == set(scores)
+        assert all(abs(hit.score - scores[hit.key]) < 1e-12 for hit in found)
+
+
+def test_rows_without_a_thread_or_tags_have_nobody_beside_them() -> None:
+    rows = {"id": [1, 2, 3], "chat": [None] * 3, "tags": [[], None, ["x"]], "text": ["tea"] * 3}
+    given = pa.table(rows, pa.schema([
+        ("id", "int64"), ("chat", "string"), ("tags", pa.list_(pa.string())), ("text", "string"),
+    ]))  # fmt: skip
+    schema = hr.Schema(key="id", cell=None, text="text", thread="chat", attributes=("tags",))
+    names = ("fused", "text_before_1", "text_after_1", "shared(tags)")
+    found = hr.Index.build(given, schema).recall(
+        text=["tea", "rust"], shaping=(AROUND, hr.Linear(dict.fromkeys(names, 1.0)))
+    )
+    for hit in found[0]:
+        assert [hit.explain().steps[1].factors[name] for name in names[1:]] == [0.0] * 3
+    assert not found[1]

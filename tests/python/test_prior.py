@@ -81,7 +81,7 @@ def test_later_stages_start_from_it(index: hr.Index) -> None:
     assert hits[0].keys == [3, 1, 2]
     assert all(hit.explain().score == hit.score for hit in hits[0])
     swapped = (stages[1], stages[0])
-    with pytest.raises(OptionError, match="prior, linear or provenance"):
+    with pytest.raises(OptionError, match="prior, provenance, linear"):
         ask(index, swapped)
 
 
@@ -128,7 +128,7 @@ def test_normalized_scores_are_refused_beside_a_prior(index: hr.Index) -> None:
 
 def test_a_prior_that_would_be_ignored_is_refused(index: hr.Index) -> None:
     stages = (hr.Prior("stars", {5: 1}), hr.Linear({"fused": 1.0}))
-    with pytest.raises(OptionError, match="Prior: expected none beside Linear"):
+    with pytest.raises(OptionError, match="Prior: expected a weight for 'prior' in Linear"):
         ask(index, stages)
 
 

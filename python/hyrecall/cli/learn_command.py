@@ -81,8 +81,8 @@ def learn(
             "--feature",
             metavar="FEATURE",
             show_default="none",
-            help="One more feature: COLUMN=VALUE, recency(COLUMN, HALF_LIFE) or ARM_rank. Repeat "
-            "the option for several.",
+            help="One more feature: COLUMN=VALUE, recency(COLUMN, HALF_LIFE), shared(COLUMN) for "
+            "tags, or ARM_rank. Repeat the option for several.",
         ),
     ] = None,
     thread: Thread = None,

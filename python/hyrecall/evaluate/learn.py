@@ -14,12 +14,12 @@ import numpy.typing as npt
 import xxhash
 
 from hyrecall.ask.recipe import Recipe
-from hyrecall.ask.shaping import Around, Linear, Provenance, Stage
+from hyrecall.ask.shaping import Around, Feedback, Linear, Prior, Provenance
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 from hyrecall.evaluate.ablate import Study, ablate
 from hyrecall.evaluate.compare import Comparison, compare
-from hyrecall.evaluate.data import Dataset
+from hyrecall.evaluate.data import CELL, Dataset
 from hyrecall.evaluate.extras import needs_extra
 from hyrecall.evaluate.metrics import read_measure
 from hyrecall.evaluate.run import Indexes, what_is_asked
@@ -36,6 +36,12 @@ STRENGTHS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """How strongly weights are held at those of the base recipe; cross-validation chooses."""
 
 N_FOLDS = 5
+N_BESIDE = 3
+FAINT = 2.0**-20
+"""The weight of features that the base lacks, by which candidates are read in the base's order."""
+OF_STAGES = frozenset({"prior", "provenance"})
+OWN = OF_STAGES | {"fused", "thread", "length"} | {f"neighbour_{at + 1}" for at in range(8)}
+"""What the base's own score is the sum of."""
 LEAST_QUERIES = 10
 
 
@@ -155,54 +161,57 @@ def fit_weights(
 ) -> tuple[Setting, int]:
     """Return the setting with weights learnt on all queries of a set, and how many taught them.
 
-    The features are the fused score, the scaled score in each arm, their agreement, and each part
-    of :class:`hyrecall.Around` if the recipe has it.
+    The features are the fused score, the scaled score in each arm, their agreement, what
+    :class:`hyrecall.Prior` and :class:`hyrecall.Provenance` of the recipe do, and, with
+    :class:`hyrecall.Around`, each of its parts and the scores in each arm of the three candidates
+    before and behind a row in its thread.
 
     Parameters
     ----------
     indexes : Indexes
     dataset : Dataset
     base : Setting
-        With a recipe; the learnt one has its arms, fusion, depth and other stages.
+        With a recipe; the learnt one has its arms, fusion, depth and stages.
     features : sequence of str
         Further features.
 
     Raises
     ------
     OptionError
-        A setting without a recipe, a recipe with Provenance, an unknown feature, or fewer than 10
-        queries with a relevant candidate.
+        A setting without a recipe, a recipe whose Prior names no column, an unknown feature, or
+        fewer than 10 queries with a relevant candidate.
     MissingExtraError
         The extra ``[eval]`` is not installed.
 
     Notes
     -----
-    The loss is the mean cross-entropy of softmaxes, each over one relevant candidate and all
-    candidates of the query that are not relevant, weighted by grade. An L2 penalty, in units of a
-    feature's spread, holds the weights near those of the base recipe: 1 for the fused score and
-    each part of Around, 0 for others. Five-fold cross-validation chooses its strength. L-BFGS finds
-    the minimum. Weights have four digits and the base's scale.
+    The candidates are the first of the base's list, as many as its depth. The loss is the mean
+    cross-entropy of softmaxes, each over one relevant candidate and all candidates of the query
+    that are not relevant, weighted by grade. An L2 penalty, in units of a feature's spread, holds
+    the weights near those of the base recipe: 1 for the fused score and each part of its stages, 0
+    for others. Five-fold cross-validation chooses its strength; where queries have tenants, a fold
+    has all queries of a tenant. L-BFGS finds the minimum. Weights have four digits and the base's
+    scale.
     """
     start = _prepared(base, features)
     recipe: Recipe = start.options["recipe"]
     names = tuple(dict.fromkeys((*_features(recipe, start), *features)))
-    asked = recipe.replace(
-        shaping=(*_around(recipe), Linear(dict.fromkeys(names, 1.0))), on_no_match=()
-    )
+    own = np.array([float(name in OWN) for name in names])
+    weights = {name: 1.0 if one else FAINT for name, one in zip(names, own, strict=True)}
+    before = _before(recipe)
+    asked = recipe.replace(shaping=(*before, Linear(weights)), on_no_match=())
     pools = _pools(indexes, dataset, start._but(start.name, {"recipe": asked}))
     n_queries = len(pools.fold)
     if n_queries < LEAST_QUERIES:
         wish = f"at least {LEAST_QUERIES} judged queries with a relevant candidate"
         raise error(OptionError, dataset.name, wish, n_queries)
-    evidence = {f"neighbour_{at + 1}" for at in range(8)} | {"thread", "length"}
-    own = np.array([float(name == "fused" or name in evidence) for name in names])
-    weights = _best_weights(pools, own)
-    rounded = {n: float(f"{w:.4g}") for n, w in zip(names, weights.tolist(), strict=True)}
-    kept = {name: weight for name, weight in rounded.items() if weight != 0}
-    stages: list[Stage] = [one for one in recipe.shaping if not isinstance(one, Around | Linear)]
+    found = _best_weights(pools, own)
+    rounded = {n: float(f"{w:.4g}") for n, w in zip(names, found.tolist(), strict=True)}
+    kept = {name: weight for name, weight in rounded.items() if weight != 0 or name in OF_STAGES}
+    rest = [one for one in recipe.shaping if one not in before and not isinstance(one, Linear)]
     learnt = recipe.replace(
         name=f"{recipe.name} learnt",
-        shaping=(*_around(recipe), Linear(kept or {"fused": 1.0}), *stages),
+        shaping=(*before, Linear(kept or {"fused": 1.0}), *rest),
     )
     return start._but(f"{start.name} learnt", {"recipe": learnt}), n_queries
 
@@ -212,23 +221,26 @@ def _prepared(setting: Setting, features: Sequence[str]) -> Setting:
     recipe = setting.options.get("recipe")
     if not isinstance(recipe, Recipe):
         raise error(OptionError, "base", "a setting with one recipe", repr(setting.name))
-    if any(isinstance(one, Provenance) for one in recipe.shaping):
-        wish = "a recipe without Provenance (a feature COLUMN=VALUE adds instead)"
-        raise error(OptionError, "base", wish, recipe.name)
+    columns = [one.column for one in recipe.shaping if isinstance(one, Prior | Provenance)]
+    if None in columns:
+        raise error(OptionError, "base", "a recipe whose Prior names its column", recipe.name)
     if setting.thread is not None:
         recipe = recipe.for_threads()
     read = [
         one.of
         for one in (Linear(dict.fromkeys(features, 1.0)).features if features else ())
-        if one.kind in ("value", "age") and one.of != "id"
+        if one.kind in ("value", "age", "shared")
     ]
-    attributes = tuple(dict.fromkeys((*setting.attributes, *read)))
+    named = [one for one in (*columns, *read) if one is not None and one != "id"]
+    attributes = tuple(dict.fromkeys((*setting.attributes, *named)))
     made = setting._but(setting.name, {"recipe": recipe.replace(with_threads=None)})
     return replace(made, attributes=attributes)
 
 
-def _around(recipe: Recipe) -> tuple[Around, ...]:
-    return tuple(one for one in recipe.shaping if isinstance(one, Around))
+def _before(recipe: Recipe) -> tuple[Feedback | Around | Prior | Provenance, ...]:
+    """Return the stages that run before Linear."""
+    kinds = Feedback | Around | Prior | Provenance
+    return tuple(one for one in recipe.shaping if isinstance(one, kinds))
 
 
 def _features(recipe: Recipe, setting: Setting) -> list[str]:
@@ -238,10 +250,14 @@ def _features(recipe: Recipe, setting: Setting) -> list[str]:
     ]
     names = ["fused", "agreement"] if len(arms) > 1 else ["fused"]
     names += [f"{arm}_score" for arm in arms]
-    if setting.thread is not None:
-        for around in _around(recipe):
-            names += [f"neighbour_{at + 1}" for at in range(len(around.neighbours))]
+    for stage in recipe.shaping:
+        if isinstance(stage, Prior | Provenance):
+            names.append(type(stage).__name__.lower())
+        if isinstance(stage, Around) and setting.thread is not None:
+            names += [f"neighbour_{at + 1}" for at in range(len(stage.neighbours))]
             names += ["thread", "length"]
+            sides = [(side, at + 1) for side in ("before", "after") for at in range(N_BESIDE)]
+            names += [f"{arm}_{side}_{at}" for arm in arms for side, at in sides]
     return names
 
 
@@ -254,13 +270,15 @@ def _pools(indexes: Indexes, dataset: Dataset, setting: Setting) -> _Pools:
     hits = indexes.get(setting).recall(**options).to_arrow()
     linear = next(one for one in options["recipe"].shaping if isinstance(one, Linear))
     addends = hits["linear_addends"].combine_chunks().flatten().to_numpy()
-    candidates = addends.reshape(-1, len(linear.names))
+    weights = np.array(list(dict(linear.weights).values()))
+    candidates = addends.reshape(-1, len(weights)) / weights
     keys = hits["key"].to_pylist()
     counts = np.bincount(hits["query"].to_numpy(), minlength=judged.num_rows)
     ends = np.cumsum(counts)
     classes = dataset.classes or {}
+    fold_of = _folds(dataset)
     starts, features, shares, folds = [0], [], [], []
-    for query, end, n in zip(judged["id"].to_pylist(), ends, counts, strict=True):
+    for query, fold, end, n in zip(judged["id"].to_pylist(), fold_of, ends, counts, strict=True):
         grades: dict[str, float] = {}  # by document, or by class
         for document, grade in dataset.judgements[query].items():
             name = classes.get(document, document)
@@ -272,13 +290,25 @@ def _pools(indexes: Indexes, dataset: Dataset, setting: Setting) -> _Pools:
         features.append(candidates[end - n : end])
         shares.append(found / found.sum())
         starts.append(starts[-1] + int(n))
-        folds.append(xxhash.xxh3_64_intdigest(query.encode()) // 2 % N_FOLDS)
+        folds.append(fold)
     return _Pools(
         np.concatenate([candidates[:0], *features]),
         np.array(starts),
         np.concatenate([np.zeros(0), *shares]),
         np.array(folds, np.int64),
     )
+
+
+def _folds(dataset: Dataset) -> list[int]:
+    """Return the fold of each judged query: by tenant if there are enough, else by its id."""
+    judged = dataset.judged
+    if dataset.has_cells:
+        cells = judged[CELL].to_pylist()
+        distinct = sorted(set(cells))
+        if len(distinct) >= N_FOLDS:
+            return [distinct.index(cell) % N_FOLDS for cell in cells]
+    ids = judged["id"].to_pylist()
+    return [xxhash.xxh3_64_intdigest(query.encode()) // 2 % N_FOLDS for query in ids]
 
 
 def _best_weights(pools: _Pools, own: Floats) -> Floats:
@@ -288,12 +318,14 @@ def _best_weights(pools: _Pools, own: Floats) -> Floats:
     for fold in folds:
         left, kept = pools.of(pools.fold == fold), pools.of(pools.fold != fold)
         steepness, spread = _steepness(kept, own), _spread(kept)
-        for at, strength in enumerate(STRENGTHS):
-            found = _minimise(kept, steepness * own, spread, strength)
+        found = steepness * own
+        for at, strength in enumerate(STRENGTHS):  # each from where the stronger one ended
+            found = _minimise(kept, steepness * own, spread, strength, found)
             losses[at] += _cross_entropy(left, found)[0] * len(left.fold)
     steepness = _steepness(pools, own)
     strength = STRENGTHS[int(losses.argmin())]
-    return _minimise(pools, steepness * own, _spread(pools), strength) / steepness
+    centre = steepness * own
+    return _minimise(pools, centre, _spread(pools), strength, centre) / steepness
 
 
 def _steepness(pools: _Pools, own: Floats) -> float:
@@ -316,7 +348,9 @@ def _spread(pools: _Pools) -> Floats:
     return np.asarray(np.sqrt((apart**2).mean(axis=0)), np.float64)
 
 
-def _minimise(pools: _Pools, centre: Floats, spread: Floats, strength: float) -> Floats:
+def _minimise(
+    pools: _Pools, centre: Floats, spread: Floats, strength: float, begin: Floats
+) -> Floats:
     """Return the weights of least loss with a penalty on the distance from a centre."""
     with needs_extra():
         from scipy.optimize import minimize
@@ -328,7 +362,8 @@ def _minimise(pools: _Pools, centre: Floats, spread: Floats, strength: float) ->
         value, gradient = _cross_entropy(pools, centre + moved / scale)
         return value + strength * float(moved @ moved) / 2, gradient / scale + strength * moved
 
-    found = minimize(loss, np.zeros(len(centre)), jac=True, method="L-BFGS-B")
+    moved = np.where(varies, (begin - centre) * scale, 0.0)
+    found = minimize(loss, moved, jac=True, method="L-BFGS-B")
     return np.asarray(centre + np.where(varies, found.x, 0.0) / scale, np.float64)
 
 

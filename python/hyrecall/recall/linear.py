@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,9 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall import _core
+from hyrecall.ask.shaping import Prior, Provenance
 from hyrecall.ask.shaping.linear import Feature, Linear
 from hyrecall.base.ages import age_seconds
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.recall.arms.tags import tag_attribute
+from hyrecall.recall.pool_features import Threads, best_namesake
 from hyrecall.segments.segments import gather_column
 
 if TYPE_CHECKING:
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from hyrecall.recall.plan import Plan
     from hyrecall.segments.facts import IndexFacts
     from hyrecall.segments.segments import State
+    from hyrecall.table.schema import Schema
 
 __all__ = ["check_linear", "sum_addends", "with_linear"]
 
@@ -29,21 +34,30 @@ Floats = npt.NDArray[np.float64]
 
 def check_linear(facts: IndexFacts, plan: Plan, stage: Linear) -> None:
     """Check that an index and a plan have what the features read; before anything is computed."""
-    if plan.evidence is not None and plan.evidence.prior is not None:
-        wish = "none beside Linear, which replaces the score (a column's value is a feature)"
-        raise error(OptionError, "Prior", wish, "one")
+    has_prior = plan.evidence is not None and plan.evidence.prior is not None
+    has_provenance = any(isinstance(one, Provenance) for one in plan.stages)
+    for kind, is_there in ((Prior, has_prior), (Provenance, has_provenance)):
+        told = kind.__name__.lower()
+        if is_there and told not in stage.names:
+            wish = f"a weight for {told!r} in Linear, which replaces the score"
+            raise error(OptionError, kind.__name__, wish, "none")
+        if told in stage.names and not is_there:
+            argument = f"Linear.weights[{told!r}]"
+            raise error(OptionError, argument, f"{kind.__name__} among the stages", "none")
     arms = (*facts.text_arms, *facts.vector_arms, *plan.extra)
     known = facts.schema.row_columns
     for name, feature in zip(stage.names, stage.features, strict=True):
         argument = f"Linear.weights[{name!r}]"
-        if feature.kind in ("score", "rank") and feature.of not in (*arms, *plan.arms):
+        if feature.kind in ("score", "rank", "beside") and feature.of not in (*arms, *plan.arms):
             raise error(OptionError, argument, f"an arm of {list(arms)}", repr(feature.of))
-        if feature.kind == "evidence":
+        if feature.kind == "beside" or (feature.kind == "evidence" and feature.of != "prior"):
             _check_evidence(argument, feature.of, plan)
         if feature.kind in ("value", "age") and feature.of not in known:
             raise error(OptionError, argument, f"a column of {list(known)}", repr(feature.of))
         if feature.kind == "value":
             _value_of(argument, feature, facts.row_types[feature.of])
+        if feature.kind == "shared":
+            tag_attribute(argument, feature.of, facts)
         if feature.kind == "age":
             kind = facts.row_types[feature.of]
             if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
@@ -70,21 +84,23 @@ def _value_of(argument: str, feature: Feature, kind: pa.DataType) -> pa.Scalar:
 
 def with_linear(
     stage: Linear,
-    plan: Plan,
     pool: FusedLists,
+    plan: Plan,
     state: State,
+    schema: Schema,
     now: datetime,
 ) -> FusedLists:
     """Return the lists with new scores and their addends, still in their order."""
-    addends = _addends(stage, plan, pool, state, now)
+    addends = _addends(stage, pool, plan, state, schema, now)
     return pool.with_arrays(linear_addends=addends, score=sum_addends(addends))
 
 
 def _addends(
     stage: Linear,
-    plan: Plan,
     pool: FusedLists,
+    plan: Plan,
     state: State,
+    schema: Schema,
     now: datetime,
 ) -> Floats:
     """Return weight x feature of every entry: [n_entries, n_features]."""
@@ -92,8 +108,13 @@ def _addends(
     def column(name: str) -> pa.Array:
         return gather_column(state.segments, pool.arrays["segment"], pool.arrays["row"], name)
 
+    @cache
+    def score(arm: str) -> Floats:
+        return _best(scaled, plan.places(arm))
+
     out = np.zeros((len(pool), len(stage.names)))
     scaled = _scaled_scores(pool)
+    threads: Threads | None = None
     for at, (feature, (name, weight)) in enumerate(zip(stage.features, stage.weights, strict=True)):
         match feature.kind:
             case "fused":
@@ -101,13 +122,20 @@ def _addends(
             case "agreement":
                 values = scaled.min(axis=1, initial=1.0) if scaled.size else np.zeros(len(pool))
             case "score":
-                values = _best(scaled, plan.places(feature.of))
+                values = score(feature.of)
+            case "beside":
+                threads = threads or Threads(pool, schema, state)
+                values = threads.beside(score(feature.of), feature.steps)
             case "rank":
                 ranks = pool.arrays["arm_ranks"]
                 inverse = np.where(ranks > 0, 1.0 / np.maximum(ranks, 1), 0.0)
                 values = _best(inverse, plan.places(feature.of))
             case "evidence":
                 values = np.nan_to_num(pool.arrays[_array_of(feature.of)], nan=0.0)
+            case "provenance":
+                values = pool.arrays["provenance_change"]
+            case "shared":
+                values = best_namesake(pool, column(feature.of))
             case "value":
                 given = column(feature.of)
                 same = pc.equal(given, _value_of(f"Linear.weights[{name!r}]", feature, given.type))

@@ -156,7 +156,8 @@ class Shaper:
         note = None
         match stage:
             case Linear():
-                pool = self._ordered(with_linear(stage, self._plan, pool, self._state, self._now))
+                held = self._plan, self._state, self._facts.schema
+                pool = self._ordered(with_linear(stage, pool, *held, self._now))
             case Provenance():
                 pool = self._provenance(stage, pool)
             case Rerank():
@@ -217,8 +218,9 @@ class Shaper:
 
     def _provenance(self, stage: Provenance, pool: FusedLists) -> FusedLists:
         weight = self._by_value(pool, stage.column, stage.by_value, stage.default)
-        scored = pool.with_arrays(provenance_weight=weight, score=weight * pool.score)
-        return self._ordered(scored)
+        score = weight * pool.score
+        told = {"provenance_weight": weight, "provenance_change": score - pool.score}
+        return self._ordered(pool.with_arrays(**told, score=score))
 
     def _rerank(self, stage: Rerank, pool: FusedLists) -> FusedLists:
         places = self._plan.places(vector_arm(self._facts, stage))
@@ -296,8 +298,7 @@ class Shaper:
 
     def _composite(self, stage: Composite, pool: FusedLists) -> FusedLists:
         age = age_seconds(self.column(pool, stage.time), self._now)
-        half_life = read_duration("half_life", stage.half_life)
-        recency = _core.shaping.recency_factors(age, half_life, 1.0)
+        recency = _core.shaping.recency_factors(age, read_duration("half_life", stage.half_life), 1)
         importance = importances(self.column(pool, stage.rating), stage.default, stage.scale)
         raw = _core.shaping.composite_sums(
             stage.recency, recency, stage.importance, importance, stage.relevance, pool.score
@@ -314,8 +315,7 @@ class Shaper:
 
     def _session_signals(self, stage: SessionSignals, pool: FusedLists, piece: Piece) -> FusedLists:
         counts = np.diff(pool.offsets)
-        begin = piece.first_query
-        own = slice(begin, begin + len(counts))
+        own = slice(piece.first_query, piece.first_query + len(counts))
         topical, session = session_signals(
             stage, self._facts, self._plan.sessions[own], pool.offsets,
             self.column(pool, self._facts.schema.key),

@@ -45,8 +45,8 @@ Stage: TypeAlias = (
     Feedback
     | Around
     | Prior
-    | Linear
     | Provenance
+    | Linear
     | Rerank
     | RerankBy
     | Dedup
@@ -61,8 +61,8 @@ _KINDS = (
     Feedback,
     Around,
     Prior,
-    Linear,
     Provenance,
+    Linear,
     Rerank,
     RerankBy,
     Dedup,
@@ -74,7 +74,7 @@ _KINDS = (
     Gate,
 )
 _ORDER = (
-    "feedback, around, prior, linear or provenance, rerank, dedup, recency or composite or session "
+    "feedback, around, prior, provenance, linear, rerank, dedup, recency or composite or session "
     "signals, budget and MMR, gate"
 )
 

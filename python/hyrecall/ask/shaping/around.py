@@ -60,7 +60,7 @@ class Around:
     Around(neighbours=(0.3,), thread=0.25, length=0.4)
     """
 
-    phase: ClassVar[int] = -2
+    phase: ClassVar[int] = -3
 
     neighbours: Sequence[float] = (0.3, 0.15)
     thread: float = 0.25

@@ -61,7 +61,7 @@ class Feedback:
     Feedback(rows=5, dense=0.4, terms=10, lexical=0.2)
     """
 
-    phase: ClassVar[int] = -3
+    phase: ClassVar[int] = -4
 
     rows: int = 3
     dense: float = 0.4

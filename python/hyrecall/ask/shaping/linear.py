@@ -14,24 +14,45 @@ from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = ["Feature", "FeatureKind", "Linear"]
 
-FeatureKind: TypeAlias = Literal["fused", "agreement", "score", "rank", "evidence", "value", "age"]
+FeatureKind: TypeAlias = Literal[
+    "fused",
+    "agreement",
+    "score",
+    "rank",
+    "beside",
+    "evidence",
+    "provenance",
+    "value",
+    "age",
+    "shared",
+]
 
 MOST_FEATURES = 64
-_EVIDENCE = re.compile(r"neighbour_[1-8]|thread|length")
+_EVIDENCE = re.compile(r"neighbour_[1-8]|thread|length|prior")
+_BESIDE = re.compile(r"(.+)_(before|after)_([1-3])", re.DOTALL)
+_SHARED = re.compile(r"shared\((.+)\)", re.DOTALL)
 _AGE = re.compile(r"recency\((.+), *([^,()]+)\)", re.DOTALL)
 
 
 class Feature(NamedTuple):
     """A feature as its name says it.
 
-    ``of`` is an arm, a column or a part of :class:`Around`; ``value`` is compared with a column's
-    values; ``half_life`` is in seconds.
+    ``of`` is an arm, a column, or a part of :class:`Around`, or "prior"; ``value`` is compared with
+    a column's values; ``half_life`` is in seconds; ``steps`` are places behind a row.
     """
 
     kind: FeatureKind
     of: str = ""
     value: str = ""
     half_life: float = 0.0
+    steps: int = 0
+
+
+_PLAIN = {
+    "fused": Feature("fused"),
+    "agreement": Feature("agreement"),
+    "provenance": Feature("provenance"),
+}
 
 
 @check_keywords
@@ -47,7 +68,7 @@ class Linear:
         At most 64 weights in [-1e6, 1e6], by feature:
 
         ``fused``
-            The fused score, without what Around added.
+            The fused score, without what Around and Prior added.
         ``ARM_score``
             The score in an arm, min-max scaled over the query's candidates to [0, 1].
         ``ARM_rank``
@@ -56,11 +77,22 @@ class Linear:
             The least of the scaled scores of all arms that ran: high if they agree.
         ``neighbour_1`` to ``neighbour_8``, ``thread``, ``length``
             What :class:`Around` added for that part; it must be among the stages, before Linear.
+        ``ARM_before_1`` to ``ARM_before_3``, ``ARM_after_1`` to ``ARM_after_3``
+            ``ARM_score`` of the candidate so many places before or after the row, among the query's
+            candidates of its thread; with Around, these hold the rows beside what the arms found.
+        ``prior``
+            What :class:`Prior` added; it must be among the stages.
+        ``provenance``
+            By how much :class:`Provenance` changed the score; it must be among the stages.
         ``COLUMN=VALUE``
             1 for rows with this value in a key, cell, attribute or stored column, such as
             ``role=user``.
         ``recency(COLUMN, HALF_LIFE)``
             0.5 ^ (age / half-life), such as ``recency(created_at, 30d)``; 1 without a time.
+        ``shared(COLUMN)``
+            How good a candidate has the same tags, such as ``shared(tags)``: the largest product of
+            a fused score and the share of tags in common (those that both have / those that either
+            has), over the three candidates of the best fused scores, without the row itself.
 
         A feature that a hit does not have is 0: the score in an arm that did not score the row, the
         rank of a row outside the arm's list, evidence that is null.
@@ -69,14 +101,16 @@ class Linear:
     ------
     OptionError
         No weight or too many, a weight out of range, a half-life that is no duration. At recall: an
-        arm or a column that the index lacks, evidence without Around.
+        arm or a column that the index lacks, a feature of a stage that is not there, Prior or
+        Provenance without a weight for what it does.
     DTypeError
-        A weight that is not a number, a feature that is not a str.
+        A weight that is not a number, a feature that is not a str. At recall: a column of tags that
+        holds no strings.
 
     Notes
     -----
-    The products are computed in float64 and added largest first. The stage does not run together
-    with Provenance, whose weights multiply; use ``COLUMN=VALUE`` instead.
+    The products are computed in float64 and added largest first. Weights of 1 for ``fused`` and for
+    each part of the stages before Linear give the score that these stages gave, up to rounding.
 
     Examples
     --------
@@ -114,21 +148,35 @@ class Linear:
 
 
 def _read_feature(name: str) -> Feature:
-    if name in ("fused", "agreement"):
-        return Feature("fused" if name == "fused" else "agreement")
+    if (plain := _PLAIN.get(name)) is not None:
+        return plain
     if _EVIDENCE.fullmatch(name):
         return Feature("evidence", name)
+    if beside := _BESIDE.fullmatch(name):
+        sign = -1 if beside[2] == "before" else 1
+        return Feature("beside", beside[1], steps=sign * int(beside[3]))
+    return _read_column(name) or _read_arm(name)
+
+
+def _read_column(name: str) -> Feature | None:
+    """Return the feature of a column's values; None: the name is of no such form."""
+    if shared := _SHARED.fullmatch(name):
+        return Feature("shared", shared[1])
     if age := _AGE.fullmatch(name):
         return Feature("age", age[1], half_life=read_duration(f"weights[{name!r}]", age[2]))
     column, is_value, value = name.partition("=")
-    if column and is_value:
-        return Feature("value", column, value)
+    return Feature("value", column, value) if column and is_value else None
+
+
+def _read_arm(name: str) -> Feature:
+    """Return the feature of an arm's list."""
     for kind in ("score", "rank"):
         arm = name.removesuffix(f"_{kind}")
         if arm and arm != name:
             return Feature("score" if kind == "score" else "rank", arm)
     wish = (
-        "fused, agreement, ARM_score, ARM_rank, neighbour_1 to neighbour_8, thread, length, "
-        "COLUMN=VALUE or recency(COLUMN, HALF_LIFE)"
+        "fused, agreement, ARM_score, ARM_rank, ARM_before_1 to ARM_after_3, neighbour_1 to "
+        "neighbour_8, thread, length, prior, provenance, COLUMN=VALUE, recency(COLUMN, HALF_LIFE) "
+        "or shared(COLUMN)"
     )
     raise error(OptionError, "weights", wish, repr(name))

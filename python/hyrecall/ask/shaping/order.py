@@ -44,7 +44,7 @@ class Provenance:
     (('memory', 1.0), ('session', 0.4))
     """
 
-    phase: ClassVar[int] = 0
+    phase: ClassVar[int] = -1
 
     column: str
     weights: Mapping[object, float] | tuple[tuple[object, float], ...]

@@ -37,7 +37,7 @@ class Prior:
     OptionError
         A number outside [-1e6, 1e6], no value or too many. At recall: a column that is no
         attribute, holds lists or other types than the values, ``normalize``, None where the schema
-        has no speaker, or :class:`hyrecall.Linear` behind it, which would replace the score.
+        has no speaker, or :class:`hyrecall.Linear` behind it without a weight for ``prior``.
     DTypeError
         Values that are no mapping, or a number that is none.
 
@@ -56,7 +56,7 @@ class Prior:
     (('assistant', -0.1),)
     """
 
-    phase: ClassVar[int] = -1
+    phase: ClassVar[int] = -2
 
     column: str | None
     values: Mapping[object, float] | tuple[tuple[object, float], ...]
