@@ -44,16 +44,17 @@ void* operator new(std::size_t bytes) {
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return hyrecall::testing::take(bytes, static_cast<std::size_t>(alignment));
 }
-void operator delete(void* data) noexcept {
+// Inlined, their free() would be taken for one that does not belong to operator new.
+[[gnu::noinline]] void operator delete(void* data) noexcept {
   std::free(data);
 }
-void operator delete(void* data, std::size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* data, std::size_t) noexcept {
   std::free(data);
 }
-void operator delete(void* data, std::align_val_t) noexcept {
+[[gnu::noinline]] void operator delete(void* data, std::align_val_t) noexcept {
   std::free(data);
 }
-void operator delete(void* data, std::size_t, std::align_val_t) noexcept {
+[[gnu::noinline]] void operator delete(void* data, std::size_t, std::align_val_t) noexcept {
   std::free(data);
 }
 #endif
