@@ -183,3 +183,45 @@ hyrecall_plant(weights_not_waited_for kernels/cuda/pool_fuse.cu pool_fuse
 hyrecall_plant(passing_hits_not_waited_for kernels/cuda/pool_fuse.cu pool_fuse
   "  sync_block();
   std::uint32_t const n_kept" "  std::uint32_t const n_kept")
+hyrecall_plant(shaped_norms_turned kernels/cuda/shape.cuh shape_mmr
+  "of_entry.inverse_norms[row], of_query.inverse_norms[query_row]"
+  "of_query.inverse_norms[query_row], of_entry.inverse_norms[row]")
+hyrecall_plant(dedup_norms_turned kernels/cuda/shape_dedup.cu shape_dedup
+  "inverse_norm_of(job, begin + own), inverse_norm_of(job, begin + other)"
+  "inverse_norm_of(job, begin + other), inverse_norm_of(job, begin + own)")
+hyrecall_plant(dedup_joins_the_last_cluster kernels/cuda/shape_dedup.cu shape_dedup
+  "else if (job.cluster_of[begin + other] < found)" "else")
+hyrecall_plant(dedup_within_a_block_not_seen kernels/cuda/shape_dedup.cu shape_dedup
+  "bits |= shared.alike[warp][k];" "")
+hyrecall_plant(dedup_prefers_the_last kernels/cuda/shape_dedup.cu shape_dedup
+  "job.preference[begin + place] < job" "job.preference[begin + place] <= job")
+hyrecall_plant(dedup_without_a_vector_joins kernels/cuda/shape_dedup.cu shape_dedup
+  "lane_id() < block.n && has_vector(job, begin + own)" "lane_id() < block.n")
+hyrecall_plant(dedup_found_not_waited_for kernels/cuda/shape_dedup.cu shape_dedup
+  "shared.alike[warp][lane_id()] = alike;
+    }
+    sync_block();" "shared.alike[warp][lane_id()] = alike;
+    }")
+hyrecall_plant(dedup_clusters_not_waited_for kernels/cuda/shape_dedup.cu shape_dedup
+  "join_clusters(job, begin, place, block.n, shared);
+    sync_block();" "join_clusters(job, begin, place, block.n, shared);")
+hyrecall_plant(mmr_ties_by_the_last kernels/cuda/shape_mmr.cu shape_mmr
+  "is_chosen_before(a.value, a.place, b.value, b.place)" "is_chosen_before(a.value, b.place, b.value, a.place)")
+hyrecall_plant(mmr_best_not_compared kernels/cuda/shape_mmr.cu shape_mmr
+  "if (job.entry_compared[list.begin + best.place] == shared.n_vectors) return best;" "return best;")
+hyrecall_plant(mmr_budget_not_spent kernels/cuda/shape_mmr.cu shape_mmr
+  "shared.left -= job.tokens[entry];" "shared.left -= 0;")
+hyrecall_plant(mmr_range_from_the_first_run kernels/cuda/shape_mmr.cu shape_mmr
+  "for (unsigned by = 1; by < 32; by *= 2)" "for (unsigned by = 1; by < 2; by *= 2)")
+hyrecall_plant(mmr_offers_not_waited_for kernels/cuda/shape_mmr.cu shape_mmr
+  "shared.offers[threadIdx.x / 32] = own;
+    sync_block();" "shared.offers[threadIdx.x / 32] = own;")
+hyrecall_plant(mmr_choice_not_waited_for kernels/cuda/shape_mmr.cu shape_mmr
+  "choose(job, list, best, shared);
+      }
+    }
+    sync_block();" "choose(job, list, best, shared);
+      }
+    }")
+hyrecall_plant(mmr_similarity_written_too_early kernels/cuda/shape_mmr.cu shape_mmr
+  "  sync_warp();  // all have read what lane 0 changes" "")

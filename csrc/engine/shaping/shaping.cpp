@@ -6,6 +6,7 @@
 #include "core/formulas.hpp"
 #include "core/interrupt.hpp"
 #include "core/parallel.hpp"
+#include "engine/shaping/on_device.hpp"
 #include "engine/shaping/row_block.hpp"
 
 namespace hyrecall {
@@ -226,6 +227,7 @@ Selected order_lists(FusedListsView const& lists,
 
 Deduped dedup_lists(Snapshot const& snapshot, FusedListsView const& lists,
                     DedupParams const& params, int threads) {
+  if (auto found = dedup_on_device(snapshot, lists, params)) return *std::move(found);
   auto const results =
       per_query<QueryDeduped>(lists, threads, [&](std::size_t, std::size_t begin, std::size_t end) {
         return dedup_query(snapshot, lists, params, begin, end);
@@ -241,6 +243,7 @@ Deduped dedup_lists(Snapshot const& snapshot, FusedListsView const& lists,
 
 Diversified diversify_lists(Snapshot const& snapshot, FusedListsView const& lists,
                             DiversifyParams const& params, int threads) {
+  if (auto found = diversify_on_device(snapshot, lists, params)) return *std::move(found);
   auto const results = per_query<QueryDiversified>(
       lists, threads, [&](std::size_t q, std::size_t begin, std::size_t end) {
         return diversify_query(snapshot, lists, params, q, begin, end);

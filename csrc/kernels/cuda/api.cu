@@ -7,6 +7,7 @@
 #include "kernels/cuda/pool.cuh"
 #include "kernels/cuda/search.cuh"
 #include "kernels/cuda/segment.cuh"
+#include "kernels/cuda/shape.cuh"
 #include "kernels/cuda/status.cuh"
 
 namespace hyrecall::cuda {
@@ -45,7 +46,8 @@ constexpr Api kApi{kAbiVersion,      0,
                    &scans,           &create_lists,
                    &destroy_lists,   &search,
                    &create_gate,     &destroy_gate,
-                   &read_guest,      &run_pool};
+                   &read_guest,      &run_pool,
+                   &shape_lists};
 
 }  // namespace
 }  // namespace hyrecall::cuda

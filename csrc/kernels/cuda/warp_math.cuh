@@ -31,11 +31,11 @@ __device__ inline float row_value(std::uint8_t const* rows, RowType type, std::u
   return type == RowType::kFloat16 ? float16_value(bits) : bfloat16_value(bits);
 }
 
-// The canonical dot of element(i) and a query; lane 0 has it. The definition pads with +0, and
+// The canonical dot of element(i) and query[i]; lane 0 has it. The definition pads with +0, and
 // fma(0, 0, x) is x but for a sum of -0, which the padding makes +0. A lane asks for kAhead
 // elements before it needs the first: rows lie anywhere in memory, and each read takes long.
-template <std::uint32_t kAhead = 4, typename Element>
-__device__ inline float dot_by_warp(std::uint32_t dim, float const* query, Element&& element) {
+template <std::uint32_t kAhead = 4, typename Query, typename Element>
+__device__ inline float dot_by_warp(std::uint32_t dim, Query const& query, Element&& element) {
   float sum = 0.0f;
   std::uint32_t const lane = lane_id();
   std::uint32_t base = 0;

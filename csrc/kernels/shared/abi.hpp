@@ -13,14 +13,16 @@
 #include "kernels/shared/lexical_job.hpp"
 #include "kernels/shared/pool_job.hpp"
 #include "kernels/shared/postings.hpp"
+#include "kernels/shared/shape_job.hpp"
 #include "kernels/shared/tile_filter.hpp"
 
 namespace hyrecall::cuda {
 
 // Raise it whenever anything in this file, in kernels/shared/dense_batch.hpp,
 // kernels/shared/guest_tensor.hpp, kernels/shared/lexical_job.hpp, kernels/shared/pool_job.hpp,
-// kernels/shared/postings.hpp, kernels/kernel_choice.hpp or the numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 16;
+// kernels/shared/postings.hpp, kernels/shared/shape_job.hpp, kernels/kernel_choice.hpp or the
+// numbers of ArithmeticOp change.
+inline constexpr std::int32_t kAbiVersion = 17;
 inline constexpr int kMaxDevices = 64;
 
 // What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and
@@ -272,6 +274,29 @@ struct PoolParams {
   void* context;
 };
 
+// The lists of a batch in host memory, and what a stage does with them: see
+// kernels/shared/shape_job.hpp for what the arrays mean.
+struct ShapeParams {
+  void* table;  // of a dense column
+  ShapeStage stage;
+  std::uint32_t n_queries;
+  std::uint32_t const* offsets;  // [n_queries + 1]
+  HostArray<std::uint32_t> segment;
+  std::uint32_t const* row;  // likewise
+  double threshold;
+  std::uint32_t is_unit;
+  HostArray<std::int64_t> preference;  // empty: all alike
+  double relevance_weight;
+  RelevanceScale scale;
+  std::uint32_t n_wanted;
+  HostArray<double> scores;        // of MMR
+  HostArray<std::int64_t> tokens;  // empty: no budget
+  HostArray<std::int64_t> budgets;
+  // Called once, when all else is written; throws nothing.
+  void (*take)(void* context, ShapeResults const& results);
+  void* context;
+};
+
 struct Usage {
   std::uint64_t bytes;  // of device memory
 };
@@ -305,6 +330,8 @@ struct Api {
   Status (*read_guest)(ReadParams const* params);
   // Any number of threads at once.
   Status (*run_pool)(PoolParams const* params);
+  // Any number of threads at once.
+  Status (*shape_lists)(ShapeParams const* params);
 };
 
 }  // namespace hyrecall::cuda
