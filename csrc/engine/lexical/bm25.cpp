@@ -16,8 +16,8 @@ constexpr std::size_t kPostingsASearch = 8;
 
 Bm25 for_scope(Bm25 const& params, QueryStatistics const& statistics) {
   Bm25 out = params;
-  out.b = out.b_mixed = bm25_b(params, length_share(statistics.n_docs, statistics.total_length,
-                                                    statistics.squared_length));
+  out.b = out.b_mixed = bm25_b(
+      params, length_share(statistics.n_docs, statistics.total_length, statistics.squared_length));
   return out;
 }
 

@@ -41,9 +41,7 @@ class Bm25Query {
     double mean;
     friend bool operator==(NormParams const&, NormParams const&) = default;
   };
-  NormParams norm_params() const {
-    return {params_.variant, params_.k1, scale_.b, scale_.mean};
-  }
+  NormParams norm_params() const { return {params_.variant, params_.k1, scale_.b, scale_.mean}; }
   LengthScale scale() const { return scale_; }
   // A lower bound of the leaf's impact on documents up to a length; only where is_positive().
   float least_impact(std::size_t leaf, std::uint32_t max_length) const {

@@ -23,7 +23,7 @@ DeviceTexts::DeviceTexts(Snapshot const& snapshot, Bm25 const& bm25,
 }
 
 device::TextQueries DeviceTexts::queries() const {
-  return {texts_,    weights_,     shifts_,      lists_, own_lists_, own_postings_,
+  return {texts_,    weights_,     shifts_,      lists_,  own_lists_, own_postings_,
           own_runs_, own_escapes_, match_steps_, scales_, bm25_};
 }
 
