@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 
 #include "native/check.hpp"
@@ -16,7 +17,10 @@ namespace hyrecall::testing {
 inline std::string broken_folder(char const* name) {
   std::string const all = HYRECALL_BROKEN_FOLDER;
   if (all.empty()) throw Skip("libraries with planted bugs are built without a sanitizer");
-  return all + "/" + name;
+  std::string const folder = all + "/" + name;
+  // A child that finds no library ends as one that finds a fault does.
+  CHECK(std::filesystem::exists(folder + "/libhyrecall_cuda.so"));
+  return folder;
 }
 
 // Runs body() in a child, which may die; gives how the child ended, as waitpid() tells it. The
