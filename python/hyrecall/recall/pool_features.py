@@ -90,12 +90,20 @@ class Threads:
         self._thread = np.cumsum(begins)
         is_none = column(schema.thread).is_null().to_numpy(zero_copy_only=False)
         self._is_none = is_none[self._order]
+        self._found: dict[int, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = {}
 
     def beside(self, values: Floats, steps: int) -> Floats:
         """Return the value of the candidate so many places behind each row; 0 if there is none."""
-        n = len(values)
-        at = np.arange(max(0, -steps), max(0, min(n, n - steps)))
-        at = at[(self._thread[at] == self._thread[at + steps]) & ~self._is_none[at]]
-        out = np.zeros(n)
-        out[self._order[at]] = values[self._order[at + steps]]
+        rows, others = self._pairs(steps)
+        out = np.zeros(len(values))
+        out[rows] = values[others]
         return out
+
+    def _pairs(self, steps: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the rows that have a candidate so many places behind them, and these."""
+        if steps not in self._found:
+            n = len(self._order)
+            at = np.arange(max(0, -steps), max(0, min(n, n - steps)))
+            at = at[(self._thread[at] == self._thread[at + steps]) & ~self._is_none[at]]
+            self._found[steps] = self._order[at], self._order[at + steps]
+        return self._found[steps]

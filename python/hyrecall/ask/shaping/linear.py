@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from hyrecall.ask.shaping.checks import plain_pairs, read_duration
@@ -147,6 +148,7 @@ class Linear:
         return tuple(map(_read_feature, self.names))
 
 
+@lru_cache(maxsize=1024)
 def _read_feature(name: str) -> Feature:
     if (plain := _PLAIN.get(name)) is not None:
         return plain
