@@ -188,6 +188,9 @@ class Grouper:
 
     def _show_around(self, walks: Sequence[_Walk]) -> None:
         """Keep the rows around the hits on the page, in the order of their places."""
+        if not self._how.n_around:
+            self.around += [((),) * len(walk.hits[self._offset :]) for walk in walks]
+            return
         shown = [[sorted(near) for near in walk.around[self._offset :]] for walk in walks]
         places = [place for of_query in shown for near in of_query for _, place in near]
         schema = self._facts.schema

@@ -73,6 +73,7 @@ _KINDS = (
     MMR,
     Gate,
 )
+_WISH = f"a sequence of stages ({', '.join(kind.__name__ for kind in _KINDS)})"
 _ORDER = (
     "feedback, around, prior, provenance, linear, rerank, dedup, recency or composite or session "
     "signals, budget and MMR, gate"
@@ -83,18 +84,18 @@ def check_stages(shaping: object) -> tuple[Stage, ...]:
     """Check that stages are in their fixed order and none occurs twice; return a tuple."""
     if shaping is None or (isinstance(shaping, tuple) and not shaping):
         return ()
-    wish = f"a sequence of stages ({', '.join(kind.__name__ for kind in _KINDS)})"
     if isinstance(shaping, _KINDS):
         return (shaping,)
-    if isinstance(shaping, str | bytes) or not isinstance(shaping, Sequence):
-        raise error(OptionError, "shaping", wish, repr(shaping))
+    # Checks against an abstract class are slow, so the usual types come first.
+    if isinstance(shaping, str | bytes) or not isinstance(shaping, tuple | list | Sequence):
+        raise error(OptionError, "shaping", _WISH, repr(shaping))
     for stage in shaping:
         if not isinstance(stage, _KINDS):
-            raise error(OptionError, "shaping", wish, repr(stage))
-    names = [type(stage).__name__ for stage in shaping]
+            raise error(OptionError, "shaping", _WISH, repr(stage))
     for earlier, later in pairwise(shaping):
         pair = {type(earlier), type(later)} == {Budget, MMR}
         if earlier.phase > later.phase or (earlier.phase == later.phase and not pair):
             wish = f"at most one of each stage, in the order {_ORDER}"
+            names = [type(stage).__name__ for stage in shaping]
             raise error(OptionError, "shaping", wish, names)
     return tuple(shaping)
