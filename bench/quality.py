@@ -20,6 +20,7 @@ import numpy as np
 
 import hyrecall as hr
 from bench.ablation import asked_sets
+from bench.learnt import NAME, run_learnt
 from hyrecall.evaluate import (
     Dataset,
     Indexes,
@@ -211,6 +212,10 @@ def report(dataset: Dataset) -> None:
     """Print all tables of a set."""
     indexes, asked = Indexes(dataset), settings(dataset)
     runs = {name: run_setting(indexes, dataset, one) for name, one in asked.items()}
+    base = asked[BASE]
+    if "conversation" in asked:
+        base = replace(base, thread=THREAD, place=PLACE)
+    runs[NAME], asked[NAME] = run_learnt(indexes, dataset, base)
     scores = {name: scored(dataset, run, MEASURES) for name, run in runs.items()}
     ms = {name: milliseconds(indexes, dataset, one) for name, one in asked.items()}
     n_queries = len(scores[BASE].queries)
