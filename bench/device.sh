@@ -83,7 +83,7 @@ tests() { # OPTION...: pytest with several workers where it may; warnings of oth
 laws() { # the ordinary law suite, the golden tables, and the life of an index there
   has_device || return
   if [ -f "$built/cmake/cuda_resources.txt" ]; then export HYRECALL_CUDA_BUILD="$built/cmake"; fi
-  tests tests/laws tests/kernels tests/python/test_placing*.py tests/python/test_tensors_on_a_device.py
+  tests tests/laws tests/kernels tests/python/test_placing*.py tests/python/test_tensors_on_a_device.py tests/python/test_tensors_out.py
 }
 
 ways() { # what the device would not choose by itself: the kernels of older ones, and each plane for rows of 16 bits

@@ -225,3 +225,12 @@ hyrecall_plant(mmr_choice_not_waited_for kernels/cuda/shape_mmr.cu shape_mmr
     }")
 hyrecall_plant(mmr_similarity_written_too_early kernels/cuda/shape_mmr.cu shape_mmr
   "  sync_warp();  // all have read what lane 0 changes" "")
+hyrecall_plant(block_not_waited_for kernels/cuda/block.cu block
+  "check(cudaStreamWaitEvent(reinterpret_cast<cudaStream_t>(stream), held.is_filled));"
+  "static_cast<void>(stream);")
+hyrecall_plant(block_event_of_another_stream kernels/cuda/block.cu block
+  "check(cudaEventRecord(block->is_filled, courier->stream));"
+  "check(cudaEventRecord(block->is_filled, nullptr));")
+hyrecall_plant(device_set_again kernels/cuda/context.cu context
+  "Driver::get().pop(&gone);" "Driver::get().pop(&gone);
+  cudaSetDevice(0);")

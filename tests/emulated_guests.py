@@ -31,6 +31,9 @@ class _Controls(ctypes.Structure):
         ("destroy_stream", ctypes.CFUNCTYPE(None, _VOID)),
         ("copy_later", ctypes.CFUNCTYPE(None, _VOID, _VOID, _VOID, _SIZE)),
         ("wait_for", ctypes.CFUNCTYPE(None, _VOID, _VOID)),
+        ("work", _VOID),
+        ("set_null", _VOID),
+        ("has_context", ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_int)),
     )
 
 
@@ -62,6 +65,9 @@ _is_capsule.argtypes = (ctypes.py_object, ctypes.c_char_p)
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype = _VOID
 _pointer_of.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_set_name = ctypes.pythonapi.PyCapsule_SetName
+_set_name.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_USED = b"used_dltensor"  # a capsule keeps the address of its name
 
 
 # What capsules were given for lives until their deleter is called.
@@ -217,3 +223,53 @@ def on_device(machine: Any, vectors: object, kinds: Sequence[str] = ("float32",)
     if not isinstance(vectors, np.ndarray):
         return vectors
     return DeviceTensor(machine, vectors, kinds[0])
+
+
+class TakenTensor:
+    """A tensor on the device, imported as another library does: its capsule is used up.
+
+    Parameters
+    ----------
+    machine : _Controls
+    tensor : object
+        With ``__dlpack__``.
+    stream : int, optional
+        On which it will be read: -1 and None mean none.
+    """
+
+    def __init__(self, machine: Any, tensor: Any, stream: int | None = -1) -> None:
+        self.machine = machine
+        capsule = tensor.__dlpack__(stream=stream)
+        self.address = _pointer_of(capsule, b"dltensor")
+        _set_name(capsule, _USED)
+        said = _Tensor.from_address(self.address)
+        self.device = (said.device_type, said.device_id)
+        kind = {0: "int", 2: "float", 6: "bool"}[said.type_code]
+        self.dtype = np.dtype(kind if kind == "bool" else f"{kind}{said.type_bits}")
+        assert (said.n_axes, said.type_lanes, said.byte_offset) == (1, 1, 0)
+        assert (said.strides[0], said.type_bits) == (1, 8 * self.dtype.itemsize)
+        self.n, self.data, self.deleter = said.shape[0], said.data, said.deleter
+        assert self.data % 256 == 0
+
+    def values(self, stream: int | None = None) -> Any:
+        """Read it on a stream; without one at once, as the device's memory is now."""
+        out = np.empty(self.n, self.dtype)
+        if stream is None:
+            ctypes.memmove(out.ctypes.data, self.data, out.nbytes)
+        else:
+            self.machine.copy_later(stream, out.ctypes.data, self.data, out.nbytes)
+            self.machine.destroy_stream(stream)  # which waits for it
+        return out
+
+    def release(self) -> None:
+        """Call its deleter, without the GIL, as other libraries do."""
+        ctypes.CFUNCTYPE(None, _VOID)(self.deleter)(self.address)
+
+
+def taken_on_a_stream(machine: Any, tensor: Any) -> Any:
+    """Return a tensor's values as a consumer on a stream of its own finds them."""
+    stream = machine.create_stream()
+    taken = TakenTensor(machine, tensor, stream)
+    values = taken.values(stream)
+    taken.release()
+    return values

@@ -28,7 +28,7 @@ ONE_CLASS = {
 
 # A package and the files or rooms of hyrecall that may import it.
 PYTHON_ONLY_IN = {
-    "torch": {"table/tensors", "embed/transformer"},
+    "torch": {"table/tensors", "hits/tensors", "embed/transformer"},
     "httpcore2": {"embed/http_client"},
     "transformers": {"embed/transformer"},
     "ml_dtypes": {"table/tensors"},

@@ -20,5 +20,6 @@ void bind_rows(pybind11::module_& m);
 void bind_scopes(pybind11::module_& m);
 void bind_segment(pybind11::module_& m);
 void bind_shaping(pybind11::module_& m);
+void bind_tensors(pybind11::module_& m);
 
 }  // namespace hyrecall::bindings

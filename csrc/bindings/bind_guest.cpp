@@ -1,5 +1,4 @@
-// Binds tensors of other libraries on a CUDA device, imported by DLPack:
-// https://dmlc.github.io/dlpack/latest/c_api.html
+// Binds tensors of other libraries on a CUDA device, imported by DLPack.
 #include <pybind11/pybind11.h>
 
 #include <memory>
@@ -8,6 +7,7 @@
 #include <tuple>
 
 #include "bindings/bind.hpp"
+#include "bindings/dlpack.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/held.hpp"
 
@@ -16,35 +16,10 @@ namespace py = pybind11;
 namespace hyrecall::bindings {
 namespace {
 
-constexpr char const* kCapsule = "dltensor";
-constexpr char const* kUsedCapsule = "used_dltensor";  // whoever took it calls the deleter
-constexpr std::int32_t kCuda = 2;
-constexpr std::uint8_t kFloat = 2;
-constexpr std::uint8_t kBfloat = 4;
-
-struct DlTensor {
-  void* data;
-  std::int32_t device_type;
-  std::int32_t device_id;
-  std::int32_t n_axes;
-  std::uint8_t type_code;
-  std::uint8_t type_bits;
-  std::uint16_t type_lanes;
-  std::int64_t* shape;
-  std::int64_t* strides;  // in elements; null: C order
-  std::uint64_t byte_offset;
-};
-
-struct DlManaged {
-  DlTensor tensor;
-  void* context;
-  void (*deleter)(DlManaged*);
-};
-
 std::optional<GuestType> type_of(DlTensor const& from) {
   if (from.type_lanes != 1) return std::nullopt;
-  if (from.type_code == kBfloat && from.type_bits == 16) return GuestType::kBFloat16;
-  if (from.type_code != kFloat) return std::nullopt;
+  if (from.type_code == kDlBfloat && from.type_bits == 16) return GuestType::kBFloat16;
+  if (from.type_code != kDlFloat) return std::nullopt;
   if (from.type_bits == 16) return GuestType::kFloat16;
   if (from.type_bits == 32) return GuestType::kFloat32;
   if (from.type_bits == 64) return GuestType::kFloat64;
@@ -54,7 +29,7 @@ std::optional<GuestType> type_of(DlTensor const& from) {
 // A matrix of floats on the device, in the kernels' format.
 std::optional<GuestTensor> matrix_of(DlTensor const& from, int ordinal) {
   std::optional<GuestType> const type = type_of(from);
-  bool const is_matrix = type && from.device_type == kCuda && from.device_id == ordinal &&
+  bool const is_matrix = type && from.device_type == kDlCuda && from.device_id == ordinal &&
                          from.n_axes == 2 && from.shape[0] >= 1 &&
                          from.shape[0] < std::int64_t{1} << 31 && from.shape[1] >= 1 &&
                          from.shape[1] < std::int64_t{1} << 31;
@@ -74,8 +49,8 @@ std::optional<GuestTensor> matrix_of(DlTensor const& from, int ordinal) {
 // stays in the capsule, and the result is empty.
 std::shared_ptr<HeldGuest> take(std::shared_ptr<device::Gate> gate, py::object const& capsule,
                                 std::uint32_t dim) {
-  if (PyCapsule_IsValid(capsule.ptr(), kCapsule) == 0) return nullptr;
-  auto* const held = static_cast<DlManaged*>(PyCapsule_GetPointer(capsule.ptr(), kCapsule));
+  if (PyCapsule_IsValid(capsule.ptr(), kDlCapsule) == 0) return nullptr;
+  auto* const held = static_cast<DlManaged*>(PyCapsule_GetPointer(capsule.ptr(), kDlCapsule));
   std::optional<GuestTensor> const tensor = matrix_of(held->tensor, gate->ordinal());
   if (!tensor || tensor->dim != dim) return nullptr;
   // The producer may be Python code, so any thread must release the tensor with the GIL.
@@ -84,7 +59,7 @@ std::shared_ptr<HeldGuest> take(std::shared_ptr<device::Gate> gate, py::object c
       if (managed->deleter != nullptr) managed->deleter(managed);
     });
   });
-  if (PyCapsule_SetName(capsule.ptr(), kUsedCapsule) != 0) throw py::error_already_set();
+  if (PyCapsule_SetName(capsule.ptr(), kUsedDlCapsule) != 0) throw py::error_already_set();
   return std::make_shared<HeldGuest>(
       HeldGuest{device::Guest{*tensor, std::move(owner), std::move(gate)}});
 }

@@ -26,4 +26,5 @@ PYBIND11_MODULE(_core, m) {
   bind_arms(m);
   bind_graph(m);  // into arms
   bind_device(m);
+  bind_tensors(m);  // into device
 }

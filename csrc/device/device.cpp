@@ -1,7 +1,9 @@
 #include "device/device.hpp"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,10 +19,23 @@ namespace {
 constexpr char const* kLibrary = "libhyrecall_cuda.so";
 constexpr int kLeastDriver = 13000;  // CUDA 13.0, r580: what the library is built with
 constexpr int kOutOfMemory = 2;      // cudaErrorMemoryAllocation
+constexpr int kNotInitialized = 3;   // cudaErrorInitializationError: of a forked child
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
+
+// The process that loaded a library first; 0: none has.
+std::atomic<pid_t> first_user{0};
+
+// CUDA does not work in a child of a process that has used it.
+bool is_of_fork(cuda::Status const& status) {
+  pid_t const user = first_user;
+  return status.code == kNotInitialized && user != 0 && user != getpid();
+}
+constexpr char const* kForked =
+    "a process that was forked from one that had used CUDA; start it by \"spawn\" or "
+    "\"forkserver\", or fork before the first use";
 
 struct Loaded {
   cuda::Api const* api = nullptr;
@@ -28,6 +43,8 @@ struct Loaded {
 };
 
 Loaded load(std::string const& folder) {
+  pid_t nobody = 0;
+  first_user.compare_exchange_strong(nobody, getpid());
   // Never closed: CUDA's own exit handlers run after ours.
   void* const handle = dlopen((folder + "/" + kLibrary).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
@@ -76,6 +93,10 @@ void check(cuda::Status const& status, int ordinal) {
   if (status.code == 0) return;
   if (status.code == cuda::kInternalFault) require(false, status.text);
   if (status.code == cuda::kHostMemory) throw std::bad_alloc();
+  if (is_of_fork(status)) {
+    throw Error(ErrorCode::kDeviceUnavailable, "device",
+                "expected cuda:" + std::to_string(ordinal) + " to answer, got " + kForked);
+  }
   ErrorCode const code =
       status.code == kOutOfMemory ? ErrorCode::kDeviceMemory : ErrorCode::kDeviceUnavailable;
   throw Error(
@@ -102,6 +123,8 @@ Report describe(std::string const& folder) {
     report.devices.clear();
     report.problem = "the CUDA driver is of version " + version_text(table->driver_version) +
                      ", expected " + version_text(kLeastDriver) + " (r580) or later";
+  } else if (is_of_fork(status)) {
+    report.problem = std::string("this is ") + kForked;
   } else if (status.code != 0) {
     report.problem = (table->driver_version == 0 ? "no CUDA driver is installed: " : "") +
                      std::string(status.text);

@@ -39,6 +39,9 @@ struct Controls {
   // On a null device a kernel is launched and does nothing: what a search costs the host is left,
   // and no row is found. HYRECALL_EMULATOR_NULL=1 says so until then.
   void (*set_null)(bool is_null);
+  // Whether anything has made a context on a device, of which HYRECALL_EMULATOR_DEVICES says how
+  // many there are (1).
+  bool (*has_context)(int device);
 };
 
 }  // namespace emulator

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "emulator/contexts.hpp"
 #include "emulator/controls.hpp"
 #include "emulator/cuda_runtime.h"
 
@@ -70,9 +71,14 @@ void copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
   }
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
-thread_local int t_device = 0;
+
+// The default streams of __dlpack__: work on them is done at once.
+bool is_default(Stream const* stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) <= 2;
+}
 
 cudaError_t allocate(void** out, std::size_t bytes, bool is_device) {
+  make_context();
   std::lock_guard const lock(g_mutex);
   if (is_device && g_limit != 0 && g_allocated + bytes > g_limit) return cudaErrorMemoryAllocation;
   // Not rounded up, so that a sanitizer sees a read past the end.
@@ -97,7 +103,8 @@ std::size_t allocated_bytes() {
 }
 
 cudaError_t enqueue(Stream* stream, Work work) {
-  if (stream == nullptr) {
+  make_context();
+  if (is_default(stream)) {
     work();
   } else if (stream->capture != nullptr) {
     stream->capture->push_back(std::move(work));
@@ -155,7 +162,8 @@ emulator::Controls const* emulator_controls() {
                                            &control_allocate,       &control_release,
                                            &control_create_stream,  &control_destroy_stream,
                                            &control_copy_later,     &control_wait_for,
-                                           &control_work,           &emulator::set_null};
+                                           &control_work,           &emulator::set_null,
+                                           &emulator::has_context};
   return &controls;
 }
 
@@ -167,6 +175,8 @@ char const* cudaGetErrorName(cudaError_t error) {
       return "cudaSuccess";
     case cudaErrorMemoryAllocation:
       return "cudaErrorMemoryAllocation";
+    case cudaErrorInitializationError:
+      return "cudaErrorInitializationError";
     case cudaErrorInvalidDevice:
       return "cudaErrorInvalidDevice";
     case cudaErrorNotReady:
@@ -181,6 +191,8 @@ char const* cudaGetErrorString(cudaError_t error) {
       return "no error";
     case cudaErrorMemoryAllocation:
       return "out of memory";
+    case cudaErrorInitializationError:
+      return "initialization error";
     case cudaErrorInvalidDevice:
       return "invalid device ordinal";
     case cudaErrorNotReady:
@@ -190,39 +202,6 @@ char const* cudaGetErrorString(cudaError_t error) {
   }
 }
 cudaError_t cudaGetLastError() {
-  return cudaSuccess;
-}
-cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = 13000;
-  return cudaSuccess;
-}
-cudaError_t cudaDriverGetVersion(int* version) {
-  *version = 13000;
-  return cudaSuccess;
-}
-cudaError_t cudaGetDeviceCount(int* n) {
-  *n = 1;
-  return cudaSuccess;
-}
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int) {
-  *out = {};
-  std::snprintf(out->name, sizeof out->name, "emulator");
-  char const* const compute = std::getenv("HYRECALL_EMULATOR_COMPUTE");
-  bool const is_hopper = compute != nullptr && std::strcmp(compute, "9.0") == 0;
-  out->major = is_hopper ? 9 : 8;
-  out->minor = 0;
-  out->totalGlobalMem = std::size_t{1} << 32;
-  out->multiProcessorCount = 3;  // so that CTAs take several turns
-  out->sharedMemPerBlockOptin = is_hopper ? 227 * 1024 : 99 * 1024;
-  return cudaSuccess;
-}
-cudaError_t cudaSetDevice(int device) {
-  if (device != 0) return cudaErrorInvalidDevice;
-  emulator::t_device = device;
-  return cudaSuccess;
-}
-cudaError_t cudaGetDevice(int* device) {
-  *device = emulator::t_device;
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
@@ -235,6 +214,7 @@ cudaError_t cudaMalloc(void** out, std::size_t bytes) {
   return emulator::allocate(out, bytes, true);
 }
 cudaError_t cudaFree(void* data) {
+  emulator::make_context();
   if (data == nullptr) return cudaSuccess;
   std::lock_guard const lock(emulator::g_mutex);
   auto const found = emulator::g_sizes.find(data);
@@ -248,10 +228,12 @@ cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned) {
   return emulator::allocate(out, bytes, false);
 }
 cudaError_t cudaFreeHost(void* data) {
+  emulator::make_context();
   std::free(data);
   return cudaSuccess;
 }
 cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
+  emulator::make_context();
   emulator::copy(to, from, bytes, kind);
   return cudaSuccess;
 }
@@ -277,25 +259,30 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned) {
+  emulator::make_context();
   *out = new emulator::Stream;
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  emulator::make_context();
   cudaStreamSynchronize(stream);
   delete stream;
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  if (stream == nullptr) return cudaSuccess;
+  emulator::make_context();
+  if (emulator::is_default(stream)) return cudaSuccess;
   if (stream->capture != nullptr) return cudaErrorInvalidValue;
   stream->drain(stream->queue.size());
   return cudaSuccess;
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  return stream == nullptr || stream->n_done == stream->queue.size() ? cudaSuccess
-                                                                     : cudaErrorNotReady;
+  emulator::make_context();
+  return emulator::is_default(stream) || stream->n_done == stream->queue.size() ? cudaSuccess
+                                                                                : cudaErrorNotReady;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned flags) {
+  emulator::make_context();
   *out = new emulator::Event;
   if (flags == cudaEventDefault) (*out)->time = std::make_shared<emulator::Clock::time_point>();
   return cudaSuccess;

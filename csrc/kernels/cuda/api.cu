@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "kernels/cuda/arithmetic.cuh"
+#include "kernels/cuda/block.cuh"
 #include "kernels/cuda/guest.cuh"
 #include "kernels/cuda/kept_lists.cuh"
 #include "kernels/cuda/pool.cuh"
@@ -47,7 +48,8 @@ constexpr Api kApi{kAbiVersion,      0,
                    &destroy_lists,   &search,
                    &create_gate,     &destroy_gate,
                    &read_guest,      &run_pool,
-                   &shape_lists};
+                   &shape_lists,     &create_block,
+                   &wait_for_block,  &destroy_block};
 
 }  // namespace
 }  // namespace hyrecall::cuda

@@ -109,11 +109,16 @@ Status create_gate(std::int32_t device, void** out, std::uint64_t* stream) {
 void destroy_gate(void* gate) {
   if (gate == nullptr) return;
   std::unique_ptr<Gate> held(static_cast<Gate*>(gate));
-  // Of a tensor that nobody read: the next one must not wait for it.
-  if (cudaStreamQuery(held->stream) != cudaSuccess) return;
-  IdleGates& idle = IdleGates::all();
-  std::lock_guard const lock(idle.mutex);
-  idle.gates[held->device].push_back(std::move(held));
+  guarded([&] {
+    int const device = held->device;
+    DeviceScope const device_scope(device);
+    std::unique_ptr<Gate> own = std::move(held);  // it ends where its stream is
+    // Of a tensor that nobody read: the next one must not wait for it.
+    if (cudaStreamQuery(own->stream) != cudaSuccess) return;
+    IdleGates& idle = IdleGates::all();
+    std::lock_guard const lock(idle.mutex);
+    idle.gates[device].push_back(std::move(own));
+  });
 }
 
 Status read_guest(ReadParams const* params) {

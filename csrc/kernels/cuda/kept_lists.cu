@@ -75,7 +75,10 @@ Status create_lists(ListsParams const* params, void** out) {
 void destroy_lists(void* lists) {
   std::unique_ptr<KeptLists> const own(static_cast<KeptLists*>(lists));
   if (own == nullptr) return;
-  WorkspacePool::of_device(own->device).lists().give_back(std::move(own->memory));
+  guarded([&] {
+    DeviceScope const device_scope(own->device);
+    WorkspacePool::of_device(own->device).lists().give_back(std::move(own->memory));
+  });
 }
 
 }  // namespace hyrecall::cuda

@@ -3,7 +3,7 @@
 //         few are a guess at one, which finish() judges. Then the seed's rows that may pass become
 //         candidates.
 // In/Out: DenseJob: seeds; thresholds, guesses, cuts, pivots, candidates, counts.
-// Launch: grid (CTAs a query, queries) of kSelectThreads; set_thresholds() has Scratch.
+// Launch: grid (CTAs a query, queries) of kSelectThreads; set_thresholds() has SeedScratch.
 // Cost:   the seed's places, 8 bytes each and some 16,384 a query, a few times from L2.
 // Oracle: a full sort (tests/emulator, tests/laws/test_l8_exact.py).
 #include "kernels/cuda/select.cuh"
@@ -13,7 +13,7 @@
 namespace hyrecall::cuda {
 namespace {
 
-struct Scratch {
+struct SeedScratch {
   SelectScratch select;
   std::uint32_t total;
   std::uint32_t n_kept;
@@ -40,7 +40,7 @@ struct Best {
 // fewer.
 template <typename Use>
 __device__ Best for_each_best(std::uint64_t const* keys, std::uint32_t n, std::uint32_t wanted,
-                              Scratch& scratch, Use&& use) {
+                              SeedScratch& scratch, Use&& use) {
   auto const entry = [&](std::uint32_t i) {
     std::uint64_t const key = load_published(keys + i);
     return Entry<std::uint32_t>{static_cast<std::uint32_t>(key >> 32), key != 0};
@@ -68,7 +68,7 @@ __device__ Best for_each_best(std::uint64_t const* keys, std::uint32_t n, std::u
 
 // Of n keys with the best of a query's seed.
 __device__ void set_threshold(DenseJob const& job, std::uint32_t query, std::uint64_t const* keys,
-                              std::uint32_t n, std::uint32_t wanted, Scratch& scratch) {
+                              std::uint32_t n, std::uint32_t wanted, SeedScratch& scratch) {
   bool const is_guess = job.batch.guess_ranks[query] > 0;
   std::uint32_t* const slots = job.score_keys + std::size_t{query} * job.capacity;  // unused yet
   if (threadIdx.x == 0) scratch.guess = ~0u;
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kSelectThreads, 4) set_thresholds(DenseJob con
   std::uint32_t const wanted = rank > 0 ? rank : job.depths[query];
   // Without room for its bests a query has no guess.
   if (n_rows == 0 || wanted == 0 || (rank > 0 && rank > job.capacity)) return;
-  auto& scratch = *reinterpret_cast<Scratch*>(shared_memory());
+  auto& scratch = *reinterpret_cast<SeedScratch*>(shared_memory());
   std::uint64_t const* keys = job.seeds + std::size_t{query} * job.most_seed_rows;
   std::uint32_t n = n_rows;
   // The bests of all parts lie where there are no candidates yet.

@@ -191,9 +191,9 @@ Status create_segment(SegmentParams const* params, void** out) {
 Status create_view(ViewParams const* params, void** out) {
   return guarded([&] {
     auto const& segment = *static_cast<DeviceSegmentData const*>(params->segment);
+    DeviceScope const device_scope(segment.device);
     auto made = std::make_unique<DeviceView>(DeviceView{&segment, {}, {}});
     if (params->live != nullptr) {
-      DeviceScope const device_scope(segment.device);
       std::size_t const n_words = 2 * std::size_t{segment.n_tiles()};
       std::vector<std::uint64_t> words(n_words);
       for (DeviceColumn const& column : segment.columns) {
@@ -253,13 +253,16 @@ Status create_table(TableParams const* params, void** out) {
 }
 
 void destroy_segment(void* segment) {
-  delete static_cast<DeviceSegmentData*>(segment);
+  destroy_on_device(static_cast<DeviceSegmentData*>(segment),
+                    [](DeviceSegmentData const& one) { return one.device; });
 }
 void destroy_view(void* view) {
-  delete static_cast<DeviceView*>(view);
+  destroy_on_device(static_cast<DeviceView*>(view),
+                    [](DeviceView const& one) { return one.segment->device; });
 }
 void destroy_table(void* table) {
-  delete static_cast<ColumnTable*>(table);
+  destroy_on_device(static_cast<ColumnTable*>(table),
+                    [](ColumnTable const& one) { return one.device; });
 }
 
 Status measure_usage(void const* segment, Usage* out) {

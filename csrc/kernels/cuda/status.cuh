@@ -20,23 +20,30 @@ inline void check(cudaError_t error) {
   if (error != cudaSuccess) throw CudaError{error};
 }
 
-// The device of what follows; afterwards the thread has its own again.
+// Makes the context that the runtime uses on a device the thread's own, above what it had.
+void push_context(int device);
+void pop_context();
+
+// The device of what follows; afterwards the thread has its own again. A thread that has none is
+// at device 0 without a context there, and must not get one: to set device 0 again would make one,
+// which takes some 0.5 GB. So the context is pushed and popped.
 class DeviceScope {
  public:
   explicit DeviceScope(int device) {
-    check(cudaGetDevice(&before_));
-    if (device != before_) check(cudaSetDevice(device));
-    is_changed_ = device != before_;
+    int before = 0;
+    check(cudaGetDevice(&before));
+    if (device == before) return;
+    push_context(device);
+    is_pushed_ = true;
   }
   ~DeviceScope() {
-    if (is_changed_) cudaSetDevice(before_);
+    if (is_pushed_) pop_context();
   }
   DeviceScope(DeviceScope const&) = delete;
   DeviceScope& operator=(DeviceScope const&) = delete;
 
  private:
-  int before_ = 0;
-  bool is_changed_ = false;
+  bool is_pushed_ = false;
 };
 
 inline Status status_of(cudaError_t error) {
@@ -70,6 +77,16 @@ Status guarded(Function&& function) {
   }
 }
 
+// Ends an object where its memory lies, on any thread. Null is nothing.
+template <typename T, typename DeviceOf>
+void destroy_on_device(T* held, DeviceOf const& device_of) {
+  if (held == nullptr) return;
+  guarded([&] {
+    DeviceScope const device_scope(device_of(*held));
+    delete held;
+  });
+}
+
 // n elements on the current device, freed with their owner.
 template <typename T>
 class DeviceArray {
@@ -81,7 +98,9 @@ class DeviceArray {
     data_ = static_cast<T*>(data);
   }
   DeviceArray(T const* from, std::size_t n) : DeviceArray(n) { upload(from); }
-  ~DeviceArray() { cudaFree(data_); }
+  ~DeviceArray() {
+    if (data_ != nullptr) cudaFree(data_);  // cudaFree(null) would begin a context
+  }
   DeviceArray(DeviceArray&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), n_(std::exchange(other.n_, 0)) {}
   DeviceArray& operator=(DeviceArray&& other) noexcept {

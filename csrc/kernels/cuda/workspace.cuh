@@ -18,7 +18,9 @@ namespace hyrecall::cuda {
 class PinnedBytes {
  public:
   PinnedBytes() = default;
-  ~PinnedBytes() { cudaFreeHost(data_); }
+  ~PinnedBytes() {
+    if (data_ != nullptr) cudaFreeHost(data_);
+  }
   PinnedBytes(PinnedBytes const&) = delete;
   PinnedBytes& operator=(PinnedBytes const&) = delete;
 

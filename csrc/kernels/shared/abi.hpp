@@ -22,7 +22,7 @@ namespace hyrecall::cuda {
 // kernels/shared/guest_tensor.hpp, kernels/shared/lexical_job.hpp, kernels/shared/pool_job.hpp,
 // kernels/shared/postings.hpp, kernels/shared/shape_job.hpp, kernels/kernel_choice.hpp or the
 // numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 17;
+inline constexpr std::int32_t kAbiVersion = 18;
 inline constexpr int kMaxDevices = 64;
 
 // What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and
@@ -297,6 +297,21 @@ struct ShapeParams {
   void* context;
 };
 
+// An array of the host, and where it goes in a block.
+struct BlockPart {
+  void const* from;
+  std::uint64_t bytes;
+  std::uint64_t begin;  // byte of the block
+};
+
+// Memory on a device that its caller keeps: the arrays of a reply. They are read before the call
+// returns; their copy is only begun then.
+struct BlockParams {
+  std::int32_t device;
+  std::uint64_t bytes;
+  HostArray<BlockPart> parts;
+};
+
 struct Usage {
   std::uint64_t bytes;  // of device memory
 };
@@ -332,6 +347,13 @@ struct Api {
   Status (*run_pool)(PoolParams const* params);
   // Any number of threads at once.
   Status (*shape_lists)(ShapeParams const* params);
+  // Gives the block and where it begins. Its bytes may be read on a stream that has waited for it.
+  Status (*create_block)(BlockParams const* params, void** out, void** data);
+  // What comes on a caller's stream from now on waits for the block, and the caller does not. A
+  // stream is a handle, or 1 or 2 for the default streams, as __dlpack__ takes it.
+  Status (*wait_for_block)(void const* block, std::uint64_t stream);
+  // On any thread, also while the process ends. Waits for what still reads the block.
+  void (*destroy_block)(void* block);
 };
 
 }  // namespace hyrecall::cuda

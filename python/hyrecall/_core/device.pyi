@@ -1,6 +1,7 @@
 """CUDA devices, through libhyrecall_cuda.so."""
 
-from typing import TypedDict
+from collections.abc import Sequence
+from typing import Any, TypedDict, final
 
 import numpy as np
 import numpy.typing as npt
@@ -44,3 +45,28 @@ def scans(folder: str, ordinal: int) -> list[str]:
 
 def kernel_times() -> list[tuple[str, int, float]]:
     """Return (kernel, launches, ms) of searches with ``HYRECALL_CUDA_TIMES=1``; forget them."""
+
+@final
+class DeviceTensor:
+    """An array of a reply on a CUDA device."""
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Export it; the given stream waits until it can be read, and the caller does not."""
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __len__(self) -> int: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+def give_tensors(
+    folder: str, ordinal: int, arrays: Sequence[npt.NDArray[Any]]
+) -> list[DeviceTensor]:
+    """Copy arrays to a device, in one block that their tensors share."""

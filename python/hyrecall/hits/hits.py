@@ -16,6 +16,7 @@ from hyrecall.hits import hit_tables, rich_tables
 from hyrecall.hits.frames import pandas_of, polars_of
 from hyrecall.hits.hit import Hit, QueryHits
 from hyrecall.hits.reply import BatchReply, Reply
+from hyrecall.hits.tensors import Tensor, key_table, tensors_of, torch_tensors
 from hyrecall.hits.trace import Trace
 
 __all__ = ["Hit", "Hits", "QueryHits", "Trace", "reply_of"]
@@ -190,6 +191,76 @@ class Hits:
         """Return a list of dicts per query; values as :meth:`Hit.__getitem__` gives them."""
         rows, ends = self._reply.rows(), self._reply.offsets.tolist()
         return [rows[begin:end] for begin, end in pairwise(ends)]
+
+    def tensors(self, *, device: str | None = None) -> dict[str, Tensor]:
+        """Return the numbers of all hits as arrays that other libraries import by DLPack.
+
+        Parameters
+        ----------
+        device : {"cpu", "cuda:N"}, optional
+            Where they lie; default: the device of the index.
+
+        Returns
+        -------
+        dict of str to array
+            Each has one axis, ``__dlpack__`` and ``__dlpack_device__``; those on the CPU are NumPy
+            arrays. ``offsets`` int64 of shape (n_queries + 1,): query q has the hits offsets[q] to
+            offsets[q + 1] of the others. ``key`` int64: the key where keys are integers, else the
+            row of the hit's document in :attr:`key_table`. ``score`` float64, ``rank`` int32 from
+            1. Of each arm ``<arm>_score`` float32, ``<arm>_valid`` bool (False, and a score of NaN:
+            not computed) and ``<arm>_rank`` int32 (0: outside the arm's list).
+
+        Raises
+        ------
+        OptionError
+            A device that is no name of one; a stream of ``__dlpack__`` that is none.
+        DeviceUnavailableError, DeviceMemoryError
+            There is no such device, or no room on it. Also where this process was forked from one
+            that had used CUDA.
+
+        Notes
+        -----
+        Each call makes new arrays, which the caller may write to, and which live as long as any of
+        them does, whatever becomes of hits and index. Those of a device lie in one block. Its copy
+        from the host is only begun here: the stream that ``__dlpack__`` is given waits for it, and
+        no thread of the host does. Costs about 40 bytes a hit and an arm, and 0.1 ms to allocate.
+
+        Examples
+        --------
+        >>> import hyrecall as hr
+        >>> table = pa.table({"id": [7, 8], "text": ["green tea", "tea leaf tea"]})
+        >>> index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"))
+        >>> tensors = index.recall(text=["tea", "coffee"]).tensors()
+        >>> np.from_dlpack(tensors["key"]).tolist(), tensors["offsets"].tolist()
+        ([8, 7], [0, 2, 2])
+        """
+        return tensors_of(self._reply, device)
+
+    def to_torch(self, *, device: str | None = None) -> dict[str, Any]:
+        """Return :meth:`tensors` as torch tensors, which share their memory.
+
+        Parameters
+        ----------
+        device : {"cpu", "cuda:N"}, optional
+            Where they lie; default: the device of the index.
+
+        Returns
+        -------
+        dict of str to torch.Tensor
+
+        Raises
+        ------
+        MissingExtraError
+            torch is not installed.
+        OptionError, DeviceUnavailableError, DeviceMemoryError
+            As :meth:`tensors`.
+        """
+        return torch_tensors(self._reply, device)
+
+    @property
+    def key_table(self) -> pa.Table:
+        """The documents that were found, each once: ``key`` and the cell columns, by first hit."""
+        return key_table(self._reply)
 
     def plot(self, query: int = 0, *, ax: Any = None) -> Any:
         """Draw what each arm adds to the scores of one query's hits: stacked bars, best on top.

@@ -1,6 +1,6 @@
 """Reads arrays of any library (NumPy, torch, DLPack, Arrow, lists) as NumPy matrices.
 
-The only module that uses torch. It never imports it: a tensor exists only if torch is loaded.
+The only module that reads tensors of torch. It never imports it: one exists only if it is loaded.
 """
 
 from __future__ import annotations

@@ -1,0 +1,78 @@
+// What:   the contexts that the runtime uses, pushed and popped by the driver's functions. The
+//         runtime can only set a device, which begins a context there.
+// Launch: none.
+#include <cuda.h>
+
+#include <map>
+#include <mutex>
+
+#include "kernels/cuda/status.cuh"
+
+namespace hyrecall::cuda {
+namespace {
+
+constexpr unsigned kDriverVersion = 13000;  // whose form of the functions is meant
+
+// Errors of the driver have the numbers of the runtime's.
+void check_driver(CUresult result) {
+  check(static_cast<cudaError_t>(result));
+}
+
+// The runtime finds them, so that nothing is linked against the driver.
+struct Driver {
+  Driver() {
+    find("cuInit", &init);
+    find("cuDeviceGet", &device_get);
+    find("cuDevicePrimaryCtxRetain", &retain);
+    find("cuCtxPushCurrent", &push);
+    find("cuCtxPopCurrent", &pop);
+    check_driver(init(0));
+  }
+
+  template <typename Function>
+  static void find(char const* name, Function* out) {
+    cudaDriverEntryPointQueryResult found{};
+    void* at = nullptr;
+    check(cudaGetDriverEntryPointByVersion(name, &at, kDriverVersion, cudaEnableDefault, &found));
+    if (found != cudaDriverEntryPointSuccess) throw CudaError{cudaErrorInsufficientDriver};
+    *out = reinterpret_cast<Function>(at);
+  }
+  static Driver const& get() {
+    static Driver const driver;
+    return driver;
+  }
+
+  CUresult (*init)(unsigned flags) = nullptr;
+  CUresult (*device_get)(CUdevice* out, int ordinal) = nullptr;
+  CUresult (*retain)(CUcontext* out, CUdevice device) = nullptr;
+  CUresult (*push)(CUcontext context) = nullptr;
+  CUresult (*pop)(CUcontext* out) = nullptr;
+};
+
+// Held until the process ends: memory of the library lies in it.
+CUcontext context_of(int device) {
+  static auto* const contexts = new std::map<int, CUcontext>;
+  static auto* const mutex = new std::mutex;
+  std::lock_guard const lock(*mutex);
+  auto const found = contexts->find(device);
+  if (found != contexts->end()) return found->second;
+  CUdevice handle = 0;
+  CUcontext made = nullptr;
+  check_driver(Driver::get().device_get(&handle, device));
+  check_driver(Driver::get().retain(&made, handle));
+  return contexts->emplace(device, made).first->second;
+}
+
+}  // namespace
+
+void push_context(int device) {
+  CUcontext const context = context_of(device);
+  check_driver(Driver::get().push(context));
+}
+
+void pop_context() {
+  CUcontext gone = nullptr;
+  Driver::get().pop(&gone);
+}
+
+}  // namespace hyrecall::cuda
