@@ -3,7 +3,11 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <cmath>
+#include <limits>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "bindings/bind.hpp"
@@ -85,51 +89,114 @@ std::vector<std::uint32_t> leaf_freqs(HeldExecution const& held, std::size_t arm
   return held.execution->leaf_freqs(arm, query, {segment, row});
 }
 
-py::dict give_reply(std::unique_ptr<ReplyArrays> reply, bool has_evidence) {
-  ReplyArrays const& arrays = *reply;
-  py::capsule const owner(reply.release(),
-                          [](void* held) { delete static_cast<ReplyArrays*>(held); });
-  auto const view = [&]<typename T>(std::vector<T> const& values) {
-    return give_view(std::span(values), owner);
+// What evidence added to the hits of a reply, an array for each part.
+struct EvidenceColumns {
+  EvidenceColumns() = default;
+  EvidenceColumns(ReplyArrays const& arrays, Evidence const& evidence);
+
+  std::vector<double> addends;         // [n_addends, n_hits]
+  std::vector<double> neighbours;      // [n_hits] of all distances together, NaN = none spoke
+  std::vector<std::uint32_t> segment;  // [n_distances, n_hits]
+  std::vector<Row> row;                // [n_distances, n_hits]
+};
+
+// [rows, columns] as [columns, rows].
+template <typename T>
+std::vector<T> transpose(std::vector<T> const& values, std::size_t n_columns) {
+  std::vector<T> out(values.size());
+  std::size_t const n_rows = n_columns == 0 ? 0 : values.size() / n_columns;
+  for (std::size_t row = 0; row < n_rows; ++row)
+    for (std::size_t column = 0; column < n_columns; ++column)
+      out[column * n_rows + row] = values[row * n_columns + column];
+  return out;
+}
+
+EvidenceColumns::EvidenceColumns(ReplyArrays const& arrays, Evidence const& evidence)
+    : addends(transpose(arrays.addends, evidence.n_addends())),
+      segment(transpose(arrays.near_segment, evidence.n_distances())),
+      row(transpose(arrays.near_row, evidence.n_distances())) {
+  std::size_t const n_hits = arrays.rank.size();
+  neighbours.assign(n_hits, std::numeric_limits<double>::quiet_NaN());
+  for (std::size_t distance = 0; distance < evidence.n_distances(); ++distance) {
+    for (std::size_t hit = 0; hit < n_hits; ++hit) {
+      double const addend = addends[distance * n_hits + hit];
+      if (std::isnan(addend)) continue;
+      neighbours[hit] = (std::isnan(neighbours[hit]) ? 0.0 : neighbours[hit]) + addend;
+    }
+  }
+}
+
+// The arrays of a reply, which Python's arrays are views of.
+struct GivenReply {
+  ReplyArrays arrays;
+  EvidenceColumns columns;
+};
+
+// Puts what evidence added into a reply's dictionary, an array for each part.
+template <typename View>
+void give_evidence(GivenReply const& reply, Evidence const& evidence, View const& view,
+                   py::dict& out) {
+  std::size_t const n_hits = reply.arrays.rank.size();
+  auto const give = [&]<typename T>(std::string const& name, std::vector<T> const& columns,
+                                    std::size_t at) {
+    out[py::str(name)] = view(std::span(columns).subspan(at * n_hits, n_hits));
   };
+  give("fused_score", reply.arrays.fused, 0);
+  std::size_t const n = evidence.n_distances();
+  for (std::size_t at = 0; at < n; ++at) {
+    std::string const name = "near_" + std::to_string(at) + '_';
+    give(name + "addend", reply.columns.addends, at);
+    give(name + "segment", reply.columns.segment, at);
+    give(name + "row", reply.columns.row, at);
+  }
+  give("neighbour_evidence", reply.columns.neighbours, 0);
+  give("thread_evidence", reply.columns.addends, n);
+  give("length_evidence", reply.columns.addends, n + 1);
+  if (evidence.prior) give("prior_evidence", reply.columns.addends, n + 2);
+}
+
+py::dict give_reply(std::unique_ptr<GivenReply> reply, std::optional<Evidence> const& evidence) {
+  GivenReply const& given = *reply;
+  ReplyArrays const& arrays = given.arrays;
+  py::capsule const owner(reply.release(),
+                          [](void* held) { delete static_cast<GivenReply*>(held); });
+  auto const view = [&](auto const& values) { return give_view(std::span(values), owner); };
   using py::literals::operator""_a;
   py::dict out("offsets"_a = view(arrays.offsets), "part"_a = view(arrays.part),
                "segment"_a = view(arrays.segment), "row"_a = view(arrays.row),
                "rank"_a = view(arrays.rank), "score"_a = view(arrays.score),
                "arm_scores"_a = view(arrays.arm_scores), "arm_ranks"_a = view(arrays.arm_ranks),
                "scales"_a = view(arrays.scales), "list_sizes"_a = view(arrays.list_sizes));
-  if (has_evidence) {
-    out["fused"] = view(arrays.fused);
-    out["addends"] = view(arrays.addends);
-    out["near_segment"] = view(arrays.near_segment);
-    out["near_row"] = view(arrays.near_row);
-  }
+  if (evidence) give_evidence(given, *evidence, view, out);
   return out;
 }
 
 py::dict merge_candidates(BatchRequest const& request,
                           std::vector<std::shared_ptr<HeldCandidates>> const& parts) {
-  auto reply = std::make_unique<ReplyArrays>();
+  auto reply = std::make_unique<GivenReply>();
   auto const given = take_all(parts);
   {
     NativeRun const run;
     std::vector<std::vector<QueryCandidates> const*> all;
     for (auto const& part : given) all.push_back(&part->of_queries);
-    *reply = merge(request, all);
+    reply->arrays = merge(request, all);
+    if (request.evidence) reply->columns = EvidenceColumns(reply->arrays, *request.evidence);
   }
-  return give_reply(std::move(reply), request.evidence.has_value());
+  return give_reply(std::move(reply), request.evidence);
 }
 
 py::tuple make_hits(HeldExecution const& held, HeldStatistics const& statistics) {
-  auto reply = std::make_unique<ReplyArrays>();
+  auto reply = std::make_unique<GivenReply>();
+  std::optional<Evidence> const& evidence = held.request->evidence;
   double seconds = 0.0;
   {
     NativeRun const run;
     TimedReply made = held.execution->hits(*statistics.values);
-    *reply = std::move(made.arrays);
+    reply->arrays = std::move(made.arrays);
+    if (evidence) reply->columns = EvidenceColumns(reply->arrays, *evidence);
     seconds = made.seconds;
   }
-  return py::make_tuple(give_reply(std::move(reply), held.request->evidence.has_value()), seconds);
+  return py::make_tuple(give_reply(std::move(reply), evidence), seconds);
 }
 
 }  // namespace
@@ -178,7 +245,8 @@ void bind_recall(py::module_& m) {
       "merge", &merge_candidates,
       "Join the candidates of the parts: rank, fuse, and cut offset and limit. Returns the arrays "
       "offsets, part, segment, row, rank, score, arm_scores, arm_ranks, scales, list_sizes; with "
-      "evidence also fused, addends, near_segment, near_row.",
+      "evidence also fused_score, near_0_addend, near_0_segment, near_0_row and so on, "
+      "neighbour_evidence, thread_evidence, length_evidence, prior_evidence.",
       py::arg("request"), py::arg("parts"));
 }
 

@@ -44,7 +44,7 @@ QueryCandidates Execution::join_lists(std::span<std::span<Candidate const> const
 QueryCandidates Execution::complete(std::size_t query,
                                     std::vector<std::vector<Bm25Query>> const& scorers,
                                     Statistics const& statistics, Audiences const* audiences,
-                                    Joining& joining) const {
+                                    Joining& joining, OpenScores* open) const {
   std::size_t const n_arms = request_.n_arms();
   auto const& lists = joining.lists;
   QueryCandidates pool = join_lists(lists, joining.entries);
@@ -84,10 +84,31 @@ QueryCandidates Execution::complete(std::size_t query,
       DocRef const d = pool.docs[doc].doc;
       if (is_in_table(dense.table, query, d)) joining.pending.push_back({d, doc});
     }
+    if (open != nullptr) leave_open(query, pool, joining, *open);
     score_pending_vectors(dense, query, arm, pool, joining);
   }
   if (pool.evidence) score_evidence(query, statistics, pool, joining);
   return pool;  // a listed arm says nothing of what it does not list
+}
+
+// Takes the documents that are only near the lists' out of joining.pending: their cosines wait
+// until a fusion asks for them, which a single dense arm can bear.
+void Execution::leave_open(std::size_t query, QueryCandidates const& pool, Joining& joining,
+                           OpenScores& open) const {
+  DenseRequest const& dense = request_.dense.front();
+  if (request_.dense.size() != 1 || dense.query(query).inverse_norm == 0.0f) return;
+  std::vector<Pending>& pending = joining.pending;
+  auto const added = std::partition_point(
+      pending.begin(), pending.end(), [&](Pending const& one) { return one.at < pool.n_found(); });
+  if (added == pending.end()) return;
+  open.arm = request_.lexical.size();
+  open.is_open.assign(pool.docs.size(), 0);
+  for (auto one = added; one != pending.end(); ++one) open.is_open[one->at] = 1;
+  pending.erase(added, pending.end());
+  // What the depth cuts off scores no higher than the last of the list.
+  auto const& list = joining.lists[open.arm];
+  open.most = list.size() < request_.depth ? 1.0f : list.back().score;
+  open.most_of_hidden = 1.0f;
 }
 
 // Calls f(segment, the rows of joining.pending there as joining.rows), segment by segment, and

@@ -7,6 +7,7 @@
 #include "core/fusion_math.hpp"
 #include "core/parallel.hpp"
 #include "engine/dense/on_device.hpp"
+#include "engine/fusion/fusion.hpp"
 #include "engine/pool_on_device.hpp"
 #include "engine/recall.hpp"
 
@@ -53,6 +54,8 @@ TimedReply Execution::make_hits(Statistics const& statistics, bool may_stay) con
     out.arrays = fuse_on_device(found);
   } else if (has_one_list(request_)) {
     out.arrays = hits_of_one_list(found);
+  } else if (request_.evidence) {
+    out.arrays = hits_with_evidence(found, statistics);
   } else {
     std::vector<QueryCandidates> const pools = join(found, statistics);
     std::vector<QueryCandidates> const* const parts[] = {&pools};
@@ -60,6 +63,43 @@ TimedReply Execution::make_hits(Statistics const& statistics, bool may_stay) con
   }
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return out;
+}
+
+// Of pools with the rows around their documents: each is joined and fused before the next, and has
+// only the cosines computed that its hits depend on.
+ReplyArrays Execution::hits_with_evidence(FoundLists const& found,
+                                          Statistics const& statistics) const {
+  struct alignas(128) Worker {
+    explicit Worker(BatchRequest const& request) : fuser(request) {}
+    Fuser fuser;
+    Joining joining;
+    OpenScores open;
+  };
+  bool const is_single = request_.fusion.kind == FusionKind::kNone && request_.n_arms() == 1;
+  require(request_.fusion.weights.size() == request_.n_arms() || is_single, "a fusion of all arms");
+  auto const n_workers = static_cast<std::size_t>(std::max(request_.threads, 1));
+  std::vector<Worker> workers;
+  workers.reserve(n_workers);
+  while (workers.size() < n_workers) workers.emplace_back(request_);
+  std::vector<ReplyArrays> pieces((request_.n_queries + kShortRun - 1) / kShortRun);
+  parallel_for(pieces.size(), request_.threads, [&](int worker, std::size_t piece) {
+    Worker& own = workers[static_cast<std::size_t>(worker)];
+    std::size_t const end = std::min(request_.n_queries, (piece + 1) * kShortRun);
+    for (std::size_t q = piece * kShortRun; q < end; ++q) {
+      take_lists(found, q, own.joining);
+      own.open.is_open.clear();
+      QueryCandidates pool =
+          complete(q, found.scorers, statistics, &*found.audiences, own.joining, &own.open);
+      own.open.close = [&, q](std::span<std::uint32_t const> docs) {
+        std::vector<Pending>& pending = own.joining.pending;
+        pending.clear();
+        for (std::uint32_t const doc : docs) pending.push_back({pool.docs[doc].doc, doc});
+        score_pending_vectors(request_.dense.front(), q, own.open.arm, pool, own.joining);
+      };
+      append_hits(request_, pool, own.fuser.fuse(pool, own.open), {}, pieces[piece]);
+    }
+  });
+  return join_pieces(pieces);
 }
 
 // Of a single arm: each list is cut to the hits that are asked for and copied to its place in the

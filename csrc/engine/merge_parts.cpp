@@ -55,12 +55,12 @@ class JoinedCandidates {
       : joined_(std::move(joined)), part_(std::move(part)) {}
 
   QueryCandidates const& candidates() const { return only_ != nullptr ? *only_ : joined_; }
-  std::uint32_t part(std::uint32_t doc) const { return only_ != nullptr ? 0 : part_[doc]; }
+  std::span<std::uint32_t const> part() const { return part_; }
 
  private:
   QueryCandidates const* only_ = nullptr;
   QueryCandidates joined_;
-  std::vector<std::uint32_t> part_;  // [n_docs]
+  std::vector<std::uint32_t> part_;  // [n_docs]; empty: of one part
 };
 
 // What stands around the documents that the lists keep. A thread lies within one part, so its part
@@ -164,19 +164,33 @@ JoinedCandidates join_parts(BatchRequest const& request,
   return {std::move(joined), std::move(part_of)};
 }
 
-void append_hits(BatchRequest const& request, JoinedCandidates const& joined, Fuser& fuser,
-                 ReplyArrays& hits) {
+template <typename T>
+void append(std::vector<T>& to, std::vector<T> const& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+// Whether a pool has what the request's evidence reads; a part without a segment has no documents.
+bool is_around(QueryCandidates const& pool, BatchRequest const& request) {
+  if (!pool.evidence) return pool.docs.empty();
+  return pool.evidence->near.size() == pool.docs.size() * 2 * request.evidence->n_distances();
+}
+
+constexpr std::size_t kQueriesPerChunk = 64;
+
+}  // namespace
+
+void append_hits(BatchRequest const& request, QueryCandidates const& pool, FusedList const& list,
+                 std::span<std::uint32_t const> part, ReplyArrays& hits) {
   std::size_t const n_arms = request.n_arms();
-  QueryCandidates const& pool = joined.candidates();
-  auto const& [fused, ranks, scales, evidence] = fuser.fuse(pool);
+  auto const& [fused, ranks, scales, evidence] = list;
   hits.scales.insert(hits.scales.end(), scales.begin(), scales.end());
-  for (auto const& list : pool.lists)
-    hits.list_sizes.push_back(static_cast<std::int32_t>(list.size()));
+  for (auto const& one : pool.lists)
+    hits.list_sizes.push_back(static_cast<std::int32_t>(one.size()));
   std::size_t const begin = std::min(request.offset, fused.size());
   std::size_t const end = begin + std::min(request.limit, fused.size() - begin);
   for (std::size_t i = begin; i < end; ++i) {
     std::uint32_t const doc = fused[i].doc;
-    hits.part.push_back(joined.part(doc));
+    hits.part.push_back(part.empty() ? 0 : part[doc]);
     hits.segment.push_back(pool.docs[doc].doc.segment);
     hits.row.push_back(pool.docs[doc].doc.row);
     hits.rank.push_back(static_cast<std::int32_t>(i) + 1);
@@ -202,20 +216,28 @@ void append_hits(BatchRequest const& request, JoinedCandidates const& joined, Fu
   hits.offsets.push_back(static_cast<std::int64_t>(hits.rank.size()));
 }
 
-template <typename T>
-void append(std::vector<T>& to, std::vector<T> const& from) {
-  to.insert(to.end(), from.begin(), from.end());
+ReplyArrays join_pieces(std::span<ReplyArrays const> pieces) {
+  ReplyArrays hits;
+  for (ReplyArrays const& piece : pieces) {
+    std::int64_t const base = hits.offsets.back();
+    for (std::size_t i = 1; i < piece.offsets.size(); ++i)
+      hits.offsets.push_back(base + piece.offsets[i]);
+    append(hits.part, piece.part);
+    append(hits.segment, piece.segment);
+    append(hits.row, piece.row);
+    append(hits.rank, piece.rank);
+    append(hits.score, piece.score);
+    append(hits.arm_scores, piece.arm_scores);
+    append(hits.arm_ranks, piece.arm_ranks);
+    append(hits.scales, piece.scales);
+    append(hits.list_sizes, piece.list_sizes);
+    append(hits.fused, piece.fused);
+    append(hits.addends, piece.addends);
+    append(hits.near_segment, piece.near_segment);
+    append(hits.near_row, piece.near_row);
+  }
+  return hits;
 }
-
-// Whether a pool has what the request's evidence reads; a part without a segment has no documents.
-bool is_around(QueryCandidates const& pool, BatchRequest const& request) {
-  if (!pool.evidence) return pool.docs.empty();
-  return pool.evidence->near.size() == pool.docs.size() * 2 * request.evidence->n_distances();
-}
-
-constexpr std::size_t kQueriesPerChunk = 64;
-
-}  // namespace
 
 ReplyArrays merge(BatchRequest const& request,
                   std::span<std::vector<QueryCandidates> const* const> parts) {
@@ -235,29 +257,12 @@ ReplyArrays merge(BatchRequest const& request,
     Fuser fuser(request);
     std::size_t const end = std::min(request.n_queries, (chunk + 1) * kQueriesPerChunk);
     for (std::size_t q = chunk * kQueriesPerChunk; q < end; ++q) {
-      append_hits(request, join_parts(request, parts, q), fuser, chunks[chunk]);
+      JoinedCandidates const joined = join_parts(request, parts, q);
+      append_hits(request, joined.candidates(), fuser.fuse(joined.candidates()), joined.part(),
+                  chunks[chunk]);
     }
   });
-  ReplyArrays hits;
-  for (ReplyArrays const& chunk : chunks) {
-    std::int64_t const base = hits.offsets.back();
-    for (std::size_t i = 1; i < chunk.offsets.size(); ++i)
-      hits.offsets.push_back(base + chunk.offsets[i]);
-    append(hits.part, chunk.part);
-    append(hits.segment, chunk.segment);
-    append(hits.row, chunk.row);
-    append(hits.rank, chunk.rank);
-    append(hits.score, chunk.score);
-    append(hits.arm_scores, chunk.arm_scores);
-    append(hits.arm_ranks, chunk.arm_ranks);
-    append(hits.scales, chunk.scales);
-    append(hits.list_sizes, chunk.list_sizes);
-    append(hits.fused, chunk.fused);
-    append(hits.addends, chunk.addends);
-    append(hits.near_segment, chunk.near_segment);
-    append(hits.near_row, chunk.near_row);
-  }
-  return hits;
+  return join_pieces(chunks);
 }
 
 }  // namespace hyrecall

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/fusion/fusion.hpp"
 #include "engine/request/reply.hpp"
 #include "engine/request/request.hpp"
 
@@ -19,5 +20,12 @@ Statistics add_statistics(std::span<Statistics const* const> parts);
 // and cuts offset and limit.
 ReplyArrays merge(BatchRequest const& request,
                   std::span<std::vector<QueryCandidates> const* const> parts);
+
+// Appends the hits of a query: the page of its fused list. part: [n_docs]; empty = all of part 0.
+void append_hits(BatchRequest const& request, QueryCandidates const& pool, FusedList const& list,
+                 std::span<std::uint32_t const> part, ReplyArrays& hits);
+
+// The hits of queries behind each other.
+ReplyArrays join_pieces(std::span<ReplyArrays const> pieces);
 
 }  // namespace hyrecall

@@ -72,7 +72,7 @@ class Execution {
     Seq seq;
     std::uint32_t arm, place;
   };
-  // A document of a pool without a score in an arm.
+  // A document of a pool whose score in an arm is wanted.
   struct Pending {
     DocRef doc;
     std::uint32_t at;  // its index in the pool
@@ -125,10 +125,13 @@ class Execution {
   void take_lists(FoundLists const& found, std::size_t query, Joining& own) const;
   ReplyArrays fuse_on_device(FoundLists const& found) const;
   ReplyArrays hits_of_one_list(FoundLists const& found) const;
+  ReplyArrays hits_with_evidence(FoundLists const& found, Statistics const& statistics) const;
   bool is_in_table(std::uint32_t table, std::size_t query, DocRef doc) const;
   QueryCandidates complete(std::size_t query, std::vector<std::vector<Bm25Query>> const& scorers,
                            Statistics const& statistics, Audiences const* audiences,
-                           Joining& joining) const;
+                           Joining& joining, OpenScores* open = nullptr) const;
+  void leave_open(std::size_t query, QueryCandidates const& pool, Joining& joining,
+                  OpenScores& open) const;
   void score_pending(std::size_t arm, std::size_t query, Bm25Query const& scorer,
                      QueryCandidates& pool, Joining& joining) const;
   std::vector<std::span<LeafPostings const>> postings_of(std::size_t arm, std::size_t query) const;

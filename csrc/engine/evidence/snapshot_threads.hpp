@@ -51,7 +51,7 @@ class ThreadFreqs {
   ThreadFreqs(ThreadFreqs const&) = delete;
   ThreadFreqs& operator=(ThreadFreqs const&) = delete;
 
-  static constexpr std::size_t kMost = 1024;
+  static constexpr std::size_t kMost = 4096;
 
   // key: whatever names a term and who may see what.
   std::optional<std::int64_t> find(std::string_view key) const;

@@ -2,18 +2,19 @@
 
 #include <algorithm>
 
-#include "core/error.hpp"
 #include "engine/lexical/column.hpp"
 
 namespace hyrecall {
 namespace {
 
-// A posting is read in a few ns; a place in a list is found in some tens.
-constexpr std::size_t kPostingsALook = 8;
+// The thread of a posting's row is a look into memory, and so is a place in a list.
+constexpr std::size_t kPostingsALook = 2;
 // Up to so many rows for each of a thread's own, all between its first and last are read.
 constexpr std::size_t kRowsARow = 4;
+// A posting of a thread so many threads ahead is asked for.
+constexpr std::size_t kSpansAhead = 8;
 // Counts of fewer postings than this are not kept.
-constexpr std::size_t kPostingsToKeep = 4096;
+constexpr std::size_t kPostingsToKeep = 1024;
 constexpr std::size_t kMostKeyBytes = 1024;
 
 template <typename T>
@@ -122,32 +123,82 @@ std::uint32_t ordinal_of(SnapshotThreads const& threads, PoolThreads const& own,
   return static_cast<std::uint32_t>(at - own.keyed.begin());
 }
 
-// Adds the rows near some documents of one thread; own.touched has the ordinals of all of them.
-void add_near(Snapshot const& snapshot, std::size_t n_distances, QueryCandidates& pool,
+// Puts the rows up to n_distances places away from own.listed into the pool; own.touched gets them
+// and own.listed. row_at: the document of an ordinal.
+template <typename RowAt>
+void add_near(std::size_t n_rows, std::size_t n_distances, RowAt&& row_at, QueryCandidates& pool,
               PoolThreads& own) {
-  std::size_t const n_first = own.touched.size();
-  for (std::size_t i = 0; i < n_first; ++i) {
-    std::size_t const ordinal = own.touched[i];
-    std::size_t const first = ordinal - std::min(ordinal, n_distances);
-    std::size_t const last = std::min(own.rows.size(), ordinal + n_distances + 1);
-    for (std::size_t at = first; at < last; ++at) {
-      if (own.index_of[at] != kNone32) continue;
-      own.index_of[at] = static_cast<std::uint32_t>(pool.docs.size());
-      DocRef const doc = own.rows[at];
-      pool.docs.push_back({snapshot.segments[doc.segment]->segment().p.seqs[doc.row], doc});
-      own.touched.push_back(static_cast<std::uint32_t>(at));
+  own.touched.clear();
+  std::size_t next = 0;  // the first ordinal that no window so far has
+  for (std::size_t i = 0; i < own.listed.size(); ++i) {
+    std::size_t const ordinal = own.listed[i].ordinal;
+    std::size_t const end = std::min(n_rows, ordinal + n_distances + 1);
+    for (std::size_t at = std::max(next, ordinal - std::min(ordinal, n_distances)); at < end;
+         ++at) {
+      if (at == ordinal) {
+        own.touched.push_back(own.listed[i]);
+      } else if (i + 1 < own.listed.size() && own.listed[i + 1].ordinal == at) {
+        break;  // its own window begins before it
+      } else {
+        auto const ordinal_here = static_cast<std::uint32_t>(at);
+        own.touched.push_back({ordinal_here, static_cast<std::uint32_t>(pool.docs.size())});
+        pool.docs.push_back({0, row_at(at)});
+      }
+      next = at + 1;
     }
   }
   std::vector<std::uint32_t>& near = pool.evidence->near;
   near.resize(pool.docs.size() * n_distances * 2, kNone32);
-  for (std::size_t const at : own.touched) {
-    std::uint32_t* const slots = near.data() + own.index_of[at] * n_distances * 2;
-    for (std::size_t distance = 1; distance <= n_distances; ++distance) {
-      if (at >= distance) slots[2 * (distance - 1)] = own.index_of[at - distance];
-      if (at + distance < own.rows.size())
-        slots[2 * (distance - 1) + 1] = own.index_of[at + distance];
+  for (std::size_t i = 0; i < own.touched.size(); ++i) {
+    PoolThreads::Touched const one = own.touched[i];
+    for (std::size_t behind = i + 1; behind < own.touched.size(); ++behind) {
+      PoolThreads::Touched const other = own.touched[behind];
+      std::size_t const distance = other.ordinal - one.ordinal;
+      if (distance > n_distances) break;
+      near[(one.doc * n_distances + distance - 1) * 2 + 1] = other.doc;
+      near[(other.doc * n_distances + distance - 1) * 2] = one.doc;
     }
   }
+}
+
+// Asks for where a member's thread begins, and later for its rows.
+void prefetch_rows(SnapshotThreads const& threads, QueryCandidates const& pool,
+                   PoolThreads::Member const& one, bool is_begin) {
+  ThreadTable const& table = threads.table(pool.docs[one.doc].doc.segment);
+  if (is_begin) {
+    table.prefetch_begin(one.of_segment);
+  } else {
+    __builtin_prefetch(table.rows(one.of_segment).data() + one.place);
+  }
+}
+
+// The rows near the members [begin, end) of one thread.
+void surround_thread(Snapshot const& snapshot, SnapshotThreads const& threads,
+                     std::size_t n_distances, std::size_t begin, std::size_t end,
+                     QueryCandidates& pool, PoolThreads& own) {
+  own.listed.clear();
+  if (own.found.size() == 1) {
+    SnapshotThreads::Part const part = own.found.front();
+    if (snapshot.segments[part.segment]->n_dead() == 0) {  // places are ordinals
+      std::span<Row const> const rows = threads.table(part.segment).rows(part.thread);
+      for (std::size_t i = begin; i < end; ++i)
+        own.listed.push_back({own.members[i].place, own.members[i].doc});
+      add_near(
+          rows.size(), n_distances, [&](std::size_t at) { return DocRef{part.segment, rows[at]}; },
+          pool, own);
+      return;
+    }
+    take_rows(snapshot, threads, part, own);
+  } else {
+    join_rows(snapshot, threads, own);
+  }
+  for (std::size_t i = begin; i < end; ++i) {
+    std::uint32_t const doc = own.members[i].doc;
+    own.listed.push_back({ordinal_of(threads, own, pool.docs[doc].doc), doc});
+  }
+  std::sort(own.listed.begin(), own.listed.end(),
+            [](auto const& a, auto const& b) { return a.ordinal < b.ordinal; });
+  add_near(own.rows.size(), n_distances, [&](std::size_t at) { return own.rows[at]; }, pool, own);
 }
 
 }  // namespace
@@ -187,89 +238,55 @@ void add_surroundings(Snapshot const& snapshot, SnapshotThreads const& threads,
                       PoolThreads& own) {
   PoolEvidence& evidence = pool.evidence.emplace();
   std::size_t const n_found = pool.docs.size();
+  std::size_t const n_most = n_found * (1 + 2 * n_distances);
   evidence.n_found = n_found;
+  evidence.near.reserve(n_most * n_distances * 2);
   evidence.near.assign(n_found * n_distances * 2, kNone32);
+  pool.docs.reserve(n_most);
   own.groups.clear();
   own.docs.clear();
   own.parts.clear();
   own.members.clear();
   for (std::uint32_t doc = 0; doc < n_found; ++doc) {
-    std::uint32_t const thread = threads.of(pool.docs[doc].doc);
-    if (thread != kNone32) own.members.push_back(std::uint64_t{thread} << 32 | doc);
+    DocRef const at = pool.docs[doc].doc;
+    ThreadTable const& table = threads.table(at.segment);
+    std::uint32_t const of_segment = table.thread_of(at.row);
+    if (of_segment == kNone32) continue;
+    own.members.push_back(
+        {threads.numbered(at.segment).number(of_segment), table.place_of(at.row), doc, of_segment});
   }
-  std::sort(own.members.begin(), own.members.end());
+  std::sort(own.members.begin(), own.members.end(), [](auto const& a, auto const& b) {
+    return a.thread != b.thread ? a.thread < b.thread : a.place < b.place;
+  });
   for (std::size_t begin = 0; begin < own.members.size();) {
-    auto const thread = static_cast<std::uint32_t>(own.members[begin] >> 32);
+    std::uint32_t const thread = own.members[begin].thread;
     std::size_t end = begin + 1;
-    while (end < own.members.size() && own.members[end] >> 32 == thread) ++end;
-    threads.parts(thread, own.found);
-    if (own.found.size() == 1) {
-      take_rows(snapshot, threads, own.found.front(), own);
-    } else {
-      join_rows(snapshot, threads, own);
-    }
-    own.index_of.assign(own.rows.size(), kNone32);
-    own.touched.clear();
-    for (std::size_t i = begin; i < end; ++i) {
-      auto const doc = static_cast<std::uint32_t>(own.members[i]);
-      own.touched.push_back(ordinal_of(threads, own, pool.docs[doc].doc));
-      own.index_of[own.touched.back()] = doc;
-    }
-    if (n_distances > 0) add_near(snapshot, n_distances, pool, own);
+    if (begin + kSpansAhead < own.members.size())
+      prefetch_rows(threads, pool, own.members[begin + kSpansAhead], true);
+    if (begin + kSpansAhead / 2 < own.members.size())
+      prefetch_rows(threads, pool, own.members[begin + kSpansAhead / 2], false);
+    while (end < own.members.size() && own.members[end].thread == thread) ++end;
     PoolThreads::Group group{thread, static_cast<std::uint32_t>(own.docs.size()), 0,
                              static_cast<std::uint32_t>(own.parts.size()), 0};
-    for (std::uint32_t const at : own.touched) own.docs.push_back(own.index_of[at]);
+    threads.parts(thread, own.found);
+    if (n_distances > 0) {
+      surround_thread(snapshot, threads, n_distances, begin, end, pool, own);
+      for (PoolThreads::Touched const& one : own.touched) own.docs.push_back(one.doc);
+    } else {
+      for (std::size_t i = begin; i < end; ++i) own.docs.push_back(own.members[i].doc);
+    }
     own.parts.insert(own.parts.end(), own.found.begin(), own.found.end());
     group.end = static_cast<std::uint32_t>(own.docs.size());
     group.end_part = static_cast<std::uint32_t>(own.parts.size());
     own.groups.push_back(group);
     begin = end;
   }
+  for (std::size_t doc = n_found; doc < pool.docs.size(); ++doc) {
+    DocRef const at = pool.docs[doc].doc;
+    pool.docs[doc].seq = snapshot.segments[at.segment]->segment().p.seqs[at.row];
+  }
   pool.scores.resize(pool.docs.size() * n_arms, kNoScore);
   evidence.hidden.assign(pool.docs.size(), 0);
-}
-
-PriorCodes prior_codes(Prior const& prior, Segment const& segment) {
-  AttributeColumn const& column = *segment.p.attributes[prior.attribute];
-  bool const is_text = column.kind == CodeKind::kText;
-  require(!column.is_list && (is_text ? prior.codes.empty() : prior.texts.empty()),
-          "a prior's values of the column's kind");
-  PriorCodes out;
-  for (std::size_t i = 0; i < prior.codes.size(); ++i)
-    out.emplace_back(prior.codes[i], prior.addends[i]);
-  Strings const& known = column.dictionary;
-  for (std::size_t i = 0; i < prior.texts.size(); ++i) {
-    std::size_t low = 0, high = known.size();
-    while (low < high) {
-      std::size_t const middle = low + (high - low) / 2;
-      if (std::string_view(known[middle]) < prior.texts[i]) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    if (low < known.size() && std::string_view(known[low]) == prior.texts[i])
-      out.emplace_back(static_cast<std::int64_t>(low), prior.addends[i]);
-  }
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
-void add_priors(Prior const& prior, Snapshot const& snapshot, std::span<PriorCodes const> columns,
-                QueryCandidates& pool) {
-  std::vector<double>& priors = pool.evidence->priors;
-  priors.assign(pool.docs.size(), 0.0);
-  for (std::size_t i = 0; i < pool.docs.size(); ++i) {
-    DocRef const doc = pool.docs[i].doc;
-    AttributeColumn const& column =
-        *snapshot.segments[doc.segment]->segment().p.attributes[prior.attribute];
-    if (!column.valid_in(doc.row / kTileRows).test(doc.row % kTileRows)) continue;
-    PriorCodes const& known = columns[doc.segment];
-    std::int64_t const code = column.codes[doc.row];
-    auto const at = std::lower_bound(known.begin(), known.end(), code,
-                                     [](auto const& one, std::int64_t c) { return one.first < c; });
-    if (at != known.end() && at->first == code) priors[i] = at->second;
-  }
 }
 
 void score_threads(Snapshot const& snapshot, SnapshotThreads const& threads, std::size_t column,
@@ -307,22 +324,33 @@ void score_threads(Snapshot const& snapshot, SnapshotThreads const& threads, std
         });
         continue;
       }
-      for (std::size_t group = 0; group < own.groups.size(); ++group) {
-        std::uint64_t& freq_of_thread = own.freqs[group * n_leaves + leaf];
+      own.spans.clear();
+      for (std::uint32_t group = 0; group < own.groups.size(); ++group) {
         for (std::size_t i = own.groups[group].first_part; i < own.groups[group].end_part; ++i) {
           if (own.parts[i].segment != s) continue;
-          std::uint32_t const thread = own.parts[i].thread;
-          auto const [first, last] = table.span_of(thread);
-          std::span<Row const> const rows = table.rows(thread);
-          if (last - first >= kRowsARow * rows.size()) {
-            for (Row const row : rows)
-              if (live[row]) freq_of_thread += found.freq_of(row);
-            continue;
-          }
-          found.list.for_range(first, last, [&](Row row, std::uint32_t freq) {
-            if (table.thread_of(row) == thread && live[row]) freq_of_thread += freq;
-          });
+          auto const [first, last] = table.span_of(own.parts[i].thread);
+          own.spans.push_back({group, own.parts[i].thread, first, last});
         }
+      }
+      for (std::size_t i = 0; i < own.spans.size() + kSpansAhead; ++i) {
+        if (i + kSpansAhead < own.spans.size())
+          found.list.prefetch_run(own.spans[i + kSpansAhead].first);
+        if (i < own.spans.size()) {
+          Row const first = own.spans[i].first;
+          found.list.prefetch_posting(found.list.run_from(first / kDocTileRows), first);
+        }
+        if (i < kSpansAhead) continue;
+        PoolThreads::Span const& one = own.spans[i - kSpansAhead];
+        std::uint64_t& freq_of_thread = own.freqs[one.group * n_leaves + leaf];
+        std::span<Row const> const rows = table.rows(one.thread);
+        if (one.last - one.first >= kRowsARow * rows.size()) {
+          for (Row const row : rows)
+            if (live[row]) freq_of_thread += found.freq_of(row);
+          continue;
+        }
+        found.list.for_range(one.first, one.last, [&](Row row, std::uint32_t freq) {
+          if (table.thread_of(row) == one.thread && live[row]) freq_of_thread += freq;
+        });
       }
     }
   }

@@ -24,6 +24,22 @@ struct ThreadRow {
 
 // The documents of a pool by thread, and working memory of one thread.
 struct PoolThreads {
+  // A document of the lists that is in a thread.
+  struct Member {
+    std::uint32_t thread, place;  // place: in its segment's part of the thread
+    std::uint32_t doc;            // index into the pool
+    std::uint32_t of_segment;     // the thread in its segment's table
+  };
+  // Where the rows of a thread lie in a segment.
+  struct Span {
+    std::uint32_t group, thread;  // thread: of the segment's table
+    Row first, last;
+  };
+  // A row of a thread that is in the pool.
+  struct Touched {
+    std::uint32_t ordinal;  // among the thread's live rows
+    std::uint32_t doc;
+  };
   struct Group {
     std::uint32_t thread;
     std::uint32_t begin, end;            // of docs
@@ -33,14 +49,15 @@ struct PoolThreads {
   std::vector<std::uint32_t> docs;  // indices into the pool
   std::vector<SnapshotThreads::Part> parts;
 
-  std::vector<std::uint64_t> members;  // thread and index into the pool
+  std::vector<Member> members;  // by thread, place and document
   std::vector<SnapshotThreads::Part> found;
   std::vector<DocRef> rows;             // of a thread, live, in their order
   std::vector<ThreadRow> keyed;         // the same, where segments share the thread
   std::vector<std::uint32_t> ordinals;  // [place] among the live
-  std::vector<std::uint32_t> index_of;  // [ordinal] in the pool, kNone32 = not there
-  std::vector<std::uint32_t> touched;   // ordinals
+  std::vector<Touched> touched;         // by rising ordinal
+  std::vector<Touched> listed;          // those of the lists
   std::vector<std::uint64_t> freqs;     // [group][leaf]
+  std::vector<Span> spans;              // of one segment's parts of all groups
 };
 
 // The values of a prior as one segment has them: pairs of code and addend, rising.

@@ -1,9 +1,6 @@
 #include "engine/fusion/fusion.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <limits>
 
 #include "engine/request/reply.hpp"
 
@@ -122,109 +119,36 @@ double Fuser::best(QueryCandidates const& pool) {
   return most;
 }
 
-// Adds to every score what speaks for the document. unit: the best possible fused score, of which
-// all but the neighbours are shares.
-void Fuser::add_evidence(QueryCandidates const& pool, double unit) {
-  FusedEvidence& out = out_.evidence;
-  out.fused.clear();
-  for (FusedDoc const& one : out_.docs) out.fused.push_back(one.score);
-  thread_ranges_.assign(request_.lexical.size(), {});
-  if (request_.evidence->thread > 0.0) {
-    for (std::size_t doc = 0; doc < pool.n_found(); ++doc) {
-      for (std::size_t arm = 0; arm < thread_ranges_.size(); ++arm) {
-        float const score = pool.evidence->threads[doc * thread_ranges_.size() + arm];
-        if (score != kNoScore) thread_ranges_[arm].add(score);
-      }
-    }
-  }
-  std::array<double, kMostDistances + 3> addends;
-  std::array<std::uint32_t, kMostDistances> speakers;
-  std::array<double, kMostDistances + 4> room;
-  std::size_t const n_addends = request_.evidence->n_addends();
-  for (FusedDoc& one : out_.docs) {
-    if (pool.evidence->hidden[one.doc] != 0) continue;
-    hear(pool, one.doc, unit, addends, speakers);
-    std::size_t n = 0;
-    room[n++] = one.score;
-    for (std::size_t addend = 0; addend < n_addends; ++addend)
-      if (!std::isnan(addends[addend])) room[n++] = addends[addend];
-    one.score = sum_largest_first(std::span(room).first(n)) + 0.0;
-  }
-}
-
-// What speaks for a document: the better neighbour at each distance, its thread, its length, its
-// prior; NaN = null. speakers: the neighbours, kNone32 = none.
-void Fuser::hear(QueryCandidates const& pool, std::uint32_t doc, double unit,
-                 std::span<double> addends, std::span<std::uint32_t> speakers) {
-  Evidence const& how = *request_.evidence;
-  std::size_t const n_distances = how.n_distances();
-  constexpr double kNull = std::numeric_limits<double>::quiet_NaN();
-  for (std::size_t distance = 0; distance < n_distances; ++distance) {
-    std::uint32_t speaker = kNone32;
-    for (std::size_t side = 0; side < 2; ++side) {  // the one before, where both score alike
-      std::uint32_t const other = pool.evidence->near[(doc * n_distances + distance) * 2 + side];
-      if (other == kNone32) continue;
-      if (speaker == kNone32 || out_.evidence.fused[speaker] < out_.evidence.fused[other])
-        speaker = other;
-    }
-    double const score = speaker == kNone32 ? 0.0 : out_.evidence.fused[speaker];
-    speakers[distance] = speaker;
-    addends[distance] =
-        speaker == kNone32 ? kNull : how.neighbours[distance] * (score < 0.0 ? 0.0 : score);
-  }
-  addends[n_distances] = how.thread > 0.0 ? by_arm(pool, doc, unit, true) : kNull;
-  addends[n_distances + 1] = how.length > 0.0 ? by_arm(pool, doc, unit, false) : kNull;
-  addends[n_distances + 2] = how.prior ? unit * pool.evidence->priors[doc] : kNull;
-}
-
-// length_worth(), whose logarithm costs as much as all else of a document; lengths are few.
-double Fuser::worth_of_length(std::uint32_t tokens) {
-  constexpr std::uint32_t kKept = 256;
-  if (tokens >= kKept) return length_worth(tokens);
-  if (length_worths_.empty())
-    length_worths_.assign(kKept, std::numeric_limits<double>::quiet_NaN());
-  double& worth = length_worths_[tokens];
-  if (std::isnan(worth)) worth = length_worth(tokens);
-  return worth;
-}
-
-// The addend of a document's thread, or of its length: the mean of what it is worth in the lexical
-// arms that say something of the document, each with its weight.
-double Fuser::by_arm(QueryCandidates const& pool, std::uint32_t doc, double unit, bool is_thread) {
-  PoolEvidence const& evidence = *pool.evidence;
-  std::size_t const n_lexical = request_.lexical.size();
-  std::size_t n = 0;
-  double total = 0.0;
-  for (std::size_t arm = 0; arm < n_lexical; ++arm) {
-    float const score = evidence.threads[doc * n_lexical + arm];
-    std::uint32_t const length = evidence.lengths[doc * n_lexical + arm];
-    if (is_thread ? score == kNoScore : length == kNone32) continue;
-    ScoreRange const& range = thread_ranges_[arm];
-    double const worth = is_thread ? minmax_scale(score, range.low, range.high)
-                                   : evidence.length_shares[arm] * worth_of_length(length);
-    room_[n++] = request_.fusion.weights[arm] * worth;
-    total = total + request_.fusion.weights[arm];
-  }
-  if (!(total > 0.0)) return std::numeric_limits<double>::quiet_NaN();
-  double const weight = is_thread ? request_.evidence->thread : request_.evidence->length;
-  double const mean = sum_largest_first(std::span(room_).first(n)) / total;
-  return (weight * unit) * mean;
-}
-
-// What spoke for the documents that are wanted.
-void Fuser::keep_evidence(QueryCandidates const& pool, double unit) {
-  FusedEvidence& out = out_.evidence;
-  std::size_t const n_distances = request_.evidence->n_distances();
-  std::size_t const n_addends = request_.evidence->n_addends();
-  out.addends.resize(pool.docs.size() * n_addends);
-  out.speakers.resize(pool.docs.size() * n_distances);
-  for (FusedDoc const& one : out_.docs) {
-    hear(pool, one.doc, unit, std::span(out.addends).subspan(one.doc * n_addends, n_addends),
-         std::span(out.speakers).subspan(one.doc * n_distances, n_distances));
-  }
+double Fuser::fused_score_of(QueryCandidates const& pool, FusionRules const& how,
+                             std::uint32_t doc) {
+  std::size_t const at = std::size_t{doc} * n_arms_;
+  return fused_score(how, std::span(pool.scores).subspan(at, n_arms_),
+                     std::span(out_.ranks).subspan(at, n_arms_), room_);
 }
 
 FusedList const& Fuser::fuse(QueryCandidates const& pool) {
+  return fuse_pool(pool, nullptr);
+}
+
+FusedList const& Fuser::fuse(QueryCandidates const& pool, OpenScores& open) {
+  if (open.is_open.empty()) return fuse_pool(pool, nullptr);
+  Evidence const& how = *request_.evidence;
+  auto const is_negative = [](double weight) { return weight < 0.0; };
+  auto const& weights = request_.fusion.weights;
+  // Bounds pay where few of the pool are wanted, and more weight must mean more.
+  bool const is_bounded = 4 * n_wanted() < pool.docs.size() &&
+                          request_.fusion.kind != FusionKind::kNone &&
+                          std::none_of(weights.begin(), weights.end(), is_negative) &&
+                          std::none_of(how.neighbours.begin(), how.neighbours.end(), is_negative);
+  if (is_bounded) return fuse_pool(pool, &open);
+  to_close_.clear();
+  for (std::uint32_t doc = 0; doc < pool.docs.size(); ++doc)
+    if (open.is_open[doc] != 0) to_close_.push_back(doc);
+  open.close(to_close_);
+  return fuse_pool(pool, nullptr);
+}
+
+FusedList const& Fuser::fuse_pool(QueryCandidates const& pool, OpenScores* open) {
   rank(pool);
   scales_.clear();
   for (std::size_t arm = 0; arm < n_arms_; ++arm)
@@ -233,26 +157,28 @@ FusedList const& Fuser::fuse(QueryCandidates const& pool) {
   std::vector<FusedDoc>& fused = out_.docs;
   fused.clear();
   FusionRules const how = rules();
-  for (std::uint32_t doc = 0; doc < pool.docs.size(); ++doc) {
-    std::size_t const at = doc * n_arms_;
-    fused.push_back({doc, fused_score(how, std::span(pool.scores).subspan(at, n_arms_),
-                                      std::span(out_.ranks).subspan(at, n_arms_), room_)});
-  }
+  for (std::uint32_t doc = 0; doc < pool.docs.size(); ++doc)
+    fused.push_back({doc, fused_score_of(pool, how, doc)});
   double most = 0.0;
   if (pool.evidence) {
     most = fused.empty() ? 0.0 : best(pool);
-    add_evidence(pool, most);
-    std::erase_if(fused, [&](FusedDoc const& f) { return pool.evidence->hidden[f.doc] != 0; });
+    begin_evidence(pool);
+    if (open != nullptr) {
+      settle(pool, how, most, *open);
+    } else {
+      add_evidence(pool, most);
+      std::erase_if(fused, [&](FusedDoc const& f) { return pool.evidence->hidden[f.doc] != 0; });
+    }
   }
-  std::size_t const n_wanted = std::min(request_.offset + request_.limit, fused.size());
+  std::size_t const n_hits = std::min(n_wanted(), fused.size());
   // At least one: what normalize divides by.
-  auto const wanted = fused.begin() + static_cast<std::ptrdiff_t>(std::max(
-                                          n_wanted, std::min<std::size_t>(1, fused.size())));
+  auto const wanted = fused.begin() + static_cast<std::ptrdiff_t>(
+                                          std::max(n_hits, std::min<std::size_t>(1, fused.size())));
   std::partial_sort(fused.begin(), wanted, fused.end(), [&](FusedDoc const& a, FusedDoc const& b) {
     return a.score != b.score ? a.score > b.score : pool.docs[a.doc].seq < pool.docs[b.doc].seq;
   });
   if (request_.normalize) most = fused.empty() ? 0.0 : best(pool);
-  fused.resize(n_wanted);
+  fused.resize(n_hits);
   if (pool.evidence) keep_evidence(pool, most);
   std::erase_if(fused, [&](FusedDoc const& f) { return !request_.min_fused.passes(f.score); });
   if (request_.normalize) {

@@ -1,6 +1,8 @@
 // Joining the arms' lists of one query into one.
 #pragma once
 
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "core/fusion_math.hpp"
@@ -33,6 +35,16 @@ struct FusedList {
   FusedEvidence evidence;  // of a request with evidence
 };
 
+// Scores that nobody has computed yet: of one arm, for documents of a pool that are only near those
+// of the lists. A fusion asks for those that its list depends on.
+struct OpenScores {
+  std::size_t arm = 0;
+  std::vector<std::uint8_t> is_open;  // [n_docs]; empty: none
+  float most = 0.0f;                  // no open document scores higher, unless it is hidden
+  float most_of_hidden = 0.0f;
+  std::function<void(std::span<std::uint32_t const>)> close;  // computes those of rising documents
+};
+
 // Fuses query after query of a request, for one thread.
 class Fuser {
  public:
@@ -43,17 +55,43 @@ class Fuser {
   // adds 0; a document's contributions are added largest first. The reply lasts until the next
   // call.
   FusedList const& fuse(QueryCandidates const& pool);
+  // The same of a pool that lacks scores, which open.close() writes there.
+  FusedList const& fuse(QueryCandidates const& pool, OpenScores& open);
 
  private:
+  // A document that may be a hit, and a score that it does not exceed.
+  struct Contender {
+    std::uint32_t doc;
+    double high;
+  };
+  // What a document adds to its own score, and the sum of these without their signs.
+  struct OwnAddends {
+    double sum, size;
+  };
+
+  FusedList const& fuse_pool(QueryCandidates const& pool, OpenScores* open);
   void rank(QueryCandidates const& pool);
   void weigh(QueryCandidates const& pool);
   FusionRules rules() const;
   double best(QueryCandidates const& pool);
+  double fused_score_of(QueryCandidates const& pool, FusionRules const& how, std::uint32_t doc);
+  std::size_t n_wanted() const { return request_.offset + request_.limit; }
+  void begin_evidence(QueryCandidates const& pool);
   void add_evidence(QueryCandidates const& pool, double unit);
+  void bound(QueryCandidates const& pool, FusionRules const& how, OpenScores const& open);
+  void list_open(QueryCandidates const& pool, OpenScores const& open,
+                 std::span<Contender const> contenders);
+  void close(QueryCandidates const& pool, FusionRules const& how, OpenScores& open);
+  void settle(QueryCandidates const& pool, FusionRules const& how, double unit, OpenScores& open);
+  double near_total(QueryCandidates const& pool, std::uint32_t doc, double const* fused,
+                    double side) const;
+  double total(QueryCandidates const& pool, std::uint32_t doc, std::span<double const> own) const;
   double worth_of_length(std::uint32_t tokens);
   double by_arm(QueryCandidates const& pool, std::uint32_t doc, double unit, bool is_thread);
-  void hear(QueryCandidates const& pool, std::uint32_t doc, double unit, std::span<double> addends,
-            std::span<std::uint32_t> speakers);
+  void hear_near(QueryCandidates const& pool, std::uint32_t doc, std::span<double const> fused,
+                 std::span<double> addends, std::span<std::uint32_t> speakers) const;
+  void hear_itself(QueryCandidates const& pool, std::uint32_t doc, double unit,
+                   std::span<double> addends);
   void keep_evidence(QueryCandidates const& pool, double unit);
 
   BatchRequest const& request_;
@@ -69,6 +107,16 @@ class Fuser {
   std::vector<double> room_;               // by arm: contributions to one document
   std::vector<ScoreRange> thread_ranges_;  // by lexical arm
   std::vector<double> length_worths_;      // by tokens, NaN = not asked yet
+  float last_thread_ = kNoScore;           // of one lexical arm: a thread's score, and its addend
+  double last_addend_ = 0.0;
+  std::vector<double> length_addends_;  // of one lexical arm, by tokens, NaN = not asked yet
+  // Between what the fused scores of a pool lie: [n_docs], and behind them what no neighbour has.
+  std::vector<double> lower_, upper_;
+  std::vector<OwnAddends> own_addends_;  // [n_docs]
+  std::vector<Contender> contenders_;
+  std::vector<double> lows_;
+  std::vector<std::uint32_t> to_close_;
+  std::vector<float> scores_;  // [n_arms]
 };
 
 }  // namespace hyrecall

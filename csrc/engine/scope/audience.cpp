@@ -84,6 +84,10 @@ bool Audience::sees(std::size_t group, DocRef doc) const {
   if (doc.segment >= tiles_[group].size()) return false;
   std::vector<SelectedTile> const& tiles = tiles_[group][doc.segment];
   Row const tile = doc.row / kTileRows;
+  if (tiles.empty() || tile < tiles.front().tile) return false;
+  std::size_t const guess = tile - tiles.front().tile;  // right where no tile between is missing
+  if (guess < tiles.size() && tiles[guess].tile == tile)
+    return tiles[guess].mask.test(doc.row % kTileRows);
   auto const at =
       std::lower_bound(tiles.begin(), tiles.end(), tile,
                        [](SelectedTile const& one, Row wanted) { return one.tile < wanted; });

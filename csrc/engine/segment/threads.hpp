@@ -54,6 +54,8 @@ class ThreadTable {
   std::span<Row const> rows(std::uint32_t thread) const {
     return std::span(rows_).subspan(begins_[thread], begins_[thread + 1] - begins_[thread]);
   }
+  // What rows() reads first.
+  void prefetch_begin(std::uint32_t thread) const { __builtin_prefetch(&begins_[thread]); }
   // Where a row with a thread stands in rows(): from 0.
   std::uint32_t place_of(Row row) const { return places_[row]; }
   // Its first and last row, rising.

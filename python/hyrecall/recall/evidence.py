@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from hyrecall import _core
 from hyrecall.ask.filter_program import value_codes
@@ -156,40 +155,13 @@ def evidence_notes(evidence: Evidence | None, lexical: Sequence[str]) -> tuple[s
 def merged(
     request: _core.BatchRequest, candidates: _core.Candidates, evidence: Evidence | None
 ) -> Arrays:
-    """Join the candidates of a request; the arrays of evidence come one column at a time."""
+    """Join the candidates of a request; see :func:`with_columns`."""
     return with_columns(_core.merge(request, [candidates]), evidence)
 
 
 def with_columns(arrays: Arrays, evidence: Evidence | None) -> Arrays:
-    """Return native hits with the arrays of evidence one column at a time."""
-    if evidence is None:
-        return arrays
-    n, n_hits = evidence.n_distances, len(arrays["rank"])
-    addends = _by_column(arrays.pop("addends"), n_hits, n + 3)
-    near = {part: _by_column(arrays.pop(f"near_{part}"), n_hits, n) for part in ("segment", "row")}
-    arrays["fused_score"] = arrays.pop("fused")
-    if evidence.around is not None:
-        for at in range(n):
-            arrays[f"near_{at}_addend"] = addends[at]
-            arrays[f"near_{at}_segment"] = near["segment"][at]
-            arrays[f"near_{at}_row"] = near["row"][at]
-        arrays["neighbour_evidence"] = _sums(addends[:n])
-        arrays["thread_evidence"] = addends[n]
-        arrays["length_evidence"] = addends[n + 1]
-    if evidence.prior is not None:
-        arrays["prior_evidence"] = addends[n + 2]
+    """Return native hits without the arrays of a stage that the call does not have."""
+    if evidence is not None and evidence.around is None:
+        for name in ("neighbour_evidence", "thread_evidence", "length_evidence"):
+            del arrays[name]
     return arrays
-
-
-def _by_column(values: npt.NDArray[Any], n_hits: int, width: int) -> npt.NDArray[Any]:
-    """Return values that come hit by hit as a row for each column."""
-    return np.ascontiguousarray(values.reshape(n_hits, width).T)
-
-
-def _sums(addends: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Add up what the distances gave, from the nearest on; NaN where none gave anything."""
-    missing = np.isnan(addends)
-    total = np.zeros(addends.shape[1])
-    for column in np.where(missing, 0.0, addends):
-        total = total + column
-    return np.where(missing.all(axis=0), np.nan, total)
