@@ -1,7 +1,7 @@
 """What Around costs: hybrid queries with the stage in turns with the same without it.
 
 Rows are turns of 5 to 34 words, 25 a thread. One index has one audience, the other one tenants of
-some 590 rows each. The first query after a write also numbers the threads of what changed.
+1,000 rows each. The first query after a write also numbers the threads of what changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bench.sizes import Size
 from bench.turns import OURS, Clock, Turns
 
 DEPTH, K, N_QUERIES, N_SINGLE = 100, 10, 256, 32
-A_THREAD, A_TENANT = 25, 590
+A_THREAD, A_TENANT = 25, 1000
 AROUND = hr.Around((0.3, 0.15), thread=0.25, length=0.4)
 WITH = f"{OURS} with Around"
 SCOPES = ("all rows", "own tenant")

@@ -42,6 +42,7 @@ SETTINGS = {"BM25": "bm25", "vectors": "dense", "RRF 60": "rrf", "default": "def
 THREAD, PLACE = "session", "turn"
 BASE = "default"
 N_TIMED = 200
+LEAST_LEARNT_FROM = 100  # weights from fewer queries say nothing
 
 
 @dataclass(frozen=True)
@@ -212,10 +213,11 @@ def report(dataset: Dataset) -> None:
     """Print all tables of a set."""
     indexes, asked = Indexes(dataset), settings(dataset)
     runs = {name: run_setting(indexes, dataset, one) for name, one in asked.items()}
-    base = asked[BASE]
-    if "conversation" in asked:
-        base = replace(base, thread=THREAD, place=PLACE)
-    runs[NAME], asked[NAME] = run_learnt(indexes, dataset, base)
+    if dataset.judged.num_rows >= LEAST_LEARNT_FROM:
+        base = asked[BASE]
+        if "conversation" in asked:
+            base = replace(base, thread=THREAD, place=PLACE)
+        runs[NAME], asked[NAME] = run_learnt(indexes, dataset, base)
     scores = {name: scored(dataset, run, MEASURES) for name, run in runs.items()}
     ms = {name: milliseconds(indexes, dataset, one) for name, one in asked.items()}
     n_queries = len(scores[BASE].queries)

@@ -4,11 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hyrecall.evaluate import Dataset
+from hyrecall.evaluate import Dataset, Indexes, Run, Setting, read_setting
 
 pytest.importorskip("ir_measures", reason="needs the extra [eval]")
 
-from bench import quality
+from bench import learnt, quality
 
 
 def small() -> Dataset:
@@ -77,3 +77,28 @@ def test_a_difference_beyond_chance_has_stars() -> None:
     alike = quality.Scores("alike", queries, {"RR": np.resize([0.1, 0.3], 40)})
     assert quality.stars(worse, better, "RR") == "**"
     assert quality.stars(worse, alike, "RR") == ""
+
+
+def test_weights_are_learnt_on_other_tenants_than_they_rank() -> None:
+    one, other = learnt.halves(small())
+    assert one.judged["id"].to_pylist() == ["q1"]
+    assert other.judged["id"].to_pylist() == ["q2"]
+    assert (one.judgements, other.judgements) == ({"q1": {"a1": 1}}, {"q2": {"b1": 1}})
+
+
+def test_every_query_is_ranked_by_the_weights_of_the_other_half(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fit(_: Indexes, known: Dataset, base: Setting) -> tuple[Setting, int]:
+        return base.but(f"from {known.judged['id'].to_pylist()}"), 1
+
+    def run(_: Indexes, asked: Dataset, setting: Setting) -> Run:
+        ids = asked.judged["id"].to_pylist()
+        return Run(setting.name, dict.fromkeys(ids, (setting.name,)), dict.fromkeys(ids, (1.0,)))
+
+    monkeypatch.setattr(learnt, "fit_weights", fit)
+    monkeypatch.setattr(learnt, "run_setting", run)
+    found, last = learnt.run_learnt(Indexes(small()), small(), read_setting("default"))
+    assert found.documents == {"q1": ("from ['q2']",), "q2": ("from ['q1']",)}
+    assert set(found.scores) == {"q1", "q2"}
+    assert last.name == "from ['q2']"
