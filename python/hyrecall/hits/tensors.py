@@ -48,11 +48,11 @@ def tensors_of(reply: BatchReply, device: str | None) -> dict[str, Tensor]:
 def torch_tensors(reply: BatchReply, device: str | None) -> dict[str, Any]:
     """Return the same as torch tensors. See ``Hits.to_torch``."""
     try:
-        import torch
+        from torch.utils.dlpack import from_dlpack
     except ImportError:
         wish, got = "torch (pip install 'hyrecall[torch]')", "no package torch"
         raise error(MissingExtraError, "to_torch", wish, got) from None
-    return {name: torch.from_dlpack(one) for name, one in tensors_of(reply, device).items()}
+    return {name: from_dlpack(one) for name, one in tensors_of(reply, device).items()}
 
 
 def key_table(reply: BatchReply) -> pa.Table:
