@@ -1,0 +1,1 @@
+"""Rerankers on models of others, for the stage :class:`hyrecall.RerankBy`."""
