@@ -2,97 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from bench import THREADS, corpus, ours, reference, rivals_lexical
+from bench import THREADS, corpus, reference
+from bench.lexical_case import LexicalCase
 from bench.sizes import Size
 from bench.targets import ONE_THREAD
 from bench.turns import OURS, Turns
 
-RIVALS = ("bm25s", "tantivy")
-
-
-@dataclass
-class Case:
-    """Texts, queries, and the reference over them."""
-
-    texts: corpus.Texts
-    words: list[list[int]]
-    bm25: reference.Bm25
-    engines: dict[tuple[str, int], Any] = field(default_factory=dict)  # made when first asked
-
-    def engine(self, who: str, threads: int) -> Any:
-        """Return our index, or a rival's (one for any number of threads)."""
-        at = (who, threads if who == OURS else THREADS)
-        if at not in self.engines:
-            if who == "bm25s":
-                self.engines[at] = rivals_lexical.bm25s_index(self.texts)
-                return self.engines[at]
-            strings = self.texts.strings
-            if who == OURS:
-                self.engines[at] = ours.build(self.texts.n_docs, texts=strings, threads=threads)
-            else:
-                self.engines[at] = rivals_lexical.tantivy_index(strings.to_pylist(), THREADS)
-        return self.engines[at]
-
-    @property
-    def queries(self) -> list[str]:
-        return [corpus.spell(q) for q in self.words]
+RIVALS = ("bm25s", "tantivy", "PISA")
 
 
 @pytest.fixture(scope="module")
-def case(n_texts: int, size: Size) -> Case:
+def case(n_texts: int, size: Size) -> LexicalCase:
     texts = corpus.zipf_texts(n_texts)
-    return Case(texts, corpus.text_queries(size.text_queries), reference.Bm25(texts))
+    return LexicalCase(texts, corpus.text_queries(size.text_queries), reference.Bm25(texts))
 
 
 @pytest.mark.parametrize("who", [OURS, *RIVALS, ONE_THREAD])
 @pytest.mark.parametrize("threads", sorted({1, THREADS}))
 def test_bm25_batch(
-    case: Case, k: int, who: str, threads: int, benchmark: BenchmarkFixture, turns: Turns
+    case: LexicalCase, k: int, who: str, threads: int, benchmark: BenchmarkFixture, turns: Turns
 ) -> None:
     if who == ONE_THREAD and threads == 1:
         pytest.skip("that is ours")
-    n, queries = case.texts.n_docs, case.queries
-    at = reference.sample(len(queries))
-    lengths = rivals_lexical.rounded_lengths(case.bm25.lengths) if who == "tantivy" else None
-    answer = case.bm25.rank([case.words[i] for i in at], k, lengths=lengths)
-
-    if who in (OURS, ONE_THREAD):
-        index = case.engine(OURS, threads if who == OURS else 1)
-
-        def run() -> ours.Reply:
-            return ours.arrays(index.recall(text=queries, limit=k, depth=k), k)
-    else:
-        if who == "bm25s":
-            search = rivals_lexical.bm25s_searcher(case.engine(who, threads), threads)
-        else:
-            search = rivals_lexical.tantivy_searcher(case.engine(who, threads), threads)
-
-        def run() -> ours.Reply:
-            return search(queries, k)
-
     benchmark.group = (
-        f"BM25 {n:,} docs, {len(queries):,} queries, k={k}, {threads} thread{'s' * (threads > 1)}"
+        f"BM25 {case.texts.n_docs:,} docs, {len(case.words):,} queries, k={k}, "
+        f"{threads} thread{'s' * (threads > 1)}"
     )
-    benchmark.extra_info.update(
-        kind="bm25",
-        docs=n,
-        queries=len(queries),
-        k=k,
-        threads=threads,
-        postings=case.bm25.n_postings(case.words),
-    )
-    if who == OURS:
-        benchmark.extra_info["bytes"] = ours.nbytes(case.engine(who, threads))
-    ids, scores = (part[at] for part in turns.measure(benchmark, who, run))
-    if who == "tantivy":
-        ids = rivals_lexical.tantivy_rows(case.engine(who, threads), ids)
-    reference.check(answer, ids, scores, relative=True)
+    benchmark.extra_info["kind"] = "bm25"
+    case.measure(who, threads, k, benchmark, turns)
 
 
 def test_the_reference_counts_as_the_definition_says() -> None:

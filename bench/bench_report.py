@@ -192,7 +192,11 @@ def test_the_tests_of_a_committed_run_are_there_to_be_compared_with(path: Path) 
     done = subprocess.run(
         [*command, *files], cwd=results.HERE.parent, capture_output=True, text=True, check=True
     )
-    ran = {one["fullname"] for one in json.loads(path.read_text())["benchmarks"]}
+    ran = {
+        one["fullname"]
+        for one in json.loads(path.read_text())["benchmarks"]
+        if one["extra_info"].get("data") != "real"  # copies with noise: rows are grown instead now
+    }
     assert ran <= set(done.stdout.splitlines())
 
 

@@ -1,21 +1,17 @@
-"""Every corpus of the benchmarks, from one seed: the same bytes on every machine.
+"""Every drawn corpus of the benchmarks, from one seed: the same bytes on every machine.
 
-``HYRECALL_BENCH_DATA`` may name a folder with ``corpus.parquet`` and ``queries.parquet`` (each with
-an ``embedding`` of float16 lists); its rows are then tiled with noise to the size asked for.
+``grown.py`` has rows as embedding models make them.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
@@ -74,29 +70,6 @@ def near_duplicates(n: int, dim: int, copies: int) -> tuple[Floats, Floats]:
     return unit(rows), unit(queries.astype(np.float32))
 
 
-def real_rows(n: int, n_queries: int) -> tuple[Floats, Floats] | None:
-    """Tile the set that the environment names to n rows, with noise on all but the first copy."""
-    folder = os.environ.get("HYRECALL_BENCH_DATA")
-    if not folder:
-        return None
-    rows = _embeddings(Path(folder) / "corpus.parquet")
-    queries = _embeddings(Path(folder) / "queries.parquet")
-    rng = generator("real")
-    out = np.empty((n, rows.shape[1]), np.float32)
-    for begin in range(0, n, len(rows)):
-        part = out[begin : begin + len(rows)]
-        part[:] = rows[: len(part)]
-        if begin > 0:
-            part += rng.standard_normal(part.shape, dtype=np.float32) * np.float32(0.02)
-    return unit(out), unit(queries[np.arange(n_queries) % len(queries)])
-
-
-def _embeddings(path: Path) -> Floats:
-    column = pq.read_table(path, columns=["embedding"]).column(0).combine_chunks()
-    dim = column.type.list_size
-    return np.asarray(column.flatten().to_numpy(zero_copy_only=False), np.float32).reshape(-1, dim)
-
-
 # ---- tenants ----
 
 
@@ -152,19 +125,28 @@ class Texts:
         return pa.concat_arrays(parts)
 
 
-def zipf_texts(n: int, shortest: int = 40, longest: int = 80) -> Texts:
-    """Draw texts of 40 to 80 words whose frequencies fall as (rank + 2.7)^-1.07."""
-    rng = generator("texts")
+def zipf_texts(
+    n: int,
+    shortest: int = 40,
+    longest: int = 80,
+    *,
+    vocabulary: int = VOCABULARY_SIZE,
+    exponent: float = 1.07,
+    shift: float = 2.7,
+    name: str = "texts",
+) -> Texts:
+    """Draw texts of 40 to 80 words whose frequencies fall as (rank + shift)^-exponent."""
+    rng = generator(name)
     lengths = rng.integers(shortest, longest + 1, size=n)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    share = (np.arange(VOCABULARY_SIZE) + 2.7) ** -1.07
+    share = (np.arange(vocabulary) + shift) ** -exponent
     ends = np.cumsum(share / share.sum())
     ends[-1] = 1.0
     tokens = np.empty(offsets[-1], np.int32)
     for begin in range(0, len(tokens), 1 << 22):
         part = tokens[begin : begin + (1 << 22)]
         part[:] = np.searchsorted(ends, rng.random(len(part)), side="right")
-    return Texts(np.minimum(tokens, VOCABULARY_SIZE - 1, out=tokens), offsets)
+    return Texts(np.minimum(tokens, vocabulary - 1, out=tokens), offsets)
 
 
 def text_queries(n: int, fewest: int = 4, most: int = 8) -> list[list[int]]:

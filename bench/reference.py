@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,6 +71,11 @@ def check(
     assert worst <= TOLERANCE, f"scores differ by {worst:.2e}"
 
 
+def lucene_idf(n_docs: int, doc_freq: int) -> float:
+    """Return ln(1 + (N - df + .5) / (df + .5))."""
+    return float(np.log1p((n_docs - doc_freq + 0.5) / (doc_freq + 0.5)))
+
+
 class Bm25:
     """BM25 as Lucene has it.
 
@@ -100,11 +106,12 @@ class Bm25:
         *,
         lengths: Ints | None = None,
         of: Ints | None = None,
+        idf: Callable[[int, int], float] = lucene_idf,
     ) -> Answer:
         """Rank documents by score; only those that hold a word.
 
         ``lengths`` replaces the documents' lengths (for rivals that round them), ``of`` names the
-        documents of the scope, whose statistics then count alone.
+        documents of the scope, whose statistics then count alone; ``idf`` is of (N, df).
         """
         inside = np.ones(self.n_docs, bool)
         if of is not None:
@@ -121,9 +128,10 @@ class Bm25:
                 docs, freqs = self.docs[at][kept], self.freqs[at][kept]
                 if len(docs) == 0:
                     continue
-                idf = np.log1p((n - len(docs) + 0.5) / (len(docs) + 0.5))
                 scores[docs] += (
-                    idf * freqs / (freqs + self._k1 * (1 - self._b + self._b * used[docs] / mean))
+                    idf(int(n), len(docs))
+                    * freqs
+                    / (freqs + self._k1 * (1 - self._b + self._b * used[docs] / mean))
                 )
             held = np.flatnonzero(scores)
             parts.append(best(scores[held][None], k, held))

@@ -129,8 +129,22 @@ def heading(found: results.Run) -> list[str]:
         "with its number of documents. `others' cores`: used by other processes meanwhile; such a "
         "row says little, and its verdict is `noisy`.",
         "",
+        *spectra(found),
         *([found["note"], ""] if "note" in found else []),
     ]
+
+
+def spectra(found: results.Run) -> list[str]:
+    """Say how the energy of grown rows lies in their principal directions."""
+    told = {
+        f"{one['data']}, {one['docs']:,} x {one['dim']}: "
+        + ", ".join(f"{share:.0%} in {m}" for m, share in one["energy"].items())
+        for one in results.entries(found)
+        if one.get("energy")
+    }
+    if not told:
+        return []
+    return [f"Energy in the first principal directions: {'; '.join(sorted(told))}.", ""]
 
 
 def render(found: results.Run) -> str:

@@ -16,6 +16,8 @@ class Size:
     scoped: tuple[int, int, int]  # documents, dim, tenants
     texts: tuple[int, ...]  # documents
     text_queries: int
+    questions: tuple[int, int, int]  # documents: real words, drawn words, frequent words
+    asked: int  # questions
     hybrid: tuple[int, int]  # documents, dim
     mmr: tuple[int, int]  # queries, dim
     life: tuple[int, int, int, int]  # documents, dim, adds, deletes
@@ -33,6 +35,8 @@ SIZES = {
         scoped=(20_000, 64, 20),
         texts=(2_000,),
         text_queries=50,
+        questions=(2_000, 2_000, 2_000),
+        asked=50,
         hybrid=(2_000, 64),
         mmr=(16, 64),
         life=(20_000, 64, 2_000, 400),
@@ -48,6 +52,8 @@ SIZES = {
         scoped=(100_000, 384, 100),
         texts=(100_000,),
         text_queries=1_000,
+        questions=(100_000, 100_000, 100_000),
+        asked=400,
         hybrid=(100_000, 384),
         mmr=(1_024, 768),
         life=(100_000, 384, 10_000, 2_000),
@@ -63,6 +69,8 @@ SIZES = {
         scoped=(1_000_000, 384, 1_000),
         texts=(100_000, 1_000_000),
         text_queries=1_000,
+        questions=(300_000, 1_000_000, 300_000),
+        asked=400,
         hybrid=(1_000_000, 384),
         mmr=(1_024, 768),
         life=(1_000_000, 384, 100_000, 20_000),

@@ -41,11 +41,13 @@ class Target:
 RIVALS = {
     "faiss": "faiss*",
     "numpy": "numpy",
+    "panorama": "faiss Panorama",
     "slices": "numpy, slice a query",
     "products": "numpy, product a tenant",
     "array": "faiss* IDSelectorArray",
     "range": "faiss* IDSelectorRange",
     "tantivy": "tantivy",
+    "pisa": "PISA",
     "bm25s": "bm25s",
     "thread": ONE_THREAD,
     "parts": "bm25s + faiss* + RRF",
@@ -64,14 +66,21 @@ def faster(
     ]
 
 
-def dense(docs: int, batch: int, k: int, **rivals: float) -> list[Target]:
+DRAWN = frozenset({"gaussian", "clustered", "real"})  # "real": copies with noise, of older runs
+GROWN = frozenset({"grown", "grown wide"})
+
+
+def dense(
+    docs: int, batch: int, k: int, data: frozenset[str] = DRAWN, **rivals: float
+) -> list[Target]:
     row = f"dense {docs:,} x 768, batch {batch:,}, k={k}"
-    return faster(row, {"kind": "dense", "queries": batch, "k": k}, docs, **rivals)
+    where = {"kind": "dense", "queries": batch, "k": k, "data": data}
+    return faster(row, where, docs, **rivals)
 
 
 def limit(batch: int, bound: float, what: str) -> Target:
     row = f"share of the limit, 1,000,000 x 768, batch {batch:,}, k=10 ({what})"
-    where = {"kind": "dense", "queries": batch, "k": 10}
+    where = {"kind": "dense", "queries": batch, "k": 10, "data": DRAWN}
     return Target(row, where, "share", bound, None, MILLION, unit="%")
 
 
@@ -96,6 +105,11 @@ def bm25(docs: int, k: int, **rivals: float) -> list[Target]:
     return faster(row, {"kind": "bm25", "k": k, "threads": threads}, docs, **rivals)
 
 
+def questions(asked: str, docs: int, k: int, **rivals: float) -> list[Target]:
+    where = {"kind": "questions", "asked": asked, "k": k}
+    return faster(f"BM25 {docs:,} docs, {asked}, k={k}", where, docs, **rivals)
+
+
 def fact(row: str, name: str, bound: float, unit: str, **where: object) -> Target:
     """A number that was measured beside the time, at most so much."""
     return Target(row, where, "fact", bound, None, MILLION, name, unit)
@@ -103,9 +117,13 @@ def fact(row: str, name: str, bound: float, unit: str, **where: object) -> Targe
 
 TARGETS: tuple[Target, ...] = (
     *dense(MILLION, 1, 10, faiss=9.0, numpy=4.2),
+    *dense(MILLION, 1, 10, GROWN, faiss=25.0, numpy=9.0, panorama=3.0),
+    *dense(MILLION, 1, 100, GROWN, faiss=18.0, numpy=9.0, panorama=3.0),
     *dense(MILLION, 32, 10, faiss=8.0),
+    *dense(MILLION, 32, 10, GROWN, faiss=14.0),
     *dense(MILLION, 32, 100, faiss=7.0),
     *dense(MILLION, 1_024, 10, faiss=4.0),
+    *dense(MILLION, 1_024, 10, GROWN, faiss=8.0),
     *dense(MILLION, 1_024, 100, faiss=3.5),
     *dense(100_000, 1, 10, faiss=9.0),
     *dense(100_000, 32, 10, faiss=6.5),
@@ -131,12 +149,26 @@ TARGETS: tuple[Target, ...] = (
     quick("100,000 cells of 10, own cell, hybrid", 12.0, kind="cells of ten", arms="hybrid"),
     scattered("dense"),
     scattered("BM25"),
-    *bm25(MILLION, 10, tantivy=6.0, bm25s=6.0),
-    *bm25(MILLION, 100, tantivy=5.5, bm25s=5.5),
+    *bm25(MILLION, 10, tantivy=8.0, bm25s=6.0, pisa=5.0),
+    *bm25(MILLION, 100, tantivy=5.5, bm25s=5.5, pisa=6.5),
     *bm25(MILLION, 10, thread=1.8),
     *bm25(MILLION, 100, thread=1.8),
     *bm25(100_000, 10, tantivy=5.0, bm25s=3.0),
     *bm25(100_000, 100, tantivy=5.0, bm25s=3.0),
+    *questions("natural questions, real words", 300_000, 10, pisa=3.0),
+    *questions("natural questions, real words", 300_000, 100, pisa=4.0),
+    *questions("natural questions, zipf words", MILLION, 10, pisa=3.0),
+    *questions("natural questions, zipf words", MILLION, 100, pisa=4.0),
+    *questions("frequent words", 300_000, 10, bm25s=5.0),
+    *questions("frequent words", 300_000, 100, bm25s=5.0),
+    Target(
+        "p99 over p50 of one question a call, natural questions, real words",
+        {"kind": "one question a call", "asked": "natural questions, real words"},
+        "fact",
+        2.5,
+        docs=300_000,
+        fact="p99_over_p50",
+    ),
     quick("BM25, own tenant of 1,000 in 1M, uniform", 5.0, kind="bm25 scoped", tenants="uniform"),
     quick("BM25, own tenant of 1,000 in 1M, zipf", 10.0, kind="bm25 scoped", tenants="zipf"),
     *faster(

@@ -1,0 +1,95 @@
+"""BM25 for questions as agents ask them, stop words included, and for frequent words alone."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from bench import THREADS, corpus, ours, questions, reference
+from bench.lexical_case import LexicalCase
+from bench.sizes import Size
+from bench.turns import OURS, Turns
+
+# What is asked, on which texts: (kind, threads).
+ASKED = {"natural, real": 1, "natural, zipf": 1, "frequent": THREADS}
+
+
+@pytest.fixture(scope="module", params=ASKED)
+def asked(request: pytest.FixtureRequest, size: Size) -> tuple[str, LexicalCase]:
+    """Return a case and its name."""
+    real, drawn, frequent = size.questions
+    if request.param == "frequent":
+        texts, words = questions.frequent_texts(frequent), questions.frequent_queries(size.asked)
+        return "frequent words", LexicalCase(texts, words, reference.Bm25(texts))
+    if request.param == "natural, real":
+        texts, which = questions.real_texts(real)
+    else:
+        texts, which = corpus.zipf_texts(drawn), "zipf words"
+    words = questions.natural_questions(texts, size.asked)
+    return f"natural questions, {which}", LexicalCase(texts, words, reference.Bm25(texts))
+
+
+def named(asked: tuple[str, LexicalCase]) -> str:
+    name, case = asked
+    return f"BM25 {case.texts.n_docs:,} docs, {len(case.words):,} {name}"
+
+
+@pytest.mark.parametrize("who", [OURS, "bm25s", "tantivy", "PISA"])
+def test_questions_in_one_call(
+    asked: tuple[str, LexicalCase], k: int, who: str, benchmark: BenchmarkFixture, turns: Turns
+) -> None:
+    name, case = asked
+    threads = THREADS if name.startswith("frequent") else 1
+    benchmark.group = f"{named(asked)}, k={k}, {threads} thread{'s' * (threads > 1)}"
+    benchmark.extra_info.update(kind="questions", asked=name)
+    case.measure(who, threads, k, benchmark, turns)
+
+
+def test_one_question_a_call(asked: tuple[str, LexicalCase], benchmark: BenchmarkFixture) -> None:
+    """How evenly single calls answer: the 99th percentile beside the median."""
+    name, case = asked
+    index, k = case.engine(OURS, THREADS), 10
+    queries = case.queries
+
+    def each() -> list[float]:
+        times = []
+        for query in queries:
+            begin = time.perf_counter()
+            index.recall_one(text=query, limit=k, depth=k)
+            times.append(time.perf_counter() - begin)
+        return times
+
+    benchmark.group = f"{named(asked)}, one a call, k={k}"
+    p50, p99 = np.percentile(np.array(benchmark(each)) * 1e6, [50, 99])
+    benchmark.extra_info.update(
+        who=OURS,
+        kind="one question a call",
+        asked=name,
+        docs=case.texts.n_docs,
+        queries=len(queries),
+        k=k,
+        p50_us=round(float(p50), 1),
+        p99_us=round(float(p99), 1),
+        p99_over_p50=round(float(p99 / p50), 2),
+    )
+    at = reference.sample(len(queries))
+    answer = case.bm25.rank([case.words[i] for i in at], k)
+    found = [ours.arrays(index.recall(text=[queries[i]], limit=k, depth=k), k) for i in at]
+    ids, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    reference.check(answer, ids, scores, relative=True)
+
+
+def test_natural_questions_hold_the_words_of_a_text() -> None:
+    """A question's words are in one text, and frequent words are among them."""
+    texts = corpus.zipf_texts(200)
+    for question in questions.natural_questions(texts, 50):
+        held = [
+            set(texts.tokens[texts.offsets[i] : texts.offsets[i + 1]].tolist()) >= set(question)
+            for i in range(texts.n_docs)
+        ]
+        assert any(held)
+    drawn = questions.natural_questions(texts, 50)
+    assert np.mean([word < 50 for question in drawn for word in question]) > 0.2
