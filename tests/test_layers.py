@@ -23,6 +23,7 @@ ONE_CLASS = {
         "memory/derived/follower",
         "memory/sync",
         "memory/sync_records",
+        "adapters/documents",
     )
 }
 

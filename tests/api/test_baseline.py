@@ -25,6 +25,7 @@ MODULES = (
         "hyrecall.evaluate",
         "hyrecall.serve",
         "hyrecall.serve.mcp",
+        "hyrecall.adapters.documents",
         "hyrecall.cli",
     ),
 )

@@ -10,10 +10,13 @@ from types import ModuleType
 import pytest
 
 import hyrecall
+from frameworks import FRAMEWORKS
 from hyrecall.embed import StaticEmbedder
+from hyrecall.errors import MissingExtraError
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FRAMEWORK_PAGES = sorted((ROOT / "docs" / "frameworks").glob("*.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *FRAMEWORK_PAGES]
 # How a block says that it goes on from another; without it, it runs alone.
 AFTER_FIRST, AFTER_ABOVE = "# After the first example:\n", "# After the example above:\n"
 # Absent without their extras: modules of these may be skipped by name, no others.
@@ -67,6 +70,11 @@ def modules() -> list[str]:
 def load(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
+    except MissingExtraError:
+        adapter = name.removeprefix("hyrecall.adapters.")
+        if adapter not in FRAMEWORKS:
+            raise
+        pytest.skip(f"{adapter} is not installed: .ci/frameworks {adapter}")
     except ModuleNotFoundError as fault:
         if (fault.name or "").partition(".")[0] not in EXTRAS:
             raise
@@ -81,12 +89,19 @@ def test_a_block_of_a_page_runs_alone(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     needs_measures(page.name)
+    if page in FRAMEWORK_PAGES:
+        needs_framework(page.stem)
     run_block(page, number)
 
 
 def needs_measures(name: str) -> None:
     if name in MEASURES or name.rpartition(".")[0] in MEASURES:
         pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
+
+
+def needs_framework(name: str) -> None:
+    package = FRAMEWORKS[name]
+    pytest.importorskip(package, reason=f"{name} is not installed: .ci/frameworks {name}")
 
 
 def test_the_scores_made_by_hand_are_looked_at() -> None:

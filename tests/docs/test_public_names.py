@@ -155,6 +155,7 @@ DOCUMENTED = (
         "hyrecall.memory.hypergraph",
     ),
     *("hyrecall.memory.notes", "hyrecall.memory.backends.vectorstore"),
+    "hyrecall.adapters.documents",
 )
 
 

@@ -31,7 +31,7 @@ MODULES = (
         "hyrecall.embed",
     ),
     *("hyrecall.evaluate", "hyrecall.memory", "hyrecall.memory.backends", "hyrecall.memory.notes"),
-    "hyrecall.memory.hypergraph",
+    *("hyrecall.memory.hypergraph", "hyrecall.adapters.documents"),
 )
 # What nobody calls with options: replies, and functions of one or two plain values.
 REPLIES = {
@@ -59,7 +59,7 @@ REPLIES = {
         "Matches",
         "Reading",
     ),
-    *("NoteHit", "ReadPolicyFault", "Remembered", "Version"),
+    *("NoteHit", "ReadPolicyFault", "Remembered", "Version", "FoundDocument"),
 }
 PLAIN_FUNCTIONS = {
     *("alpha_grid", "bootstrap_interval", "depth_grid", "rank_constant_grid", "weight_grid"),

@@ -1,0 +1,58 @@
+"""Filters of documents: on declared attributes only, and what an undeclared one is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from hyrecall.adapters.document_table import ROW_COLUMNS, is_list, read_value
+from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.ask.filters import Filter
+from hyrecall.errors import OptionError, error
+
+__all__ = ["check_names", "filter_value", "read_filter"]
+
+
+def read_filter(
+    filter: FilterLike | None,  # noqa: A002
+    attributes: Mapping[str, pa.DataType],
+) -> Filter | None:
+    """Return a filter whose columns are all declared attributes, or ``id``."""
+    if filter is None:
+        return None
+    made = filter if isinstance(filter, Filter) else Filter.expression(filter)
+    for name in _columns(made):
+        _check_declared(name, attributes)
+    return made
+
+
+def _columns(filter: Filter) -> Iterator[str]:  # noqa: A002
+    yield from (name for name, _ in filter.predicates)
+    for part in filter.parts:
+        yield from _columns(part)
+
+
+def filter_value(name: str, value: object, attributes: Mapping[str, pa.DataType]) -> Any:
+    """Convert a value of a framework's filter to the type of an attribute."""
+    _check_declared(name, attributes)
+    kind = attributes.get(name, pa.string())  # string: of the id
+    return read_value(f"filter: {name}", value, kind.value_type if is_list(kind) else kind)
+
+
+def _check_declared(name: str, attributes: Mapping[str, pa.DataType]) -> None:
+    if name != "id" and name not in attributes:
+        wish = f"a declared attribute ({', '.join(['id', *attributes])})"
+        remedy = f"declare it: attributes={{{name!r}: str}}"
+        raise error(OptionError, "filter", wish, repr(name), remedy)
+
+
+def check_names(cell_columns: Sequence[str], attributes: Iterable[str]) -> None:
+    """Refuse names that the index's own columns have."""
+    own = ", ".join(ROW_COLUMNS)
+    for argument, names in (("cell_columns", cell_columns), ("attributes", attributes)):
+        for name in names:
+            if name in ROW_COLUMNS:
+                wish = f"no name of the index's own columns ({own})"
+                raise error(OptionError, argument, wish, repr(name))
