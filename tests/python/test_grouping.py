@@ -4,6 +4,7 @@ import copy
 import pickle
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -151,6 +152,22 @@ def test_times_name_threads_and_places_too() -> None:
     hits = hr.Index.build(rows, schema).recall_one(text="x", surrounding=3)
     found = {hit.key: [(row.step, row.key) for row in hit.surrounding] for hit in hits}
     assert found == {"a": [(1, "b")], "c": [(-1, "d")]}
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "uint64", "date32", "duration[s]"])
+def test_rows_around_a_hit_stand_in_the_order_that_their_evidence_has(kind: str) -> None:
+    given = [None if one is None else np.float16(one) for one in (3, 1, None, 2, 1)]
+    at = pa.array(given if kind == "float16" else [3, 1, None, 2, 1], kind)
+    rows = pa.table({"id": list("abcde"), "text": ["x"] * 5, "chat": ["c"] * 5, "at": at})
+    schema = hr.Schema(key="id", cell=None, text="text", thread="chat", place="at")
+    index = hr.Index.build(rows, schema)
+    (hit,) = index.recall_one(text="x", group="thread", surrounding=5)
+    assert [(row.step, row.key) for row in hit.surrounding] == [
+        (-3, "b"), (-2, "e"), (-1, "d"), (1, "c"),
+    ]  # fmt: skip
+    near = index.recall_one(text="x", shaping=hr.Around((1.0,), 0.0, 0.0))
+    spoke = {one.key: one.explain().steps[0].keys["neighbour_1"] for one in near}
+    assert spoke == {"a": "d", "b": "e", "c": "a", "d": "e", "e": "b"}
 
 
 def test_a_row_without_a_thread_is_a_hit_of_its_own(index: hr.Index) -> None:

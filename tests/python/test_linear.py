@@ -79,8 +79,10 @@ def expected(index: hr.Index, weights: dict[str, float]) -> list[list[tuple[str,
     out = []
     for hits in index.recall(**asked(shaping=BEFORE)):
         scaled: dict[str, dict[str, float]] = {}
+        heard: dict[str, bool] = {}
         for arm in ("text", "embedding"):
             given = {hit.key: hit.arm_score(arm) for hit in hits if hit.arm_score(arm) is not None}
+            heard[arm] = bool(given)
             low, high = min(given.values(), default=0), max(given.values(), default=0)
             scaled[arm] = {
                 hit.key: 0.0 if hit.key not in given
@@ -104,7 +106,7 @@ def expected(index: hr.Index, weights: dict[str, float]) -> list[list[tuple[str,
                 "text_score": scaled["text"][hit.key],
                 "embedding_score": scaled["embedding"][hit.key],
                 "text_rank": 1 / hit.arm_rank("text") if hit.arm_rank("text") else 0.0,
-                "agreement": min(scaled[arm][hit.key] for arm in scaled),
+                "agreement": min(scaled[arm][hit.key] for arm in scaled if heard[arm]),
                 **{name: parts.get(name, 0.0) for name in weights if name in {
                     "neighbour_1", "neighbour_2", "thread", "length"}},
                 "prior": parts.get("prior", 0.0),
@@ -219,6 +221,37 @@ def test_a_query_replies_alone_as_in_its_batch_and_a_smaller_limit_gives_a_prefi
             assert [(hit.key, hit.score) for hit in hits] == expected_list[:limit]
 
 
+def test_tables_agree_within_themselves(index: hr.Index) -> None:
+    weights = {"agreement": 1.0, "text_score": 0.5, "embedding_score": 0.25}
+    recipe = hr.recipes.default.replace(with_threads=None, shaping=(hr.Linear(weights),))
+    tables = hr.recipe.Tables("user", ("ann", "bob"))
+    both = asked(scope=hr.Scope(["ann", "bob"]), recipe=recipe.replace(tables=tables))
+    for hits in index.recall(**both):
+        parts = [hit.explain().steps[0].factors for hit in hits]
+        assert hits
+        for factors in parts:
+            own = [
+                factors[f"{arm}_score"] / weights[f"{arm}_score"] for arm in ("text", "embedding")
+            ]
+            least = min(own) if any(one["text_score"] for one in parts) else own[1]
+            assert factors["agreement"] == least
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_arms_that_only_other_queries_ask_change_no_score(index: hr.Index, name: str) -> None:
+    whole = asked(shaping=(*BEFORE, hr.Linear(NOTHING | {name: 1.0})))
+    for part, other in (("text", "vectors"), ("vectors", "text")):
+        mixed = index.recall(**{
+            **whole, "scope": "ann", part: [None, *list(whole[part])[1:2]],
+            other: list(whole[other])[:2],
+        })  # fmt: skip
+        alone = index.recall(**{
+            **whole, "scope": "ann", part: None, other: list(whole[other])[:1],
+        })  # fmt: skip
+        expected_hits = [(hit.key, hit.score) for hit in alone[0]]
+        assert [(hit.key, hit.score) for hit in mixed[0]] == expected_hits
+
+
 def test_others_rows_and_history_change_no_score() -> None:
     rows, vectors = table(), np.random.default_rng(6).standard_normal((N_ROWS, 12))
     schema = hr.Schema(
@@ -329,3 +362,22 @@ def test_rows_without_a_thread_or_tags_have_nobody_beside_them() -> None:
     for hit in found[0]:
         assert [hit.explain().steps[1].factors[name] for name in names[1:]] == [0.0] * 3
     assert not found[1]
+
+
+def test_values_of_float16_are_compared_and_ordered() -> None:
+    half = pa.array(np.array([0.5, 0.1, 1.0], np.float16))
+    rows = pa.table({"id": [1, 2, 3], "half": half, "text": ["tea"] * 3})
+    schema = hr.Schema(key="id", cell=None, text="text", attributes=("half",))
+    made = hr.Index.build(rows, schema)
+
+    def scores(**options: Any) -> dict[object, float]:
+        return {hit.key: hit.score for hit in made.recall_one(text="tea", **options)}
+
+    assert scores(shaping=hr.Linear({"half=0.1": 2.0})) == {1: 0.0, 2: 2.0, 3: 0.0}
+    alike = scores()[1]
+    weighed = scores(shaping=hr.Provenance("half", {0.5: 0.5, 1.0: 3.0}))
+    assert weighed == {1: alike * 0.5, 2: alike, 3: alike * 3.0}
+    by_half, first = hr.recipe.TieBreak("half"), hr.recipe.TieBreak("half", prefer=(1.0,))
+    for tie, order in ((by_half, [2, 1, 3]), (first, [3, 1, 2])):
+        recipe = hr.recipes.default.replace(tie_break=(tie,))
+        assert list(scores(recipe=recipe)) == order

@@ -14,7 +14,16 @@ import pyarrow.compute as pc
 from hyrecall import _core
 from hyrecall.errors import DTypeError, error
 
-__all__ = ["Array", "Floats", "FusedLists", "Piece", "by_value", "order_codes", "tie_ranks"]
+__all__ = [
+    "Array",
+    "Floats",
+    "FusedLists",
+    "Piece",
+    "by_value",
+    "is_value",
+    "order_codes",
+    "tie_ranks",
+]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -100,24 +109,35 @@ def by_value(
     out = np.full(len(values), default)
     for value, number in pairs:
         try:
-            same = pc.equal(values, pa.scalar(value, values.type)).fill_null(False)
+            same = is_value(values, pa.scalar(value, values.type))
         except NO_VALUE as fault:
             wish = f"values of {values.type} as in {column!r}"
             raise error(DTypeError, "shaping", wish, repr(value)) from fault
-        out[same.to_numpy(zero_copy_only=False)] = number
+        out[same] = number
     return out
+
+
+def is_value(values: pa.Array, wanted: pa.Scalar) -> npt.NDArray[np.bool_]:
+    """Say which values are equal to one of their type; null is equal to nothing."""
+    if pa.types.is_float16(values.type):  # Arrow does not compare it
+        values, wanted = values.cast(pa.float32()), wanted.cast(pa.float32())
+    same = pc.equal(values, wanted).fill_null(False)
+    return np.asarray(same.to_numpy(zero_copy_only=False))
 
 
 def order_codes(
     values: pa.Array, *, descending: bool, prefer: Sequence[object] = ()
 ) -> npt.NDArray[np.int64]:
     """Number values by their order, equal ones alike; preferred ones come first, nulls last."""
+    kind = values.type
+    if pa.types.is_float16(kind):  # Arrow neither ranks nor finds it
+        values = values.cast(pa.float32())
     if prefer:
         try:
-            first = pa.array(list(prefer), values.type)
+            first = pa.array(list(prefer), kind).cast(values.type)
             place = pc.index_in(values, first)
         except NO_VALUE as fault:
-            wish = f"values of {values.type} to prefer, as in its column"
+            wish = f"values of {kind} to prefer, as in its column"
             raise error(DTypeError, "tie_break", wish, repr(prefer)) from fault
         return np.asarray(place.fill_null(len(prefer)).to_numpy(), np.int64)
     if pa.types.is_boolean(values.type):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hyrecall import _core
 from hyrecall.ask.shaping import Prior, Provenance
@@ -17,6 +16,7 @@ from hyrecall.ask.shaping.linear import Feature, Linear
 from hyrecall.base.ages import age_seconds
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.recall.arms.tags import tag_attribute
+from hyrecall.recall.fused_lists import is_value
 from hyrecall.recall.pool_features import Threads, best_namesake
 from hyrecall.segments.segments import gather_column
 
@@ -120,7 +120,7 @@ def _addends(
             case "fused":
                 values = pool.arrays["fused_score"]
             case "agreement":
-                values = scaled.min(axis=1, initial=1.0) if scaled.size else np.zeros(len(pool))
+                values = _agreement(scaled, pool, plan)
             case "score":
                 values = score(feature.of)
             case "beside":
@@ -138,8 +138,8 @@ def _addends(
                 values = best_namesake(pool, column(feature.of))
             case "value":
                 given = column(feature.of)
-                same = pc.equal(given, _value_of(f"Linear.weights[{name!r}]", feature, given.type))
-                values = same.fill_null(False).to_numpy(zero_copy_only=False).astype(np.float64)
+                wanted = _value_of(f"Linear.weights[{name!r}]", feature, given.type)
+                values = is_value(given, wanted).astype(np.float64)
             case "age":
                 age = age_seconds(column(feature.of), now)
                 values = _core.shaping.recency_factors(age, feature.half_life, 1.0)
@@ -157,6 +157,20 @@ def _array_of(part: str) -> str:
 def _best(values: Floats, places: list[int]) -> Floats:
     """Return the best of an arm's values; it has one for each table, or none if it did not run."""
     return values[:, places].max(axis=1) if places else np.zeros(len(values))
+
+
+def _agreement(scaled: Floats, pool: FusedLists, plan: Plan) -> Floats:
+    """Return the least of each row's scaled scores, over the arms that scored a row of its query.
+
+    Which arms ran for other queries of the batch, and in how many tables, makes no difference.
+    """
+    least = np.full(len(pool), np.inf)
+    query, known = pool.query, np.isfinite(pool.arrays["arm_scores"])
+    for arm in dict.fromkeys(plan.bases):
+        places = plan.places(arm)
+        heard = np.isin(query, query[known[:, places].any(axis=1)])
+        least[heard] = np.minimum(least, _best(scaled, places))[heard]
+    return np.where(np.isfinite(least), least, 0.0)
 
 
 def _scaled_scores(pool: FusedLists) -> Floats:

@@ -75,7 +75,8 @@ class Linear:
         ``ARM_rank``
             1 / rank in the arm's list.
         ``agreement``
-            The least of the scaled scores of all arms that ran: high if they agree.
+            The least of the row's scaled scores, over the arms that scored any of the query's
+            candidates: high if they agree.
         ``neighbour_1`` to ``neighbour_8``, ``thread``, ``length``
             What :class:`Around` added for that part; it must be among the stages, before Linear.
         ``ARM_before_1`` to ``ARM_before_3``, ``ARM_after_1`` to ``ARM_after_3``
