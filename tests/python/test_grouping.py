@@ -126,6 +126,42 @@ def test_pages_follow_each_other(index: hr.Index) -> None:
     assert [(hit.key, steps(hit)) for hit in pages] == [(hit.key, steps(hit)) for hit in whole]
 
 
+def many_threads(n_rows: int = 90) -> hr.Index:
+    random = np.random.default_rng(3)
+    rows = {
+        "id": range(n_rows),
+        "chat": [f"c{at // 6}" for at in range(n_rows)],
+        "text": ["tea " * random.integers(1, 9) + "leaf" for _ in range(n_rows)],
+    }
+    schema = hr.Schema(key="id", cell=None, text="text", vector="embedding", thread="chat")
+    vectors = random.standard_normal((n_rows, 5)).astype(np.float32)
+    return hr.Index.build(pa.table(rows), schema, vectors={"embedding": vectors})
+
+
+@pytest.mark.parametrize("options", [{"group": "thread"}, {"surrounding": 2}], ids=str)
+@pytest.mark.parametrize(
+    "shaping", [(hr.MMR(0.6),), (hr.Budget(200),), (hr.MMR(0.6), hr.Budget(200))], ids=str
+)
+def test_the_choice_of_rows_leaves_enough_for_a_full_page(
+    shaping: tuple[Any, ...], options: dict[str, Any]
+) -> None:
+    index = many_threads()
+    asked: dict[str, Any] = {
+        "text": "tea", "vector": np.ones(5, np.float32), "shaping": shaping, **options,
+    }  # fmt: skip
+    whole = index.recall_one(**asked, limit=100)
+    assert len(whole) >= 5
+    for limit in (1, 3, 5):
+        hits = index.recall_one(**asked, limit=limit)
+        assert hits.keys == whole.keys[:limit]
+        assert [steps(hit) for hit in hits] == [steps(hit) for hit in whole[:limit]]
+        told = hits.explain_dropped().stages
+        assert told[0].n_in - sum(stage.n_dropped for stage in told) == limit
+        assert not {row.key for stage in told for row in stage.rows} & set(hits.keys)
+    pages = [index.recall_one(**asked, limit=1, offset=at) for at in range(len(whole))]
+    assert [page.keys for page in pages] == [[key] for key in whole.keys]
+
+
 def test_queries_by_several_recipes_keep_what_is_beside_their_hits(index: hr.Index) -> None:
     both = [recipes.default.replace(with_threads=None), recipes.conversation]
     hits = index.recall(

@@ -336,15 +336,16 @@ class Shaper:
     def _choose(
         self, pool: FusedLists, piece: Piece, budget: Budget | None, mmr: MMR | None
     ) -> FusedLists:
-        tokens = budgets = np.zeros(0, np.int64)
-        bounded = budget is not None and budget.bounds
-        if bounded:
-            assert budget is not None
-            tokens = self.tokens(budget, pool, piece)
-            budgets = np.full(len(pool.offsets) - 1, budget.tokens, np.int64)
-            pool = pool.with_arrays(token_estimate=tokens)
-        elif mmr is None:
+        n_wanted, most = self._plan.offset + self._plan.limit, None
+        if budget is not None and budget.bounds:
+            most = budget.tokens
+            pool = pool.with_arrays(token_estimate=self.tokens(budget, pool, piece))
+        if self._plan.grouping is not None:  # the grouper says later what is a hit, and what fits
+            n_wanted, most = len(pool), None
+        if mmr is None and most is None:
             return pool
+        tokens = np.zeros(0, np.int64) if most is None else pool.arrays["token_estimate"]
+        budgets = np.full(0 if most is None else len(pool.offsets) - 1, most or 0, np.int64)
         column = None if mmr is None else self.dense(mmr)
         found = _core.shaping.diversify(
             pool.native,
@@ -352,14 +353,13 @@ class Shaper:
             column,
             1.0 if mmr is None else mmr.relevance_weight,
             "raw" if mmr is None else mmr.relevance,
-            self._plan.offset + self._plan.limit,
+            n_wanted,
             tokens,
             budgets,
         )
         found = choose_leading(
-            pool, found, piece, mmr, column, n_wanted=self._plan.offset + self._plan.limit,
-            tokens=tokens, tokens_fit=budget.tokens if bounded and budget is not None else None,
-        )  # fmt: skip
+            pool, found, piece, mmr, column, n_wanted=n_wanted, tokens=tokens, tokens_fit=most
+        )
         if mmr is None:
             return pool.take(found["chosen"])
         high, low = pool.extremes
