@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall import recipes
+from hyrecall import recipe, recipes
 from hyrecall.recall import grouping
 
 SCHEMA = hr.Schema(
@@ -131,9 +131,12 @@ def many_threads(n_rows: int = 90) -> hr.Index:
     rows = {
         "id": range(n_rows),
         "chat": [f"c{at // 6}" for at in range(n_rows)],
+        "turn": [at * 37 % n_rows for at in range(n_rows)],
         "text": ["tea " * random.integers(1, 9) + "leaf" for _ in range(n_rows)],
     }
-    schema = hr.Schema(key="id", cell=None, text="text", vector="embedding", thread="chat")
+    schema = hr.Schema(
+        key="id", cell=None, text="text", vector="embedding", thread="chat", place="turn"
+    )
     vectors = random.standard_normal((n_rows, 5)).astype(np.float32)
     return hr.Index.build(pa.table(rows), schema, vectors={"embedding": vectors})
 
@@ -160,6 +163,24 @@ def test_the_choice_of_rows_leaves_enough_for_a_full_page(
         assert not {row.key for stage in told for row in stage.rows} & set(hits.keys)
     pages = [index.recall_one(**asked, limit=1, offset=at) for at in range(len(whole))]
     assert [page.keys for page in pages] == [[key] for key in whole.keys]
+
+
+@pytest.mark.parametrize("group", [None, "thread"])
+def test_what_fills_a_list_is_grouped_alike_for_every_limit(group: str | None) -> None:
+    index = many_threads()
+    fill = recipe.Fill("turn", when="always")
+    asked: dict[str, Any] = {
+        "text": ["nothing", "   "], "recipe": recipes.default.replace(fill=fill, on_empty="newest"),
+        "group": group, "surrounding": 1,
+    }  # fmt: skip
+    whole = index.recall(**asked, limit=100)
+    for query in (0, 1):
+        rows = [(hit.key, hit.score, hit.thread_rows, steps(hit)) for hit in whole[query]]
+        assert len(rows) >= 15
+        for limit in (1, 6, 15):
+            hits = index.recall(**asked, limit=limit)[query]
+            found = [(hit.key, hit.score, hit.thread_rows, steps(hit)) for hit in hits]
+            assert found == rows[:limit]
 
 
 def test_queries_by_several_recipes_keep_what_is_beside_their_hits(index: hr.Index) -> None:

@@ -38,6 +38,8 @@ def fill_lists(
 ) -> FusedLists:
     """Add the newest documents to lists below offset + limit, behind all others.
 
+    Lists whose rows are grouped become as long as the depth, whatever part of them is asked for.
+
     Documents of one time come in the order of the recipe's tie-break.
 
     A query that says nothing gets them with score 1, any other with 0: it was asked and they do not
@@ -47,7 +49,7 @@ def fill_lists(
     fill = plan.fill
     assert fill is not None
     pool = pool.with_arrays(from_fill=np.zeros(len(pool), np.bool_))
-    wanted = plan.offset + plan.limit
+    wanted = plan.offset + plan.limit if plan.grouping is None else plan.depth
     counts = np.diff(pool.offsets)
     may = blank | (counts == 0) | (fill.when == "always")
     assert plan.has_query is not None
