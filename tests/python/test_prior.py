@@ -68,6 +68,18 @@ def test_it_comes_before_the_floor_and_the_cut(index: hr.Index) -> None:
     assert ask(index, prior, limit=1)[0].keys == [3]
 
 
+@pytest.mark.parametrize("prior", [hr.Prior("stars", {5: 1}), hr.Prior(None, {"user": 0.5})])
+@pytest.mark.parametrize("fusion", [hr.RRF(), hr.WeightedSum(normalize="none")], ids=repr)
+def test_a_recipe_joins_one_arm_alone_by_its_own_fusion_and_floor(
+    index: hr.Index, prior: hr.Prior, fusion: hr.RRF | hr.WeightedSum
+) -> None:
+    recipe = Recipe(name="r", arms=Lexical(), fusion=fusion, min_fused=0.01, shaping=prior)
+    hits = ask(index, recipe=recipe)[0]
+    (joined,) = ask(index, recipe=recipe.replace(fuse_one_arm=True))
+    assert [(hit.key, hit.score) for hit in hits] == [(hit.key, hit.score) for hit in joined]
+    assert [hit.key for hit in ask(index, recipe=recipe.replace(min_fused=1e9))[0]] == []
+
+
 def test_a_share_of_the_best_score_whatever_the_fusion(index: hr.Index) -> None:
     (first, *_), (plain, *_) = (
         ask(index, stage, fusion=hr.RRF())[0] for stage in (hr.Prior("stars", {5: 1}), None)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hyrecall.recall.ranking import Ranking
     from hyrecall.segments.facts import IndexFacts
 
-__all__ = ["Evidence", "evidence_notes", "merged", "read_stages", "with_columns"]
+__all__ = ["Evidence", "evidence_notes", "has_effect", "merged", "read_stages", "with_columns"]
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,15 @@ class Evidence:
         return Step(self.name, total + 0.0, factors), places
 
 
+def has_effect(facts: IndexFacts, stage: Stage) -> bool:
+    """Whether a stage adds evidence to the fused scores of this index."""
+    if isinstance(stage, Around):
+        return facts.schema.thread is not None
+    if not isinstance(stage, Prior):
+        return False
+    return stage.column is not None or facts.schema.speaker is not None
+
+
 def read_stages(
     facts: IndexFacts, ranking: Ranking
 ) -> tuple[Evidence | None, tuple[Stage, ...], tuple[str, ...]]:
@@ -109,13 +118,13 @@ def read_stages(
     rest = tuple(stage for stage in stages if not isinstance(stage, Around | Prior | Feedback))
     notes: list[str] = []
     is_recipe = isinstance(ranking.how, Recipe)
-    if arounds and facts.schema.thread is None:
+    if arounds and not has_effect(facts, arounds[0]):
         if not is_recipe:
             wish = "a schema with thread= (the rows around a hit are those of its thread)"
             raise error(OptionError, "Around", wish, "one without")
         arounds = []
         notes.append("Around has no effect: the schema has no thread")
-    if priors and priors[0].column is None and facts.schema.speaker is None:
+    if priors and not has_effect(facts, priors[0]):
         if not is_recipe:
             wish = "the name of a column, or a schema with speaker="
             raise error(OptionError, "Prior", wish, "None, and one without")

@@ -14,10 +14,10 @@ from hyrecall.ask.queries import Any as AnyOf
 from hyrecall.ask.recipe import Dense, Lexical, Recipe, Tables
 from hyrecall.ask.request import Request
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
-from hyrecall.ask.shaping import Around
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.trace import Notes
 from hyrecall.recall.arms.run import text_readers
+from hyrecall.recall.evidence import has_effect
 from hyrecall.recall.exact import ExactTexts, exact_texts
 from hyrecall.recall.ranking import Ranking
 from hyrecall.segments.facts import IndexFacts
@@ -223,9 +223,7 @@ def _fusion(
     """Return the fusion with the arms' own weights and scales."""
     fusion = recipe.fusion
     given = {arm: part.weight for arm, part in chosen.items()}
-    fuses_one = recipe.fuse_one_arm or (
-        facts.schema.thread is not None and any(isinstance(one, Around) for one in recipe.shaping)
-    )
+    fuses_one = recipe.fuse_one_arm or any(has_effect(facts, one) for one in recipe.shaping)
     is_alone = len(chosen) + len(recipe.more) < 2 and not fuses_one
     if is_alone and all(weight > 0 for weight in given.values()):
         return None

@@ -51,8 +51,8 @@ class Around:
     become hits. ``thread`` and ``length`` have no effect where no text arm runs. Their addends are
     shares of the best possible fused score; with the fusions that scale scores to [0, 1] it is the
     sum of the arms' weights. Hits have ``neighbour_evidence``, ``thread_evidence`` and
-    ``length_evidence`` as columns of tables. A single arm is fused by the default fusion, so that
-    its scores are in [0, 1], too.
+    ``length_evidence`` as columns of tables. A single arm is fused, too: by the fusion of the
+    recipe or call, or by the default one, which gives scores in [0, 1].
 
     Examples
     --------

@@ -45,7 +45,8 @@ class Prior:
     -----
     The numbers are shares of the best possible fused score; with the fusions that scale scores to
     [0, 1] that is the sum of the arms' weights. Hits have ``prior_evidence`` as a column of tables.
-    A single arm is fused by the default fusion, so that its scores are in [0, 1], too.
+    A single arm is fused, too: by the fusion of the recipe or call, or by the default one, which
+    gives scores in [0, 1].
 
     In chats of a user with an assistant, long answers repeat many words of the questions. There
     -0.1 for the assistant helps; docs/evaluation.md has measurements.
