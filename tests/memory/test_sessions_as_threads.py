@@ -55,6 +55,16 @@ def test_memories_without_a_session_are_ranked_as_before() -> None:
         assert shown(matches) == shown(memory.search("boat lunch", user_id="bob", recipe=plain))
 
 
+def test_a_recipe_that_searches_twice_hears_sessions_too() -> None:
+    looks = hr.Feedback(rows=1, terms=2)
+    twice = recipes.default.replace(shaping=looks)
+    named = recipes.conversation.replace(shaping=(looks, *recipes.conversation.shaping))
+    with in_memory(CHAT) as memory:
+        found = memory.search("lunch", user_id="alice", recipe=twice)
+        assert len(found) > 1
+        assert shown(found) == shown(memory.search("lunch", user_id="alice", recipe=named))
+
+
 def test_sessions_of_others_change_no_bit() -> None:
     with in_memory(NOTES) as alone, in_memory(CHAT, NOTES) as beside:
         for query in ("boat", "the train", "green lunch"):

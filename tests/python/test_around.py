@@ -100,6 +100,19 @@ def test_evidence_comes_before_the_floor_of_fused_scores(index: hr.Index) -> Non
     assert ask(index, hr.Around((), 0, 0), min_fused=0.5)[0].keys == [10]
 
 
+@pytest.mark.parametrize(
+    "stage",
+    [hr.Feedback(rows=1, terms=2), hr.Prior("kind", {"x": 1.0}), hr.Recency("at"), hr.Budget(9)],
+    ids=lambda stage: type(stage).__name__,
+)
+def test_a_recipe_for_threads_has_its_stages_in_their_order(
+    stage: hr.Feedback | hr.Prior | hr.Recency | hr.Budget,
+) -> None:
+    made = hr.recipes.default.replace(shaping=stage).for_threads()
+    assert made.shaping == tuple(sorted((hr.Around(), stage), key=lambda one: one.phase))
+    assert made.for_threads() is made
+
+
 def test_an_index_with_threads_is_saved_and_opened(index: hr.Index, tmp_path: Path) -> None:
     before = ask(index, hr.Around()).to_list()
     index.save(tmp_path / "index")

@@ -277,7 +277,8 @@ class Recipe:
             else arm
             for arm in self.arms
         )
-        return self.replace(arms=arms, shaping=(how.around, *self.shaping), with_threads=None)
+        shaping = tuple(sorted((how.around, *self.shaping), key=lambda one: one.phase))
+        return self.replace(arms=arms, shaping=shaping, with_threads=None)
 
     def without_graphs(self) -> Recipe:
         """Return the recipe without the parts that need a graph."""
