@@ -329,6 +329,14 @@ def test_evidence_without_the_stage_that_finds_it_is_refused(index: hr.Index) ->
         index.recall(**asked(shaping=(hr.Linear({"fused": 1.0}), hr.Provenance("role", {}))))
 
 
+def test_evidence_on_an_index_without_threads_is_refused_for_its_schema() -> None:
+    index = hr.Index.build(table(), hr.Schema(key="id", cell=("user",), text="text"))
+    recipe = hr.recipes.conversation.replace(shaping=(AROUND, hr.Linear({"thread": 1.0})))
+    wish = r"Linear.weights\['thread'\]: expected a schema with thread=, got one without"
+    with pytest.raises(hr.OptionError, match=wish):
+        index.recall_one(text="tea", scope="ann", recipe=recipe)
+
+
 @pytest.mark.parametrize(
     "stage", [hr.Prior("role", {"user": 1}), hr.Provenance("role", {"user": 0.5})], ids=repr
 )

@@ -51,7 +51,7 @@ def check_linear(facts: IndexFacts, plan: Plan, stage: Linear) -> None:
         if feature.kind in ("score", "rank", "beside") and feature.of not in (*arms, *plan.arms):
             raise error(OptionError, argument, f"an arm of {list(arms)}", repr(feature.of))
         if feature.kind == "beside" or (feature.kind == "evidence" and feature.of != "prior"):
-            _check_evidence(argument, feature.of, plan)
+            _check_evidence(argument, feature.of, facts, plan)
         if feature.kind in ("value", "age") and feature.of not in known:
             raise error(OptionError, argument, f"a column of {list(known)}", repr(feature.of))
         if feature.kind == "value":
@@ -65,7 +65,9 @@ def check_linear(facts: IndexFacts, plan: Plan, stage: Linear) -> None:
                 raise error(DTypeError, argument, "a timestamp or date column", got)
 
 
-def _check_evidence(argument: str, part: str, plan: Plan) -> None:
+def _check_evidence(argument: str, part: str, facts: IndexFacts, plan: Plan) -> None:
+    if facts.schema.thread is None:  # Around of a recipe has no effect there
+        raise error(OptionError, argument, "a schema with thread=", "one without")
     if plan.evidence is None or plan.evidence.around is None:
         raise error(OptionError, argument, "Around among the stages", "none")
     n_distances = plan.evidence.n_distances
