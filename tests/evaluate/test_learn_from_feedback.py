@@ -88,6 +88,15 @@ def test_the_scores_measured_are_those_of_a_search(memory: MemorySync) -> None:
             assert value == (best.episode.id in kept[query])
 
 
+def test_rows_that_only_fill_a_list_teach_nothing() -> None:
+    with store(embedder=None, recipe=hr.recipes.loom) as memory:
+        fill(memory, "ann", kind="note")
+        learnt = learn_from_feedback(memory, user_id="ann", features=FEATURE, measure="RR@10")
+        assert learnt.is_better
+        assert learnt.weights["kind=note"] > 0
+        assert learnt.recipe.fill == hr.recipes.loom.fill
+
+
 def test_nothing_of_others_is_learnt(memory: MemorySync) -> None:
     before = learn_from_feedback(memory, user_id="ann", features=FEATURE)
     with store() as other:

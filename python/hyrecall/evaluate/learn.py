@@ -199,7 +199,10 @@ def fit_weights(
     own = np.array([float(name in OWN) for name in names])
     weights = {name: 1.0 if one else FAINT for name, one in zip(names, own, strict=True)}
     before = _before(recipe)
-    asked = recipe.replace(shaping=(*before, Linear(weights)), on_no_match=())
+    # What fills a list was not found: it has no features.
+    asked = recipe.replace(
+        shaping=(*before, Linear(weights)), on_no_match=(), fill=None, on_empty="empty"
+    )
     pools = _pools(indexes, dataset, start._but(start.name, {"recipe": asked}))
     n_queries = len(pools.fold)
     if n_queries < LEAST_QUERIES:
