@@ -220,6 +220,21 @@ def test_weights_at_their_centre_rank_as_the_base_does(monkeypatch: pytest.Monke
     assert runs[0].documents == runs[1].documents
 
 
+def test_weights_are_learnt_further_from_those_of_a_learnt_recipe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = chats(60, said_by="user")
+    indexes = Indexes(data)
+    first, _ = fit_weights(indexes, data, BASE, features=("role=user",))
+    known = fitting._weights(first.options["recipe"])
+    base = replace(first, attributes=())  # as a recipe that comes from a file
+    again, _ = fit_weights(indexes, data, base)
+    assert fitting._weights(again.options["recipe"]).keys() == known.keys()
+    monkeypatch.setattr(fitting, "_best_weights", lambda pools, own: own)
+    same, _ = fit_weights(indexes, data, base)
+    assert fitting._weights(same.options["recipe"]) == known
+
+
 def test_a_fold_has_all_queries_of_a_tenant() -> None:
     data = chats(60, said_by="user")
     tenants = pa.array([f"t{at % 7}" for at in range(60)])

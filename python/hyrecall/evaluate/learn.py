@@ -151,8 +151,8 @@ def learn(
     named = tuple(dict.fromkeys((chosen_by, *map(read_measure, measures))))
     report = ablate(indexes, odd, [start, *single, setting], measures=named, tell=tell)
     (against,) = compare(report.scores[0], report.scores[-1], measures=[chosen_by])
-    stage = next(one for one in setting.options["recipe"].shaping if isinstance(one, Linear))
-    return Learnt(chosen_by, start, setting, dict(stage.weights), n_queries, report, against)
+    weights = _weights(setting.options["recipe"])
+    return Learnt(chosen_by, start, setting, weights, n_queries, report, against)
 
 
 @check_keywords
@@ -188,16 +188,17 @@ def fit_weights(
     The candidates are the first of the base's list, as many as its depth. The loss is the mean
     cross-entropy of softmaxes, each over one relevant candidate and all candidates of the query
     that are not relevant, weighted by grade. An L2 penalty, in units of a feature's spread, holds
-    the weights near those of the base recipe: 1 for the fused score and each part of its stages, 0
-    for others. Five-fold cross-validation chooses its strength; where queries have tenants, a fold
-    has all queries of a tenant. L-BFGS finds the minimum. Weights have four digits and the base's
-    scale.
+    the weights near those of the base recipe: those of its Linear, or 1 for the fused score and
+    each part of its stages, and 0 for others. Five-fold cross-validation chooses its strength;
+    where queries have tenants, a fold has all queries of a tenant. L-BFGS finds the minimum.
+    Weights have four digits and the base's scale.
     """
     start = _prepared(base, features)
     recipe: Recipe = start.options["recipe"]
-    names = tuple(dict.fromkeys((*_features(recipe, start), *features)))
-    own = np.array([float(name in OWN) for name in names])
-    weights = {name: 1.0 if one else FAINT for name, one in zip(names, own, strict=True)}
+    known = _weights(recipe)
+    names = tuple(dict.fromkeys((*_features(recipe, start), *known, *features)))
+    own = np.array([(known or dict.fromkeys(OWN, 1.0)).get(name, 0.0) for name in names])
+    weights = {name: one or FAINT for name, one in zip(names, own.tolist(), strict=True)}
     before = _before(recipe)
     # What fills a list was not found: it has no features.
     asked = recipe.replace(
@@ -219,6 +220,12 @@ def fit_weights(
     return start._but(f"{start.name} learnt", {"recipe": learnt}), n_queries
 
 
+def _weights(recipe: Recipe) -> dict[str, float]:
+    """Return the weights of the recipe's Linear; none if it has no such stage."""
+    found = [dict(stage.weights) for stage in recipe.shaping if isinstance(stage, Linear)]
+    return found[0] if found else {}
+
+
 def _prepared(setting: Setting, features: Sequence[str]) -> Setting:
     """Return the setting with a recipe that has its stage Around, and the columns of features."""
     recipe = setting.options.get("recipe")
@@ -229,9 +236,10 @@ def _prepared(setting: Setting, features: Sequence[str]) -> Setting:
         raise error(OptionError, "base", "a recipe whose Prior names its column", recipe.name)
     if setting.thread is not None:
         recipe = recipe.for_threads()
+    weighed = dict.fromkeys((*features, *_weights(recipe)), 1.0)
     read = [
         one.of
-        for one in (Linear(dict.fromkeys(features, 1.0)).features if features else ())
+        for one in (Linear(weighed).features if weighed else ())
         if one.kind in ("value", "age", "shared")
     ]
     named = [one for one in (*columns, *read) if one is not None and one != "id"]
@@ -271,9 +279,8 @@ def _pools(indexes: Indexes, dataset: Dataset, setting: Setting) -> _Pools:
     options["limit"] = options.get("depth", options["recipe"].depth)
     options |= what_is_asked(dataset, setting)
     hits = indexes.get(setting).recall(**options).to_arrow()
-    linear = next(one for one in options["recipe"].shaping if isinstance(one, Linear))
     addends = hits["linear_addends"].combine_chunks().flatten().to_numpy()
-    weights = np.array(list(dict(linear.weights).values()))
+    weights = np.array(list(_weights(options["recipe"]).values()))
     candidates = addends.reshape(-1, len(weights)) / weights
     keys = hits["key"].to_pylist()
     counts = np.bincount(hits["query"].to_numpy(), minlength=judged.num_rows)
