@@ -200,7 +200,8 @@ class Tables:
 class Fill:
     """Fills a list shorter than offset + limit with the newest documents of the query's scope.
 
-    They follow all hits, with score 0, null ranks and ``origin`` "fill".
+    They follow all hits, with score 0, null ranks and ``origin`` "fill". With ``group`` or
+    ``surrounding``, a list is filled to the depth before its rows are grouped.
 
     Parameters
     ----------

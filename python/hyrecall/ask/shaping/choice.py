@@ -86,7 +86,9 @@ class Budget:
     """Keeps the first document, then each next one whose tokens still fit into a token budget.
 
     With :class:`MMR`, that stage chooses among the documents that fit. A recipe's ``fill`` does
-    nothing if there is a budget, and ``hits.trace.notes`` says so.
+    nothing if there is a budget, and ``hits.trace.notes`` says so. With ``group`` or
+    ``surrounding``, hits and the rows around them are kept while they fit, in the order of the
+    list, which MMR then orders as a whole.
 
     Parameters
     ----------
@@ -146,7 +148,8 @@ class MMR:
 
     Notes
     -----
-    Cost: (offset + limit) x pool cosines. Source: Carbonell and Goldstein, SIGIR 1998.
+    Cost: (offset + limit) x pool cosines; with ``group`` or ``surrounding`` pool x pool. Source:
+    Carbonell and Goldstein, SIGIR 1998.
 
     Examples
     --------
