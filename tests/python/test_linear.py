@@ -185,6 +185,8 @@ def test_planted_bugs_in_features_are_caught(
             beside(self, values, -steps)),
         "threads of other queries": (linear, "Threads", lambda pool, *rest: threads(
             type(pool)(np.array([0, len(pool)]), pool.arrays), *rest)),
+        "agreement with arms that only others ask": (
+            linear, "_agreement", lambda scaled, pool, plan: scaled.min(axis=1)),
         "two of the best": (pool_features, "N_NAMESAKES", 2),
         "tags of another row": (pool_features, "_tags", lambda column: tags(column[::-1])),
     }  # fmt: skip
