@@ -23,6 +23,7 @@ MODULES = (
         "hyrecall.memory.backends",
         "hyrecall.embed",
         "hyrecall.evaluate",
+        "hyrecall.rerank",
         "hyrecall.serve",
         "hyrecall.serve.mcp",
         "hyrecall.adapters.documents",

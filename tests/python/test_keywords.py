@@ -31,7 +31,7 @@ MODULES = (
         "hyrecall.embed",
     ),
     *("hyrecall.evaluate", "hyrecall.memory", "hyrecall.memory.backends", "hyrecall.memory.notes"),
-    *("hyrecall.memory.hypergraph", "hyrecall.adapters.documents"),
+    *("hyrecall.memory.hypergraph", "hyrecall.rerank", "hyrecall.adapters.documents"),
 )
 # What nobody calls with options: replies, and functions of one or two plain values.
 REPLIES = {

@@ -350,7 +350,8 @@ class MemorySync(RecordsOfMemorySync):
         session_id : str, optional
             A conversation: recipes that weigh it put what it met above.
         reranker : callable, optional
-            ``function(query, texts) -> scores``, or a coroutine of them; it has a second.
+            ``function(query, texts) -> scores``, such as :class:`hyrecall.rerank.CrossEncoder`, or
+            a coroutine of them. It has a second, or the seconds of its own attribute ``timeout``.
         diversity : float, optional
             In [0, 1]: how much unlike those above a match shall be.
         normalize : bool, default False

@@ -17,6 +17,8 @@ from hyrecall.base.pool import AllHungError, LateError, Pool
 
 __all__ = ["rerank_scores", "told_of"]
 
+_LATE = "out of time"
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -41,7 +43,7 @@ def rerank_scores(
             try:
                 made = worker.run(given, max(deadline - time.monotonic(), 0.0))
             except (LateError, AllHungError):
-                made = "out of time"
+                made = _LATE
             if isinstance(made, str):
                 faults[at] = made
             else:
@@ -58,16 +60,22 @@ def told_of(faults: Iterable[str]) -> str:
     return f"RerankBy kept the order: {told}"
 
 
-def _call(given: tuple[RerankBy, str, list[str]], _: float) -> Floats | str:
+def _call(given: tuple[RerankBy, str, list[str]], until: float) -> Floats | str:
     """Return the scores, or the name of what was raised."""
     try:
-        return _scores(*given)
+        return _scores(*given, until)
+    except TimeoutError:
+        return _LATE
     except BaseException as fault:  # SystemExit too: it must not end the caller
         return type(fault).__name__
 
 
-def _scores(stage: RerankBy, query: str, texts: list[str]) -> Floats:
-    made: Any = stage.function(query, texts)
+def _scores(stage: RerankBy, query: str, texts: list[str], until: float) -> Floats:
+    within = getattr(stage.function, "scores_within", None)
+    if within is None:
+        made: Any = stage.function(query, texts)
+    else:  # it ends by itself, so that a late call keeps no core busy
+        made = within(query, texts, max(0.0, until - time.monotonic()))
     if inspect.isawaitable(made):
         import asyncio
 

@@ -7,6 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from hyrecall.ask.shaping.checks import (
     Duration,
     arm_name,
@@ -21,7 +24,8 @@ from hyrecall.errors import DTypeError, error
 
 __all__ = ["Gate", "Provenance", "Rerank", "RerankBy"]
 
-Reranker: TypeAlias = "Callable[[str, list[str]], Sequence[float] | Awaitable[Sequence[float]]]"
+Scores: TypeAlias = "Sequence[float] | npt.NDArray[np.floating]"
+Reranker: TypeAlias = "Callable[[str, list[str]], Scores | Awaitable[Scores]]"
 
 
 @check_keywords
@@ -104,8 +108,10 @@ class RerankBy:
     Parameters
     ----------
     function : callable
-        ``function(query, texts) -> scores``, such as a cross-encoder, returns one float per text,
-        or is a coroutine function that does. Called once for each query with a text.
+        ``function(query, texts) -> scores``, such as :class:`hyrecall.rerank.CrossEncoder`,
+        returns one float per text, or is a coroutine function that does. Called once for each query
+        with a text. If it has a method ``scores_within(query, texts, seconds)``, that is called
+        instead, and should raise TimeoutError when so many seconds have passed.
     window : int, default 50
     column : str, optional
         The stored text that is passed; default: ``hit.text``, all columns of the first text arm
@@ -113,6 +119,13 @@ class RerankBy:
     timeout : duration, default "300ms"
         For the whole batch. A query whose call fails or is not finished by then keeps its order,
         and ``hits.trace`` says so. A running call is not stopped; its result is ignored.
+
+    Notes
+    -----
+    Scores have any scale, such as logits or probabilities, because only their order counts: the
+    larger the better, equal ones keep their order, NaN is refused. ``rerank_score`` of a hit is the
+    function's own score. The function gets texts of documents that the query's scope holds, and no
+    others.
 
     Examples
     --------

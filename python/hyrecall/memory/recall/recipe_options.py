@@ -44,7 +44,8 @@ def adapted(
     ----------
     recipe : Recipe
     reranker : callable, optional
-        Puts the fused list in the order of its scores, if it gives them within a second.
+        Puts the fused list in the order of its scores, if it gives them within a second, or within
+        the seconds of its own attribute ``timeout``.
     diversity : float, optional
         In [0, 1]; 0 is the recipe as it is.
     normalize : bool, default False
@@ -69,7 +70,10 @@ def adapted(
     """
     recipe = _reading_texts(recipe)
     if reranker is not None:
-        by = RerankBy(_function(reranker), column=TEXT, timeout=RERANK_TIMEOUT)
+        function = _function(reranker)
+        own = getattr(reranker, "timeout", None)  # as an embedder may have
+        timeout = own if isinstance(own, int | float) else RERANK_TIMEOUT
+        by = RerankBy(function, column=TEXT, timeout=timeout)
         recipe = with_stage(recipe, by)
     if diversity is not None:
         share = number("diversity", diversity, 0.0, 1.0, "a number in [0, 1]")
