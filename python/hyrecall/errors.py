@@ -28,6 +28,7 @@ __all__ = [
     "DeviceMemoryError",
     "DeviceUnavailableError",
     "HyrecallError",
+    "IndexMismatchError",
     "IndexNotFoundError",
     "InternalError",
     "KeyConflictError",
@@ -70,6 +71,10 @@ class MissingExtraError(HyrecallError, ImportError):
 
 class IndexNotFoundError(CorruptIndexError, FileNotFoundError):
     """There is no saved index at the path."""
+
+
+class IndexMismatchError(OptionError):
+    """A saved index has vectors of another embedder; the message names both."""
 
 
 class NotFoundError(HyrecallError, LookupError):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from hyrecall.ask.arms import Arm
 from hyrecall.ask.expansion import Expansion
@@ -32,23 +31,29 @@ from hyrecall.base.workers import off_loop
 from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
 from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import Hits
+from hyrecall.hits.trace import Told
 from hyrecall.recall.answer import answer
 from hyrecall.segments import writer
 from hyrecall.segments.device_placement import choose_device, place
 from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.lookup import count_where, read_columns, table_of_keys
+from hyrecall.segments.lookup import read_columns
 from hyrecall.segments.opening import Opening, is_current, open_index
+from hyrecall.segments.reads import IndexReads
 from hyrecall.segments.saved_versions import Lineage
-from hyrecall.segments.segments import State, describe
+from hyrecall.segments.segments import State
 from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
+
+if TYPE_CHECKING:
+    from hyrecall.embed.by import Embeds
+    from hyrecall.recall.embedders import Embedders
 
 __all__ = ["Index"]
 
 
 @check_keywords
-class Index:
+class Index(IndexReads):
     """A scoped hybrid index: BM25 and cosine over one table, fused.
 
     Make one with :meth:`build` or :meth:`open`. Any number of threads may recall while one thread
@@ -68,8 +73,13 @@ class Index:
     (1, 2)
     """
 
-    def __init__(self, facts: IndexFacts, state: State, device: str) -> None:
+    def __init__(
+        self, facts: IndexFacts, state: State, device: str, embedders: Embedders | None = None
+    ) -> None:
         """Hold a state; use :meth:`build` or :meth:`open`."""
+        self._embedders = embedders
+        if embedders is not None:
+            facts = replace(facts, embedded={**facts.embedded, **embedders.embedded})
         self._facts = facts
         self._held: State | None
         self._device, self._held = choose_device(device, state)
@@ -90,6 +100,7 @@ class Index:
         vectors: Mapping[str, object] | None = None,
         analyzer: Analyzer | None = None,
         bm25: BM25 | None = None,
+        embed: Embeds = None,
         device: str = "auto",
         threads: int | None = None,
         first_seq: int = 0,
@@ -111,6 +122,10 @@ class Index:
             For text arms that name none; a default only, since the index holds integers. Naming
             the default itself says no more than naming none: arms that are joined by the default
             ``fusion`` of :meth:`recall` then have its constants.
+        embed : embedder, str or EmbedBy, or mapping of str to those, optional
+            What makes the vectors of an arm, or ``{arm: ...}``: of rows whose vectors neither the
+            table nor ``vectors`` has, now and at each add, and of queries that come without. It is
+            what a store takes as its embedder; :class:`hyrecall.embed.EmbedBy` says more.
         device : {"auto", "cpu", "cuda:N"}, default "auto"
             Where vectors and texts are searched. Only "auto" may choose: cuda:0 where there is
             one and the vectors are large enough to gain by it and all of it fits, else the CPU.
@@ -130,6 +145,8 @@ class Index:
             A column that the schema cannot take; the message names row and remedy.
         KeyConflictError
             A null key, or one that comes twice in a cell.
+        EmbedError
+            The embedder failed or returned no vectors.
         DeviceUnavailableError, DeviceMemoryError
             The named CUDA device is not there, or has no room.
         """
@@ -141,8 +158,20 @@ class Index:
         if first is None or not 0 <= first < 2**62:
             raise error(OptionError, "first_seq", "an int in [0, 2^62)", repr(first_seq))
         tell = read_progress(progress)
-        facts, state = writer.build(table, schema, vectors, analyzer, bm25, count, first, tell)
-        return cls(facts, state, device)
+        options = (analyzer, bm25, count, first, tell)
+        if embed is None:
+            return cls(*writer.build(table, schema, vectors, *options), device)
+        from hyrecall.recall.embedders import embedders_at_build  # loads clients of endpoints
+
+        embedders = embedders_at_build(embed, schema)
+        try:
+            table, vectors = embedders.of_documents(table, schema, vectors)
+            facts, state = writer.build(table, schema, vectors, *options)
+            embedders.settle(facts.dims)
+            return cls(facts, state, device, embedders)
+        except BaseException:
+            embedders.close()
+            raise
 
     # ---- changing ----
 
@@ -169,6 +198,14 @@ class Index:
         finally:
             self._writing.release()
 
+    def _embed(
+        self, table: object, vectors: Mapping[str, object] | None
+    ) -> tuple[object, Mapping[str, object] | None]:
+        """Return a table with its vectors, also those that the index makes."""
+        if self._embedders is None:
+            return table, vectors
+        return self._embedders.of_documents(table, self.schema, vectors)
+
     def add(
         self,
         table: object,
@@ -193,6 +230,8 @@ class Index:
             A key that its cell already holds, or that comes twice.
         DTypeError, ShapeError, OptionError
             Columns that do not fit the index.
+        EmbedError
+            The embedder failed; nothing was added.
         DeviceMemoryError
             The index is on a device that has no room for the new rows.
         WriterBusyError
@@ -200,6 +239,7 @@ class Index:
         """
         tell = read_progress(progress)
         with self._writer() as state:
+            table, vectors = self._embed(table, vectors)
             self._state = writer.append(self._facts, state, table, vectors, progress=tell)
 
     def upsert(
@@ -217,6 +257,7 @@ class Index:
         """
         tell = read_progress(progress)
         with self._writer() as state:
+            table, vectors = self._embed(table, vectors)
             self._state = writer.append(
                 self._facts, state, table, vectors, replace_existing=True, progress=tell
             )
@@ -324,6 +365,7 @@ class Index:
         path: str | Path,
         *,
         analyzer: Analyzer | Mapping[str, Analyzer] | None = None,
+        embed: Embeds = None,
         memory: str = "mmap",
         verify: str | None = None,
         device: str = "auto",
@@ -338,6 +380,9 @@ class Index:
         analyzer : Analyzer or mapping of str to Analyzer, optional
             For arms whose analyzer is a callable: it must be passed again, and its hash must be the
             stored one.
+        embed : embedder, str or EmbedBy, or mapping of str to those, optional
+            As in :meth:`build`; its model, length and columns must be those that the index was
+            built with, as far as its files say. Without it, a recall of texts alone asks text arms.
         memory : {"mmap", "ram"}, default "mmap"
             Map the files, or read them whole.
         verify : {"full", "structure"}, optional
@@ -348,6 +393,8 @@ class Index:
 
         Raises
         ------
+        IndexMismatchError
+            The vectors of the index are of another embedder.
         CorruptIndexError
             A file that is damaged, missing, or of a newer format; it is named. With
             ``verify="structure"``, damaged vectors are found by the first recall that reads them.
@@ -358,7 +405,12 @@ class Index:
         how = Opening(analyzer, memory, verify, choose_threads(threads))
         folder = read_path(path)
         facts, state, seal = open_index(folder, how)
-        made = cls(facts, state, device)
+        embedders = None
+        if embed is not None or facts.embedded:
+            from hyrecall.recall.embedders import embedders_at_open
+
+            embedders = embedders_at_open(embed, facts)
+        made = cls(facts, state, device, embedders)
         made._opening, made._saved = how, made._held
         made._lineage.settle(folder, seal)
         return made
@@ -448,7 +500,8 @@ class Index:
         text : sequence or mapping of str to sequence, optional
             A str, typed query or None per query, for every text arm, or ``{arm: ...}``.
         vectors : array or mapping of str to array, shape (n_queries, dim), optional
-            NumPy, torch (CPU or CUDA), DLPack, Arrow, or a list with None for a missing one.
+            NumPy, torch (CPU or CUDA), DLPack, Arrow, or a list with None for a missing one. None:
+            an index with an embedder embeds the texts; ``{}`` asks no vector arm.
         scope : cell or Scope, or list, array or series of those
             What each query may see: a list or column has one entry per query, anything else holds
             for all. With several cell columns the column is of structs, a field for each. A null
@@ -523,11 +576,15 @@ class Index:
             offset=offset, columns=named, group=group, surrounding=surrounding,
             query_keys=read_query_keys(query_keys, (*facts.schema.cell_columns, *named)),
         )  # fmt: skip
+        state = self._state
+        told = Told()
+        if self._embedders is not None:
+            request, told = self._embedders.of_queries(facts, state, request, recipe, arms)
         options = CallOptions(
             fusion=fusion, more=arms, min_score=min_score, min_fused=min_fused, bm25=bm25,
             normalize=normalize, shaping=shaping, expansion=expansion, depth=depth,
         )  # fmt: skip
-        return Hits(answer(facts, self._state, self._device, request, options, recipe, graphs))
+        return Hits(answer(facts, state, self._device, request, options, recipe, graphs, told))
 
     def recall_one(
         self,
@@ -556,6 +613,7 @@ class Index:
         ----------
         text : str or typed query or mapping of str to those, optional
         vector : array or mapping of str to array, shape (dim,), optional
+            As ``vectors`` in :meth:`recall`.
         scope : cell or Scope, optional
             One scope, never a list.
         candidates : mapping of str to object, optional
@@ -575,72 +633,16 @@ class Index:
             offset=offset, columns=read_columns(facts, columns), group=group,
             surrounding=surrounding,
         )  # fmt: skip
+        state = self._state
+        told = Told()
+        if self._embedders is not None:
+            request, told = self._embedders.of_queries(facts, state, request, recipe, arms)
         options = CallOptions(
             fusion=fusion, more=arms, min_score=min_score, min_fused=min_fused, bm25=bm25,
             normalize=normalize, shaping=shaping, expansion=expansion, depth=depth,
         )  # fmt: skip
-        reply = answer(facts, self._state, self._device, request, options, recipe, graphs)
+        reply = answer(facts, state, self._device, request, options, recipe, graphs, told)
         return QueryHits(reply.part_of(0), 0)
-
-    def get(
-        self, keys: Sequence[object], *, scope: object = None, columns: Sequence[str] = ()
-    ) -> pa.Table:
-        """Return the rows of some keys, as far as their scope holds them.
-
-        Parameters
-        ----------
-        keys : sequence of str or int
-            A key that its scope does not hold has no row, whether or not another cell has it.
-        scope
-            As in :meth:`recall`, errors too; a list has one entry per key.
-        columns : sequence of str, default ()
-            Row columns to return beside them: attribute and stored ones.
-
-        Returns
-        -------
-        pyarrow.Table
-            ``key``, the cell columns, then the columns asked for; a row per document in the order
-            of the keys. A key that is asked twice comes twice, and one that several cells of its
-            scope hold has a row for each, by insertion number.
-
-        Raises
-        ------
-        ScopeError, OptionError, ShapeError, DTypeError, KeyConflictError
-            The argument is named; no scope is a ScopeError.
-
-        Examples
-        --------
-        >>> import pyarrow as pa
-        >>> import hyrecall as hr
-        >>> rows = {"id": [1, 2], "user": ["ann", "bob"], "text": ["hot tea", "coffee"]}
-        >>> index = hr.Index.build(pa.table(rows), hr.Schema(key="id", cell="user", text="text"))
-        >>> index.get([2, 1], scope="ann", columns=["text"]).to_pylist()
-        [{'key': 1, 'user': 'ann', 'text': 'hot tea'}]
-        """
-        return table_of_keys(self._facts, self._state, keys, scope, columns)
-
-    def count(self, *, scope: object = None, filter: FilterLike | None = None) -> int:  # noqa: A002
-        """Return how many documents a scope holds, or how many of them pass a filter.
-
-        Reads a bit per row in scope, and the columns that the filter names.
-
-        Parameters
-        ----------
-        scope
-            One scope, as in :meth:`recall`; never a list.
-        filter : Filter or pyarrow.compute.Expression, optional
-
-        Returns
-        -------
-        int
-            Live documents. One that several queries may see counts once.
-
-        Raises
-        ------
-        ScopeError, OptionError, DTypeError
-            The argument is named; no scope is a ScopeError.
-        """
-        return count_where(self._facts, self._state, scope, filter)
 
     @same_arguments(recall)
     async def arecall(self, **options: Any) -> Hits:
@@ -654,24 +656,6 @@ class Index:
 
     # ---- knowing ----
 
-    @property
-    def device(self) -> str:
-        """Where the index runs."""
-        return self._device
-
-    @property
-    def schema(self) -> Schema:
-        """What the columns are for."""
-        return self._facts.schema
-
-    def __len__(self) -> int:
-        """Return the number of live documents."""
-        return self._state.n_docs
-
-    def stats(self) -> dict[str, Any]:
-        """Return sizes and settings: threads, documents, bytes by part."""
-        return describe(self._facts, self._state, self._device)
-
     def __reduce__(self) -> tuple[object, ...]:
         """Refuse to be pickled by a DTypeError that says how processes share an index."""
         remedy = "index.save(path), then in each process hr.Index.open(path)"
@@ -684,6 +668,8 @@ class Index:
         """
         self._closed = True
         self._held = None
+        if self._embedders is not None:
+            self._embedders.close()
 
     def __enter__(self) -> Index:
         """Use the index in a with statement."""

@@ -29,6 +29,7 @@ INDEX = {
         "vectors",
         "analyzer",
         "bm25",
+        "embed",
         "device",
         "threads",
         "first_seq",
@@ -46,7 +47,7 @@ INDEX = {
     "compact": ("self",),
     "save": ("self", "path", "*", "overwrite"),
     "reload": ("self", "*", "discard_changes"),
-    "open": ("path", "*", "analyzer", "memory", "verify", "device", "threads"),
+    "open": ("path", "*", "analyzer", "embed", "memory", "verify", "device", "threads"),
     "stats": ("self",),
     "close": ("self",),
 }
@@ -291,6 +292,7 @@ def test_every_error_is_also_the_builtin_that_a_caller_expects() -> None:
         "OwnerError": OSError,
         "StoreBusyError": RuntimeError,
         "StoreMismatchError": ValueError,
+        "IndexMismatchError": ValueError,
         "InternalError": RuntimeError,
     }
     errors = {name for name in hr.__all__ if name.endswith("Error")} - {"HyrecallError"}

@@ -13,6 +13,7 @@ import pytest
 import hyrecall as hr
 from hyrecall import arms
 from hyrecall.base.arguments import convert_field
+from hyrecall.embed import EmbedBy
 from hyrecall.errors import OptionError
 from hyrecall.evaluate import Setting
 from hyrecall.recipe import Dense, Fill, Lexical, Tables, TieBreak
@@ -44,6 +45,7 @@ OPTIONS: tuple[Any, ...] = (
     hr.Provenance("kind", {"note": 1}),
     hr.Rerank(window=5),
     hr.RerankBy(len, window=5),
+    EmbedBy("off", columns=["text"]),  # type: ignore[arg-type]
     hr.Gate(0.6),
     hr.Phase("only", 0, 1, 0, 0),
     hr.SessionSignals("graph", hops=2),

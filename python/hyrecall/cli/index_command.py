@@ -14,7 +14,7 @@ from hyrecall.cli.options import Threads
 from hyrecall.cli.show import say
 from hyrecall.cli.tables import read_corpus
 from hyrecall.cli.values import by_arm, names, read_analyzer, read_bm25
-from hyrecall.embed import StaticEmbedder
+from hyrecall.embed import EmbedBy
 from hyrecall.errors import OptionError, error
 from hyrecall.index import Index
 from hyrecall.segments.manifest import MANIFEST
@@ -170,17 +170,11 @@ def index(
         as_text += [key, *schema.cell_columns]
     table = read_corpus(corpus, wanted, as_text)
     say(f"{corpus}: {table.num_rows:,} rows in {time.perf_counter() - started:.1f} s")
-    vectors = None
-    if embedded:
-        started = time.perf_counter()
-        embedder = StaticEmbedder()
-        vectors = {
-            arm: embedder.embed(_joined(table, columns)) for arm, columns in embedded.items()
-        }
-        say(f"embedded with {embedder!r} in {time.perf_counter() - started:.1f} s")
     started = time.perf_counter()
-    made = Index.build(table, schema, vectors=vectors, threads=threads)
-    say(f"indexed {len(made):,} documents in {time.perf_counter() - started:.1f} s")
+    by = {arm: EmbedBy("static", columns=columns) for arm, columns in embedded.items()}
+    made = Index.build(table, schema, embed=by, threads=threads)
+    told = f"indexed {len(made):,} documents in {time.perf_counter() - started:.1f} s"
+    say(f"{told}, embedded with {made.stats()['embedded_by']}" if by else told)
     made.save(output, overwrite=replace)
     say(f"written to {output}")
 
@@ -299,9 +293,3 @@ def _wanted(schema: Schema, embedded: dict[str, list[str]]) -> dict[str, str]:
         for column in columns:
             wanted.setdefault(column, option)
     return wanted
-
-
-def _joined(table: Any, columns: list[str]) -> list[str | None]:
-    """Join the texts of each row with a space; None if all are null."""
-    rows = zip(*(table.column(column).to_pylist() for column in columns), strict=True)
-    return [" ".join(part for part in row if part) if any(row) else None for row in rows]

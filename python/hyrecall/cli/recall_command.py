@@ -23,17 +23,17 @@ from hyrecall.cli.options import (
     Offset,
     Scopes,
     Threads,
-    embedded_arm,
     recall_options,
 )
 from hyrecall.cli.show import hits_to_dict, print_hits, print_json, say, shown_texts
 from hyrecall.cli.values import by_arm, names, read_scope, read_vector
-from hyrecall.embed import StaticEmbedder
+from hyrecall.embed import EmbedBy, Off
 from hyrecall.errors import OptionError, error
 from hyrecall.index import Index
 
 __all__ = ["Recall", "recall"]
 
+_SECONDS = 60.0  # for the query's vector: a command has no caller who waits for less
 
 # Options for only an index or only a store; they are refused for the other.
 _OF_AN_INDEX = {
@@ -228,7 +228,7 @@ def recall(
     assert folder is not None
     if columns is not None and not as_json:
         raise error(OptionError, "--columns", "--json with it (the table shows texts)", "no --json")
-    index = Index.open(folder, threads=threads)
+    index = _opened(folder, threads, _embedder(query, vector) if embed else None)
     options = recall_options(
         index, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,
         min_score=min_score, min_fused=min_fused, normalize=normalize, recipe=recipe,
@@ -244,7 +244,7 @@ def recall(
         group="thread" if by_thread else None,
         **options,
     )
-    for note in hits.trace.notes:
+    for note in (*hits.trace.degraded, *hits.trace.notes):
         say(f"note: {note}")
     if index.schema.thread is not None and recipe is None:
         say("note: threads are not heard without a recipe (--recipe default hears them)")
@@ -284,19 +284,34 @@ def _refuse(ctx: typer.Context, options: set[str], wish: str) -> None:
             raise error(OptionError, parameter.opts[0], wish, repr(ctx.params[name]))
 
 
+def _embedder(query: str | None, vector: object) -> EmbedBy:
+    if query is None or vector:
+        got = "no text" if query is None else "--vector too"
+        raise error(OptionError, "--embed", "a query text, and no --vector", got)
+    return EmbedBy("static", timeout=_SECONDS)
+
+
+def _opened(folder: Path, threads: int | None, by: EmbedBy | None) -> Index:
+    try:
+        return Index.open(folder, embed=by, threads=threads)
+    except OptionError as fault:
+        if by is None or not str(fault.argument).startswith("embed"):
+            raise
+        one = by.chosen
+        assert not isinstance(one, Off)  # which fits any index
+        wish = f"an index with one vector arm of {one.dim} dimensions by {one.model!r}"
+        got = str(fault).partition("expected ")[2].partition(", got ")[0]
+        raise error(OptionError, "--embed", wish, got) from None
+
+
 def _query(index: Index, query: str | None, vector: Any, *, embed: bool) -> dict[str, Any]:
     """Return the text and the vectors of the query, as a batch of one."""
     asked: dict[str, Any] = {}
-    if query is not None and index.schema.text_arms:
+    if query is not None and (index.schema.text_arms or embed):
         asked["text"] = [query]
     if embed:
-        if query is None or vector is not None:
-            got = "no text" if query is None else "--vector too"
-            raise error(OptionError, "--embed", "a query text, and no --vector", got)
-        embedder = StaticEmbedder()
-        arm = embedded_arm(index, embedder)
-        say(f"note: {arm!r}: the packaged static model embeds the query")
-        asked["vectors"] = {arm: embedder.embed([query])}
+        arms = ", ".join(map(repr, index.stats()["embedded_by"]))
+        say(f"note: {arms}: the packaged static model embeds the query")
     elif isinstance(vector, dict):
         asked["vectors"] = {arm: [one] for arm, one in vector.items()}
     elif vector is not None:
@@ -304,6 +319,7 @@ def _query(index: Index, query: str | None, vector: Any, *, embed: bool) -> dict
     elif index.schema.vector_arms:
         arms = ", ".join(map(repr, index.schema.vector_arms))
         say(f"note: {arms}: no vector given (--vector or --embed), so only text arms run")
+        asked["vectors"] = {}
     if query is not None and not index.schema.text_arms and not embed:
         raise error(OptionError, "query", "no text (the index has no text arm)", repr(query))
     return asked

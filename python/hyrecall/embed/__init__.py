@@ -1,6 +1,7 @@
 """Embedders, which turn texts into vectors: their protocol, implementations and guard."""
 
 from hyrecall.embed.awaited import from_async
+from hyrecall.embed.by import EmbedBy
 from hyrecall.embed.choose import AUTO
 from hyrecall.embed.choose import embedder as choose_embedder
 from hyrecall.embed.guard import Guard, Off
@@ -12,6 +13,7 @@ from hyrecall.embed.static import StaticEmbedder
 
 __all__ = [
     "AUTO",
+    "EmbedBy",
     "EmbedError",
     "EmbedFault",
     "Embedder",

@@ -94,9 +94,30 @@ class EmbedError(HyrecallError, RuntimeError):
     Attributes
     ----------
     fault : EmbedFault
+    detail : str
+        That of the guard's reply, if it came from one.
     """
 
     fault: EmbedFault
+    detail: str = ""
+
+    @classmethod
+    def of_reply(cls, reply: NoVectors, n_texts: int) -> EmbedError:
+        """Make the error for a guard's reply to a number of texts.
+
+        Parameters
+        ----------
+        reply : NoVectors
+        n_texts : int
+
+        Returns
+        -------
+        EmbedError
+        """
+        got = f"{reply.fault}: {reply.detail}" if reply.detail else reply.fault
+        made = cls.of(reply.fault, f"vectors of {n_texts} texts", got)
+        made.detail = reply.detail
+        return made
 
     @classmethod
     def of(cls, fault: EmbedFault, expected: str, got: object) -> EmbedError:

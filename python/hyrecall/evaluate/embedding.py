@@ -12,14 +12,12 @@ import pyarrow as pa
 
 from hyrecall.base.keywords import check_keywords
 from hyrecall.base.progress import ProgressFunction, read_progress
-from hyrecall.embed import Embedder, EmbedError, Guard, NoVectors
+from hyrecall.embed import Embedder, Guard
+from hyrecall.embed.texts import embed_texts
 from hyrecall.errors import OptionError, error
 from hyrecall.evaluate.data import VECTOR, Dataset
 
 __all__ = ["embed_dataset"]
-
-_TEXTS_AT_ONCE = 64
-_SECONDS_PER_CALL = 60.0  # as for the memories of a store
 
 
 @check_keywords
@@ -96,21 +94,6 @@ def _rows(
     """Return one row per text, a zero row for a text without a vector."""
     guard = Guard(embedder, workers=1)
     try:
-        found: list[tuple[range, npt.NDArray[np.float32]]] = []
-        for first in range(0, len(texts), _TEXTS_AT_ONCE):
-            places = range(first, min(first + _TEXTS_AT_ONCE, len(texts)))
-            answer = guard.embed([texts[at] or "" for at in places], budget=_SECONDS_PER_CALL)
-            if isinstance(answer, NoVectors):
-                got = f"{answer.fault}: {answer.detail}" if answer.detail else answer.fault
-                raise EmbedError.of(answer.fault, f"vectors of {len(places)} texts", got)
-            found.append((places, answer))
-            if tell is not None:
-                tell(places.stop, len(texts))
+        return embed_texts(guard, texts, tell=tell)
     finally:
         guard.close()
-    # Replies for blank texts have zero columns if the embedder's dim is not known.
-    dim = max([embedder.dim or 1, *(part.shape[1] for _, part in found)])
-    rows = np.zeros((len(texts), dim), np.float32)
-    for places, part in found:
-        rows[places.start : places.stop, : part.shape[1]] = part
-    return rows

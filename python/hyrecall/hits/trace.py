@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from hyrecall.hits.second_look import SecondLook
 
-__all__ = ["Notes", "StageTrace", "Trace"]
+__all__ = ["Notes", "StageTrace", "Told", "Trace"]
 
 Notes: TypeAlias = "Mapping[str, Mapping[int, str] | None]"
 """What is noted of a batch. None: it holds for the whole batch, whatever the queries ask. Else it
 is about single queries, and this is what each of them is told alone."""
+
+
+class Told(NamedTuple):
+    """What is told of a batch before it is answered, in the words of :class:`Trace`."""
+
+    degraded: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

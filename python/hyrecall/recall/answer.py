@@ -19,6 +19,7 @@ from hyrecall.base.spans import RECALL, record_trace, span
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits.joined_reply import join_replies
 from hyrecall.hits.reply import BatchReply, Reply
+from hyrecall.hits.trace import Told
 from hyrecall.recall.arms.run import runs, text_readers
 from hyrecall.recall.batch import run_recall
 from hyrecall.recall.graph_views import BoundGraphs
@@ -43,6 +44,8 @@ OF_A_RECIPE = (
 )
 """Options of a call that are refused beside ``recipe=``, in the order in which they are checked."""
 
+_NOTHING = Told()
+
 
 def answer(
     facts: IndexFacts,
@@ -52,8 +55,11 @@ def answer(
     options: CallOptions,
     recipe: object = None,
     graphs: object = None,
+    told: Told = _NOTHING,
 ) -> BatchReply:
     """Answer a batch as its options say, or as a recipe, or a list of one for each query.
+
+    The trace has what was ``told`` before, too.
 
     Raises
     ------
@@ -67,9 +73,10 @@ def answer(
     with span(RECALL) as made:
         reply: BatchReply
         if recipe is None:
-            reply = answer_by_options(facts, state, device, request, options, graphs)
+            reply = answer_by_options(facts, state, device, request, options, graphs, told)
         else:
-            reply = _answer_by_recipes(facts, state, device, request, options, recipe, graphs)
+            given = (request, options, recipe, graphs, told)
+            reply = _answer_by_recipes(facts, state, device, *given)
         record_trace(made, reply.trace, began)
     return reply
 
@@ -81,6 +88,7 @@ def answer_by_options(
     request: Request,
     options: CallOptions,
     graphs: object = None,
+    told: Told = _NOTHING,
 ) -> Reply:
     """Answer a batch as its single options say; see :func:`answer`."""
     held: BoundGraphs = {}
@@ -88,7 +96,8 @@ def answer_by_options(
         options = options.bind(graphs=graphs)
         held = hold_graphs(facts, state, parts_of(options))
         request = _with_own_scope(request)
-    return run_recall(facts, state, device, request, rank_by_options(request, options), held)
+    ranking = rank_by_options(request, options)
+    return run_recall(facts, state, device, request, ranking, held, told)
 
 
 def _answer_by_recipes(
@@ -99,6 +108,7 @@ def _answer_by_recipes(
     options: CallOptions,
     recipe: object,
     graphs: object,
+    told: Told,
 ) -> BatchReply:
     """Answer each query by its recipe.
 
@@ -121,7 +131,7 @@ def _answer_by_recipes(
     def run(one: Recipe, selected: npt.NDArray[np.bool_] | None) -> Ranking:
         own = shares.of(one)
         ranking = rank_by_recipe(facts, own, one, selected)
-        replies.append(run_recall(facts, state, device, own, ranking, held))
+        replies.append(run_recall(facts, state, device, own, ranking, held, told))
         everyone = np.ones(replies[-1].n_queries, np.bool_)
         answers.append(everyone if selected is None else selected)
         return ranking

@@ -17,7 +17,7 @@ from hyrecall.ask.shaping import RerankBy
 from hyrecall.base.arguments import as_list
 from hyrecall.hits.reply import Reply
 from hyrecall.hits.reply_arrays import Arrays, join_pieces, only_queries
-from hyrecall.hits.trace import Notes, Trace
+from hyrecall.hits.trace import Notes, Told, Trace
 from hyrecall.recall.arms.batch import FoundDocs
 from hyrecall.recall.evidence import with_columns
 from hyrecall.recall.expansion import expand
@@ -44,6 +44,8 @@ BATCH_QUERIES = 4096
 SHAPED_QUERIES = 512
 """The same where stages run: they hold the whole pools, with the columns they read."""
 
+_NOTHING = Told()
+
 
 def run_recall(
     facts: IndexFacts,
@@ -52,6 +54,7 @@ def run_recall(
     request: Request,
     ranking: Ranking,
     graphs: BoundGraphs,
+    told: Told = _NOTHING,
 ) -> Reply:
     """Answer a batch on one state; what is read later is read from that state too."""
     started = time.perf_counter()
@@ -81,7 +84,7 @@ def run_recall(
     if looking is not None:
         steps["feedback"] = looking
     pieces = []
-    notes = dict(plan.notes)
+    notes = dict.fromkeys(told.notes) | dict(plan.notes)
     listed: list[dict[str, FoundDocs]] = []
     try:
         for begin, end in parts:
@@ -113,7 +116,10 @@ def run_recall(
         arms=tuple(dict.fromkeys(plan.bases)),
         depth=plan.depth,
         milliseconds={step: seconds * 1e3 for step, seconds in steps.items()},
-        degraded=tuple(note for stage in shaper.traces for note in stage.notes),
+        degraded=(
+            *told.degraded,
+            *(note for stage in shaper.traces for note in stage.notes),
+        ),
         notes=tuple(notes),
         stages=shaper.traces,
         exact=shaper.exact,

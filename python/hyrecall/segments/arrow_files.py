@@ -7,6 +7,7 @@ the file.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.errors import CorruptIndexError, error
+from hyrecall.segments.facts import EmbeddedArm
 from hyrecall.segments.segments import Segment, segment_from_parts
 from hyrecall.table.arrow_read import damage_of
 from hyrecall.table.schema import Schema
@@ -26,6 +28,7 @@ __all__ = [
     "batches_of",
     "dead_batch",
     "dead_rows",
+    "embedded_by",
     "optional_roles",
     "roles",
     "segment_of",
@@ -53,6 +56,8 @@ _TERMS = {
     for width in (3, 4)
 }
 _DEAD = pa.schema([_value("row", pa.uint32())])
+
+_EMBEDDED = b"embedded"  # metadata of a file of vectors, which older versions do not read
 
 _VALUE_TYPES = {"float32": pa.float32(), "float16": pa.float16(), "bfloat16": pa.uint16()}
 
@@ -85,14 +90,19 @@ def write_batch(sink: Any, batch: pa.RecordBatch) -> None:
 # ---- segment to batches ----
 
 
-def batches_of(segment: Segment, schema: Schema) -> Iterator[tuple[str, pa.RecordBatch]]:
+def batches_of(
+    segment: Segment, schema: Schema, embedded: Mapping[str, EmbeddedArm]
+) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield (role, batch) of each file of the segment, except that of its deleted rows."""
     names = schema.row_columns
     columns = [_numbers(segment.core.seqs, pa.int64()), *(segment.column(name) for name in names)]
     yield "rows", pa.record_batch(columns, names=["seq", *names])
     for at, arm in enumerate(schema.vector_arms):
         segment.check(arm)  # damaged rows must not be saved with a new checksum
-        yield f"vectors-{at}", _vectors(segment.dense[arm])
+        vectors = _vectors(segment.dense[arm])
+        if arm in embedded:
+            vectors = vectors.replace_schema_metadata({_EMBEDDED: _told(embedded[arm])})
+        yield f"vectors-{at}", vectors
         int8_plane = segment.dense[arm].int8_plane
         if int8_plane is not None:
             yield f"plane-{at}", _plane(segment.dense[arm].dim, *int8_plane)
@@ -102,6 +112,28 @@ def batches_of(segment: Segment, schema: Schema) -> Iterator[tuple[str, pa.Recor
         forward = _array(pa.large_binary(), [parts["forward_offsets"], parts["forward_bytes"]])
         yield f"documents-{at}", pa.record_batch([lengths, forward], schema=_DOCUMENTS)
         yield f"terms-{at}", _terms(parts)
+
+
+def _told(embedded: EmbeddedArm) -> str:
+    return json.dumps({"model": embedded.model, "columns": embedded.columns})
+
+
+def embedded_by(batch: pa.RecordBatch) -> EmbeddedArm | None:
+    """Return what a file of vectors says of its embedder; None if it says nothing.
+
+    Raises
+    ------
+    ValueError, TypeError, KeyError
+        Something else is there.
+    """
+    told = (batch.schema.metadata or {}).get(_EMBEDDED)
+    if told is None:
+        return None
+    data = json.loads(told)
+    model, columns = data["model"], tuple(data["columns"])
+    if not all(isinstance(one, str) for one in (model, *columns)):
+        raise TypeError("an embedder without names")
+    return EmbeddedArm(model, columns)
 
 
 def _vector_schema(dtype: str, dim: int) -> pa.Schema:

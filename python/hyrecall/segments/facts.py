@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -13,7 +13,15 @@ from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["IndexFacts"]
+__all__ = ["EmbeddedArm", "IndexFacts"]
+
+
+@dataclass(frozen=True)
+class EmbeddedArm:
+    """By which model an arm's vectors were made, and from which columns of a document."""
+
+    model: str
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +34,7 @@ class IndexFacts:
     dims: Mapping[str, int]
     row_types: Mapping[str, pa.DataType]
     threads: int
+    embedded: Mapping[str, EmbeddedArm] = field(default_factory=dict)
 
     def plain(self) -> IndexFacts:
         """Return the facts that pickled hits keep, without the caller's functions."""

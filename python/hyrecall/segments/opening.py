@@ -26,8 +26,8 @@ from hyrecall.errors import (
     OptionError,
     error,
 )
-from hyrecall.segments.arrow_files import dead_rows, optional_roles, roles, segment_of
-from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.arrow_files import dead_rows, embedded_by, optional_roles, roles, segment_of
+from hyrecall.segments.facts import EmbeddedArm, IndexFacts
 from hyrecall.segments.manifest import MANIFEST, Manifest, SegmentEntry, read_seal, seal_of
 from hyrecall.segments.saved_versions import Lineage
 from hyrecall.segments.segments import Segment, State
@@ -156,9 +156,10 @@ def _open_version(
         _check_same(path, held[0], schema, analyzers, bm25, manifest.dims)
     known = {segment.name: segment for segment in held[1].segments} if held else {}
     segments, views = [], []
+    embedded: dict[str, EmbeddedArm] = {}
     for entry in manifest.segments:
         segment, view = _open_segment(
-            path, entry, schema, manifest.dims, how, full, known.get(entry.name)
+            path, entry, schema, manifest.dims, how, full, known.get(entry.name), embedded
         )
         segments.append(segment)
         views.append(view)
@@ -168,7 +169,7 @@ def _open_version(
         return held[0], state
     types = {name: segments[0].rows.schema.field(name).type for name in schema.row_columns}
     dims = dict(manifest.dims)
-    return IndexFacts(schema, analyzers, bm25, dims, types, how.threads), state
+    return IndexFacts(schema, analyzers, bm25, dims, types, how.threads, embedded), state
 
 
 def _check_same(path: Path, facts: IndexFacts, *found: object) -> None:
@@ -186,6 +187,7 @@ def _open_segment(
     how: Opening,
     full: bool,
     known: Segment | None,
+    embedded: dict[str, EmbeddedArm],
 ) -> tuple[Segment, _core.SegmentView]:
     wanted = {*roles(schema), *(["dead"] if entry.n_dead else [])}
     if entry.files.keys() - set(optional_roles(schema)) != wanted:
@@ -207,7 +209,10 @@ def _open_segment(
         disk.check_blocks(where, file, buffer, now)
         if left:
             late.setdefault(arms[role], []).append(disk.LateCheck(where, file, buffer))
-        return where, read_batch(where, buffer)
+        batch = read_batch(where, buffer)
+        if role.startswith("vectors"):
+            _note_embedder(where, batch, arms[role], embedded)
+        return where, batch
 
     if known is not None and known.rows.num_rows == entry.n_rows:
         segment = known
@@ -223,6 +228,16 @@ def _open_segment(
         dead = dead_rows(*open_role("dead"), entry.n_rows, entry.n_dead)
         view = view.without(dead)
     return segment, view
+
+
+def _note_embedder(
+    where: Path, batch: pa.RecordBatch, arm: str, embedded: dict[str, EmbeddedArm]
+) -> None:
+    """Keep by what a file's vectors were made; files that say nothing agree with any."""
+    with damage_of(where, "the name of an embedder"):
+        found = embedded_by(batch)
+        if found is not None and embedded.setdefault(arm, found) != found:
+            raise ValueError(f"{found.model!r} beside {embedded[arm].model!r}")
 
 
 def _check_together(path: Path, manifest: Manifest, segments: list[Segment], full: bool) -> None:

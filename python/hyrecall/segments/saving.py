@@ -22,7 +22,6 @@ from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.manifest import MANIFEST, Manifest, SegmentEntry, TextFacts, seal_of
 from hyrecall.segments.saved_versions import Lineage
 from hyrecall.segments.segments import Segment, State, renamed
-from hyrecall.table.schema import Schema
 
 __all__ = ["save_index"]
 
@@ -68,7 +67,7 @@ def save_index(
         written: list[Path] = []
         try:
             entries = tuple(
-                _save_segment(path, facts.schema, segment, view, before, written)
+                _save_segment(path, facts, segment, view, before, written)
                 for segment, view in zip(named, state.views, strict=True)
             )
             manifest = _describe(facts, state, entries, version=before.version + 1 if before else 1)
@@ -100,7 +99,7 @@ def _version_to_replace(path: Path, lineage: Lineage, *, overwrite: bool) -> Man
 
 def _save_segment(
     path: Path,
-    schema: Schema,
+    facts: IndexFacts,
     segment: Segment,
     view: _core.SegmentView,
     before: Manifest | None,
@@ -113,7 +112,7 @@ def _save_segment(
     dead = held.pop("dead", None)
     if not held or not all(_is_there(path, file) for file in held.values()):
         held = {}
-        for role, batch in batches_of(segment, schema):
+        for role, batch in batches_of(segment, facts.schema, facts.embedded):
             held[role] = _write(path / f"{segment.name}-{role}.arrow", batch, written)
     if view.n_dead:
         batch = dead_batch(view)

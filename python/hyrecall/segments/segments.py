@@ -340,6 +340,7 @@ def describe(facts: IndexFacts, state: State, device: str) -> dict[str, Any]:
         "next_seq": state.next_seq,
         "device_bytes": state.snapshot.device_bytes,
         "dims": dict(facts.dims),
+        "embedded_by": {arm: one.model for arm, one in facts.embedded.items()},
         "analyzers": {arm: analyzer.hash for arm, analyzer in facts.analyzers.items()},
         "segments": [
             {

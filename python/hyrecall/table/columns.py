@@ -7,9 +7,8 @@ shared with the input if the layout allows. Rows count from 0 in the order of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +20,10 @@ from hyrecall.table.arrow_checks import check_column, is_list
 from hyrecall.table.arrow_plain import plain_column
 from hyrecall.table.matrices import VectorInput, describe_row
 from hyrecall.table.schema import Schema
+from hyrecall.table.source import check_arms, open_source, select_columns
 from hyrecall.table.vectors import read_vectors
 
-__all__ = ["Columns", "VectorInput", "read_table"]
+__all__ = ["Columns", "VectorInput", "read_table", "read_texts"]
 
 MOST_ROWS = 2**32 - 2
 """The most rows of a segment: a row number is a uint32, whose last value means no row."""
@@ -117,8 +117,8 @@ def read_table(
     (2, 'float32', 2)
     """
     given = {} if vectors is None else vectors
-    _check_arms(given, schema)
-    table = _take_table(source, schema, given)
+    check_arms(given, schema)
+    table = select_columns(open_source(source), schema, given)
     if table.num_rows > MOST_ROWS:
         raise error(ShapeError, "table", f"at most {MOST_ROWS} rows", table.num_rows)
     reader = _Reader(table, row_name, types or {})
@@ -143,63 +143,34 @@ def read_table(
     return Columns(reader.table.num_rows, pa.table(rows), texts, dense)
 
 
-# ---- the table ----
+def read_texts(
+    source: object,
+    schema: Schema,
+    vectors: Mapping[str, object],
+    columns: Mapping[str, Sequence[str]],
+) -> tuple[pa.Table, dict[str, list[pa.ChunkedArray]]]:
+    """Return a table, and the text columns of each arm for which it has no vectors.
 
+    Parameters
+    ----------
+    source, schema, vectors
+        As for :func:`read_table`, which takes the table that is returned.
+    columns : mapping of str to sequence of str
+        The text columns that vectors of a dense arm are made of.
 
-def _check_arms(given: Mapping[str, object], schema: Schema) -> None:
-    if not isinstance(given, Mapping):
-        raise error(OptionError, "vectors", "a mapping {arm: array}", type(given).__name__)
-    for arm in given:
-        if arm not in schema.vector_arms:
-            known = ", ".join(map(repr, schema.vector_arms)) or "none in this schema"
-            raise error(OptionError, "vectors", f"names of dense arms ({known})", repr(arm))
-
-
-def _take_table(source: Any, schema: Schema, given: Mapping[str, object]) -> pa.Table:
-    """Import only the columns of the source that the schema names."""
-    try:
-        if isinstance(source, pa.Table):
-            return source.select(_find(source.schema, schema, given))
-        if hasattr(source, "__arrow_c_stream__"):
-            stream = pa.RecordBatchReader.from_stream(source)
-        elif hasattr(source, "__arrow_c_array__"):
-            batch = pa.record_batch(source)
-            stream = pa.RecordBatchReader.from_batches(batch.schema, [batch])
-        else:
-            raise _not_a_table(type(source).__name__)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as fault:
-        raise _not_a_table(f"{type(source).__name__} ({fault})") from fault
-    places = _find(stream.schema, schema, given)
-    kept = pa.schema([stream.schema.field(place) for place in places])
-    return pa.Table.from_batches([batch.select(places) for batch in stream], kept)
-
-
-def _not_a_table(got: str) -> DTypeError:
-    wish = "an Arrow table (pyarrow, polars, pandas, duckdb: anything with __arrow_c_stream__)"
-    return error(DTypeError, "table", wish, got)
-
-
-def _find(found: pa.Schema, schema: Schema, given: Mapping[str, object]) -> list[int]:
-    """Return the positions of the needed columns; each must exist exactly once."""
-    arms = schema.vector_arms
-    for arm in given:
-        column = arms[arm].column
-        if column in found.names:
-            wish = f"rows from the table's column {column!r} or from vectors="
-            raise error(OptionError, f"vectors[{arm!r}]", wish, "both")
-    needed: dict[str, str | None] = dict.fromkeys((*schema.row_columns, *schema.text_columns))
-    needed |= {vector.column: arm for arm, vector in arms.items() if arm not in given}
-    places = []
-    for name, absent in needed.items():
-        at = found.get_all_field_indices(name)
-        if len(at) == 1:
-            places.append(at[0])
-            continue
-        wish = "one column of the table" + (f", or vectors={{{absent!r}: array}}" if absent else "")
-        shown = ", ".join(map(repr, found.names[:20])) + (", ..." if len(found.names) > 20 else "")
-        got = f"{len(at)} of that name" if at else f"none among {shown or 'no columns'}"
-        raise error(OptionError, name, wish, got)
-    return places
+    Raises
+    ------
+    DTypeError, OptionError
+        As :func:`read_table`.
+    """
+    check_arms(vectors, schema)
+    found = open_source(source)
+    names = {arm: schema.vector_arms[arm].column for arm in columns}
+    absent = [arm for arm in columns if arm not in vectors and names[arm] not in found.schema.names]
+    wanted = [name for arm in absent for name in columns[arm]]
+    table = select_columns(found, schema, {**vectors, **dict.fromkeys(absent)}, wanted)
+    reader = _Reader(table, "row", {})
+    return table, {arm: [_text(reader, name) for name in columns[arm]] for arm in absent}
 
 
 class _Reader:

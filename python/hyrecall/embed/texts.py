@@ -1,0 +1,66 @@
+"""Embeds many texts by a guard, some at a time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall.embed.guard import Guard
+from hyrecall.embed.protocol import EmbedError, NoVectors
+
+__all__ = ["SECONDS_PER_CALL", "embed_texts"]
+
+_TEXTS_AT_ONCE = 64
+SECONDS_PER_CALL = 60.0  # as for the memories of a store
+
+
+def embed_texts(
+    guard: Guard,
+    texts: Sequence[str | None],
+    *,
+    seconds: float = math.inf,
+    tell: Callable[[int, int], object] | None = None,
+) -> npt.NDArray[np.float32]:
+    """Return one row per text.
+
+    Parameters
+    ----------
+    guard : Guard
+        Called with 64 texts at a time, each call with a limit of 60 seconds.
+    texts : sequence of str or None
+    seconds : float, default infinity
+        The limit for all texts together.
+    tell : callable, optional
+        ``tell(done, total)``, called after each call of the embedder.
+
+    Returns
+    -------
+    ndarray, shape (len(texts), dim), float32
+        A zero row for a text that is None or blank. The dim is 1 if nothing says what it is.
+
+    Raises
+    ------
+    EmbedError
+        A call returned no vectors; no text follows.
+    """
+    until = time.monotonic() + seconds
+    found: list[tuple[range, npt.NDArray[np.float32]]] = []
+    for first in range(0, len(texts), _TEXTS_AT_ONCE):
+        places = range(first, min(first + _TEXTS_AT_ONCE, len(texts)))
+        budget = min(SECONDS_PER_CALL, until - time.monotonic())
+        answer = guard.embed([texts[at] or "" for at in places], budget=budget, waits=True)
+        if isinstance(answer, NoVectors):
+            raise EmbedError.of_reply(answer, len(places))
+        found.append((places, answer))
+        if tell is not None:
+            tell(places.stop, len(texts))
+    # Replies for blank texts have zero columns if the embedder's dim is not known.
+    dim = max([guard.dim or 1, *(part.shape[1] for _, part in found)])
+    rows = np.zeros((len(texts), dim), np.float32)
+    for places, part in found:
+        rows[places.start : places.stop, : part.shape[1]] = part
+    return rows

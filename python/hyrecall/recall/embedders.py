@@ -1,0 +1,281 @@
+"""The embedders of an index: vectors of its documents when they are added, of queries at a recall.
+
+An embedder that fails at a build or an add is an error. At a recall the queries have no vector
+then, and the reply says so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hyrecall.ask.queries import words_of
+from hyrecall.ask.recipe import Dense, Recipe
+from hyrecall.ask.request import Request
+from hyrecall.ask.scope import read_scopes
+from hyrecall.base.arguments import as_list
+from hyrecall.embed.by import EmbedBy, Embeds
+from hyrecall.embed.guard import Guard, Off
+from hyrecall.embed.protocol import Embedder, EmbedError
+from hyrecall.embed.texts import embed_texts
+from hyrecall.errors import IndexMismatchError, OptionError, error
+from hyrecall.hits.arm_texts import join_texts
+from hyrecall.hits.trace import Told
+from hyrecall.segments.facts import EmbeddedArm, IndexFacts
+from hyrecall.segments.segments import State
+from hyrecall.table.columns import read_texts
+from hyrecall.table.schema import Schema
+
+__all__ = ["Embedders", "embedders_at_build", "embedders_at_open"]
+
+
+class Embedders:
+    """The embedders of the arms that have one.
+
+    Parameters
+    ----------
+    by : mapping of str to EmbedBy
+        By arm.
+    columns : mapping of str to sequence of str
+        The text columns of a document that each arm's vectors are made of.
+    dims : mapping of str to int, default {}
+        Lengths of vectors, as far as they are known.
+    """
+
+    def __init__(
+        self,
+        by: Mapping[str, EmbedBy],
+        columns: Mapping[str, Sequence[str]],
+        dims: Mapping[str, int] | None = None,
+    ) -> None:
+        """Make a guard for each arm; nothing is called yet."""
+        self._by = dict(by)
+        self._columns = {arm: tuple(columns[arm]) for arm in by}
+        self._guards = self._make_guards(dims or {})
+
+    def _make_guards(self, dims: Mapping[str, int]) -> dict[str, Guard]:
+        self._pid = os.getpid()
+        return {
+            arm: Guard(one.chosen, dim=dims.get(arm), usual=one.timeout, closes=one.is_named)
+            for arm, one in self._by.items()
+        }
+
+    def _guard(self, arm: str) -> Guard:
+        """Return the guard of an arm; a forked process has none of its parent's threads."""
+        if self._pid != os.getpid():
+            dims = {name: one.dim for name, one in self._guards.items() if one.dim is not None}
+            self._guards = self._make_guards(dims)
+        return self._guards[arm]
+
+    @property
+    def embedded(self) -> dict[str, EmbeddedArm]:
+        """The model and the columns of each arm whose embedder is not switched off."""
+        models = {arm: one.model for arm, one in self._guards.items()}
+        return {
+            arm: EmbeddedArm(model, self._columns[arm])
+            for arm, model in models.items()
+            if model is not None
+        }
+
+    def settle(self, dims: Mapping[str, int]) -> None:
+        """Expect vectors of the index's lengths from now on.
+
+        Raises
+        ------
+        OptionError
+            An embedder makes vectors of another length.
+        """
+        for arm, guard in self._guards.items():
+            if guard.dim not in (None, dims[arm]):
+                wish = f"an embedder of {dims[arm]} numbers, as the vectors have"
+                raise error(OptionError, f"embed[{arm!r}]", wish, guard.dim)
+        if any(guard.dim is None for guard in self._guards.values()):
+            self._guards = self._make_guards(dims)
+
+    def warm(self) -> None:
+        """Start to load the models."""
+        for arm in self._by:
+            self._guard(arm).start_warming()
+
+    def of_documents(
+        self, table: object, schema: Schema, vectors: Mapping[str, object] | None
+    ) -> tuple[object, Mapping[str, object] | None]:
+        """Return a table, and its vectors with those of the arms for which it has none.
+
+        Raises
+        ------
+        EmbedError
+            The embedder failed; nothing was kept.
+        DTypeError, OptionError
+            A text column that is missing or has another type.
+        """
+        if not self._by:
+            return table, vectors
+        given = {} if vectors is None else vectors
+        read, texts = read_texts(table, schema, given, self._columns)
+        made: dict[str, object] = {}
+        for arm, columns in texts.items():
+            joined = join_texts(columns).to_pylist()
+            guard = self._guard(arm)
+            rows = embed_texts(guard, joined)
+            if guard.dim is None:
+                wish = "an embedder that says its dim, or a table with a text"
+                raise error(OptionError, f"embed[{arm!r}]", wish, f"dim=None of {guard.model!r}")
+            dtype = schema.vector_arms[arm].dtype
+            made[arm] = rows.astype(np.float16) if dtype == "float16" else rows
+        return read, {**given, **made}
+
+    def of_queries(
+        self, facts: IndexFacts, state: State, request: Request, recipe: object, arms: object
+    ) -> tuple[Request, Told]:
+        """Return a request with vectors of its texts, where it has none and an arm reads them.
+
+        Raises
+        ------
+        ScopeError, DTypeError, ShapeError
+            The scope is none; no embedder has been called.
+        """
+        if request.vectors is not None or not (self._by or facts.embedded):
+            return request, Told()
+        texts = _texts(facts, request.text)
+        if texts is None or not _reads_vectors(recipe):
+            return request, Told()
+        read_scopes(facts.cell_types, state.snapshot, request.scope, len(texts))
+        vectors: dict[str, object] = {}
+        degraded = []
+        for arm, by in self._by.items():
+            try:
+                vectors[arm] = embed_texts(self._guard(arm), texts, seconds=by.timeout)
+            except EmbedError as failed:
+                # As if each query had none: whatever else a call says of the arm holds.
+                degraded.append(f"{arm} did not run: {_told(failed)}")
+                vectors[arm] = np.zeros((len(texts), facts.dims[arm]), np.float32)
+        notes = tuple(
+            f"{arm} did not run: its vectors are of {one.model!r}, and the index was opened "
+            "without embed="
+            for arm, one in facts.embedded.items()
+            if arm not in self._by
+        )
+        has_readers = bool(facts.text_arms) or recipe is not None or bool(arms)
+        text = request.text if has_readers or not vectors else None
+        asked = request._replace(text=text, vectors=vectors or None)
+        return asked, Told(tuple(degraded), notes)
+
+    def close(self) -> None:
+        """Refuse further calls; embedders that were given as objects stay open."""
+        for guard in self._guards.values():
+            guard.close()
+
+
+def _told(failed: EmbedError) -> str:
+    return f"{failed.fault} ({failed.detail})" if failed.detail else str(failed.fault)
+
+
+def _texts(facts: IndexFacts, text: object) -> list[str | None] | None:
+    """Return the queries' own words, as rerankers get them; None for what is not a batch."""
+    if isinstance(text, Mapping):
+        text = next((text[arm] for arm in facts.text_arms if arm in text), None)
+    given = as_list(text)
+    if not isinstance(given, list | tuple | np.ndarray):
+        return None
+    return [words_of(one) for one in given]
+
+
+def _reads_vectors(recipe: object) -> bool:
+    """Return whether a call without a recipe, or one of its recipes, asks a dense arm."""
+    recipes = recipe if isinstance(recipe, list) else [recipe]
+    return any(
+        not isinstance(one, Recipe) or any(isinstance(arm, Dense) for arm in one.arms)
+        for one in recipes
+    )
+
+
+# ---- embed= ----
+
+
+def embedders_at_build(given: Embeds, schema: Schema) -> Embedders:
+    """Read ``embed=`` of a build.
+
+    Raises
+    ------
+    OptionError, DTypeError, MissingExtraError
+        Not an embedder, an arm that the schema lacks, or no column to embed.
+    """
+    by = _by_arm(given, tuple(schema.vector_arms))
+    columns = {arm: one.text_columns or schema.first_texts for arm, one in by.items()}
+    for arm, names in columns.items():
+        _check_columns(arm, names)
+    return Embedders(by, columns)
+
+
+def embedders_at_open(given: Embeds, facts: IndexFacts) -> Embedders:
+    """Read ``embed=`` of an opening, and check it against what the files say.
+
+    Raises
+    ------
+    IndexMismatchError
+        Another model, length or columns than the index's vectors were made with.
+    OptionError, DTypeError, MissingExtraError
+        Not an embedder, or an arm that the index lacks.
+    """
+    by = _by_arm(given, _candidates(given, facts))
+    columns = {}
+    for arm, one in by.items():
+        stored = facts.embedded.get(arm)
+        default = facts.schema.first_texts if stored is None else stored.columns
+        columns[arm] = one.text_columns or default
+        _check_columns(arm, columns[arm])
+        if not isinstance(one.chosen, Off):
+            _check(arm, one.chosen, columns[arm], facts)
+    made = Embedders(by, columns, facts.dims)
+    made.warm()
+    return made
+
+
+def _by_arm(given: object, arms: Sequence[str]) -> dict[str, EmbedBy]:
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        for arm in given:
+            if arm not in arms:
+                raise error(OptionError, "embed", f"arms of {list(arms)}", repr(arm))
+        return {arm: _read(one) for arm, one in given.items()}
+    if len(arms) != 1:
+        wish = f"{{arm: embedder}} for arms of {list(arms)}" if arms else "None (no vector arm)"
+        raise error(OptionError, "embed", wish, type(given).__name__)
+    return {arms[0]: _read(given)}
+
+
+def _read(given: Any) -> EmbedBy:
+    return given if isinstance(given, EmbedBy) else EmbedBy(given)
+
+
+def _candidates(given: object, facts: IndexFacts) -> tuple[str, ...]:
+    """Return the arms that an embedder may be for: a single one is for those that files name."""
+    if isinstance(given, Mapping) or given is None or len(facts.vector_arms) == 1:
+        return facts.vector_arms
+    if facts.embedded:
+        return tuple(facts.embedded)
+    dim = getattr(_read(given).chosen, "dim", None)
+    return tuple(arm for arm in facts.vector_arms if dim is None or facts.dims[arm] == dim)
+
+
+def _check_columns(arm: str, names: Sequence[str]) -> None:
+    if not names:
+        wish = "the columns to embed (the schema has no text arm)"
+        raise error(OptionError, f"embed[{arm!r}]", wish, "none", "EmbedBy(embedder, columns=)")
+
+
+def _check(arm: str, embedder: Embedder, columns: tuple[str, ...], facts: IndexFacts) -> None:
+    stored, dim = facts.embedded.get(arm), facts.dims[arm]
+    found = EmbeddedArm(embedder.model, columns)
+    has_other_dim = embedder.dim is not None and embedder.dim != dim
+    if has_other_dim or (stored is not None and found != stored):
+        wish = f"vectors of {dim} numbers"
+        if stored is not None:
+            wish = f"the embedder {stored.model!r} of {', '.join(stored.columns)}, {wish}"
+        got = f"{found.model!r} of {', '.join(columns)}, {embedder.dim} numbers"
+        raise error(IndexMismatchError, f"embed[{arm!r}]", wish, got)
