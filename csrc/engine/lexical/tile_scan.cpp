@@ -20,6 +20,8 @@ constexpr float kLeastPositive = std::numeric_limits<float>::denorm_min();
 // A threshold is guessed from the first tile where it saves enough of a long list's selection.
 constexpr std::size_t kGuessDepth = 64;
 constexpr Row kGuessTiles = 4;
+// Fewer are added sooner than a choice among their leaves is made.
+constexpr std::size_t kPostingsToSkip = 4096;
 
 class TileScan {
  public:
@@ -29,6 +31,7 @@ class TileScan {
         column_(*rows.view.segment().p.lexical[arm.column]),
         arm_(arm),
         query_(query),
+        postings_(postings),
         depth_(scratch.best.depth()),
         scratch_(scratch),
         leaves_(scratch.leaves),
@@ -52,7 +55,7 @@ class TileScan {
       LeafCursor& scan = leaves_.emplace_back(LeafCursor{&one, leaf});
       scan.first = first;
       scan.end = end;
-      ask_for(scan, first);
+      scan.prefetch(first);
     }
   }
 
@@ -66,7 +69,8 @@ class TileScan {
     }
     if (n_words_ > 0 && scratch_.present.size() < kDocTileRows * n_words_)
       scratch_.present.resize(kDocTileRows * n_words_, 0);
-    make_tables();
+    scratch_.tables.make(query_, column_, leaves_);
+    begin_skipping();
     scratch_.best.begin(rows_.segment, rows_.view.segment().p.seqs.data(), least_score());
     if (pass(can_guess())) return;
     // The guess was too high. Nothing else had been offered before.
@@ -76,18 +80,6 @@ class TileScan {
   }
 
  private:
-  // The next postings of a leaf: the first ones of a tile would be waited for, what follows the
-  // processor sees coming.
-  static void ask_for(LeafCursor const& one, std::uint32_t from) {
-    constexpr std::size_t kLine = 64;
-    constexpr std::size_t kLines = 4;
-    PostingList const& list = one.postings->list;
-    std::size_t const width = list.format.width();
-    std::uint8_t const* const at = list.data + from * width;
-    std::size_t const n_bytes = std::min((one.end - from) * width, kLines * kLine);
-    for (std::size_t i = 0; i < n_bytes; i += kLine) __builtin_prefetch(at + i);
-  }
-
   void cut_to_share() {
     LexicalShare const& share = rows_.share;
     std::uint64_t const begin = first_ / kDocTileRows;
@@ -139,8 +131,10 @@ class TileScan {
   // false: the guess was too high.
   bool pass(bool may_guess) {
     selected_ = 0;
-    for (LeafCursor& one : leaves_) rewind(one);
+    for (LeafCursor& one : leaves_) one.rewind(first_);
     guessed_ = false;
+    // Before a tile is scanned in full, most rows reach the threshold.
+    bool has_threshold = scratch_.best.size() >= depth_;
     for (;;) {
       std::uint32_t tile = kNone32;
       for (LeafCursor const& one : leaves_) tile = std::min(tile, one.tile);
@@ -148,18 +142,30 @@ class TileScan {
       base_ = tile * kDocTileRows;
       begin_ = std::max(first_, base_) - base_;
       end_ = std::min(last_ - base_, kDocTileRows);
+      if (may_skip_) scratch_.best.tighten();
+      bool const skips =
+          may_skip_ && has_threshold && scratch_.skipped.choose(scratch_.best.threshold());
       std::uint64_t n_postings = 0;
-      for (LeafCursor& one : leaves_) {
+      for (std::size_t i = 0; i < leaves_.size(); ++i) {
+        LeafCursor& one = leaves_[i];
         one.begin = one.at;
-        if (one.tile == tile) n_postings += add_tile(one);
+        if (one.tile != tile) continue;
+        if (skips && scratch_.skipped.skips(i)) {
+          one.pass_over(base_ + end_);
+        } else {
+          n_postings += add_tile(one);
+        }
       }
       if (n_words_ > 0) {
         walk_present();
-      } else if (n_postings * kRowsAPosting < end_ - begin_) {
-        walk_positive();
+      } else if (skips) {
+        offer_partial(n_postings);
       } else {
-        sift();
+        find(
+            n_postings, [&] { return scratch_.best.threshold(); },
+            [&](float score, Row row) { offer(score, row); });
       }
+      has_threshold = true;
       if (rows_.share.reached != nullptr) tell_others();
       if (may_guess) {
         guessed_ = guess(end_ - begin_);
@@ -180,64 +186,46 @@ class TileScan {
     return true;
   }
 
-  void rewind(LeafCursor& one) const {
-    PostingList const& list = one.postings->list;
-    one.at = one.first;
-    auto const after = std::partition_point(list.runs.begin(), list.runs.end(),
-                                            [&](auto& r) { return r.begin <= one.at; });
-    one.run = static_cast<std::size_t>(after - list.runs.begin()) - 1;
-    one.tile = list.runs[one.run].tile;
-    one.escape =
-        static_cast<std::size_t>(std::partition_point(list.escapes.begin(), list.escapes.end(),
-                                                      [&](auto& e) { return e.row < first_; }) -
-                                 list.escapes.begin());
-  }
-
-  // Length norms and tables of impacts, where there are postings enough to pay for them.
-  void make_tables() {
-    std::uint32_t const low = column_.min_length();
-    std::uint32_t const high =
-        std::min(column_.max_length(), PostingFormat(column_.parts().posting_width).max_length());
-    if (high < low) return;
-    std::size_t const n_lengths = high - low + 1;
+  // Leaves are left out of tiles where a positive bag has several with many postings. The first
+  // tile makes the threshold, if no other segment has.
+  void begin_skipping() {
+    bool const has_other_tiles = (last_ - 1) / kDocTileRows > first_ / kDocTileRows;
     std::size_t n_postings = 0;
-    for (LeafCursor const& one : leaves_) n_postings += one.postings->n_in_scope();
-    if (n_postings < n_lengths) return;
-    if (scratch_.norms_of != query_.norm_params() || scratch_.norms_from != low ||
-        scratch_.norms.size() < n_lengths) {
-      scratch_.norms.resize(n_lengths);
-      for (std::uint32_t length = low; length <= high; ++length)
-        scratch_.norms[length - low] = query_.length_norm(length);
-      scratch_.norms_from = low;
-      scratch_.norms_of = query_.norm_params();
+    for (LeafCursor const& one : leaves_) n_postings += one.end - one.first;
+    may_skip_ = n_words_ == 0 && leaves_.size() > 1 && n_postings >= kPostingsToSkip &&
+                (has_other_tiles || scratch_.best.size() >= depth_);
+    if (!may_skip_) return;
+    scratch_.greatest.clear();
+    for (LeafCursor const& one : leaves_) {
+      scratch_.greatest.push_back(
+          greatest_impact(query_, one.leaf, one.postings->list, column_.min_length()));
     }
-    norms_ = scratch_.norms;
-    if (column_.parts().posting_width != PostingFormat::kCompact) return;
-    scratch_.tables.resize(std::max(scratch_.tables.size(), leaves_.size() * cpu::kCodes));
-    for (std::size_t i = 0; i < leaves_.size(); ++i) {
-      if (leaves_[i].postings->n_in_scope() < n_lengths) continue;
-      float* const table = scratch_.tables.data() + i * cpu::kCodes;
-      constexpr PostingFormat kFormat(PostingFormat::kCompact);
-      query_.with_impact(leaves_[i].leaf, [&](auto impact) {
-        for (std::uint32_t freq = 0; freq < kFormat.escape(); ++freq) {
-          float* const row = table + (freq << kFormat.length_bits()) + low;
-          for (std::size_t j = 0; j < n_lengths; ++j)
-            row[j] = impact(static_cast<float>(freq + 1), norms_[j]);
-        }
-      });
-      table[kFormat.escape() << kFormat.length_bits()] = 0.0f;  // the escapes say what it adds
-      leaves_[i].table = table;
-    }
+    scratch_.skipped.begin(scratch_.greatest);
+    scratch_.partial.begin(rows_.view.segment(), arm_.column, query_, postings_, leaves_);
   }
 
-  float norm_of(std::uint32_t length) const {
-    return norms_.empty() ? query_.length_norm(length) : norms_[length - scratch_.norms_from];
+  // Of sums that lack some leaves: those that may reach the threshold are scored in full.
+  void offer_partial(std::uint64_t n_postings) {
+    PartialRows& partial = scratch_.partial;
+    SkippedLeaves& skipped = scratch_.skipped;
+    partial.clear();
+    find(
+        n_postings, [&] { return skipped.cut(); },
+        [&](float, Row row) {
+          if (rows_.is_whole || is_selected(row)) partial.add(row);
+        });
+    skipped.tell(n_postings, partial.rows().size());
+    partial.finish();
+    for (std::size_t i = 0; i < partial.rows().size(); ++i) {
+      if (partial.scores()[i] >= scratch_.best.threshold())
+        offer(partial.scores()[i], partial.rows()[i]);
+    }
   }
 
   // Adds a leaf's impacts on the rows of its next tile; gives how many.
   std::uint32_t add_tile(LeafCursor& one) {
     PostingList const& list = one.postings->list;
-    std::uint32_t const end = std::min(one.end, list.run_end(one.run));
+    std::uint32_t const end = one.tile_end();
     float* const scores = scratch_.scores.data();
     query_.with_impact(one.leaf, [&](auto impact) {
       if (one.table != nullptr) {
@@ -249,8 +237,8 @@ class TileScan {
           std::uint32_t const bits = list.bits(i);
           std::uint32_t const freq = format.freq(bits);
           if (freq == format.escape()) continue;
-          scores[PostingFormat::row(bits)] +=
-              impact(static_cast<float>(freq + 1), norm_of(format.length(bits)));
+          scores[PostingFormat::row(bits)] += impact(
+              static_cast<float>(freq + 1), scratch_.tables.norm(query_, format.length(bits)));
         }
       }
       for (; one.escape < list.escapes.size(); ++one.escape) {
@@ -266,16 +254,25 @@ class TileScan {
         scratch_.present[PostingFormat::row(list.bits(i)) * n_words_ + word] |= std::uint64_t{1}
                                                                                 << (one.leaf % 64);
     }
-    ask_for(one, end);
-    one.at = end;
-    ++one.run;
-    one.tile = end < one.end ? list.runs[one.run].tile : kNone32;
+    one.prefetch(end);
+    one.leave_tile(end);
     return end - one.begin;
   }
 
-  // Offers the rows of a tile's postings, each once. No branch on a score, which is as good as
+  // Takes the rows whose sums reach least(), which may rise; all sums are 0 afterwards.
+  template <typename Least, typename Take>
+  void find(std::uint64_t n_postings, Least const& least, Take const& take) {
+    if (n_postings * kRowsAPosting < end_ - begin_) {
+      walk_positive(least, take);
+    } else {
+      sift(least, take);
+    }
+  }
+
+  // Takes the rows of a tile's postings, each once. No branch on a score, which is as good as
   // random: a row that was met already has 0, below any threshold of a positive query.
-  void walk_positive() {
+  template <typename Least, typename Take>
+  void walk_positive(Least const& least, Take const& take) {
     float* const scores = scratch_.scores.data();
     std::uint32_t* const places = scratch_.places.data();
     float* const values = scratch_.values.data();
@@ -284,7 +281,7 @@ class TileScan {
       std::size_t const width = list.format.width();
       std::uint8_t const* at = list.data + one.begin * width;
       std::uint8_t const* const end = list.data + one.at * width;
-      float const threshold = scratch_.best.threshold();
+      float const threshold = least();
       std::size_t found = 0;
       for (; at != end; at += width) {
         Row const row = PostingFormat::row_at(at);
@@ -294,7 +291,7 @@ class TileScan {
         scores[row] = 0.0f;
       }
       for (std::size_t i = 0; i < found; ++i) {
-        if (values[i] >= scratch_.best.threshold()) offer(values[i], base_ + places[i]);
+        if (values[i] >= least()) take(values[i], base_ + places[i]);
       }
     }
   }
@@ -314,15 +311,16 @@ class TileScan {
     }
   }
 
-  void sift() {
+  template <typename Least, typename Take>
+  void sift(Least const& least, Take const& take) {
     std::uint32_t const last = (end_ + cpu::kSiftRows - 1) / cpu::kSiftRows * cpu::kSiftRows;
     for (std::uint32_t at = begin_ / cpu::kSiftRows * cpu::kSiftRows; at < last; at += kSiftChunk) {
       std::size_t const found =
-          kernels_.sift(scratch_.scores.data() + at, std::min(kSiftChunk, last - at),
-                        scratch_.best.threshold(), scratch_.places.data(), scratch_.values.data());
+          kernels_.sift(scratch_.scores.data() + at, std::min(kSiftChunk, last - at), least(),
+                        scratch_.places.data(), scratch_.values.data());
       for (std::size_t i = 0; i < found; ++i) {
-        if (scratch_.values[i] >= scratch_.best.threshold())
-          offer(scratch_.values[i], base_ + at + scratch_.places[i]);
+        if (scratch_.values[i] >= least())
+          take(scratch_.values[i], base_ + at + scratch_.places[i]);
       }
     }
   }
@@ -356,6 +354,7 @@ class TileScan {
   LexicalColumn const& column_;
   LexicalRequest const& arm_;
   Bm25Query const& query_;
+  std::span<LeafPostings const> postings_;
   std::size_t depth_;
   LexicalScratch& scratch_;
   std::vector<LeafCursor>& leaves_;  // those that occur in the scope, in the order of their sum
@@ -364,12 +363,12 @@ class TileScan {
   Row last_;
   bool is_bag_ = true;
   std::size_t n_words_ = 0;
-  std::span<float const> norms_;
   Row base_ = 0;   // of the tile at hand
   Row begin_ = 0;  // its rows in [first_, last_), from its base
   Row end_ = 0;
   std::size_t selected_ = 0;
-  bool guessed_ = false;  // the threshold is a guess
+  bool guessed_ = false;   // the threshold is a guess
+  bool may_skip_ = false;  // leaves may be left out of a tile's sums
 };
 
 }  // namespace

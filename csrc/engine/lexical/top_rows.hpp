@@ -13,10 +13,10 @@ namespace hyrecall {
 
 // Legal calls: reset() first. Then begin() for each segment, in any order, and offer() for its
 // rows: each row at most once, and only with a score that reaches threshold(), which rises.
-// expect(), nth_score() and raise() may come between offers. End: take() returns the result; only
-// reset() may follow. Cost: offer() is constant on average, because what is kept is halved by
-// selection. nth_score() and raise() are linear in the kept rows, at most max(2k, k + 64). take()
-// sorts k rows.
+// expect(), tighten(), nth_score() and raise() may come between offers. End: take() returns the
+// result; only reset() may follow. Cost: offer() is constant on average, because what is kept is
+// halved by selection. tighten(), nth_score() and raise() are linear in the kept rows, at most
+// max(2k, k + 64). take() sorts k rows.
 class TopRows {
  public:
   std::size_t depth() const { return k_; }
@@ -48,6 +48,11 @@ class TopRows {
 
   // The score below which a row cannot be among the best.
   float threshold() const { return threshold_; }
+
+  // Raises the threshold to the worst of the best, where enough came since that was done.
+  void tighten() {
+    if (kept_.size() >= k_ + std::max(kFewNew, k_ / 4)) shrink();
+  }
 
   // Of a score that reaches the threshold; each row once.
   void offer(float score, Row row) {
@@ -81,6 +86,7 @@ class TopRows {
  private:
   // So that a small k does not select at every other offer.
   static constexpr std::size_t kSlack = 64;
+  static constexpr std::size_t kFewNew = 8;
 
   struct KeptRow {
     float score;

@@ -1,0 +1,32 @@
+// Length norms and tables of impacts of a query, where there are postings enough to pay for them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/lexical/bm25.hpp"
+#include "engine/lexical/leaf_cursor.hpp"
+
+namespace hyrecall {
+
+class ImpactTables {
+ public:
+  // Makes those of a query on a column, and gives each leaf its table if it has one. Norms are kept
+  // from the call before where they are the same.
+  void make(Bm25Query const& query, LexicalColumn const& column, std::span<LeafCursor> leaves);
+  // The norm of a length that postings hold.
+  float norm(Bm25Query const& query, std::uint32_t length) const {
+    return has_norms_ ? norms_[length - norms_from_] : query.length_norm(length);
+  }
+
+ private:
+  bool has_norms_ = false;
+  std::optional<Bm25Query::NormParams> norms_of_;  // what these are the norms of
+  std::uint32_t norms_from_ = 0;
+  std::vector<float> norms_;   // of lengths from norms_from_ on
+  std::vector<float> tables_;  // impacts by posting code, leaf after leaf
+};
+
+}  // namespace hyrecall

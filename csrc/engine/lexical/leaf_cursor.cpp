@@ -1,0 +1,43 @@
+#include "engine/lexical/leaf_cursor.hpp"
+
+#include <algorithm>
+
+namespace hyrecall {
+
+void LeafCursor::rewind(Row first_row) {
+  PostingList const& list = postings->list;
+  at = begin = first;
+  auto const after = std::partition_point(list.runs.begin(), list.runs.end(),
+                                          [&](auto& r) { return r.begin <= at; });
+  run = static_cast<std::size_t>(after - list.runs.begin()) - 1;
+  tile = list.runs[run].tile;
+  escape =
+      static_cast<std::size_t>(std::partition_point(list.escapes.begin(), list.escapes.end(),
+                                                    [&](auto& e) { return e.row < first_row; }) -
+                               list.escapes.begin());
+}
+
+void LeafCursor::leave_tile(std::uint32_t end_of_tile) {
+  at = end_of_tile;
+  ++run;
+  tile = at < end ? postings->list.runs[run].tile : kNone32;
+}
+
+void LeafCursor::pass_over(Row end_row) {
+  PostingList const& list = postings->list;
+  while (escape < list.escapes.size() && list.escapes[escape].row < end_row) ++escape;
+  leave_tile(tile_end());
+  begin = at;
+}
+
+void LeafCursor::prefetch(std::uint32_t from) const {
+  constexpr std::size_t kLine = 64;
+  constexpr std::size_t kLines = 4;
+  PostingList const& list = postings->list;
+  std::size_t const width = list.format.width();
+  std::uint8_t const* const bytes = list.data + from * width;
+  std::size_t const n_bytes = std::min((end - from) * width, kLines * kLine);
+  for (std::size_t i = 0; i < n_bytes; i += kLine) __builtin_prefetch(bytes + i);
+}
+
+}  // namespace hyrecall

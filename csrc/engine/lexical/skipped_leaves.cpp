@@ -1,0 +1,67 @@
+#include "engine/lexical/skipped_leaves.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace hyrecall {
+namespace {
+
+constexpr float kAnyFrequency = 0x1p24f;  // of a list whose largest is not known
+// A row that is scored in full costs as much as so many postings that are added.
+constexpr std::uint64_t kPostingsAScore = 600;
+// The share of the threshold that the leaves left out may add. How much is worth it depends on the
+// words, so each tile moves it by what the last one cost.
+constexpr double kFirstReach = 0.2, kMostReach = 0.8, kReachDown = 0.8, kReachUp = 1.1;
+constexpr std::uint64_t kFar = 3;
+
+}  // namespace
+
+float greatest_impact(Bm25Query const& query, std::size_t leaf, PostingList const& list,
+                      std::uint32_t min_length) {
+  float const freq =
+      list.escapes.empty() ? static_cast<float>(list.format.escape()) : kAnyFrequency;
+  // Whoever holds the leaf has a length.
+  float const norm = query.length_norm(std::max(min_length, 1u));
+  return query.impact(leaf, freq, norm) * kBoundSlack;
+}
+
+void SkippedLeaves::begin(std::span<float const> greatest) {
+  greatest_.assign(greatest.begin(), greatest.end());
+  for (float& one : greatest_)
+    if (std::isnan(one)) one = std::numeric_limits<float>::infinity();
+  rising_.resize(greatest.size());
+  rank_.resize(greatest.size());
+  for (std::uint32_t i = 0; i < rising_.size(); ++i) rising_[i] = i;
+  std::sort(rising_.begin(), rising_.end(), [&](auto a, auto b) {
+    return greatest_[a] != greatest_[b] ? greatest_[a] < greatest_[b] : a < b;
+  });
+  for (std::uint32_t i = 0; i < rising_.size(); ++i) rank_[rising_[i]] = i;
+  n_skipped_ = 0;
+  slack_ = static_cast<double>(greatest.size()) * 0x1p-22;
+  reach_ = kFirstReach;
+}
+
+bool SkippedLeaves::choose(float threshold) {
+  double rest = 0.0;
+  for (n_skipped_ = 0; n_skipped_ < rising_.size(); ++n_skipped_) {
+    double const more = rest + greatest_[rising_[n_skipped_]];
+    if (!(more <= reach_ * threshold)) break;
+    rest = more;
+  }
+  if (n_skipped_ == 0) return false;
+  cut_ = std::nextafter(static_cast<float>(threshold * (1.0 - slack_) - rest), 0.0f);
+  return cut_ > 0.0f;
+}
+
+// Where both parts cost about the same, neither can be made much cheaper at the other's expense.
+void SkippedLeaves::tell(std::uint64_t n_postings, std::size_t n_rows) {
+  std::uint64_t const of_rows = n_rows * kPostingsAScore;
+  if (of_rows > n_postings) {
+    reach_ *= kReachDown;
+  } else if (of_rows * kFar < n_postings) {
+    reach_ = std::min(kMostReach, reach_ * kReachUp);
+  }
+}
+
+}  // namespace hyrecall
