@@ -71,12 +71,7 @@ std::vector<std::size_t> empty_queries(HeldExecution const& held, std::size_t ar
 }
 
 std::vector<std::size_t> host_queries(HeldExecution const& held, std::size_t arm) {
-  std::vector<bool> const on_host = held.execution->texts_on_host().at(arm);
-  std::vector<std::size_t> out;
-  for (std::size_t q = 0; q < on_host.size(); ++q) {
-    if (on_host[q]) out.push_back(q);
-  }
-  return out;
+  return held.execution->host_queries(arm);
 }
 
 bool matches_query(HeldExecution const& held, std::size_t arm, std::size_t query,
@@ -231,8 +226,8 @@ void bind_recall(py::module_& m) {
       .def("empty_queries", &empty_queries, "Return the queries whose text has no token.",
            py::arg("arm"))
       .def("host_queries", &host_queries,
-           "Return the queries that the CPU searches: all of them, unless the snapshot has the "
-           "arm's postings on a device.",
+           "Return the queries that the arm's device cannot search, so that the CPU does; none if "
+           "the arm is on no device.",
            py::arg("arm"))
       .def("matches", &matches_query,
            "Return whether a document that this execution returned matches the text query.",

@@ -95,7 +95,7 @@ Fusion::Scale take_scale(std::string const& name) {
 std::shared_ptr<BatchRequest> make_request(
     Scopes const& scopes, std::vector<std::shared_ptr<FilterProgram>> const& filters,
     std::optional<Array<std::uint32_t>> const& filter_of, std::size_t depth, std::size_t limit,
-    std::size_t offset, int threads) {
+    std::size_t offset, int threads, std::optional<std::uint64_t> host_postings) {
   auto request = std::make_shared<BatchRequest>();
   request->scopes = scopes.distinct();
   request->scope_of = scopes.scope_of();
@@ -109,6 +109,8 @@ std::shared_ptr<BatchRequest> make_request(
   request->offset = offset;
   request->threads = std::clamp(threads, 1, kMostThreads);
   request->settings = read_settings();
+  if (host_postings)
+    request->host_postings = request->settings.auto_postings.value_or(*host_postings);
   return request;
 }
 
@@ -255,9 +257,11 @@ void bind_request(py::module_& m) {
       m, "BatchRequest", "One batch of queries with the options of its call.")
       .def(py::init(&make_request),
            "Make a request without arms. filter_of: the number of each query's filter; None: no "
-           "query has one.",
+           "query has one. host_postings: texts alone with at most so many postings are searched "
+           "on the CPU, if HYRECALL_AUTO_POSTINGS sets no other limit; None: none are.",
            py::kw_only(), py::arg("scopes"), py::arg("filters"), py::arg("filter_of"),
-           py::arg("depth"), py::arg("limit"), py::arg("offset"), py::arg("threads"))
+           py::arg("depth"), py::arg("limit"), py::arg("offset"), py::arg("threads"),
+           py::arg("host_postings") = py::none())
       .def("divide", &divide_scopes,
            "Divide every scope into tables by a part of the cell, for arms that are added later: "
            "one table for each encoded value, in this order, then one for all others.",

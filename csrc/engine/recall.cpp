@@ -20,6 +20,9 @@ namespace hyrecall {
 
 namespace {
 
+// What a query costs the CPU beside its postings, as so many of them: 2 us.
+constexpr std::uint64_t kPostingsAQuery = 2'048;
+
 // That the request was made for such a snapshot.
 void check_fits(Snapshot const& snapshot, BatchRequest const& request) {
   if (snapshot.segments.empty()) return;
@@ -153,13 +156,40 @@ device::DeviceTable const* Execution::table_on_device(LexicalRequest const& arm)
   return snapshot_.device == nullptr ? nullptr : snapshot_.device->lexical_table(arm.column);
 }
 
+// Whether the CPU has read all postings of the batch before a device would have begun. A device
+// that searches vectors is launched anyway.
+bool Execution::is_small() const {
+  if (request_.host_postings == 0 || !request_.dense.empty()) return false;
+  std::uint64_t n_postings = 0;
+  for (auto const& arm : *statistics_) {
+    for (QueryStatistics const& query : arm) {
+      std::uint64_t own = 0;
+      for (std::int64_t const doc_freq : query.doc_freqs)
+        own += static_cast<std::uint64_t>(doc_freq);
+      n_postings += own == 0 ? 0 : own + kPostingsAQuery;
+      if (n_postings > request_.host_postings) return false;
+    }
+  }
+  return true;
+}
+
+std::vector<std::size_t> Execution::host_queries(std::size_t arm) const {
+  std::vector<std::size_t> out;
+  if (table_on_device(request_.lexical.at(arm)) == nullptr) return out;
+  for (std::size_t q = 0; q < request_.n_queries; ++q) {
+    if (queries_[arm][q] && !is_for_device(*queries_[arm][q])) out.push_back(q);
+  }
+  return out;
+}
+
 std::vector<std::vector<bool>> Execution::texts_on_host() const {
   std::vector<std::vector<bool>> out;
+  bool const is_all = is_small();
   for (std::size_t arm = 0; arm < request_.lexical.size(); ++arm) {
     std::vector<bool>& own = out.emplace_back(request_.n_queries, true);
-    if (table_on_device(request_.lexical[arm]) == nullptr) continue;
-    for (std::size_t q = 0; q < request_.n_queries; ++q)
-      own[q] = queries_[arm][q] && !is_for_device(*queries_[arm][q]);
+    if (is_all || table_on_device(request_.lexical[arm]) == nullptr) continue;
+    own.assign(request_.n_queries, false);
+    for (std::size_t const query : host_queries(arm)) own[query] = true;
   }
   return out;
 }
@@ -189,7 +219,10 @@ void Execution::find_lists(Statistics const& statistics, bool may_stay, FoundLis
   out.scanned.resize(n_lexical);
   for (std::size_t arm = 0; arm < n_lexical; ++arm) {
     LexicalRequest const& lexical = request_.lexical[arm];
-    if (device::DeviceTable const* const table = table_on_device(lexical)) {
+    auto const& on_host = out.on_host[arm];
+    bool const has_device = std::find(on_host.begin(), on_host.end(), false) != on_host.end();
+    device::DeviceTable const* const table = has_device ? table_on_device(lexical) : nullptr;
+    if (table != nullptr) {
       out.on_device[arm] =
           scan_lexical_on_device(*table, snapshot_, request_, lexical, scopes_,
                                  out.groups.of(lexical.table), out.scorers[arm], postings_[arm],

@@ -59,8 +59,10 @@ class Execution {
     return queries_.at(arm);
   }
   // Which queries of each lexical arm the CPU searches, as [arm][query]: all where the snapshot has
-  // no postings on a device, else those that are not for a device.
+  // no postings on a device or the batch is small, else those that are not for a device.
   std::vector<std::vector<bool>> texts_on_host() const;
+  // The queries of a lexical arm that its device cannot search, however large the batch is.
+  std::vector<std::size_t> host_queries(std::size_t arm) const;
   // The queries of a lexical arm whose text has no token.
   std::vector<std::size_t> empty_queries(std::size_t arm) const;
 
@@ -114,6 +116,7 @@ class Execution {
                                         PostingScratch& scratch) const;
   std::vector<std::vector<Bm25Query>> make_scorers(Statistics const& statistics) const;
   device::DeviceTable const* table_on_device(LexicalRequest const& arm) const;
+  bool is_small() const;
   static QueryCandidates join_lists(std::span<std::span<Candidate const> const> lists,
                                     std::vector<ListPlace>& entries);
   void find_lists(Statistics const& statistics, bool may_stay, FoundLists& out) const;

@@ -90,6 +90,17 @@ std::optional<DenseTuning> read_tuning() {
   return tuning;
 }
 
+std::optional<std::uint64_t> read_auto_postings() {
+  char const* const name = "HYRECALL_AUTO_POSTINGS";
+  std::string const text = variable(name);
+  if (text.empty()) return std::nullopt;
+  std::uint64_t number = 0;
+  char const* const end = text.data() + text.size();
+  auto const [next, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || next != end) refuse(name, "an integer of at least 0", text);
+  return number;
+}
+
 bool read_times() {
   char const* const name = "HYRECALL_CUDA_TIMES";
   std::string const text = variable(name);
@@ -100,7 +111,7 @@ bool read_times() {
 }  // namespace
 
 Settings read_settings() {
-  return {read_first_pass(), read_kernels(), read_tuning(), read_times()};
+  return {read_first_pass(), read_kernels(), read_tuning(), read_times(), read_auto_postings()};
 }
 
 std::string name_of(ScanVariant const& scan) {

@@ -32,6 +32,8 @@ struct Settings {
   KernelChoice kernels{};               // HYRECALL_CUDA_KERNELS=generic,-int8:256:sm_90a,...
   std::optional<DenseTuning> tuning{};  // HYRECALL_DENSE_TUNING=capacity,seed tiles,stride
   bool times_kernels = false;           // HYRECALL_CUDA_TIMES=1
+  // HYRECALL_AUTO_POSTINGS=N: see BatchRequest::host_postings; of an index that chose its device.
+  std::optional<std::uint64_t> auto_postings{};
 };
 
 // A variable that is empty counts as not set. Throws kOption, which names the variable, for a value

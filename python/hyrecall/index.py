@@ -80,9 +80,8 @@ class Index(IndexReads):
         self._embedders = embedders
         if embedders is not None:
             facts = replace(facts, embedded={**facts.embedded, **embedders.embedded})
-        self._facts = facts
         self._held: State | None
-        self._device, self._held = choose_device(device, state)
+        self._device, self._facts, self._held = choose_device(device, facts, state)
         self._lineage = Lineage()
         self._opening = Opening(threads=facts.threads)
         self._saved: State | None = None  # the state of the last open, save or reload

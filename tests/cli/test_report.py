@@ -139,7 +139,7 @@ def test_variables_are_named_and_harmless_values_are_shown(run, monkeypatch):
         "HYRECALL_FRONT_PLANE": "int8", "HYRECALL_CUDA_KERNELS": "generic,-int8:256:sm_90a",
         "HYRECALL_EMBED_DISABLE": "1", "HYRECALL_EMBED_TIMEOUT": "1m30s",
         "HYRECALL_DENSE_TUNING": "64,1,2", "CUDA_VISIBLE_DEVICES": "0,1",
-        "HYRECALL_CUDA_TIMES": "1",
+        "HYRECALL_CUDA_TIMES": "1", "HYRECALL_AUTO_POSTINGS": "100000",
     }  # fmt: skip
     for name, value in shown.items():
         monkeypatch.setenv(name, value)

@@ -212,5 +212,72 @@ TEST(device_batch_of_texts_is_copied_once_each_way) {
   }
 }
 
+// Where a batch of texts goes: both sides find the same, so only the device's work tells.
+TEST(device_batch_of_few_postings_launches_nothing) {
+  Rng rng(9);
+  TextWorldOptions options;
+  options.sizes = {20'000, 500};
+  options.dim = 3;
+  Snapshot const on_host = random_text_world(rng, options);
+  Snapshot const on_device = with_postings(on_host);
+  BatchRequest request = random_text_request(rng, options, Bm25Variant::kLucene, 20, 10);
+  request.lexical[0].queries[0] = TextQuery::of_text("w1 w2");
+  request.scope_of[0] = 0;
+  std::uint64_t n_postings = 0;  // a query that has any counts as 2,048 more
+  Execution const counted(on_host, request);
+  for (QueryStatistics const& one : counted.statistics()[0]) {
+    std::uint64_t own = 0;
+    for (std::int64_t const doc_freq : one.doc_freqs) own += static_cast<std::uint64_t>(doc_freq);
+    n_postings += own == 0 ? 0 : own + 2048;
+  }
+  auto const work = [&](std::uint64_t limit) {
+    request.host_postings = limit;
+    return cost_of([&] { CHECK(check_texts(on_host, on_device, request) > 5); }).device;
+  };
+  for (std::uint64_t const limit : {n_postings, ~std::uint64_t{0}}) {
+    emulator::DeviceWork const none = work(limit);
+    CHECK_EQ(none.n_launches, 0u);
+    CHECK_EQ(none.n_copies_in, 0u);
+  }
+  for (std::uint64_t const limit : {std::uint64_t{0}, n_postings - 1})
+    CHECK(work(limit).n_launches > 0);
+  // Each part of a batch is sent by its own postings.
+  request.host_postings = n_postings - 1;
+  BatchRequest const part = request.slice(0, 1);
+  CHECK_EQ(cost_of([&] { CHECK_EQ(check_texts(on_host, on_device, part), 1u); }).device.n_launches,
+           0u);
+  // Vectors launch anyway.
+  request.host_postings = ~std::uint64_t{0};
+  std::vector<float> const values(20 * options.dim, 1.0f);
+  DenseRequest arm;
+  arm.queries = prepare_queries(values.data(), 20, options.dim, {}, "vectors", 1);
+  request.add(std::move(arm));
+  CHECK(cost_of([&] { check_texts(on_host, on_device, request); }).device.n_launches > 4);
+}
+
+TEST(device_names_the_texts_that_it_cannot_search_wherever_the_batch_goes) {
+  Rng rng(10);
+  TextWorldOptions options;
+  options.sizes = {300};
+  options.vocabulary = 40;
+  Snapshot const on_host = random_text_world(rng, options);
+  Snapshot const on_device = with_postings(on_host);
+  BatchRequest request = random_text_request(rng, options, Bm25Variant::kLucene, 3, 10);
+  std::vector<TextQuery> leaves;
+  for (int i = 0; i < 33; ++i) leaves.push_back(TextQuery::of_text("w" + std::to_string(i)));
+  request.lexical[0].queries = {TextQuery::of_text("w1"),
+                                TextQuery::any({TextQuery::all(leaves), TextQuery::of_text("w3")}),
+                                std::nullopt};
+  for (std::uint64_t const limit : {std::uint64_t{0}, ~std::uint64_t{0}}) {
+    request.host_postings = limit;
+    CHECK_EQ(Execution(on_device, request).host_queries(0).size(), 1u);
+    CHECK_EQ(Execution(on_device, request).host_queries(0).front(), 1u);
+    CHECK(Execution(on_host, request).host_queries(0).empty());
+    std::vector<bool> const expected{limit != 0, true, limit != 0};
+    CHECK(Execution(on_device, request).texts_on_host()[0] == expected);
+    check_texts(on_host, on_device, request);
+  }
+}
+
 }  // namespace
 }  // namespace hyrecall::testing

@@ -17,6 +17,7 @@ VALUES = {
     "HYRECALL_CUDA_KERNELS": ("hopper", "generic"),
     "HYRECALL_DENSE_TUNING": ("64,1", "capacity >= 1, seed tiles >= 1 and a stride of 2 to 32"),
     "HYRECALL_CUDA_TIMES": ("yes", "0 or 1"),
+    "HYRECALL_AUTO_POSTINGS": ("-1", "an integer of at least 0"),
 }
 
 

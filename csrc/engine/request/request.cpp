@@ -199,6 +199,7 @@ BatchRequest BatchRequest::slice(std::size_t begin, std::size_t end) const {
   out.limit = limit;
   out.offset = offset;
   out.threads = threads;
+  out.host_postings = host_postings;
   out.settings = settings;
   return out;
 }

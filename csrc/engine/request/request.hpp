@@ -143,6 +143,9 @@ struct BatchRequest {
   std::size_t limit = 10;
   std::size_t offset = 0;
   int threads = 1;
+  // The CPU searches a batch of texts alone that has at most so many postings in its scopes, also
+  // where the snapshot is on a device, with the same bits. 0: never.
+  std::uint64_t host_postings = 0;
   Settings settings{};
   bool is_read = false;  // an execution has taken its arms: no more are added
 

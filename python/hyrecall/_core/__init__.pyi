@@ -14,6 +14,7 @@ from hyrecall._core import rows as rows
 from hyrecall._core import shaping as shaping
 
 _Rows: TypeAlias = npt.NDArray[np.uint32]
+_Int64s: TypeAlias = npt.NDArray[np.int64]
 _Prior: TypeAlias = tuple[int, Sequence[int | bytes], Sequence[float]] | None
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 _Floats: TypeAlias = npt.NDArray[np.float32]
@@ -186,7 +187,7 @@ class DenseColumn:
     @property
     def plane_use(self) -> tuple[int, int]: ...
     @property
-    def inverse_norms(self) -> npt.NDArray[np.float32]: ...
+    def inverse_norms(self) -> _Floats: ...
     @property
     def dtype(self) -> Literal["float32", "float16", "bfloat16"]: ...
     @property
@@ -312,10 +313,11 @@ class BatchRequest:
         limit: int,
         offset: int,
         threads: int,
+        host_postings: int | None = None,
     ) -> None: ...
     def slice(self, begin: int, end: int, limit: int | None = None) -> BatchRequest:
         """Return a request with only the queries [begin, end); limit: for so many hits."""
-    def query_vector(self, arm: int, query: int) -> npt.NDArray[np.float32]:
+    def query_vector(self, arm: int, query: int) -> _Floats:
         """Return a copy of the arm's query vector, padded with zeros; empty if missing."""
     def divide(self, part: int, values: Sequence[bytes]) -> None:
         """Divide scopes into tables by a part of the cell: one per value, then one for others."""
@@ -335,7 +337,7 @@ class BatchRequest:
         self,
         column: int,
         name: str,
-        vectors: npt.NDArray[np.float32],
+        vectors: _Floats,
         valid: _Bytes,
         floor: _Floor,
         table: int | None = None,
@@ -343,13 +345,7 @@ class BatchRequest:
     def add_guest(self, column: int, name: str, guest: Guest, argument: str, floor: _Floor) -> None:
         """Add a dense arm whose queries are on its device; takes ownership of the guest."""
     def add_listed(
-        self,
-        name: str,
-        offsets: npt.NDArray[np.int64],
-        segment: _Rows,
-        row: _Rows,
-        score: npt.NDArray[np.float32],
-        floor: _Floor,
+        self, name: str, offsets: _Int64s, segment: _Rows, row: _Rows, score: _Floats, floor: _Floor
     ) -> None: ...
     def set_fusion(
         self,

@@ -41,6 +41,7 @@ _HARMLESS_VARIABLES = {
     "HYRECALL_CUDA_KERNELS": f"{_SCAN}(,{_SCAN})*",
     "HYRECALL_DENSE_TUNING": r"\d{1,9},\d{1,9},\d{1,9}",
     "HYRECALL_CUDA_TIMES": "0|1",
+    "HYRECALL_AUTO_POSTINGS": r"\d{1,20}",
     "CUDA_VISIBLE_DEVICES": r"-?\d{1,3}(,\d{1,3})*",
     **dict.fromkeys(choose.DISABLE, "(?i:0|1|true|false|yes|no|on|off|)"),
     **dict.fromkeys(choose.TIMEOUT, _DURATION),

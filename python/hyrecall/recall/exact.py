@@ -233,6 +233,7 @@ def _phrases(
         limit=depth * n_arms,
         offset=0,
         threads=facts.threads,
+        host_postings=facts.host_postings,
     )
     for arm, own in texts.items():
         phrases = [None if text is None else Phrase(text) for text in own]

@@ -126,6 +126,7 @@ def make_plan(
         limit=whole_list(depth, n_lists, evidence) if whole else limit,
         offset=0 if whole else offset,
         threads=facts.threads,
+        host_postings=facts.host_postings,
     )
     _divide(facts, native, tables)
     numbers = _numbers(tables)

@@ -13,7 +13,7 @@ from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["EmbeddedArm", "IndexFacts"]
+__all__ = ["EmbeddedArm", "HostRates", "IndexFacts"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,27 @@ class EmbeddedArm:
 
     model: str
     columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class HostRates:
+    """What a launch costs and how fast the CPU reads postings, as measured on one machine."""
+
+    launch_seconds: float
+    postings_per_second: float
+
+    @property
+    def most_postings(self) -> int:
+        """The postings that the CPU has read before a device would have begun."""
+        return int(self.launch_seconds * self.postings_per_second)
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the rates and their product, as ``Index.stats()`` shows them."""
+        return {
+            "launch_ms": self.launch_seconds * 1e3,
+            "postings_per_second": self.postings_per_second,
+            "most_postings": self.most_postings,
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +57,18 @@ class IndexFacts:
     threads: int
     embedded: Mapping[str, EmbeddedArm] = field(default_factory=dict)
 
+    host_rates: HostRates | None = None
+    """Only of an index that chose its device itself: small batches of texts then run on the CPU."""
+
     def plain(self) -> IndexFacts:
         """Return the facts that pickled hits keep, without the caller's functions."""
         schema = Schema.from_dict(self.schema.to_dict())
         return replace(self, schema=schema, analyzers={}, bm25={})
+
+    @property
+    def host_postings(self) -> int | None:
+        """The most postings of a batch of texts that the CPU searches; None: the device does."""
+        return None if self.host_rates is None else self.host_rates.most_postings
 
     @cached_property
     def text_arms(self) -> tuple[str, ...]:

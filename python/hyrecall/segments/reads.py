@@ -103,5 +103,5 @@ class IndexReads:
         return self._state.n_docs
 
     def stats(self) -> dict[str, Any]:
-        """Return sizes and settings: threads, documents, bytes by part."""
+        """Return sizes and settings: threads, documents, bytes by part, and ``host_rates``."""
         return describe(self._facts, self._state, self._device)

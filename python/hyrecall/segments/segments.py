@@ -339,6 +339,7 @@ def describe(facts: IndexFacts, state: State, device: str) -> dict[str, Any]:
         "n_segments": len(state.segments),
         "next_seq": state.next_seq,
         "device_bytes": state.snapshot.device_bytes,
+        "host_rates": None if facts.host_rates is None else facts.host_rates.as_dict(),
         "dims": dict(facts.dims),
         "embedded_by": {arm: one.model for arm, one in facts.embedded.items()},
         "analyzers": {arm: analyzer.hash for arm, analyzer in facts.analyzers.items()},
