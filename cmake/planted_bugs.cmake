@@ -65,8 +65,8 @@ hyrecall_plant(passing_sums_not_waited_for kernels/cuda/candidates.cuh "${scans}
   "sync_warp();  // all copies are there" "")
 hyrecall_plant(passing_sums_not_read_yet kernels/cuda/candidates.cuh "${scans}"
   "sync_warp();  // all copies have been read" "")
-hyrecall_plant(rest_skipped kernels/cuda/search.cu search
-  "if (key.n_stages > 1) {" "if (key.n_stages > 2) {")
+hyrecall_plant(rest_skipped kernels/cuda/sequence.cu sequence
+  "scan(\"scan of the rest\", 1);" "scan(\"scan of the rest\", 2);")
 hyrecall_plant(guess_taken_for_proof kernels/cuda/select.cu select
   "bool const is_guessed = guess > job.floors[query];" "bool const is_guessed = false;")
 hyrecall_plant(seed_rows_left_out kernels/cuda/seeds.cu seeds
@@ -125,8 +125,8 @@ hyrecall_plant(equals_of_the_tile_left_out kernels/cuda/lexical_offer.cuh lexica
   ">= least) kept" "> least) kept")
 hyrecall_plant(tree_not_looked_at kernels/cuda/lexical_offer.cuh lexical_scan
   "text.n_match_steps == 0 ||" "true ||")
-hyrecall_plant(text_stage_skipped kernels/cuda/search.cu search
-  "stage < key.n_stages; ++stage" "stage < key.n_stages; stage += 2")
+hyrecall_plant(text_stage_skipped kernels/cuda/sequence.cu sequence
+  "stage < kMostStages; ++stage" "stage < kMostStages; stage += 2")
 
 hyrecall_plant(union_keeps_duplicates kernels/cuda/pool_join.cu pool_join
   "i < n && (i == 0 || seqs[i] != seqs[i - 1])" "i < n")

@@ -1,6 +1,5 @@
-// The host side of the stand-in: memory, streams, events, graphs.
+// The host side of the stand-in: memory, streams, events.
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -11,42 +10,9 @@
 #include "emulator/contexts.hpp"
 #include "emulator/controls.hpp"
 #include "emulator/cuda_runtime.h"
+#include "emulator/streams.hpp"
 
 namespace emulator {
-
-using Work = std::function<void()>;
-using Clock = std::chrono::steady_clock;
-
-struct Stream {
-  std::vector<Work> queue;
-  std::size_t n_done = 0;
-  std::vector<Work>* capture = nullptr;
-
-  void drain(std::size_t end) {
-    while (n_done < end && n_done < queue.size()) {
-      Work const work = std::move(queue[n_done]);
-      n_done += 1;  // first: the work may wait for this very stream
-      work();
-    }
-    if (n_done == queue.size()) {
-      queue.clear();
-      base += n_done;
-      n_done = 0;
-    }
-  }
-  std::size_t base = 0;  // number of the first entry of queue
-};
-
-struct Event {
-  Stream* stream = nullptr;
-  std::size_t number = 0;  // entries of the stream before it
-  // When the stream came to it. Shared, as a timed event may go before its turn comes.
-  std::shared_ptr<Clock::time_point> time{};
-};
-
-struct Graph {
-  std::vector<Work> work;
-};
 
 namespace {
 
@@ -57,7 +23,7 @@ std::size_t g_allocated = 0;
 std::atomic<std::size_t> g_limit{0};
 struct Counters {
   std::atomic<std::uint64_t> copies_in{0}, copies_out{0}, bytes_in{0}, bytes_out{0};
-  std::atomic<std::uint64_t> allocations{0}, pinned_allocations{0}, graphs{0};
+  std::atomic<std::uint64_t> allocations{0}, pinned_allocations{0};
 };
 Counters g_counters;
 
@@ -72,13 +38,9 @@ void copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
-// The default streams of __dlpack__: work on them is done at once.
-bool is_default(Stream const* stream) {
-  return reinterpret_cast<std::uintptr_t>(stream) <= 2;
-}
-
 cudaError_t allocate(void** out, std::size_t bytes, bool is_device) {
   make_context();
+  if (breaks_capture()) return cudaErrorStreamCaptureUnsupported;
   std::lock_guard const lock(g_mutex);
   if (is_device && g_limit != 0 && g_allocated + bytes > g_limit) return cudaErrorMemoryAllocation;
   // Not rounded up, so that a sanitizer sees a read past the end.
@@ -94,6 +56,10 @@ cudaError_t allocate(void** out, std::size_t bytes, bool is_device) {
 
 }  // namespace
 
+bool is_default(Stream const* stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) <= 2;
+}
+
 void limit_memory(std::size_t bytes) {
   g_limit = bytes;
 }
@@ -105,9 +71,10 @@ std::size_t allocated_bytes() {
 cudaError_t enqueue(Stream* stream, Work work) {
   make_context();
   if (is_default(stream)) {
+    if (breaks_capture()) return cudaErrorStreamCaptureImplicit;
     work();
   } else if (stream->capture != nullptr) {
-    stream->capture->push_back(std::move(work));
+    stream->capture->work.push_back(std::move(work));
   } else {
     stream->queue.push_back(std::move(work));
   }
@@ -146,7 +113,7 @@ void control_copy_later(void* stream, void* to, void const* from, std::size_t by
 emulator::DeviceWork control_work() {
   emulator::Counters const& all = emulator::g_counters;
   return {emulator::n_launches(), all.copies_in,   all.copies_out,         all.bytes_in,
-          all.bytes_out,          all.allocations, all.pinned_allocations, all.graphs};
+          all.bytes_out,          all.allocations, all.pinned_allocations, emulator::n_graphs()};
 }
 void control_wait_for(void* stream, void* other) {
   emulator::Event event;
@@ -181,6 +148,16 @@ char const* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorInvalidDevice";
     case cudaErrorNotReady:
       return "cudaErrorNotReady";
+    case cudaErrorStreamCaptureUnsupported:
+      return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorStreamCaptureInvalidated:
+      return "cudaErrorStreamCaptureInvalidated";
+    case cudaErrorStreamCaptureIsolation:
+      return "cudaErrorStreamCaptureIsolation";
+    case cudaErrorStreamCaptureImplicit:
+      return "cudaErrorStreamCaptureImplicit";
+    case cudaErrorCapturedEvent:
+      return "cudaErrorCapturedEvent";
     default:
       return "cudaErrorInvalidValue";
   }
@@ -197,6 +174,12 @@ char const* cudaGetErrorString(cudaError_t error) {
       return "invalid device ordinal";
     case cudaErrorNotReady:
       return "device not ready";
+    case cudaErrorStreamCaptureUnsupported:
+    case cudaErrorStreamCaptureInvalidated:
+    case cudaErrorStreamCaptureIsolation:
+    case cudaErrorStreamCaptureImplicit:
+    case cudaErrorCapturedEvent:
+      return "operation not permitted when stream is capturing";
     default:
       return "invalid argument";
   }
@@ -215,6 +198,7 @@ cudaError_t cudaMalloc(void** out, std::size_t bytes) {
 }
 cudaError_t cudaFree(void* data) {
   emulator::make_context();
+  if (emulator::breaks_capture()) return cudaErrorStreamCaptureUnsupported;
   if (data == nullptr) return cudaSuccess;
   std::lock_guard const lock(emulator::g_mutex);
   auto const found = emulator::g_sizes.find(data);
@@ -229,11 +213,13 @@ cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned) {
 }
 cudaError_t cudaFreeHost(void* data) {
   emulator::make_context();
+  if (emulator::breaks_capture()) return cudaErrorStreamCaptureUnsupported;
   std::free(data);
   return cudaSuccess;
 }
 cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
   emulator::make_context();
+  if (emulator::breaks_capture()) return cudaErrorStreamCaptureImplicit;
   emulator::copy(to, from, bytes, kind);
   return cudaSuccess;
 }
@@ -271,13 +257,15 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   emulator::make_context();
+  if (emulator::breaks_capture()) return cudaErrorStreamCaptureUnsupported;
   if (emulator::is_default(stream)) return cudaSuccess;
-  if (stream->capture != nullptr) return cudaErrorInvalidValue;
+  if (stream->capture != nullptr) return cudaErrorStreamCaptureUnsupported;
   stream->drain(stream->queue.size());
   return cudaSuccess;
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   emulator::make_context();
+  if (emulator::breaks_capture()) return cudaErrorStreamCaptureUnsupported;
   return emulator::is_default(stream) || stream->n_done == stream->queue.size() ? cudaSuccess
                                                                                 : cudaErrorNotReady;
 }
@@ -293,12 +281,15 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->stream = stream;
+  event->capture = emulator::is_default(stream) ? nullptr : stream->capture.get();
   if (event->time != nullptr)
     emulator::enqueue(stream, [time = event->time] { *time = emulator::Clock::now(); });
   if (stream != nullptr) event->number = stream->base + stream->queue.size();
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (emulator::breaks_capture()) return cudaErrorStreamCaptureUnsupported;
+  if (event->capture != nullptr) return cudaErrorCapturedEvent;
   emulator::Stream* const stream = event->stream;
   if (stream != nullptr && event->number > stream->base)
     stream->drain(event->number - stream->base);
@@ -315,37 +306,16 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   emulator::Event const recorded = *event;
+  bool const is_recording = !emulator::is_default(stream) && stream->capture != nullptr;
+  emulator::Capture const* const own = is_recording ? stream->capture.get() : nullptr;
+  if (recorded.capture != own) {  // a recording knows nothing of what is outside, and nobody of it
+    if (!is_recording) return cudaErrorCapturedEvent;
+    stream->capture->is_broken = true;
+    return cudaErrorStreamCaptureIsolation;
+  }
+  if (is_recording) return cudaSuccess;  // of the same stream, in its order
   return enqueue(stream, [recorded] {
     emulator::Event copy = recorded;
     cudaEventSynchronize(&copy);
   });
-}
-
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  if (stream == nullptr || stream->capture != nullptr) return cudaErrorInvalidValue;
-  stream->capture = new std::vector<emulator::Work>;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* out) {
-  if (stream->capture == nullptr) return cudaErrorInvalidValue;
-  *out = new emulator::Graph{std::move(*stream->capture)};
-  delete std::exchange(stream->capture, nullptr);
-  return cudaSuccess;
-}
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) {
-  *out = new emulator::Graph(*graph);
-  emulator::g_counters.graphs += 1;
-  return cudaSuccess;
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
-  for (emulator::Work const& work : graph->work) enqueue(stream, work);
-  return cudaSuccess;
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  delete graph;
-  return cudaSuccess;
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
-  delete graph;
-  return cudaSuccess;
 }

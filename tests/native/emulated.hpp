@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "emulator/controls.hpp"
@@ -36,17 +38,50 @@ class SeedOf {
 // A device whose kernels do nothing, until it goes out of scope.
 class NullDevice {
  public:
-  NullDevice() { emulated().set_null(true); }
-  ~NullDevice() { emulated().set_null(false); }
+  explicit NullDevice(std::string const& folder = HYRECALL_EMULATED_FOLDER)
+      : controls_(emulated(folder)) {
+    controls_.set_null(true);
+  }
+  ~NullDevice() { controls_.set_null(false); }
   NullDevice(NullDevice const&) = delete;
   NullDevice& operator=(NullDevice const&) = delete;
+
+ private:
+  emulator::Controls const& controls_;
 };
 class MemoryOf {
  public:
-  explicit MemoryOf(std::size_t bytes) { emulated().limit_memory(bytes); }
-  ~MemoryOf() { emulated().limit_memory(0); }
+  explicit MemoryOf(std::size_t bytes, std::string const& folder = HYRECALL_EMULATED_FOLDER)
+      : controls_(emulated(folder)) {
+    controls_.limit_memory(bytes);
+  }
+  ~MemoryOf() { controls_.limit_memory(0); }
   MemoryOf(MemoryOf const&) = delete;
   MemoryOf& operator=(MemoryOf const&) = delete;
+
+ private:
+  emulator::Controls const& controls_;
+};
+
+// The folder of a copy of the library: a machine that no other test has used, nor any will.
+class OwnMachine {
+ public:
+  OwnMachine() {
+    std::string name = (std::filesystem::temp_directory_path() / "hyrecall-XXXXXX").string();
+    CHECK(mkdtemp(name.data()) != nullptr);
+    folder_ = name;
+    std::filesystem::copy_file(std::string(HYRECALL_EMULATED_FOLDER) + "/libhyrecall_cuda.so",
+                               folder_ + "/libhyrecall_cuda.so");
+    emulated(folder_);  // it is loaded
+  }
+  ~OwnMachine() { std::filesystem::remove_all(folder_); }
+  OwnMachine(OwnMachine const&) = delete;
+  OwnMachine& operator=(OwnMachine const&) = delete;
+
+  std::string const& folder() const { return folder_; }
+
+ private:
+  std::string folder_;
 };
 
 }  // namespace hyrecall::testing

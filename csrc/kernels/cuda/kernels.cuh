@@ -18,7 +18,7 @@ __global__ void fill_panels(DenseJob const* job);
 __global__ void set_thresholds(DenseJob const* job);
 __global__ void take_seeds(DenseJob const* job);
 // scan_rows of the rest, then
-__global__ void cut_candidates(DenseJob const* job);
+__global__ void cut_candidates(DenseJob const* job, std::uint32_t stage);
 // at the end:
 __global__ void rescore(DenseJob const* job, std::uint32_t is_second);
 __global__ void tighten(DenseJob const* job);

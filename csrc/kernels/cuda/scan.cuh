@@ -102,13 +102,14 @@ __device__ inline void multiply_chunk(
 
 template <typename Kind, int kWidth>
 __global__ void __launch_bounds__(kScanThreads, 2)
-    scan_rows(DenseJob const* job_at, std::uint32_t width_number, std::uint32_t stage_number) {
+    scan_rows(DenseJob const* job_at, std::uint32_t stage_number) {
   using Shape = ScanShape<kWidth>;
   using Sum = std::conditional_t<std::is_same_v<Kind, Int8>, std::int32_t, float>;
   auto& shared = *reinterpret_cast<typename Shape::Shared*>(shared_memory());
   DenseJob const& job = *job_at;
-  if (width_number >= job.batch.n_widths || stage_number >= job.batch.n_stages) return;
-  WidthClass const width = job.batch.widths[width_number];
+  WidthClass const* const width_at = find_width(job.batch, kWidth);
+  if (width_at == nullptr || stage_number >= job.batch.n_stages) return;
+  WidthClass const width = *width_at;
   std::uint32_t const warp = threadIdx.x / kWarp;
   std::uint32_t const first_row = warp / Shape::kWarpsAcross * (Shape::kRowBlocks * 16);
   std::uint32_t const first_query = warp % Shape::kWarpsAcross * (Shape::kQueryBlocks * 8);

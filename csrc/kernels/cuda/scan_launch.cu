@@ -33,10 +33,11 @@ Scanner::Scanner(int device, FirstPassPlane plane, KernelChoice kernels)
                              static_cast<int>(select_bytes() + kMostSorted * kSortedBytes)));
   // Kernels are loaded when they are first named, which a recording may not allow.
   cudaFuncAttributes unused;
-  for (auto* const kernel : {take_queries, prepare_queries, fill_panels, set_thresholds, take_seeds,
-                             cut_candidates, tighten, finish})
+  for (auto* const kernel :
+       {take_queries, prepare_queries, fill_panels, set_thresholds, take_seeds, tighten, finish})
     check(cudaFuncGetAttributes(&unused, kernel));
-  check(cudaFuncGetAttributes(&unused, rescore));
+  for (auto* const kernel : {cut_candidates, rescore})
+    check(cudaFuncGetAttributes(&unused, kernel));
   for (bool const is_generic : {false, true}) {
     if (!is_generic && (!is_hopper || kernels.generic_only != 0)) continue;
     for (ScanKernel const& one : kernels_for(!is_generic, plane)) {
@@ -70,14 +71,11 @@ std::uint32_t Scanner::scans(ScanVariant* out) const {
   return static_cast<std::uint32_t>(launches_.size());
 }
 
-cudaError_t Scanner::scan(DenseJob const* job, std::uint32_t width, std::uint32_t width_number,
-                          std::uint32_t stage, cudaStream_t stream) const {
-  for (Launch const& one : launches_) {
-    if (one.kernel.width != width) continue;
-    return launch(one.kernel.kernel, one.n_ctas, one.kernel.n_threads, one.kernel.shared_bytes,
-                  stream, job, width_number, stage);
-  }
-  return cudaErrorInvalidValue;
+std::span<Scanner::Launch const> Scanner::launches(std::uint32_t n_queries) const {
+  // A panel is no wider than the least width that holds all queries of its cohort.
+  std::size_t n = 0;
+  while (n < launches_.size() && (n == 0 || launches_[n - 1].scan.width < n_queries)) n += 1;
+  return std::span(launches_).first(n);
 }
 
 }  // namespace hyrecall::cuda

@@ -14,7 +14,7 @@ namespace hyrecall::cuda {
 // A compiled scan for panels of one width.
 struct ScanKernel {
   std::uint32_t width;
-  void (*kernel)(DenseJob const* job, std::uint32_t width_number, std::uint32_t stage);
+  void (*kernel)(DenseJob const* job, std::uint32_t stage);
   unsigned n_threads;
   std::size_t shared_bytes;
 };
@@ -31,6 +31,13 @@ std::span<ScanKernel const> sm90_bfloat16_kernels();
 
 class Scanner {
  public:
+  // How one of its kernels is launched.
+  struct Launch {
+    ScanKernel kernel;
+    ScanVariant scan;
+    unsigned n_ctas;  // as many as run at once: each takes its share of the visits
+  };
+
   // Made once.
   static Scanner const& of_device(int device, FirstPassPlane plane, KernelChoice kernels);
 
@@ -39,15 +46,11 @@ class Scanner {
   std::uint32_t scans(ScanVariant* out) const;
   unsigned n_multiprocessors() const { return n_multiprocessors_; }
   LexicalScanner const& lexical() const { return lexical_; }
-  cudaError_t scan(DenseJob const* job, std::uint32_t width, std::uint32_t width_number,
-                   std::uint32_t stage, cudaStream_t stream) const;
+  // Of all widths that a batch of at most so many queries may have. A kernel whose width no panel
+  // of its batch has returns at once.
+  std::span<Launch const> launches(std::uint32_t n_queries) const;
 
  private:
-  struct Launch {
-    ScanKernel kernel;
-    ScanVariant scan;
-    unsigned n_ctas;  // as many as run at once: each takes its share of the visits
-  };
   Scanner(int device, FirstPassPlane plane, KernelChoice kernels);
 
   std::vector<Launch> launches_;

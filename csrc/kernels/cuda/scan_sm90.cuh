@@ -150,11 +150,12 @@ __device__ inline void multiply_and_test(DenseJob const& job,
 
 template <typename Kind, int kWidth>
 __global__ void __launch_bounds__(Sm90Shape<kWidth>::kThreads, Sm90Shape<kWidth>::kCtas)
-    scan_rows_sm90(DenseJob const* job_at, std::uint32_t width_number, std::uint32_t stage_number) {
+    scan_rows_sm90(DenseJob const* job_at, std::uint32_t stage_number) {
   using Shape = Sm90Shape<kWidth>;
   auto& shared = *reinterpret_cast<typename Shape::Shared*>(shared_memory());
   DenseJob const& job = *job_at;
-  if (width_number >= job.batch.n_widths || stage_number >= job.batch.n_stages) return;
+  WidthClass const* const width_at = find_width(job.batch, kWidth);
+  if (width_at == nullptr || stage_number >= job.batch.n_stages) return;
   if (threadIdx.x == 0) {
     for (int i = 0; i < Shape::kStages; ++i) {
       init_barrier(&shared.full[i], 1);
@@ -169,7 +170,7 @@ __global__ void __launch_bounds__(Sm90Shape<kWidth>::kThreads, Sm90Shape<kWidth>
   } else {
     if constexpr (Shape::kTakesRegisters) leave_registers<72>();
     if (threadIdx.x / kWarp == kGroups * kGroupThreads / kWarp)
-      copy_chunks<kWidth>(job, job.batch.widths[width_number], stage_number, shared);
+      copy_chunks<kWidth>(job, *width_at, stage_number, shared);
   }
 }
 

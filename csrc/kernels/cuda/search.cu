@@ -1,10 +1,10 @@
-// What:   lays a batch out in one block of memory, copies it to the device in one piece, runs the
-//         kernels, copies the results back in one piece and waits once.
+// What:   lays a batch out in one block of memory, copies it to the device in one piece, and the
+// job
+//         that says where its arrays lie in another; runs the kernels, copies the results back in
+//         one piece and waits once.
 // In/Out: SearchParams, checked by device/dense_device.cpp.
-// Launch: the kernels of kernels.cuh and scan.cuh, or of lexical.cuh; recorded once per size of
-//         batch and replayed.
-// Cost:   a copy each way, 9 launches where no query has more tiles than a seed, else 11; one more
-//         where queries lie on the device. Of a lexical column 4 or 6.
+// Launch: see sequence.cu.
+// Cost:   two copies down, of which one has 2 KB, and one up.
 // Oracle: the CPU path, bit for bit (tests/laws with --device cuda:0; tests/emulator without one).
 #include <algorithm>
 #include <bit>
@@ -12,45 +12,37 @@
 
 #include "kernels/cuda/guest.cuh"
 #include "kernels/cuda/kept_lists.cuh"
-#include "kernels/cuda/kernels.cuh"
 #include "kernels/cuda/layout.cuh"
-#include "kernels/cuda/lexical.cuh"
-#include "kernels/cuda/scan_launch.cuh"
 #include "kernels/cuda/search.cuh"
 #include "kernels/cuda/segment.cuh"
-#include "kernels/cuda/timer.cuh"
+#include "kernels/cuda/sequence.cuh"
 #include "kernels/cuda/workspace.cuh"
 
 namespace hyrecall::cuda {
 namespace {
 
-constexpr std::size_t kMostGraphs = 64;  // a workspace records, before it forgets them all
+static_assert(sizeof(DenseJob) <= JobPlace::kBytes);
 
 struct Places {
-  std::size_t input_bytes;   // of the job and what it brings
-  std::size_t result_bytes;  // at result_begin
+  std::size_t input_bytes;  // of what the job brings
+  std::size_t result_bytes;
   std::size_t result_begin;
   std::size_t all_bytes;
+  DenseJob job;  // of device memory
 };
 
 bool is_lexical(SearchParams const& params) {
   return params.text.texts.n > 0;
 }
 
-// Room for n bytes where so many are wanted; it must not move with the size of a batch, or it could
-// not be recorded.
-void pad(BlockLayout& layout, std::size_t used, std::size_t room) {
-  if (room > used) layout.room<std::uint8_t>(room - used);
-}
-
-// Lays out a job; with memory, writes it too. The job itself stands at the beginning.
+// Lays out what a job brings, what it gives, and what its kernels need; with memory, writes what it
+// brings too.
 Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_t* host,
-               std::uint8_t* device, Rooms const& rooms) {
+               std::uint8_t* device) {
   BlockLayout layout(host, device);
   std::size_t const n = params.batch.n_queries;
-  DenseJob job{};
-  DenseJob const* const job_at = layout.room<DenseJob>(1);
-  (void)job_at;
+  Places places{};
+  DenseJob& job = places.job;
   job.batch = params.batch;
   job.batch.ranges = layout.copy(params.batch.ranges, params.n_ranges);
   job.batch.groups = layout.copy(params.batch.groups, params.n_groups);
@@ -79,9 +71,7 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.depths = layout.copy(params.depths, n);
   auto const* const kept = static_cast<KeptLists const*>(params.kept.lists);
   std::uint32_t const* const kept_places = layout.copy(params.kept.places, kept != nullptr ? n : 0);
-  Places places{};
   places.input_bytes = layout.bytes();
-  pad(layout, places.input_bytes, rooms.input_bytes);
 
   places.result_begin = layout.bytes();
   job.result_counts = layout.room<std::uint32_t>(n);
@@ -107,7 +97,6 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
     job.queries = job.guest_values;
   }
   places.result_bytes = layout.bytes() - places.result_begin;
-  pad(layout, places.result_bytes, rooms.result_bytes);
 
   job.segments = table.segments.data();
   job.segment_tiles = table.segment_tiles.data();
@@ -137,132 +126,7 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.score_keys = layout.room<std::uint32_t>(has_text ? 0 : n * params.capacity);
   job.lexical.norms = layout.room<float>(params.text.scales.n * kNormLengths);
   places.all_bytes = layout.bytes();
-  if (host != nullptr) std::memcpy(host, &job, sizeof job);
   return places;
-}
-
-unsigned n_ctas(std::size_t n, unsigned per_cta) {
-  return static_cast<unsigned>((n + per_cta - 1) / per_cta);
-}
-
-// CTAs that share the candidates of a query when they are scored: enough for a single query to keep
-// the device busy.
-unsigned rescore_ctas(unsigned n_queries, Scanner const& scanner) {
-  return std::clamp(4 * scanner.n_multiprocessors() / n_queries, 1u, 64u);
-}
-
-// CTAs that share a query's seed, which has 16,384 rows at most: where queries are many, one; else
-// as many as fill the device twice.
-unsigned seed_ctas(unsigned n_queries, Scanner const& scanner) {
-  return std::clamp(2 * scanner.n_multiprocessors() / n_queries, 1u, 16u);
-}
-
-// The kernels of a search; a timer, where there is one, hears of each.
-class Launches {
- public:
-  Launches(cudaStream_t stream, KernelTimer* timer) : stream_(stream), timer_(timer) {}
-
-  template <typename... P, typename... A>
-  void run(char const* name, void (*kernel)(P...), dim3 grid, unsigned n_threads,
-           std::size_t shared_bytes, A const&... arguments) {
-    done(name, launch(kernel, grid, n_threads, shared_bytes, stream_, arguments...));
-  }
-  void done(char const* name, cudaError_t error, std::uint32_t width = 0) {
-    check(error);
-    if (timer_ != nullptr) timer_->add(name, width);
-  }
-  cudaStream_t stream() const { return stream_; }
-
- private:
-  cudaStream_t stream_;
-  KernelTimer* timer_;
-};
-
-void run_finish(DenseJob const* job, GraphKey const& key, Launches& to) {
-  std::size_t const bytes = select_bytes() + key.sorted_rows * kSortedBytes;
-  to.run("finish", finish, key.n_queries, kSelectThreads, bytes, job);
-}
-
-void run_lexical(DenseJob const* job, GraphKey const& key, LexicalScanner const& scanner,
-                 Launches& to) {
-  to.done("prepare_texts", scanner.prepare(job, to.stream()));
-  for (std::uint32_t stage = 0; stage < key.n_stages; ++stage) {
-    to.done(stage == 0 ? "scan_postings, the seed" : "scan_postings, the rest",
-            scanner.scan(job, stage, key.has_words, to.stream()));
-    to.run("cut_candidates", cut_candidates, key.n_queries, kSelectThreads, select_bytes(), job);
-  }
-  run_finish(job, key, to);
-}
-
-void run_kernels(DenseJob const* job, GraphKey const& key, DenseBatch const& batch,
-                 Scanner const& scanner, Launches& to) {
-  unsigned const n = key.n_queries;
-  std::size_t const scratch = select_bytes();
-  dim3 const by_warps = n_ctas(n, kQueryThreads / 32);
-  if (key.has_guest) to.run("take_queries", take_queries, by_warps, kQueryThreads, 0, job);
-  to.run("prepare_queries", prepare_queries, by_warps, kQueryThreads, 0, job);
-  to.run("fill_panels", fill_panels, scanner.n_multiprocessors(), kQueryThreads, 0, job);
-  auto const scan = [&](char const* name, std::uint32_t stage) {
-    for (std::uint32_t w = 0; w < batch.n_widths; ++w) {
-      std::uint32_t const width = batch.widths[w].width;
-      to.done(name, scanner.scan(job, width, w, stage, to.stream()), width);
-    }
-  };
-  scan("scan of the seed", 0);
-  dim3 const seed_grid(seed_ctas(n, scanner), n);
-  to.run("set_thresholds", set_thresholds, seed_grid, kSelectThreads, scratch, job);
-  to.run("take_seeds", take_seeds, seed_grid, kSelectThreads, 0, job);
-  if (key.n_stages > 1) {
-    scan("scan of the rest", 1);
-    to.run("cut_candidates", cut_candidates, n, kSelectThreads, scratch, job);
-  }
-  dim3 const grid(rescore_ctas(n, scanner), n);
-  to.run("rescore, the best", rescore, grid, kRescoreThreads, 0, job, 0u);
-  to.run("tighten", tighten, n, kSelectThreads, scratch, job);
-  to.run("rescore, the others", rescore, grid, kRescoreThreads, 0, job, 1u);
-  run_finish(job, key, to);
-}
-
-// Copies in, kernels, copies out: one submission.
-void submit(Workspace& workspace, GraphKey const& key, Places const& places,
-            DenseBatch const& batch, Scanner const& scanner, KernelTimer* timer) {
-  cudaStream_t const stream = workspace.stream;
-  std::uint8_t* const memory = workspace.memory.data();
-  Launches to(stream, timer);
-  // All of the results go back, also what no row of a reply fills.
-  check(cudaMemsetAsync(memory + places.result_begin, 0, key.rooms.result_bytes, stream));
-  to.done("copy in", cudaMemcpyAsync(memory, workspace.input.data(), key.rooms.input_bytes,
-                                     cudaMemcpyHostToDevice, stream));
-  auto const* const job = reinterpret_cast<DenseJob const*>(memory);
-  if (key.is_lexical) {
-    run_lexical(job, key, scanner.lexical(), to);
-  } else {
-    run_kernels(job, key, batch, scanner, to);
-  }
-  to.done("copy out", cudaMemcpyAsync(workspace.results.data(), memory + places.result_begin,
-                                      key.rooms.result_bytes, cudaMemcpyDeviceToHost, stream));
-}
-
-cudaGraphExec_t find_graph(Workspace& workspace, GraphKey const& key, Places const& places,
-                           DenseBatch const& batch, Scanner const& scanner) {
-  auto const found = workspace.graphs.find(key);
-  if (found != workspace.graphs.end()) return found->second;
-  if (workspace.graphs.size() >= kMostGraphs) workspace.forget_graphs();
-  check(cudaStreamBeginCapture(workspace.stream, cudaStreamCaptureModeThreadLocal));
-  cudaGraph_t graph = nullptr;
-  try {
-    submit(workspace, key, places, batch, scanner, nullptr);
-  } catch (CudaError const&) {
-    cudaStreamEndCapture(workspace.stream, &graph);
-    cudaGraphDestroy(graph);
-    throw;
-  }
-  check(cudaStreamEndCapture(workspace.stream, &graph));
-  cudaGraphExec_t made = nullptr;
-  cudaError_t const error = cudaGraphInstantiate(&made, graph);
-  cudaGraphDestroy(graph);
-  check(error);
-  return workspace.graphs.emplace(key, made).first->second;
 }
 
 void run_search(SearchParams const& params) {
@@ -271,47 +135,51 @@ void run_search(SearchParams const& params) {
   if (n == 0) return;
   DeviceScope const device_scope(table.device);
   Scanner const& scanner = Scanner::of_device(table.device, params.plane, params.kernels);
-  // Sizes are rounded up, so that batches of about the same size are one recorded sequence.
-  Rooms rooms{};
-  Places places = lay_out(params, table, nullptr, nullptr, rooms);
-  rooms = {std::bit_ceil(places.input_bytes), std::bit_ceil(places.result_bytes)};
-  places = lay_out(params, table, nullptr, nullptr, rooms);
-  GraphKey key{};
-  key.rooms = rooms;
-  key.n_queries = static_cast<std::uint32_t>(std::bit_ceil(n));
-  key.n_stages = params.batch.n_stages;
-  for (std::uint32_t w = 0; w < params.batch.n_widths; ++w)
-    key.widths =
-        key.widths << 8 | static_cast<std::uint32_t>(std::bit_width(params.batch.widths[w].width));
-  key.sorted_rows = sorted_rows(params.depth);
-  key.plane = static_cast<std::int32_t>(params.plane);
-  key.kernels = params.kernels;
-  key.has_guest = params.guest.gate != nullptr;
-  key.is_lexical = is_lexical(params);
-  for (std::size_t q = 0; q < params.text.texts.n; ++q)
-    key.has_words = key.has_words || params.text.texts.data[q].is_positive == 0;
-
+  Places places = lay_out(params, table, nullptr, nullptr);
   WorkspacePool& pool = WorkspacePool::of_device(table.device);
   WorkspacePool::Loan workspace = pool.borrow();
-  workspace.reserve(rooms, places.all_bytes);
-  lay_out(params, table, workspace->input.data(), workspace->memory.data(), rooms);
+  // Rounded up, so that a little larger batch has room already.
+  workspace.reserve({std::bit_ceil(places.input_bytes), std::bit_ceil(places.result_bytes)},
+                    places.all_bytes);
+  std::uint8_t* const memory = workspace->memory.data();
+  places = lay_out(params, table, workspace->input.data(), memory);
+  std::memcpy(workspace->job.on_host(), &places.job, sizeof places.job);
   cudaStream_t const stream = workspace->stream;
+  GraphKey const key = graph_key(params);
+  auto const copy_in = [&] {
+    // All of the results go back, also what no row of a reply fills.
+    check(cudaMemsetAsync(memory + places.result_begin, 0, places.result_bytes, stream));
+    check(cudaMemcpyAsync(memory, workspace->input.data(), places.input_bytes,
+                          cudaMemcpyHostToDevice, stream));
+  };
+  auto const copy_out = [&] {
+    check(cudaMemcpyAsync(workspace->results.data(), memory + places.result_begin,
+                          places.result_bytes, cudaMemcpyDeviceToHost, stream));
+  };
   if (key.has_guest) wait_for_guest(params.guest.gate, stream);
   if (params.times == nullptr) {
-    check(cudaGraphLaunch(find_graph(*workspace, key, places, params.batch, scanner), stream));
+    // First: where this fails, no copy reads memory that another search may have by then.
+    cudaGraphExec_t const sequence = recorded_sequence(*workspace, key, scanner);
+    copy_in();
+    check(cudaGraphLaunch(sequence, stream));
+    copy_out();
     check(cudaStreamSynchronize(stream));
   } else {
     KernelTimer timer(*params.times, stream);
-    submit(*workspace, key, places, params.batch, scanner, &timer);
+    copy_in();
+    timer.add("copy in", 0);
+    run_sequence(*workspace, key, scanner, &timer);
+    copy_out();
+    timer.add("copy out", 0);
     check(cudaStreamSynchronize(stream));
     timer.read();
   }
 
   // Where results lie on the device, they lie on the host behind the beginning of its block.
-  auto const& job = *reinterpret_cast<DenseJob const*>(workspace->input.data());
+  DenseJob const& job = places.job;
   auto const on_host = [&]<typename T>(T* at) {
     auto const* const place = reinterpret_cast<std::uint8_t const*>(at);
-    std::uint8_t const* const begin = workspace->memory.data() + places.result_begin;
+    std::uint8_t const* const begin = memory + places.result_begin;
     return reinterpret_cast<T const*>(workspace->results.data() + (place - begin));
   };
   if (params.candidates != nullptr) {

@@ -52,10 +52,11 @@ std::size_t select_bytes() {
   return kScratchBytes;
 }
 
-__global__ void __launch_bounds__(kSelectThreads) cut_candidates(DenseJob const* job_at) {
+__global__ void __launch_bounds__(kSelectThreads)
+    cut_candidates(DenseJob const* job_at, std::uint32_t stage) {
   DenseJob const& job = *job_at;
   std::uint32_t const query = blockIdx.x;
-  if (query >= job.batch.n_queries) return;
+  if (query >= job.batch.n_queries || stage >= job.batch.n_stages) return;
   if (job.batch.seed_rows[query] > 0 && job.batch.guess_ranks[query] == 0) return;  // seeds.cu did
   auto& scratch = *reinterpret_cast<Scratch*>(shared_memory());
   std::uint32_t const n_found = job.counts[query];

@@ -10,14 +10,13 @@ Workspace::Workspace() {
 }
 
 Workspace::~Workspace() {
-  forget_graphs();
+  clear();
   cudaStreamDestroy(stream);
 }
 
 void Workspace::reserve(Rooms const& rooms, std::size_t device_bytes) {
-  if (rooms.input_bytes > input.size() || rooms.result_bytes > results.size() ||
-      device_bytes > memory.bytes())
-    forget_graphs();
+  job.host.reserve(JobPlace::kBytes);
+  if (job.device.bytes() == 0) job.device = DeviceArray<std::uint8_t>(JobPlace::kBytes);
   input.reserve(rooms.input_bytes);
   results.reserve(rooms.result_bytes);
   if (device_bytes > memory.bytes()) {
@@ -29,13 +28,28 @@ void Workspace::reserve(Rooms const& rooms, std::size_t device_bytes) {
 }
 
 void Workspace::clear() {
-  forget_graphs();
+  for (auto const& [key, recording] : graphs_) cudaGraphExecDestroy(recording.graph);
+  graphs_.clear();
   memory = {};
+  job.device = {};
 }
 
-void Workspace::forget_graphs() {
-  for (auto const& [key, graph] : graphs) cudaGraphExecDestroy(graph);
-  graphs.clear();
+cudaGraphExec_t Workspace::find_graph(GraphKey const& key) {
+  auto const found = graphs_.find(key);
+  if (found == graphs_.end()) return nullptr;
+  found->second.last_use = ++n_uses_;
+  return found->second.graph;
+}
+
+void Workspace::keep_graph(GraphKey const& key, cudaGraphExec_t graph) {
+  if (graphs_.size() >= kMostGraphs) {
+    auto const oldest = std::min_element(graphs_.begin(), graphs_.end(), [](auto& a, auto& b) {
+      return a.second.last_use < b.second.last_use;
+    });
+    cudaGraphExecDestroy(oldest->second.graph);
+    graphs_.erase(oldest);
+  }
+  graphs_.emplace(key, Recording{graph, ++n_uses_});
 }
 
 void WorkspacePool::Loan::reserve(Rooms const& rooms, std::size_t device_bytes) {

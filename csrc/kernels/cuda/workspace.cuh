@@ -48,13 +48,11 @@ struct Rooms {
   friend auto operator<=>(Rooms const&, Rooms const&) = default;
 };
 
-// What a recorded sequence of kernels depends on, beside the addresses of its workspace.
+// What a recorded sequence of kernels depends on, beside the address of its workspace's job. It has
+// so few values that a workspace records some dozens, whatever comes to it: see sequence.cu.
 struct GraphKey {
-  Rooms rooms;
-  std::uint32_t n_queries;
-  std::uint32_t n_stages;
-  std::uint32_t widths;  // a bit a width
-  std::uint32_t sorted_rows;
+  std::uint32_t n_queries;    // that there is a CTA for
+  std::uint32_t sorted_rows;  // that finish() has room for
   std::int32_t plane;
   KernelChoice kernels;
   bool has_guest;
@@ -63,23 +61,48 @@ struct GraphKey {
   friend auto operator<=>(GraphKey const&, GraphKey const&) = default;
 };
 
+// A job on the device, and the host memory that is copied there. Its place is that of a workspace's
+// recordings, so it stays where it is when arrays need more memory.
+struct JobPlace {
+  static constexpr std::size_t kBytes = 2048;
+
+  std::uint8_t* on_host() const { return host.data(); }
+  std::uint8_t* on_device() const { return device.data(); }
+
+  PinnedBytes host;
+  DeviceArray<std::uint8_t> device;
+};
+
 struct Workspace {
   Workspace();
   ~Workspace();
   Workspace(Workspace const&) = delete;
   Workspace& operator=(Workspace const&) = delete;
 
-  // Room for a search. What was recorded for other addresses is forgotten.
+  // Room for what a call lays out.
   void reserve(Rooms const& rooms, std::size_t device_bytes);
-  // Gives all memory back.
+  // Gives the device's memory back, and with it all recordings.
   void clear();
-  void forget_graphs();
+  // A recording, or null.
+  cudaGraphExec_t find_graph(GraphKey const& key);
+  // Keeps a recording; of too many, the one that was used least recently goes.
+  void keep_graph(GraphKey const& key, cudaGraphExec_t graph);
 
   cudaStream_t stream = nullptr;
+  JobPlace job;
   PinnedBytes input;
   PinnedBytes results;
   DeviceArray<std::uint8_t> memory;
-  std::map<GraphKey, cudaGraphExec_t> graphs;
+
+ private:
+  static constexpr std::size_t kMostGraphs = 64;
+  struct Recording {
+    cudaGraphExec_t graph;
+    std::uint64_t last_use;
+  };
+
+  std::map<GraphKey, Recording> graphs_;
+  std::uint64_t n_uses_ = 0;
 };
 
 // The workspaces of a device. A search borrows one; when all are lent it waits.

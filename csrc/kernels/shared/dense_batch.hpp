@@ -85,6 +85,14 @@ struct DenseBatch {
   std::uint32_t n_plane_queries;  // the widths of all panels
 };
 
+// The panels of one width; null: the batch has none.
+HYRECALL_HD inline WidthClass const* find_width(DenseBatch const& batch, std::uint32_t width) {
+  for (std::uint32_t i = 0; i < batch.n_widths; ++i) {
+    if (batch.widths[i].width == width) return &batch.widths[i];
+  }
+  return nullptr;
+}
+
 // A panel at a tile.
 struct Visit {
   std::uint32_t tile;
