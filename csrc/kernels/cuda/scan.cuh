@@ -107,9 +107,9 @@ __global__ void __launch_bounds__(kScanThreads, 2)
   using Sum = std::conditional_t<std::is_same_v<Kind, Int8>, std::int32_t, float>;
   auto& shared = *reinterpret_cast<typename Shape::Shared*>(shared_memory());
   DenseJob const& job = *job_at;
-  WidthClass const* const width_at = find_width(job.batch, kWidth);
-  if (width_at == nullptr || stage_number >= job.batch.n_stages) return;
-  WidthClass const width = *width_at;
+  constexpr std::uint32_t kPlace = width_place(kWidth);
+  if (job.batch.widths[kPlace].width != kWidth || stage_number >= job.batch.n_stages) return;
+  WidthClass const width = job.batch.widths[kPlace];
   std::uint32_t const warp = threadIdx.x / kWarp;
   std::uint32_t const first_row = warp / Shape::kWarpsAcross * (Shape::kRowBlocks * 16);
   std::uint32_t const first_query = warp % Shape::kWarpsAcross * (Shape::kQueryBlocks * 8);

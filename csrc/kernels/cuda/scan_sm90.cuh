@@ -154,8 +154,8 @@ __global__ void __launch_bounds__(Sm90Shape<kWidth>::kThreads, Sm90Shape<kWidth>
   using Shape = Sm90Shape<kWidth>;
   auto& shared = *reinterpret_cast<typename Shape::Shared*>(shared_memory());
   DenseJob const& job = *job_at;
-  WidthClass const* const width_at = find_width(job.batch, kWidth);
-  if (width_at == nullptr || stage_number >= job.batch.n_stages) return;
+  constexpr std::uint32_t kPlace = width_place(kWidth);
+  if (job.batch.widths[kPlace].width != kWidth || stage_number >= job.batch.n_stages) return;
   if (threadIdx.x == 0) {
     for (int i = 0; i < Shape::kStages; ++i) {
       init_barrier(&shared.full[i], 1);
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(Sm90Shape<kWidth>::kThreads, Sm90Shape<kWidth>
   } else {
     if constexpr (Shape::kTakesRegisters) leave_registers<72>();
     if (threadIdx.x / kWarp == kGroups * kGroupThreads / kWarp)
-      copy_chunks<kWidth>(job, *width_at, stage_number, shared);
+      copy_chunks<kWidth>(job, job.batch.widths[kPlace], stage_number, shared);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 
 #include "kernels/cuda/guest.cuh"
 #include "kernels/cuda/kept_lists.cuh"
@@ -44,6 +45,9 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   Places places{};
   DenseJob& job = places.job;
   job.batch = params.batch;
+  std::fill(std::begin(job.batch.widths), std::end(job.batch.widths), WidthClass{});
+  for (std::uint32_t w = 0; w < params.batch.n_widths; ++w)
+    job.batch.widths[width_place(params.batch.widths[w].width)] = params.batch.widths[w];
   job.batch.ranges = layout.copy(params.batch.ranges, params.n_ranges);
   job.batch.groups = layout.copy(params.batch.groups, params.n_groups);
   job.batch.runs = layout.copy(params.batch.runs, params.n_runs);

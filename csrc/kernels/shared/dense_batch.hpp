@@ -61,6 +61,12 @@ struct WidthClass {
 
 inline constexpr int kMaxWidths = 4;
 
+// Where a job has the panels of a width, so that a scan finds its own. The widths that a device has
+// kernels for (8, 32, 64; or 8, 32, 128, 256) are apart.
+constexpr std::uint32_t width_place(std::uint32_t width) {
+  return width <= 8 ? 0 : width <= 32 ? 1 : width <= 128 ? 2 : 3;
+}
+
 // Pointers are of one memory, the host's or a device's.
 struct DenseBatch {
   SlotRange const* ranges;
@@ -84,14 +90,6 @@ struct DenseBatch {
   std::uint32_t n_panels;
   std::uint32_t n_plane_queries;  // the widths of all panels
 };
-
-// The panels of one width; null: the batch has none.
-HYRECALL_HD inline WidthClass const* find_width(DenseBatch const& batch, std::uint32_t width) {
-  for (std::uint32_t i = 0; i < batch.n_widths; ++i) {
-    if (batch.widths[i].width == width) return &batch.widths[i];
-  }
-  return nullptr;
-}
 
 // A panel at a tile.
 struct Visit {
