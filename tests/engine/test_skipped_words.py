@@ -1,4 +1,4 @@
-"""Frequent words may be left out of a tile's sums; replies stay those of a full sort, bit for bit."""
+"""Frequent words may be left out of a tile's sums; replies stay those of a full sort."""
 
 from __future__ import annotations
 
@@ -41,12 +41,14 @@ def corpus(request: pytest.FixtureRequest) -> tuple[hr.Index, list[str]]:
     rng = np.random.default_rng(5)
     rows = zipf_rows(rng, N_ROWS, bursts=request.param)
     rows[7] = "..."  # a text without a word: the shortest length is 0
-    table = pa.table({
-        "id": np.arange(N_ROWS),
-        "user": [f"u{i % 3}" for i in range(N_ROWS)],
-        "day": rng.integers(0, 10, N_ROWS),
-        "text": rows,
-    })
+    table = pa.table(
+        {
+            "id": np.arange(N_ROWS),
+            "user": [f"u{i % 3}" for i in range(N_ROWS)],
+            "day": rng.integers(0, 10, N_ROWS),
+            "text": rows,
+        }
+    )
     schema = hr.Schema(key="id", cell="user", text="text", attributes=("day",))
     return hr.Index.build(table, schema, device="cpu", threads=1), questions(rng, rows, 12)
 
@@ -75,7 +77,9 @@ def test_the_best_rows_are_those_of_a_full_sort(
     assert index.recall(**options, limit=depth, depth=depth).to_arrow().equals(whole)
 
 
-@pytest.mark.parametrize("variant", ["lucene", "okapi", "robertson", "atire", "bm25+", "bm25l", "fts5"])
+@pytest.mark.parametrize(
+    "variant", ["lucene", "okapi", "robertson", "atire", "bm25+", "bm25l", "fts5"]
+)
 def test_every_variant(corpus: tuple[hr.Index, list[str]], variant: str) -> None:
     index, asked = corpus
     options = {"text": asked, "scope": SCOPES["all cells"], "bm25": hr.BM25(variant)}
@@ -88,8 +92,9 @@ def test_after_deletes(corpus: tuple[hr.Index, list[str]]) -> None:
     index, asked = corpus
     best = index.recall(text=asked, scope=SCOPES["all cells"], limit=1).to_arrow()["key"]
     with hr.Index.build(
-        index.get(list(range(N_ROWS)), scope=SCOPES["all cells"], columns=["day", "text"])
-        .rename_columns(["id", "user", "day", "text"]),
+        index.get(
+            list(range(N_ROWS)), scope=SCOPES["all cells"], columns=["day", "text"]
+        ).rename_columns(["id", "user", "day", "text"]),
         index.schema,
         device="cpu",
     ) as copy:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +15,10 @@ from hyrecall import recipes
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.shaping import SessionSignals, Stage
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import Episode, MemorySync
 from laws.engine import ipc_bytes
-from memory.stores import NOON, Clock
+
+if TYPE_CHECKING:
+    from hyrecall.memory import MemorySync
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 WORDS = np.array(["tea", "milk", "cup", "pot", "jug", "hot", "cold", "INV-7"])
@@ -165,8 +166,12 @@ def test_a_recipe_is_fused_where_its_depth_says(emulated: Emulator) -> None:
 
 
 @cache
-def store(device: str, name: str) -> MemorySync:
+def store(device: str, name: str) -> "MemorySync":
     """A store of two users, in memory."""
+    pytest.importorskip("apsw", reason="needs the extra [memory]")
+    from hyrecall.memory import Episode, MemorySync
+    from memory.stores import NOON, Clock
+
     made = MemorySync.in_memory(
         recipe=getattr(recipes, name), embedder=HashEmbedder(dim=DIM), clock=Clock(),
         device=device, recall_timeout=30.0,

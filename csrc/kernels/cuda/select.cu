@@ -112,8 +112,9 @@ __global__ void __launch_bounds__(kSelectThreads) tighten(DenseJob const* job_at
   std::size_t const base = std::size_t{query} * job.capacity;
   std::uint32_t const best =
       select_kth<std::uint32_t>(n, job.depths[query], scratch.select, [&](std::uint32_t i) {
+        // Others have no score yet.
         bool const is_best = static_cast<std::uint32_t>(job.candidates[base + i] >> 32) >= pivot;
-        return Entry<std::uint32_t>{job.score_keys[base + i], is_best};
+        return Entry<std::uint32_t>{is_best ? job.score_keys[base + i] : 0, is_best};
       });
   if (threadIdx.x == 0) raise_threshold(job, query, score_of_key(best));
 }
