@@ -58,7 +58,7 @@ PYTHON_ONLY_IN = {
     "scipy": {"evaluate"},
     "matplotlib": {"evaluate", "hits/plot"},
     "onnxruntime": {"rerank"},
-    "langchain_core": {"adapters/langchain"},
+    "langchain_core": {f"adapters/langchain{part}" for part in ("", "_documents", "_retriever")},
     "langgraph": {"adapters/langgraph"},
     "llama_index": {"adapters/llama_index"},
     "haystack": {"adapters/haystack"},

@@ -223,8 +223,9 @@ def test_a_read_needs_a_scope(verb: str) -> None:
 
 def test_a_delete_says_what_it_means() -> None:
     documents = filled()
-    with pytest.raises(hr.OptionError, match="everything=True"):
-        documents.delete(cell="ann")
+    told = "ids: expected ids, a filter, or everything=True for the whole cell, got none of them"
+    refused(lambda: documents.delete(cell="ann"), hr.OptionError, told, None)
+    assert documents.delete([], cell="ann") == 0
     assert documents.delete(cell="ann", everything=True) == 3
     assert len(documents) == 1
 

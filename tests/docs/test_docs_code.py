@@ -71,8 +71,9 @@ def load(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except MissingExtraError:
-        adapter = name.removeprefix("hyrecall.adapters.")
-        if adapter not in FRAMEWORKS:
+        module = name.removeprefix("hyrecall.adapters.")
+        adapter = next((one for one in FRAMEWORKS if f"{module}_".startswith(f"{one}_")), None)
+        if adapter is None:
             raise
         pytest.skip(f"{adapter} is not installed: .ci/frameworks {adapter}")
     except ModuleNotFoundError as fault:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from hyrecall.adapters.document_table import ROW_COLUMNS, is_list, read_value
+from hyrecall.ask import filter_expression
 from hyrecall.ask.filter_expression import FilterLike
 from hyrecall.ask.filters import Filter
 from hyrecall.errors import OptionError, error
@@ -20,10 +21,8 @@ def read_filter(
     attributes: Mapping[str, pa.DataType],
 ) -> Filter | None:
     """Return a filter whose columns are all declared attributes, or ``id``."""
-    if filter is None:
-        return None
-    made = filter if isinstance(filter, Filter) else Filter.expression(filter)
-    for name in _columns(made):
+    made = filter_expression.read_filter("filter", filter)
+    for name in _columns(made) if made is not None else ():
         _check_declared(name, attributes)
     return made
 

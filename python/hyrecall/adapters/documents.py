@@ -140,6 +140,25 @@ class DocumentIndex:
         """The length of the vectors; None before the first one."""
         return dim_of_index(self._index)
 
+    def cell(self, cell: object) -> tuple[str, ...]:
+        """Check that something is one cell of these documents, and return it as a tuple.
+
+        Parameters
+        ----------
+        cell : str or tuple of str
+
+        Returns
+        -------
+        tuple of str
+            A value for each cell column.
+
+        Raises
+        ------
+        ScopeError
+            Anything else: None, a list, a Scope, an empty str, or another number of values.
+        """
+        return read_cell(cell, self._cell_columns)
+
     def value(self, name: str, value: object) -> Any:
         """Convert a value of a framework's filter to the type of an attribute.
 
@@ -246,6 +265,9 @@ class DocumentIndex:
         """
         place = read_cell(cell, self._cell_columns)
         narrowed = read_filter(filter, self._attributes)
+        if ids is None and narrowed is None and not everything:
+            wish = "ids, a filter, or everything=True for the whole cell"
+            raise error(OptionError, "ids", wish, "none of them")
         with self._writing:
             return self._index.delete(ids, scope=place, filter=narrowed, everything=everything)
 

@@ -1,0 +1,72 @@
+"""LangChain's documents and filters, from ours and to ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hyrecall.adapters.documents import Document as Row
+from hyrecall.adapters.documents import DocumentIndex, FoundDocument
+from hyrecall.adapters.extras import needs_extra
+from hyrecall.ask.filter_json import filter_from_json
+from hyrecall.ask.scope import Scope
+from hyrecall.base.arguments import as_int
+from hyrecall.errors import OptionError, ShapeError, error
+from hyrecall.hits.hit import Hit
+from hyrecall.index import Index
+
+with needs_extra("langchain"):
+    from langchain_core.documents import Document
+
+__all__ = ["document_of", "of_hit", "read_filter", "rows_of", "texts_of", "with_scores"]
+
+
+def read_filter(index: Index | DocumentIndex, asked: Any) -> Any:
+    """Return a filter; a dict has the form of the service's JSON."""
+    if not isinstance(asked, dict):
+        return asked
+    if isinstance(index, DocumentIndex):
+        return filter_from_json(asked, index.attributes, "filter")
+    names = index.schema.attributes or ()
+    scope = Scope([]) if index.schema.cell_columns else None
+    kinds = index.get([], scope=scope, columns=names).schema
+    return filter_from_json(asked, {name: kinds.field(name).type for name in names}, "filter")
+
+
+def texts_of(documents: list[Document], batch_size: int | None) -> Iterator[list[str]]:
+    """Return the texts of documents in batches; None: all at once."""
+    size = len(documents) if batch_size is None else as_int(batch_size)
+    if size is None or (size < 1 and documents):
+        raise error(OptionError, "batch_size", "an int >= 1, or None", repr(batch_size))
+    texts = [one.page_content for one in documents]
+    return (texts[at : at + size] for at in range(0, len(texts), size or 1))
+
+
+def rows_of(documents: list[Document], ids: list[str] | None, vectors: list[Any]) -> list[Row]:
+    """Return documents and their vectors as what an index writes; `ids` come before their own."""
+    keys: list[str | None] = [*ids] if ids else [one.id for one in documents]
+    if len(keys) != len(documents):
+        raise error(ShapeError, "ids", f"{len(documents)}, one per document", len(keys))
+    return [
+        Row(id=key, text=one.page_content, vector=vector, metadata=one.metadata)
+        for key, one, vector in zip(keys, documents, vectors, strict=True)
+    ]
+
+
+def document_of(row: Row, **more: Any) -> Document:
+    """Return a document of LangChain, with more metadata."""
+    metadata = {**row.metadata, **more}
+    return Document(id=row.id, page_content=row.text or "", metadata=metadata)
+
+
+def with_scores(found: FoundDocument) -> Document:
+    """Return a document that was found, with its scores in the metadata."""
+    scores = {"rank": found.rank, "score": found.score, **found.scores}
+    return document_of(found.document, hyrecall=scores)
+
+
+def of_hit(hit: Hit, columns: Sequence[str], arms: Sequence[str]) -> Document:
+    """Return a hit as a document, with columns and scores in the metadata."""
+    scores = {"rank": hit.rank, "score": hit.score, **{arm: hit.arm_score(arm) for arm in arms}}
+    metadata = {name: hit[name] for name in columns} | {"hyrecall": scores}
+    return Document(id=str(hit.key), page_content=hit.text or "", metadata=metadata)

@@ -1,0 +1,401 @@
+"""The adapter for LangChain: its own conformance suites, then scopes, filters, modes and errors."""
+
+import asyncio
+import runpy
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("langchain_core", reason="LangChain is not installed: .ci/frameworks langchain")
+pytest.importorskip("langchain_tests", reason="langchain-tests is not installed")
+
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.indexing import InMemoryRecordManager, index
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import ConfigurableField
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from langchain_tests.integration_tests import (
+    RetrieversIntegrationTests,
+    VectorStoreIntegrationTests,
+)
+
+import hyrecall as hr
+from hyrecall.adapters.documents import DocumentIndex
+from hyrecall.adapters.langchain import HyrecallRetriever, HyrecallVectorStore
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "frameworks" / "langchain.py"
+TEXTS = ["hot tea", "iced tea with milk", "coffee", "a cold brew of coffee", "milk"]
+
+
+class OneHot(DeterministicFakeEmbedding):
+    """Counts the words of the texts above, so that nearness has a meaning."""
+
+    size: int = 6
+
+    def embed_query(self, text: str) -> list[float]:
+        words = ("hot", "iced", "tea", "milk", "coffee", "cold")
+        return [float(text.split().count(one)) for one in words]
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(one) for one in texts]
+
+
+def store(cell: str = "ann", **options: Any) -> HyrecallVectorStore:
+    made = HyrecallVectorStore(OneHot(), cell=cell, attributes={"n": int}, **options)
+    made.add_texts(TEXTS, [{"n": n} for n in range(5)], ids=list("abcde"))
+    return made
+
+
+def ids(found: list[Document]) -> list[str | None]:
+    return [one.id for one in found]
+
+
+class TestVectorStore(VectorStoreIntegrationTests):
+    @pytest.fixture
+    def vectorstore(self) -> VectorStore:
+        return HyrecallVectorStore(self.get_embeddings(), cell="ann")
+
+
+class TestHybridVectorStore(VectorStoreIntegrationTests):
+    @pytest.fixture
+    def vectorstore(self) -> VectorStore:
+        return HyrecallVectorStore(self.get_embeddings(), cell="ann", mode="hybrid")
+
+
+class TestVectorStoreBesideOthers(VectorStoreIntegrationTests):
+    """The suite in one cell of an index, while another cell holds the same ids and texts."""
+
+    @pytest.fixture
+    def vectorstore(self) -> Iterator[VectorStore]:  # type: ignore[override]
+        documents, embeddings = DocumentIndex(), self.get_embeddings()
+        other = HyrecallVectorStore(embeddings, documents=documents, cell="bob")
+        other.add_texts(["foo", "bar", "baz"], ids=["1", "2", "3"])
+        yield HyrecallVectorStore(embeddings, documents=documents, cell="ann")
+        assert documents.count(scope="bob") == 3
+
+
+class TestRetriever(RetrieversIntegrationTests):
+    @property
+    def retriever_constructor(self) -> type[BaseRetriever]:
+        return HyrecallRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"index": store().documents, "scope": "ann", "embeddings": OneHot()}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return "hot tea with milk"
+
+
+class TestRetrieverOfAnIndex(TestRetriever):
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"index": own_index(), "scope": "ann"}
+
+
+def own_index() -> hr.Index:
+    rows = {"key": [1, 2, 3, 4], "user": ["ann"] * 3 + ["bob"], "body": [*TEXTS[:2], "tea", "tea"]}
+    table = pa.table({**rows, "year": [2024, 2025, 2026, 2026], "page": ["x", "y", "z", "x"]})
+    schema = hr.Schema(
+        key="key", cell="user", text="body", attributes="year", stored=("body", "page")
+    )
+    return hr.Index.build(table, schema)
+
+
+def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    told = "scope: expected a scope: a cell or hr.Scope([...]), got none\n"
+    assert capsys.readouterr().out == told
+
+
+# ---- beside LangChain's own store ----
+
+
+def by_score(found: list[tuple[Document, float]]) -> list[tuple[float, str, str]]:
+    return sorted((-round(score, 5), str(one.id), one.page_content) for one, score in found)
+
+
+def test_replies_are_those_of_the_store_in_memory() -> None:
+    ours, theirs = store(), InMemoryVectorStore(OneHot())
+    theirs.add_texts(TEXTS, [{"n": n} for n in range(5)], ids=list("abcde"))
+    for query in ("hot tea", "milk coffee", "iced cold milk"):
+        expected = theirs.similarity_search_with_score(query, k=9)
+        found = ours.similarity_search_with_score(query, k=9)
+        assert [score for _, score in found] == pytest.approx([score for _, score in expected])
+        # Equal scores have no order there.
+        assert by_score(found) == by_score(expected)
+
+
+class Positive(DeterministicFakeEmbedding):
+    """No two scores are equal, and no cosine is negative: our MMR counts a negative one as 0."""
+
+    def embed_query(self, text: str) -> list[float]:
+        return [abs(one) for one in super().embed_query(text)]
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(one) for one in texts]
+
+
+@pytest.mark.parametrize(("k", "fetch_k", "lambda_mult"), [(2, 5, 0.3), (4, 20, 0.5), (3, 10, 0.6)])
+def test_mmr_chooses_as_the_store_in_memory(k: int, fetch_k: int, lambda_mult: float) -> None:
+    texts = [f"text {n}" for n in range(40)]
+    embeddings = Positive(size=8)
+    ours, theirs = HyrecallVectorStore(embeddings, cell="ann"), InMemoryVectorStore(embeddings)
+    for one in (ours, theirs):
+        one.add_texts(texts, ids=texts)
+    asked: dict[str, Any] = {"k": k, "fetch_k": fetch_k, "lambda_mult": lambda_mult}
+    found, expected = (
+        one.max_marginal_relevance_search("query", **asked) for one in (ours, theirs)
+    )
+    assert ids(found) == ids(expected)
+    assert ids(found) != ids(ours.similarity_search("query", k=k))
+
+
+def test_langchains_indexing_adds_skips_and_cleans_up() -> None:
+    ours, records = store(), InMemoryRecordManager("hyrecall")
+    records.create_schema()
+    ours.delete(everything=True)
+    docs = [Document(text, metadata={"source": text}) for text in TEXTS]
+    options: dict[str, Any] = {"cleanup": "full", "source_id_key": "source"}
+    options["key_encoder"] = "sha256"
+    assert index(docs, records, ours, **options)["num_added"] == 5
+    told = index(docs[:2], records, ours, **options)
+    assert (told["num_skipped"], told["num_deleted"]) == (2, 3)
+    assert ours.documents.count(scope="ann") == 2
+
+
+# ---- scopes ----
+
+
+def test_no_scope_or_cell_is_refused() -> None:
+    documents = store().documents
+    for wrong in (None, "", ["ann"], hr.Scope(["ann"])):
+        with pytest.raises(hr.ScopeError, match=r"^cell: expected one cell"):
+            HyrecallVectorStore(OneHot(), cell=wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="cell"):
+        HyrecallVectorStore(OneHot())  # type: ignore[call-arg]
+    with pytest.raises(hr.ScopeError, match=r"^scope: expected a scope: a cell or hr.Scope"):
+        HyrecallRetriever(index=documents)  # type: ignore[call-arg]
+    with pytest.raises(hr.ScopeError, match=r"^scope: expected a scope"):
+        HyrecallRetriever(index=documents, scope=None)
+    retriever = HyrecallRetriever(index=documents, scope="ann")
+    for call in (
+        lambda: retriever.invoke("tea", scope=None),
+        lambda: store().similarity_search("tea", scope=None),
+    ):
+        with pytest.raises(hr.ScopeError, match=r"^scope: expected a scope"):
+            call()
+
+
+def test_users_share_an_index_and_see_their_own() -> None:
+    ann = store()
+    bob = HyrecallVectorStore(OneHot(), documents=ann.documents, cell="bob")
+    bob.add_texts(["hot tea of bob"], ids=["a"])
+    assert ids(bob.similarity_search("hot tea")) == ["a"]
+    assert bob.get_by_ids(["a", "b"])[0].page_content == "hot tea of bob"
+    assert len(bob.get_by_ids(["a", "b"])) == 1
+    bob.delete(["a", "b"])
+    assert bob.similarity_search("hot tea") == []
+    assert ids(ann.get_by_ids(["b", "a"])) == ["b", "a"]
+
+
+def test_a_store_may_read_more_than_it_writes_and_a_call_may_read_less() -> None:
+    shared = store("shared")
+    scope = hr.Scope(["ann", "shared"])
+    ann = HyrecallVectorStore(OneHot(), documents=shared.documents, cell="ann", scope=scope)
+    ann.add_texts(["hot tea, mine"], ids=["x"])
+    assert ids(ann.similarity_search("hot tea", k=2)) == ["a", "x"]
+    assert ids(ann.similarity_search("hot tea", k=2, scope="ann")) == ["x"]
+    assert ids(shared.get_by_ids(["x"])) == []
+    retriever = ann.as_retriever(search_kwargs={"k": 1, "scope": "ann"})
+    assert ids(retriever.invoke("hot tea")) == ["x"]
+
+
+def test_a_chain_names_the_scope_of_each_call() -> None:
+    retriever = HyrecallRetriever(index=own_index(), scope="ann")
+    per_user = retriever.configurable_fields(scope=ConfigurableField(id="user"))
+    assert ids(per_user.invoke("tea", config={"configurable": {"user": "bob"}})) == ["4"]
+    assert len(per_user.invoke("tea")) == 3
+    configs: Any = [{"configurable": {"user": user}} for user in ("bob", "ann", "nobody")]
+    assert [len(one) for one in per_user.batch(["tea"] * 3, configs)] == [1, 3, 0]
+    with pytest.raises(hr.ScopeError):
+        per_user.invoke("tea", config={"configurable": {"user": None}})
+
+
+def test_an_index_with_one_audience_takes_no_scope() -> None:
+    table = pa.table({"id": ["a"], "text": ["tea"]})
+    built = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"))
+    assert ids(HyrecallRetriever(index=built, scope=None).invoke("tea")) == ["a"]
+    with pytest.raises(hr.ScopeError, match="one audience"):
+        HyrecallRetriever(index=built, scope="ann")
+
+
+# ---- filters, modes and scores ----
+
+
+@pytest.mark.parametrize(
+    ("filter_", "expected"),
+    [
+        (hr.Filter(n=[0, 3]), "ad"),
+        ({"n": 1}, "b"),
+        ({"n": {"from": 3}}, "de"),
+        (pa.compute.field("n") < 2, "ab"),
+        ({"id": ["c", "x"]}, "c"),
+    ],
+)
+def test_filters_have_three_forms(filter_: Any, expected: str) -> None:
+    ours = store()
+    assert sorted(map(str, ids(ours.similarity_search("tea", k=9, filter=filter_)))) == [*expected]
+    retriever = HyrecallRetriever(index=ours.documents, scope="ann", k=9, embeddings=OneHot())
+    assert sorted(map(str, ids(retriever.invoke("tea", filter=filter_)))) == [*expected]
+    assert ours.delete(filter=filter_) is True
+    assert ours.documents.count(scope="ann") == 5 - len(expected)
+
+
+def test_an_undeclared_field_and_another_kind_of_filter_are_refused() -> None:
+    ours = store()
+    with pytest.raises(hr.OptionError, match=r"declare it: attributes=\{'source': str\}"):
+        ours.similarity_search("tea", filter={"source": "x"})
+    with pytest.raises(hr.OptionError, match="an object with from/to"):
+        ours.similarity_search("tea", filter={"n": {"$gte": 2}})
+    with pytest.raises(hr.OptionError, match=r"^filter: expected an hr.Filter"):
+        ours.similarity_search("tea", filter=lambda _: True)
+
+
+def test_modes_search_by_vector_by_words_or_by_both() -> None:
+    ours = store()
+    ours.add_texts(["INV-42"], ids=["f"])  # a word without a vector
+    assert "f" not in ids(ours.similarity_search("INV-42", k=9))
+    assert ids(ours.similarity_search("INV-42", k=9, mode="text")) == ["f"]
+    assert ids(ours.similarity_search("INV-42 hot", k=2, mode="hybrid", fusion=hr.RRF())) == [
+        *("a", "f")
+    ]
+    with pytest.raises(hr.OptionError, match=r"^mode: expected"):
+        ours.similarity_search("tea", mode="mmr")
+    with pytest.raises(hr.OptionError, match=r"^mode: expected"):
+        store(mode="sparse")
+    with pytest.raises(hr.UnknownOptionError, match="top_k"):
+        ours.similarity_search("tea", top_k=3)
+    with pytest.raises(hr.UnknownOptionError, match="did you mean scope"):
+        HyrecallVectorStore(OneHot(), cell="ann", namespace="ann")  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="top_k"):
+        HyrecallRetriever(index=own_index(), scope="ann", top_k=3)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("mode", ["vector", "hybrid", "text"])
+def test_relevance_scores_are_in_0_to_1_and_keep_the_order(mode: Any) -> None:
+    ours = store(mode=mode)
+    ours.embedding = Signed()
+    ours.add_texts(["opposite of tea"], ids=["o"])
+    found = ours.similarity_search_with_relevance_scores("hot tea", k=9)
+    assert ids([one for one, _ in found]) == ids(ours.similarity_search("hot tea", k=9))
+    scores = [score for _, score in found]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+    asked: dict[str, Any] = {"k": 9, "score_threshold": scores[1]}
+    few = ours.similarity_search_with_relevance_scores("hot tea", **asked)
+    assert [score for _, score in few] == [one for one in scores if one >= scores[1]]
+    assert asyncio.run(ours.asimilarity_search_with_relevance_scores("hot tea", **asked)) == few
+
+
+class Signed(OneHot):
+    """Some cosines are negative."""
+
+    def embed_query(self, text: str) -> list[float]:
+        found = super().embed_query(text)
+        return [-one for one in found] if "opposite" in text else found
+
+
+def test_a_retriever_shows_the_scores_of_each_arm() -> None:
+    ours = store()
+    retriever = HyrecallRetriever(
+        index=ours.documents, scope="ann", embeddings=OneHot(), options={"fusion": hr.RRF()}
+    )
+    first = retriever.invoke("hot tea")[0]
+    assert (first.id, first.page_content, first.metadata["n"]) == ("a", "hot tea", 0)
+    direct = ours.documents.recall(
+        text="hot tea", vector=OneHot().embed_query("hot tea"), scope="ann", fusion=hr.RRF()
+    )[0]
+    expected = {"rank": 1, "score": direct.score, **direct.scores}
+    assert first.metadata["hyrecall"] == expected
+    assert expected["vector"] == pytest.approx(1.0)
+
+
+def test_a_retriever_of_an_index_returns_its_columns() -> None:
+    retriever = HyrecallRetriever(index=own_index(), scope="ann", columns=["page"], k=1)
+    (found,) = retriever.invoke("iced", recipe=hr.recipes.default)
+    scores = found.metadata.pop("hyrecall")
+    assert found == Document("iced tea with milk", id="2", metadata={"year": 2025, "page": "y"})
+    assert scores["score"] > 0
+    assert ids(retriever.invoke("tea", filter={"year": 2026})) == ["3"]
+    with pytest.raises(hr.DTypeError, match=r"^index: expected an hr.Index or a DocumentIndex"):
+        HyrecallRetriever(index="an index", scope="ann")
+
+
+# ---- writing ----
+
+
+def test_a_delete_without_ids_needs_to_say_that_all_is_meant() -> None:
+    ours = store()
+    with pytest.raises(hr.OptionError, match="everything=True for the whole cell"):
+        ours.delete()
+    assert ours.documents.count(scope="ann") == 5
+    assert ours.delete([]) is True
+    assert asyncio.run(ours.adelete(everything=True)) is True
+    assert ours.documents.count(scope="ann") == 0
+
+
+def test_texts_may_be_a_generator_and_counts_have_to_agree() -> None:
+    ours = HyrecallVectorStore(OneHot(), cell="ann")
+    assert len(ours.add_texts((text for text in TEXTS), batch_size=2)) == 5
+    assert ours.similarity_search_with_score("milk", k=1)[0][1] == pytest.approx(1.0)
+    with pytest.raises(hr.OptionError, match=r"^batch_size: expected an int >= 1"):
+        ours.add_texts(TEXTS, batch_size=0)
+    with pytest.raises(hr.ShapeError, match=r"^ids: expected 2, one per document, got 1"):
+        ours.add_documents([Document("x"), Document("y")], ids=["1"])
+    with pytest.raises(hr.KeyConflictError):
+        ours.add_texts(["x", "y"], ids=["1", "1"], on_duplicate="fail")
+    with pytest.raises(hr.DTypeError, match=r"metadata\['x'\]: expected a JSON value"):
+        ours.add_texts(["x"], [{"x": object()}])
+    with pytest.raises(hr.OptionError, match=r"^attributes: expected None beside documents="):
+        HyrecallVectorStore(OneHot(), cell="a", documents=ours.documents, attributes={"n": int})
+
+
+def test_a_saved_store_opens_again(tmp_path: Path) -> None:
+    store().documents.save(tmp_path / "d")
+    documents = DocumentIndex.open(tmp_path / "d")
+    again = HyrecallVectorStore(OneHot(), documents=documents, cell="ann")
+    assert again.similarity_search("hot tea") == store().similarity_search("hot tea")
+    made = HyrecallVectorStore.from_texts(["hot tea"], OneHot(), cell="ann", ids=["a"])
+    assert ids(made.similarity_search("tea")) == ["a"]
+
+
+def test_async_calls_leave_the_loop_free() -> None:
+    threads: set[int] = set()
+
+    class Watched(DocumentIndex):
+        def recall(self, **options: Any) -> Any:
+            threads.add(threading.get_ident())
+            return super().recall(**options)
+
+        def write(self, *args: Any, **options: Any) -> list[str]:
+            threads.add(threading.get_ident())
+            return super().write(*args, **options)
+
+    async def main() -> None:
+        ours = HyrecallVectorStore(OneHot(), documents=Watched(), cell="ann")
+        await ours.aadd_texts(TEXTS, ids=list("abcde"))
+        assert ids(await ours.asimilarity_search("hot tea", k=1)) == ["a"]
+        assert ids(await ours.amax_marginal_relevance_search("hot tea", k=1)) == ["a"]
+        retriever = HyrecallRetriever(index=ours.documents, scope="ann", embeddings=OneHot())
+        assert ids(await retriever.ainvoke("coffee", k=1)) == ["c"]
+
+    asyncio.run(main())
+    assert len(threads) >= 1
+    assert threading.get_ident() not in threads
