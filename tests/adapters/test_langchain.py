@@ -14,45 +14,20 @@ pytest.importorskip("langchain_core", reason="LangChain is not installed: .ci/fr
 pytest.importorskip("langchain_tests", reason="langchain-tests is not installed")
 
 from langchain_core.documents import Document
-from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableField
-from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from langchain_core.vectorstores import VectorStore
 from langchain_tests.integration_tests import (
     RetrieversIntegrationTests,
     VectorStoreIntegrationTests,
 )
 
 import hyrecall as hr
+from adapters.langchain_world import TEXTS, OneHot, ids, store
 from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.adapters.langchain import HyrecallRetriever, HyrecallVectorStore
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "frameworks" / "langchain.py"
-TEXTS = ["hot tea", "iced tea with milk", "coffee", "a cold brew of coffee", "milk"]
-
-
-class OneHot(DeterministicFakeEmbedding):
-    """Counts the words of the texts above, so that nearness has a meaning."""
-
-    size: int = 6
-
-    def embed_query(self, text: str) -> list[float]:
-        words = ("hot", "iced", "tea", "milk", "coffee", "cold")
-        return [float(text.split().count(one)) for one in words]
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [self.embed_query(one) for one in texts]
-
-
-def store(cell: str = "ann", **options: Any) -> HyrecallVectorStore:
-    made = HyrecallVectorStore(OneHot(), cell=cell, attributes={"n": int}, **options)
-    made.add_texts(TEXTS, [{"n": n} for n in range(5)], ids=list("abcde"))
-    return made
-
-
-def ids(found: list[Document]) -> list[str | None]:
-    return [one.id for one in found]
 
 
 class TestVectorStore(VectorStoreIntegrationTests):
@@ -112,62 +87,6 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     told = "scope: expected a scope: a cell or hr.Scope([...]), got none\n"
     assert capsys.readouterr().out == told
-
-
-# ---- beside LangChain's own store ----
-
-
-def by_score(found: list[tuple[Document, float]]) -> list[tuple[float, str, str]]:
-    return sorted((-round(score, 5), str(one.id), one.page_content) for one, score in found)
-
-
-def test_replies_are_those_of_the_store_in_memory() -> None:
-    ours, theirs = store(), InMemoryVectorStore(OneHot())
-    theirs.add_texts(TEXTS, [{"n": n} for n in range(5)], ids=list("abcde"))
-    for query in ("hot tea", "milk coffee", "iced cold milk"):
-        expected = theirs.similarity_search_with_score(query, k=9)
-        found = ours.similarity_search_with_score(query, k=9)
-        assert [score for _, score in found] == pytest.approx([score for _, score in expected])
-        # Equal scores have no order there.
-        assert by_score(found) == by_score(expected)
-
-
-class Positive(DeterministicFakeEmbedding):
-    """No two scores are equal, and no cosine is negative: our MMR counts a negative one as 0."""
-
-    def embed_query(self, text: str) -> list[float]:
-        return [abs(one) for one in super().embed_query(text)]
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [self.embed_query(one) for one in texts]
-
-
-@pytest.mark.parametrize(("k", "fetch_k", "lambda_mult"), [(2, 5, 0.3), (4, 20, 0.5), (3, 10, 0.6)])
-def test_mmr_chooses_as_the_store_in_memory(k: int, fetch_k: int, lambda_mult: float) -> None:
-    texts = [f"text {n}" for n in range(40)]
-    embeddings = Positive(size=8)
-    ours, theirs = HyrecallVectorStore(embeddings, cell="ann"), InMemoryVectorStore(embeddings)
-    for one in (ours, theirs):
-        one.add_texts(texts, ids=texts)
-    asked: dict[str, Any] = {"k": k, "fetch_k": fetch_k, "lambda_mult": lambda_mult}
-    found, expected = (
-        one.max_marginal_relevance_search("query", **asked) for one in (ours, theirs)
-    )
-    assert ids(found) == ids(expected)
-    assert ids(found) != ids(ours.similarity_search("query", k=k))
-
-
-def test_langchains_indexing_adds_skips_and_cleans_up() -> None:
-    ours, records = store(), InMemoryRecordManager("hyrecall")
-    records.create_schema()
-    ours.delete(everything=True)
-    docs = [Document(text, metadata={"source": text}) for text in TEXTS]
-    options: dict[str, Any] = {"cleanup": "full", "source_id_key": "source"}
-    options["key_encoder"] = "sha256"
-    assert index(docs, records, ours, **options)["num_added"] == 5
-    told = index(docs[:2], records, ours, **options)
-    assert (told["num_skipped"], told["num_deleted"]) == (2, 3)
-    assert ours.documents.count(scope="ann") == 2
 
 
 # ---- scopes ----
