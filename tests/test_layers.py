@@ -67,6 +67,9 @@ PYTHON_ONLY_IN = {
     "pydantic_ai": {"adapters/pydantic_ai"},
     "autogen_core": {"adapters/autogen"},
     "crewai": {"adapters/crewai"},
+    "chromadb": {"migrate/chroma"},
+    "lancedb": {"migrate/lancedb"},
+    "qdrant_client": {"migrate/qdrant"},
     "pickle": set(),
     "cloudpickle": set(),
     "joblib": set(),
@@ -88,7 +91,7 @@ ROOMS = (
     *("arms", "recipe", "index", "graph"),
     *("memory/data", "memory/sql", "memory/derived", "memory/recall", "memory/faces"),
     *("memory/changes", "memory/keeping", "memory/sharing", "memory/backends", "memory", ""),
-    *("evaluate", "rerank", "adapters", "serve", "serve/mcp", "cli", "__main__"),
+    *("evaluate", "rerank", "adapters", "migrate", "serve", "serve/mcp", "cli", "__main__"),
 )
 FORBIDDEN_CALLS = re.compile(
     r"\b(eval|exec)\(|torch\.load|allow_pickle=True|np\.load\((?![^)]*allow_pickle=False)|__reduce__|__setstate__"

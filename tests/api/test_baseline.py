@@ -24,6 +24,7 @@ MODULES = (
         "hyrecall.embed",
         "hyrecall.evaluate",
         "hyrecall.rerank",
+        "hyrecall.migrate",
         "hyrecall.serve",
         "hyrecall.serve.mcp",
         "hyrecall.adapters.documents",

@@ -152,7 +152,10 @@ SCREENS = {
                        holds_data=True),
     "import": Screen(
         ("import all.jsonl --path other.mem", "import all.jsonl --path other.mem",
-         "import notes.parquet --path other.mem", "import none.jsonl"),
+         "import notes.parquet --path other.mem", "import none.jsonl",
+         "import mem0.json --path other.mem --from mem0 --user-from user_id",
+         "import mem0.json --path other.mem --from mem0 --user-from user_id",
+         "import mem0.json --from mem0", "import all.jsonl --user ann"),
         (*STORE, "export --everyone -o all.jsonl"), ("apsw",),
     ),
     "doctor": of_store("doctor", "doctor --full --rescue x --repair", "doctor --path none.mem"),
@@ -299,6 +302,8 @@ def write_corpus(folder: Path) -> None:
     bad = [*asked, {"q": "tea", "tenant": None}]
     for name, rows in (("queries.jsonl", asked), ("bad.jsonl", bad)):
         (folder / name).write_text("".join(json.dumps(one) + "\n" for one in rows))
+    memories = [{"id": "m1", "memory": "Tea", "user_id": "ann", "hash": "5d"}, {"id": "m2"}]
+    (folder / "mem0.json").write_text(json.dumps(memories))
     write_folder(small_set(), folder / "small")
 
 
@@ -362,7 +367,7 @@ def test_screens_are_as_they_are_kept(
     for width in WIDTHS:
         here = world / str(width)
         here.mkdir()
-        for file in ("notes.parquet", "queries.jsonl", "bad.jsonl", "small"):
+        for file in ("notes.parquet", "queries.jsonl", "bad.jsonl", "mem0.json", "small"):
             (here / file).symlink_to(world / file)
         monkeypatch.chdir(here)
         monkeypatch.setenv("COLUMNS", str(width))

@@ -32,6 +32,7 @@ MODULES = (
     ),
     *("hyrecall.evaluate", "hyrecall.memory", "hyrecall.memory.backends", "hyrecall.memory.notes"),
     *("hyrecall.memory.hypergraph", "hyrecall.rerank", "hyrecall.adapters.documents"),
+    "hyrecall.migrate",
 )
 # What nobody calls with options: replies, and functions of one or two plain values.
 REPLIES = {
@@ -60,6 +61,7 @@ REPLIES = {
         "Reading",
     ),
     *("NoteHit", "ReadPolicyFault", "Remembered", "Version", "FoundDocument"),
+    *("LeftOut", "Migrated", "Record", "Source"),
 }
 PLAIN_FUNCTIONS = {
     *("alpha_grid", "bootstrap_interval", "depth_grid", "rank_constant_grid", "weight_grid"),

@@ -10,10 +10,13 @@ from typing import Annotated
 import typer
 
 from hyrecall.cli.memory_options import AsJson, Org, StorePath, User, Workspace, bar, opened
+from hyrecall.cli.migrate_options import MigrateOptions, migrate
 from hyrecall.cli.show import print_json, say
 from hyrecall.errors import OptionError, error
 
 __all__ = ["export", "import_"]
+
+_SYSTEMS = ("chroma", "lancedb", "qdrant", "mem0", "langchain")
 
 
 def export(
@@ -58,17 +61,118 @@ def export(
 
 def import_(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The lines of an export, or a database of l0.")
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="The lines of an export, or a database of l0; a folder of chroma, lancedb or "
+            "qdrant; a file of mem0 (the JSON of get_all) or langchain (a dump of "
+            "InMemoryVectorStore).",
+        ),
     ],
     path: StorePath = None,
     source: Annotated[
-        str, typer.Option("--from", metavar="hyrecall|l0", help="The program that wrote the file.")
+        str,
+        typer.Option(
+            "--from",
+            metavar="SYSTEM",
+            help="The program that wrote it: hyrecall, l0, chroma, lancedb, qdrant, mem0 or "
+            "langchain. The options below are for the last five.",
+        ),
     ] = "hyrecall",
+    user: Annotated[
+        str | None,
+        typer.Option(
+            "--user",
+            metavar="NAME",
+            help="The user of all records. Either this or --user-from is required.",
+        ),
+    ] = None,
+    user_from: Annotated[
+        str | None,
+        typer.Option(
+            "--user-from",
+            metavar="FIELD",
+            help="The field of a record that names its user, or its path with dots.",
+        ),
+    ] = None,
+    org: Org = None,
+    workspace: Workspace = None,
+    collection: Annotated[
+        str | None,
+        typer.Option(
+            "--collection",
+            metavar="NAME",
+            show_default="the only one",
+            help="The collection of chroma or qdrant, or the table of lancedb.",
+        ),
+    ] = None,
+    id_field: Annotated[
+        str | None,
+        typer.Option(
+            "--id-field", metavar="COLUMN", show_default="id", help="The ids; of lancedb."
+        ),
+    ] = None,
+    text_field: Annotated[
+        str | None,
+        typer.Option(
+            "--text-field",
+            metavar="FIELD",
+            show_default="text",
+            help="The texts; of lancedb and qdrant.",
+        ),
+    ] = None,
+    vector_field: Annotated[
+        str | None,
+        typer.Option(
+            "--vector-field",
+            metavar="FIELD",
+            show_default="the only one",
+            help="The vectors; of lancedb and qdrant.",
+        ),
+    ] = None,
+    time_from: Annotated[
+        str | None,
+        typer.Option(
+            "--time-from",
+            metavar="FIELD",
+            show_default="that of the system, or now",
+            help="The time of a record: ISO 8601, or seconds from 1970 on.",
+        ),
+    ] = None,
+    vector_model: Annotated[
+        str | None,
+        typer.Option(
+            "--vector-model",
+            metavar="NAME",
+            help="The model that made the vectors, as the embedder of the store names it. "
+            "Without it no vector comes along.",
+        ),
+    ] = None,
+    into_index: Annotated[
+        Path | None,
+        typer.Option(
+            "--into-index",
+            metavar="DIR",
+            help="Build an index in a new folder, instead of writing into a store.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Merge an export into the store; existing memories stay. Exit code 1 if lines have errors."""
+    """Merge an export, or the records of another system, into the store; memories there stay.
+
+    Exit code 1 if lines have errors, or records are left out.
+    """
+    options = MigrateOptions(
+        user, user_from, org, workspace, collection, id_field, text_field, vector_field,
+        time_from, vector_model, into_index,
+    )  # fmt: skip
     if source not in ("hyrecall", "l0"):
-        raise error(OptionError, "--from", "hyrecall or l0", repr(source))
+        if source not in _SYSTEMS:
+            raise error(OptionError, "--from", f"hyrecall, l0, {', '.join(_SYSTEMS)}", repr(source))
+        if not migrate(source, file, path, options, as_json=as_json):
+            raise typer.Exit(1)
+        return
+    options.refuse_all(source)
     file.stat()  # raises for a missing file before a store is made
     with opened(path, makes=True) as memory, bar() as progress:
         done = memory.import_(file, source=source, progress=progress)

@@ -1,0 +1,56 @@
+"""Reads a dump of LangChain's ``InMemoryVectorStore``, which is JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hyrecall.errors import OptionError, error
+from hyrecall.migrate.reading import Reading, read_json
+from hyrecall.migrate.records import Record, Source, as_vector
+
+__all__ = ["read"]
+
+
+@contextmanager
+def read(path: Path, options: Reading) -> Iterator[Source]:
+    """Read the documents of ``InMemoryVectorStore.dump(path)``.
+
+    It is read as plain JSON: no object that a dump names is made.
+
+    Raises
+    ------
+    OptionError
+        The file is no such dump.
+    OSError
+        It cannot be read.
+    """
+    del options  # it has no fields to choose from
+    found = read_json(path, "InMemoryVectorStore.dump")
+    is_dump = isinstance(found, Mapping) and all(
+        isinstance(one, Mapping) and one.keys() >= {"id", "text"} for one in found.values()
+    )
+    if not is_dump:
+        raise error(OptionError, "path", "a dump of InMemoryVectorStore", "others")
+    yield Source("langchain", len(found), iter([_record(one) for one in found.values()]))
+
+
+def _record(one: Mapping[str, Any]) -> Record:
+    metadata = one.get("metadata") or {}
+    lost = tuple(name for name, value in metadata.items() if _is_lost(value))
+    return Record(
+        id=one["id"],
+        text=one["text"],
+        vector=as_vector(one.get("vector")),
+        metadata={name: value for name, value in metadata.items() if name not in lost},
+        dropped=lost,
+    )
+
+
+def _is_lost(value: object) -> bool:
+    """Return whether the dump has only a note of a value that it could not write."""
+    if isinstance(value, Mapping):
+        return "lc" in value or any(map(_is_lost, value.values()))
+    return isinstance(value, list) and any(map(_is_lost, value))

@@ -1,0 +1,198 @@
+"""Writes records of other systems into a store."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from hyrecall.base.keywords import check_keywords
+from hyrecall.base.progress import ProgressFunction, read_progress
+from hyrecall.errors import DTypeError, error
+from hyrecall.memory import MemorySync
+from hyrecall.memory.data.fields import check_id, check_user
+from hyrecall.memory.faces.export_lines import FORMAT
+from hyrecall.migrate.mapping import Mapped, Mapper, check_source, map_records
+from hyrecall.migrate.owners import Owners
+from hyrecall.migrate.reading import PAGE
+from hyrecall.migrate.records import Source
+from hyrecall.migrate.report import Migrated, Tally
+
+__all__ = ["into_store"]
+
+
+@check_keywords
+def into_store(
+    memory: MemorySync,
+    source: Source,
+    *,
+    user: str | None = None,
+    user_from: str | None = None,
+    org: str | None = None,
+    workspace: str | None = None,
+    time_from: str | None = None,
+    vector_model: str | None = None,
+    progress: ProgressFunction | None = None,
+) -> Migrated:
+    """Write the records of another system into a store; memories of the store stay as they are.
+
+    A record becomes a private memory of its user: its text the output, its fields the metadata,
+    its time ``occurred_at``, its id the id.
+
+    Parameters
+    ----------
+    memory : MemorySync
+        Open for writing.
+    source : Source
+        From :func:`open_source`.
+    user : str, optional
+        The user of all records.
+    user_from : str, optional
+        The field that names the user of each record, or its path with dots. Exactly one of
+        ``user`` and ``user_from`` is given.
+    org, workspace : str, optional
+        The partition around the users.
+    time_from : str, optional
+        The field with the time of a record: ISO 8601, or seconds from 1970 on. Default: the time
+        that the system itself has, or now.
+    vector_model : str, optional
+        The model that made the vectors, by the name that the store's embedder has. Without it no
+        vector comes along: vectors of unknown models are never compared.
+    progress : callable, optional
+        ``progress(done, total)``, in records, after each page of them.
+
+    Returns
+    -------
+    Migrated
+        What came, what did not and why. ``needs_reembed`` says whether to call
+        :meth:`MemorySync.reembed`.
+
+    Raises
+    ------
+    ScopeError
+        Neither or both of ``user`` and ``user_from``.
+    OptionError, DTypeError
+        Another argument; the store is closed or read-only.
+    StoreError
+        The disk or SQLite fails; the pages before are kept.
+
+    Notes
+    -----
+    A transaction for each 500 records. To run it again imports what is new: a record that came
+    before is skipped, also if its memory was changed or deleted since.
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> from hyrecall.memory import MemorySync
+    >>> from hyrecall.migrate import into_store, open_source
+    >>> from hyrecall.recipes import loom
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "mem0.json")
+    >>> memories = [{"id": "m1", "memory": "Tea at four", "user_id": "ann"}, {"id": "m2"}]
+    >>> _ = file.write_text(json.dumps({"results": memories}))
+    >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+    ...     with open_source("mem0", file) as source:
+    ...         done = into_store(memory, source, user_from="user_id")
+    ...     memory.get("m1", user_id="ann").output
+    'Tea at four'
+    >>> done.imported, done.left_out
+    (1, (LeftOut(reason="no user: it has no field 'user_id'", count=1, example='m2'),))
+    """
+    if not isinstance(memory, MemorySync):
+        raise error(DTypeError, "memory", "a MemorySync", type(memory).__name__)
+    check_source(source)
+    read_progress(progress)
+    mapper = Mapper(Owners(user, user_from), time_from)
+    if vector_model is not None:
+        check_id("vector_model", vector_model)
+    place = {"org": check_user("org", org), "workspace": check_user("workspace", workspace)}
+    writer = _Writer(memory, place, vector_model, Tally(source.system, source.dropped))
+    done_before = 0
+    for one in map_records(source, mapper, writer.tally):
+        writer.add(one)
+        if progress is not None and writer.tally.n_read - done_before >= PAGE:
+            done_before = writer.tally.n_read
+            progress(done_before, max(source.n_records, done_before))
+    writer.flush()
+    if progress is not None:
+        progress(writer.tally.n_read, writer.tally.n_read)
+    return writer.tally.report()
+
+
+class _Writer:
+    """Collects a page of memories and writes it in one transaction."""
+
+    def __init__(
+        self, memory: MemorySync, place: dict[str, str | None], model: str | None, tally: Tally
+    ) -> None:
+        self._memory, self._place, self._model, self.tally = memory, place, model, tally
+        self._now = datetime.now(UTC)
+        self._page: dict[tuple[str, str], Mapped] = {}
+
+    def add(self, one: Mapped) -> None:
+        """Take a memory, unless it came before or its id is taken."""
+        if (one.user, one.key) in self._page:
+            self.flush()  # the first of the two is then in the store
+        known = self._memory.history(one.key, user_id=one.user, **self._place)
+        own = [v.episode for v in known if v.episode is None or v.episode.user_id == one.user]
+        if any(_is_same(one, episode) for episode in own):
+            self.tally.skip()
+        elif own:
+            self.tally.leave_out("id: the store has another memory of this id", one.key)
+        else:
+            self._page[one.user, one.key] = one
+        if len(self._page) == PAGE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was taken."""
+        page, self._page = list(self._page.values()), {}
+        if not page:
+            return
+        lines = [json.dumps({"format": FORMAT}), *map(self._line, page)]
+        done = self._memory.import_(io.StringIO("\n".join(lines)))
+        refused = {fault.line - 2: fault.error for fault in done.errors}
+        for at, one in enumerate(page):
+            if at in refused:  # without the value that is refused
+                self.tally.leave_out(refused[at].partition(", got ")[0], one.key)
+                continue
+            fault = one.vector_fault
+            if fault is None and self._model is None:
+                fault = "its model is not named"
+            self.tally.keep(one.key, one.dropped, fault, is_searched=self._is_searched(one))
+
+    def _is_searched(self, one: Mapped) -> bool:
+        """Return whether the store's index takes the vector: of its model and length."""
+        store = self._memory._store
+        is_model = store.guard.model in (None, self._model)
+        return one.vector is not None and is_model and len(one.vector) == store.dim
+
+    def _line(self, one: Mapped) -> str:
+        content: dict[str, Any] = {
+            "output": one.text,
+            "occurred_at": (one.at or self._now).isoformat(),
+            "session_id": one.session_id,
+            "metadata": one.metadata,
+        }
+        version: dict[str, Any] = {
+            "id": one.key,
+            "user_id": one.user,
+            **self._place,
+            "recorded_at": self._now.isoformat(),
+            "content": content,
+        }
+        if one.vector is not None and self._model is not None:
+            version["embedding"] = base64.b64encode(one.vector.astype("<f4").tobytes()).decode()
+            version["embedding_model"] = self._model
+        return json.dumps({"version": version})
+
+
+def _is_same(one: Mapped, episode: Any) -> bool:
+    """Return whether a memory says what a record says."""
+    if episode is None:
+        return False
+    said = (episode.output, episode.metadata, episode.session_id)
+    is_said = said == (one.text, one.metadata, one.session_id)
+    return is_said and one.at in (None, episode.occurred_at)
