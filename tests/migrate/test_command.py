@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
-import hyrecall as hr
 from cli.conftest import runner
+from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.cli.transfer_command import _SYSTEMS
 from hyrecall.memory import MemorySync
 from hyrecall.migrate import SYSTEMS
@@ -78,11 +78,11 @@ def test_an_index_is_built_instead_of_a_store(run: Run, folder: Path, tmp_path: 
     assert reply.code == 0
     assert "reembed" not in reply.err
     assert not folder.exists()
-    with hr.Index.open(tmp_path / "saved") as index:
-        row = json.loads(LANGCHAIN[0].read_text())["d2"]["vector"]
-        assert index.recall_one(vector=row, scope="ann", limit=1)[0].key == "d2"
+    row = json.loads(LANGCHAIN[0].read_text())["d2"]["vector"]
+    found = DocumentIndex.open(tmp_path / "saved").recall(vector=row, scope="ann", limit=1)
+    assert found[0].document.id == "d2"
     again = run("import", *LANGCHAIN, "--user", "ann", *into)
-    assert again.err.startswith("error: --into-index: expected a folder without an index, got ")
+    assert again.out == "4 read, 0 imported (0 with vectors), 4 skipped, 0 left out\n"
 
 
 REFUSED = {
@@ -97,6 +97,8 @@ REFUSED = {
     "--from l0 --collection x": "--collection: expected none with --from l0, got 'x'",
     "--from mem0 --user a --into-index x --org o":
         "--org: expected none with --into-index, got 'o'",
+    "--from mem0 --user a --into-index x --time-from at":
+        "--time-from: expected none with --into-index, got 'at'",
     "--from mem0 --user a --time-from ' '":
         "--time-from: expected 1 to 512 bytes, not blank, without NUL, got ' '",
 }  # fmt: skip

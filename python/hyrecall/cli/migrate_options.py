@@ -56,7 +56,7 @@ class MigrateOptions:
         """
         of_stores = {
             "path": path, "org": self.org, "workspace": self.workspace,
-            "vector_model": self.vector_model,
+            "time_from": self.time_from, "vector_model": self.vector_model,
         }  # fmt: skip
         for name, value in of_stores.items():
             if value is not None:
@@ -70,7 +70,7 @@ def migrate(
     """Move the records, show the report, and return whether all of them came."""
     from hyrecall.migrate import into_index, into_store, open_source
 
-    whose = {"user": options.user, "user_from": options.user_from, "time_from": options.time_from}
+    user, user_from = options.user, options.user_from
     fields = ("collection", "id_field", "text_field", "vector_field")
     with _as_options():
         if options.into_index is not None:
@@ -78,13 +78,17 @@ def migrate(
         opening = open_source(system, source, **{name: getattr(options, name) for name in fields})
         with opening as records, bar() as progress:  # opened before a store is made
             if options.into_index is not None:
-                done = into_index(options.into_index, records, **whose, progress=progress)
+                done = into_index(
+                    options.into_index, records, user=user, user_from=user_from, progress=progress
+                )
             else:
                 _check_scope(options)
                 with opened(path, makes=True) as memory:
                     done = into_store(
-                        memory, records, **whose, org=options.org, workspace=options.workspace,
-                        vector_model=options.vector_model, progress=progress,
+                        memory, records, user=user, user_from=user_from, org=options.org,
+                        workspace=options.workspace,
+                        time_from=options.time_from, vector_model=options.vector_model,
+                        progress=progress,
                     )  # fmt: skip
     if as_json:
         print_json({**asdict(done), "needs_reembed": done.needs_reembed})

@@ -153,7 +153,8 @@ def import_(
         typer.Option(
             "--into-index",
             metavar="DIR",
-            help="Build an index in a new folder, instead of writing into a store.",
+            help="Write into the index of documents in this folder, instead of a store; it is "
+            "made if there is none.",
         ),
     ] = None,
     as_json: AsJson = False,
