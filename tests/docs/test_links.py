@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path
-    for pattern in ("*.md", "docs/*.md", "docs/kernels/*.md", "docs/decisions/*.md", "bench/*.md")
+    for pattern in ("*.md", "docs/*.md", "docs/*/*.md", "bench/*.md")
     for path in ROOT.glob(pattern)
 )
 

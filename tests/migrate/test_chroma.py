@@ -123,6 +123,14 @@ def test_another_folder_is_refused_and_stays_empty(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_a_client_of_this_process_has_open_is_refused(folder: Path) -> None:
+    settings = chromadb.config.Settings(anonymized_telemetry=False, allow_reset=True)
+    client = chromadb.PersistentClient(str(folder), settings=settings)
+    with pytest.raises(OptionError, match=r"^path: expected a folder that no other client"):
+        move(None, folder)
+    close(client)
+
+
 def test_a_missing_package_is_named_with_its_install_command(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

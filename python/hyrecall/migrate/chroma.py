@@ -26,7 +26,8 @@ def read(path: Path, options: Reading) -> Iterator[Source]:
     Raises
     ------
     OptionError
-        No folder of Chroma; no such collection, or several and none is named.
+        No folder of Chroma, or a client of this process has it open; no such collection, or
+        several and none is named.
     MissingExtraError
         The package chromadb is not installed.
     """
@@ -35,7 +36,11 @@ def read(path: Path, options: Reading) -> Iterator[Source]:
         from chromadb.config import Settings
     if not (path / "chroma.sqlite3").is_file():  # Chroma would make one
         raise error(OptionError, "path", "a folder of Chroma, with chroma.sqlite3", repr(str(path)))
-    client = chromadb.PersistentClient(str(path), settings=Settings(anonymized_telemetry=False))
+    try:
+        client = chromadb.PersistentClient(str(path), settings=Settings(anonymized_telemetry=False))
+    except ValueError:  # a process has one client of a folder, whose settings are the first's
+        wish = "a folder that no other client of this process has open"
+        raise error(OptionError, "path", wish, repr(str(path))) from None
     try:
         names = [one.name for one in client.list_collections()]
         name = one_of("collection", names, options.collection)
