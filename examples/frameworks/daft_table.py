@@ -28,8 +28,8 @@ def documents() -> daft.DataFrame:
 
 
 def build(frame: daft.DataFrame) -> hr.Index:
-    """Index the frame as it is: it has ``__arrow_c_stream__``."""
-    return hr.Index.build(frame, SCHEMA)
+    """Index the Arrow table of the frame; newer releases of Daft take ``build(frame, ...)`` too."""
+    return hr.Index.build(frame.to_arrow(), SCHEMA)
 
 
 def recall(index: hr.Index, texts: list[str], users: list[str]) -> daft.DataFrame:

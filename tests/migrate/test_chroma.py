@@ -123,11 +123,11 @@ def test_another_folder_is_refused_and_stays_empty(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_a_client_of_this_process_has_open_is_refused(folder: Path) -> None:
+def test_a_folder_that_a_client_of_this_process_has_open_is_refused(tmp_path: Path) -> None:
     settings = chromadb.config.Settings(anonymized_telemetry=False, allow_reset=True)
-    client = chromadb.PersistentClient(str(folder), settings=settings)
+    client = chromadb.PersistentClient(str(tmp_path), settings=settings)
     with pytest.raises(OptionError, match=r"^path: expected a folder that no other client"):
-        move(None, folder)
+        move(None, tmp_path)
     close(client)
 
 

@@ -6,6 +6,7 @@ Without the package of a system, its first program and the commands after it are
 import json
 import re
 from collections.abc import Sequence
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -98,6 +99,8 @@ def test_the_program_before_runs_and_the_commands_move_what_it_kept(
 ) -> None:
     needs(PACKAGES[system])
     if system == "mem0":
+        if version("mem0ai").startswith("1."):
+            pytest.skip("the page shows the calls of mem0 2")
         without_a_model(monkeypatch)
     run_block(FOLDER / f"{system}.md", 0)
     if system == "chroma":
