@@ -120,6 +120,15 @@ def test_all_records_are_of_the_user_that_is_named() -> None:
         assert memory.list(user_id="ann") == []
 
 
+def test_a_shared_memory_of_another_user_is_no_memory_of_this_id() -> None:
+    with store() as memory:
+        memory.remember("hers", id="a", user_id="ann", visibility="global")
+        memory.remember("mine", id="b", user_id="bob", visibility="global")
+        done = move(memory, record("a", user="bob"), record("b", user="bob"))
+        assert done.imported == 1
+        assert done.left_out == (LeftOut("id: the store has another memory of this id", 1, "b"),)
+
+
 @pytest.mark.parametrize(
     ("whose", "told"),
     [
@@ -163,7 +172,7 @@ def test_what_the_store_refuses_is_named_without_its_content(
     """Another process may keep a memory of an id after it was looked for."""
     with store() as memory:
         memory.remember("secret", id="x", user_id="ann")
-        monkeypatch.setattr(MemorySync, "history", lambda *_, **__: [])
+        monkeypatch.setattr("hyrecall.migrate.to_store.history", lambda *_: [])
         done = move(memory, record("x"), record("y"))
         told = "id: expected an id of the store with the same content (version 1)"
         assert done.left_out == (LeftOut(told, 1, "x"),)

@@ -13,7 +13,10 @@ from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.errors import DTypeError, error
 from hyrecall.memory import MemorySync
 from hyrecall.memory.data.fields import check_id, check_user
+from hyrecall.memory.data.types import Episode, Version
 from hyrecall.memory.faces.export_lines import FORMAT
+from hyrecall.memory.sql.cells import Cell, find_cells
+from hyrecall.memory.sql.reading import history
 from hyrecall.migrate.mapping import Mapped, Mapper, check_source, map_records
 from hyrecall.migrate.owners import Owners
 from hyrecall.migrate.reading import PAGE
@@ -132,23 +135,24 @@ class _Writer:
         self._page: dict[tuple[str, str], Mapped] = {}
 
     def add(self, one: Mapped) -> None:
-        """Take a memory, unless it came before or its id is taken."""
+        """Take a record; write the page if it is full."""
         if (one.user, one.key) in self._page:
             self.flush()  # the first of the two is then in the store
-        known = self._memory.history(one.key, user_id=one.user, **self._place)
-        own = [v.episode for v in known if v.episode is None or v.episode.user_id == one.user]
-        if any(_is_same(one, episode) for episode in own):
-            self.tally.skip()
-        elif own:
-            self.tally.leave_out("id: the store has another memory of this id", one.key)
-        else:
-            self._page[one.user, one.key] = one
+        self._page[one.user, one.key] = one
         if len(self._page) == PAGE:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was taken."""
-        page, self._page = list(self._page.values()), {}
+        """Write what was taken, except what came before or whose id is taken."""
+        taken, self._page = list(self._page.values()), {}
+        known = self._known(taken)
+        page = [one for one in taken if not known[one.user, one.key]]
+        for one in taken:
+            versions = known[one.user, one.key]
+            if any(_is_same(one, version.episode) for version in versions):
+                self.tally.skip()
+            elif versions:
+                self.tally.leave_out("id: the store has another memory of this id", one.key)
         if not page:
             return
         lines = [json.dumps({"format": FORMAT}), *map(self._line, page)]
@@ -162,6 +166,29 @@ class _Writer:
             if fault is None and self._model is None:
                 fault = "its model is not named"
             self.tally.keep(one.key, one.dropped, fault, is_searched=self._is_searched(one))
+
+    def _known(self, taken: list[Mapped]) -> dict[tuple[str, str], list[Version]]:
+        """Return the versions that the store has of each record's id, also of deleted memories."""
+        with self._memory._store.database.reading() as connection:
+            cells = {
+                user: [
+                    number
+                    for visibility in ("private", "global")
+                    for number in find_cells(connection, self._cell(user, visibility))
+                ]
+                for user in {one.user for one in taken}
+            }
+            return {
+                (one.user, one.key): [
+                    version
+                    for number in cells[one.user]
+                    for version in history(connection, number, one.key)
+                ]
+                for one in taken
+            }
+
+    def _cell(self, user: str, visibility: str) -> Cell:
+        return Cell(self._place["org"], self._place["workspace"], user, visibility)
 
     def _is_searched(self, one: Mapped) -> bool:
         """Return whether the store's index takes the vector: of its model and length."""
@@ -189,7 +216,7 @@ class _Writer:
         return json.dumps({"version": version})
 
 
-def _is_same(one: Mapped, episode: Any) -> bool:
+def _is_same(one: Mapped, episode: Episode | None) -> bool:
     """Return whether a memory says what a record says."""
     if episode is None:
         return False
