@@ -1,0 +1,274 @@
+"""Tools for agents of Pydantic AI: recall and keep a user's memories, search an index in a scope.
+
+The user or the scope is fixed when a tool is made, or read from the run's dependencies; the model
+never chooses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeAlias, TypeVar
+
+from hyrecall.adapters import memories
+from hyrecall.adapters.memories import Store, read_store, read_user
+from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.ask.scope import Scope, ScopePattern
+from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import DTypeError, MissingExtraError, ScopeError, error
+from hyrecall.index import Index
+
+try:
+    from pydantic_ai import RunContext, Tool
+except ImportError as fault:
+    _wish = "the extra [pydantic-ai] (pip install 'hyrecall[pydantic-ai]')"
+    _got = f"no package {fault.name}"
+    raise error(MissingExtraError, "hyrecall.adapters.pydantic_ai", _wish, _got) from None
+
+__all__ = ["FoundDocument", "RecalledMemory", "recall_tool", "remember_tool", "search_tool"]
+
+Deps = TypeVar("Deps")
+"""The type of a run's dependencies, which the user or the scope may be read from."""
+
+Whose: TypeAlias = "str | Callable[[RunContext[Deps]], str]"
+Where: TypeAlias = (
+    "str | int | tuple[object, ...] | Scope | ScopePattern | Callable[[RunContext[Deps]], object]"
+)
+
+
+@dataclass(frozen=True)
+class RecalledMemory:
+    """Holds what the model sees of a memory.
+
+    Attributes
+    ----------
+    id, text : str
+    score : float
+        By which the reply is ordered, best first; it has no scale of its own.
+    occurred_at : datetime
+        In UTC.
+    """
+
+    id: str
+    text: str
+    score: float
+    occurred_at: datetime
+
+
+@dataclass(frozen=True)
+class FoundDocument:
+    """Holds what the model sees of a document of an index.
+
+    Attributes
+    ----------
+    id : str or int
+        Its key.
+    text : str or None
+    score : float
+        By which the reply is ordered, best first; it has no scale of its own.
+    fields : dict
+        The columns that the tool was made with.
+    """
+
+    id: str | int
+    text: str | None
+    score: float
+    fields: dict[str, Any]
+
+
+@check_keywords
+def recall_tool(
+    memory: Store,
+    *,
+    user_id: Whose[Deps],
+    limit: int = 5,
+    name: str = "recall_memory",
+    org: str | None = None,
+    workspace: str | None = None,
+    kind: str | None = None,
+) -> Tool[Deps]:
+    """Return a tool by which the model searches the memories of one user.
+
+    Parameters
+    ----------
+    memory : Memory or MemorySync
+    user_id : str or callable
+        Whose memories, or a function of the :class:`pydantic_ai.RunContext` that returns it.
+    limit : int, default 5
+        At most so many memories a call.
+    name : str, default "recall_memory"
+        What the model calls the tool.
+    org, workspace : str, optional
+        The partition around the user.
+    kind : str, optional
+        Only episodes of this kind; default any.
+
+    Returns
+    -------
+    pydantic_ai.Tool
+        For ``Agent(tools=[...])``. It returns a list of :class:`RecalledMemory`.
+
+    Raises
+    ------
+    ScopeError
+        No user; also at a call whose function returns none.
+    DTypeError
+        ``memory`` is no store.
+
+    Examples
+    --------
+    >>> from hyrecall.memory import MemorySync
+    >>> memory = MemorySync.in_memory(embedder=None)
+    >>> recall_tool(memory, user_id="ann").name
+    'recall_memory'
+    """
+    store, whose = read_store(memory), _chosen(user_id, read_user)
+    partition = {"org": org, "workspace": workspace}
+
+    async def recall(ctx: RunContext[Deps], query: str) -> list[RecalledMemory]:
+        """Search what is remembered of the user, best first.
+
+        Parameters
+        ----------
+        query
+            What to look for, in plain words.
+        """
+        found = await memories.search(
+            store, query, user_id=whose(ctx), **partition, kind=kind, limit=limit
+        )
+        return [
+            RecalledMemory(one.episode.id, one.episode.text, one.score, one.episode.occurred_at)
+            for one in found
+        ]
+
+    return Tool(recall, takes_ctx=True, name=name)
+
+
+@check_keywords
+def remember_tool(
+    memory: Store,
+    *,
+    user_id: Whose[Deps],
+    name: str = "remember",
+    org: str | None = None,
+    workspace: str | None = None,
+    kind: str = "episodic",
+) -> Tool[Deps]:
+    """Return a tool by which the model keeps a memory of one user.
+
+    Parameters
+    ----------
+    memory, user_id, org, workspace
+        As in :func:`recall_tool`.
+    name : str, default "remember"
+        What the model calls the tool.
+    kind : str, default "episodic"
+        Of the episodes that it keeps.
+
+    Returns
+    -------
+    pydantic_ai.Tool
+        It returns the id of the memory, which is then on the disk.
+
+    Raises
+    ------
+    ScopeError, DTypeError
+        As :func:`recall_tool`.
+    """
+    store, whose = read_store(memory), _chosen(user_id, read_user)
+    partition = {"org": org, "workspace": workspace}
+
+    async def keep(ctx: RunContext[Deps], text: str) -> str:
+        """Remember something about the user for later conversations.
+
+        Parameters
+        ----------
+        text
+            One fact, as a full sentence.
+        """
+        kept = await memories.remember(store, text, user_id=whose(ctx), **partition, kind=kind)
+        return kept.id
+
+    return Tool(keep, takes_ctx=True, name=name)
+
+
+@check_keywords
+def search_tool(
+    index: Index,
+    *,
+    scope: Where[Deps],
+    embed: Callable[[str], object] | None = None,
+    limit: int = 5,
+    filter: FilterLike | None = None,  # noqa: A002
+    columns: tuple[str, ...] = (),
+    name: str = "search_documents",
+) -> Tool[Deps]:
+    """Return a tool by which the model searches the documents of a scope.
+
+    Parameters
+    ----------
+    index : Index
+    scope : str or tuple or Scope or callable
+        What :meth:`hyrecall.Index.recall` takes, or a function of the
+        :class:`pydantic_ai.RunContext` that returns it.
+    embed : callable, optional
+        Returns the vector of a query, for an index with a vector column; default: by words alone.
+    limit : int, default 5
+        At most so many documents a call.
+    filter : Filter, optional
+        Narrows every call.
+    columns : tuple of str, default ()
+        More columns for the model to see.
+    name : str, default "search_documents"
+        What the model calls the tool.
+
+    Returns
+    -------
+    pydantic_ai.Tool
+        It returns a list of :class:`FoundDocument`.
+
+    Raises
+    ------
+    ScopeError
+        No scope; also at a call whose function returns none.
+    DTypeError
+        ``index`` is no index.
+    """
+    if not isinstance(index, Index):
+        raise error(DTypeError, "index", "an hr.Index", type(index).__name__)
+    where = _chosen(scope, _read_scope)
+
+    async def find(ctx: RunContext[Deps], query: str) -> list[FoundDocument]:
+        """Search the documents, best first.
+
+        Parameters
+        ----------
+        query
+            What to look for, in plain words.
+        """
+        vector = None if embed is None else await asyncio.to_thread(embed, query)
+        hits = await index.arecall_one(
+            text=query, vector=vector, scope=where(ctx), filter=filter, limit=limit, columns=columns
+        )
+        return [
+            FoundDocument(hit.key, hit.text, hit.score, {name: hit[name] for name in columns})
+            for hit in hits
+        ]
+
+    return Tool(find, takes_ctx=True, name=name)
+
+
+def _read_scope(scope: object) -> object:
+    if scope is None:
+        raise error(ScopeError, "scope", "a cell, or hr.Scope([...])", "None")
+    return scope
+
+
+def _chosen(given: Any, read: Callable[[object], Any]) -> Callable[[RunContext[Any]], Any]:
+    """Return the function that reads a user or a scope at each call; check a fixed one now."""
+    if callable(given):
+        return lambda ctx: read(given(ctx))
+    fixed = read(given)
+    return lambda ctx: fixed

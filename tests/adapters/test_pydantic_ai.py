@@ -1,0 +1,192 @@
+"""Pydantic AI's tools: what its models see, and that no model can choose a user or a scope."""
+
+import asyncio
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pydantic_ai", reason="needs the framework Pydantic AI (pydantic-ai-slim)")
+
+from pydantic_ai import Agent, RunContext, Tool
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+import hyrecall as hr
+from hyrecall.adapters.pydantic_ai import recall_tool, remember_tool, search_tool
+from hyrecall.embed import HashEmbedder
+from hyrecall.errors import DTypeError, ScopeError, UnknownOptionError
+from hyrecall.memory import EVERYONE, Memory, MemorySync
+
+# The version of a year ago calls griffe in a way that griffe deprecated at that time.
+pytestmark = pytest.mark.filterwarnings("ignore:Passing additional options:DeprecationWarning")
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "frameworks" / "pydantic_ai_tools.py"
+
+
+@dataclasses.dataclass
+class Deps:
+    user: str | None
+
+
+def whose(ctx: RunContext[Deps]) -> str:
+    return ctx.deps.user  # type: ignore[return-value]
+
+
+def calling(tool: str, arguments: dict[str, Any]) -> FunctionModel:
+    """Return a model that calls a tool once, then answers with what the tool returned."""
+
+    def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        for part in messages[-1].parts:
+            if isinstance(part, ToolReturnPart):
+                return ModelResponse(parts=[TextPart(part.model_response_str() or "[]")])
+        assert [one.name for one in info.function_tools] == [tool]
+        return ModelResponse(parts=[ToolCallPart(tool, arguments)])
+
+    return FunctionModel(reply)
+
+
+def run(tool: Tool[Any], arguments: dict[str, Any], user: str | None = "ann") -> str:
+    agent = Agent(calling(tool.name, arguments), tools=[tool], deps_type=Deps)
+    return asyncio.run(agent.run("go", deps=Deps(user))).output
+
+
+@pytest.fixture
+def memory() -> Iterator[MemorySync]:
+    with MemorySync.in_memory(embedder=None) as store:
+        store.remember("The build runs on Debian 12", id="a", user_id="ann")
+        store.remember("The build of bob runs on Fedora", id="b", user_id="bob")
+        yield store
+
+
+def test_the_model_sees_the_memories_of_the_user_of_its_run(memory: MemorySync) -> None:
+    tool = recall_tool(memory, user_id=whose)
+    for user, text in (("ann", "Debian 12"), ("bob", "Fedora")):
+        (found,) = json.loads(run(tool, {"query": "the build"}, user))
+        assert text in found["text"]
+        assert set(found) == {"id", "text", "score", "occurred_at"}
+        assert found["score"] > 0
+    assert json.loads(run(tool, {"query": "the build"}, "eve")) == []
+
+
+def test_a_fixed_user_holds_whoever_runs(memory: MemorySync) -> None:
+    (found,) = json.loads(run(recall_tool(memory, user_id="ann"), {"query": "build"}, "bob"))
+    assert found["id"] == "a"
+
+
+def test_the_model_is_offered_no_user_and_no_scope(memory: MemorySync) -> None:
+    table = pa.table({"id": ["x"], "team": ["red"], "text": ["tea"]})
+    index = hr.Index.build(table, hr.Schema(key="id", cell="team", text="text"))
+    tools: dict[str, list[Tool[Any]]] = {
+        "query": [recall_tool(memory, user_id="ann"), search_tool(index, scope="red")],
+        "text": [remember_tool(memory, user_id=whose)],
+    }
+    for argument, made in tools.items():
+        for tool in made:
+            schema = tool.tool_def.parameters_json_schema
+            assert list(schema["properties"]) == [argument]
+            assert schema["properties"][argument]["description"]
+            assert schema["additionalProperties"] is False
+            assert tool.tool_def.description
+
+
+def test_what_one_user_keeps_only_that_user_recalls(memory: MemorySync) -> None:
+    kept = run(remember_tool(memory, user_id=whose, kind="note"), {"text": "Likes oolong"}, "ann")
+    episode = memory.get(kept, user_id="ann")
+    assert episode is not None
+    assert (episode.output, episode.kind) == ("Likes oolong", "note")
+    assert memory.get(kept, user_id="bob") is None
+    assert json.loads(run(recall_tool(memory, user_id="bob"), {"query": "oolong"})) == []
+
+
+def test_a_partition_of_the_tool_holds(memory: MemorySync) -> None:
+    memory.remember("The build of acme", id="c", user_id="ann", org="acme")
+    tool: Tool[Deps] = recall_tool(memory, user_id="ann", org="acme")
+    assert [one["id"] for one in json.loads(run(tool, {"query": "build"}))] == ["c"]
+
+
+def test_an_async_store_serves_the_same_tools() -> None:
+    async def main() -> str:
+        async with Memory.in_memory(embedder=None) as store:
+            keep = Agent(
+                calling("remember", {"text": "Likes oolong"}),
+                tools=[remember_tool(store, user_id="ann")],
+            )
+            await keep.run("go")
+            recall = Agent(
+                calling("recall_memory", {"query": "oolong"}),
+                tools=[recall_tool(store, user_id="ann")],
+            )
+            return (await recall.run("go")).output
+
+    assert json.loads(asyncio.run(main()))[0]["text"] == "Likes oolong"
+
+
+def test_documents_are_searched_in_the_scope_of_the_run() -> None:
+    embedder = HashEmbedder(dim=16)
+    texts = ["green tea", "green coffee", "tea of the blue team"]
+    rows = {"id": [1, 2, 3], "team": ["red", "red", "blue"], "text": texts, "year": [1, 2, 3]}
+    schema = hr.Schema(key="id", cell="team", text="text", vector="v", attributes="year")
+    index = hr.Index.build(pa.table(rows), schema, vectors={"v": embedder.embed(texts)})
+
+    def embed(query: str) -> object:
+        return embedder.embed([query])[0]
+
+    def team(ctx: RunContext[Deps]) -> object:
+        return ctx.deps.user
+
+    tool = search_tool(
+        index,
+        scope=team,
+        embed=embed,
+        filter=hr.Filter(year=(None, 2)),
+        columns=("year",),
+    )
+    found = json.loads(run(tool, {"query": "green tea"}, "red"))
+    expected = index.recall_one(text="green tea", vector=embed("green tea"), scope="red")
+    assert [(one["id"], one["score"]) for one in found] == [(h.key, h.score) for h in expected]
+    assert [one["fields"] for one in found] == [{"year": 1}, {"year": 2}]
+    assert found[0]["text"] == "green tea"
+    assert json.loads(run(tool, {"query": "tea"}, "blue")) == []  # by the filter
+
+
+def test_a_tool_without_a_user_or_a_scope_is_not_made(memory: MemorySync) -> None:
+    index = hr.Index.build(
+        pa.table({"id": ["x"], "team": ["red"], "text": ["tea"]}),
+        hr.Schema(key="id", cell="team", text="text"),
+    )
+    for make in (recall_tool, remember_tool):
+        with pytest.raises(ScopeError, match=r"user_id: expected the name of the user .* None"):
+            make(memory, user_id=None)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="user_id"):
+            make(memory)  # type: ignore[call-arg]
+    with pytest.raises(ScopeError, match=r"scope: expected a cell"):
+        search_tool(index, scope=None)  # type: ignore[arg-type]
+    with pytest.raises(DTypeError, match=r"memory: expected a hyrecall\.memory\.Memory"):
+        recall_tool(index, user_id="ann")  # type: ignore[arg-type]
+    with pytest.raises(DTypeError, match=r"index: expected an hr\.Index"):
+        search_tool(memory, scope="ann")  # type: ignore[arg-type]
+    with pytest.raises(UnknownOptionError, match="did you mean limit"):
+        recall_tool(memory, user_id="ann", top_k=3)  # type: ignore[call-arg]
+
+
+def test_a_run_without_a_user_fails_and_reads_nothing(memory: MemorySync) -> None:
+    with pytest.raises(ScopeError, match="user_id"):
+        run(recall_tool(memory, user_id=whose), {"query": "build"}, None)
+    with pytest.raises(ScopeError, match="user_id"):
+        run(remember_tool(memory, user_id=whose), {"text": "lost"}, None)
+    assert {one.id for one in memory.list(user_id=EVERYONE)} == {"a", "b"}
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLE], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "oolong" in done.stdout
