@@ -61,7 +61,10 @@ PYTHON_ONLY_IN = {
     "langchain_core": {f"adapters/langchain{part}" for part in ("", "_documents", "_retriever")},
     "langgraph": {"adapters/langgraph"},
     "llama_index": {"adapters/llama_index"},
-    "haystack": {"adapters/haystack"},
+    "haystack": {
+        f"adapters/haystack{part}"
+        for part in ("", "_documents", "_filters", "_metadata", "_retrievers", "_store")
+    },
     "loomflow": {"adapters/loomflow"},
     "agents": {"adapters/openai_agents"},
     "pydantic_ai": {"adapters/pydantic_ai"},
