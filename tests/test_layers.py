@@ -67,7 +67,7 @@ PYTHON_ONLY_IN = {
     },
     "loomflow": {"adapters/loomflow"},
     "agents": {"adapters/openai_agents"},
-    "pydantic_ai": {"adapters/pydantic_ai"},
+    "pydantic_ai": {"adapters/pydantic_ai", "adapters/pydantic_ai_search"},
     "autogen_core": {"adapters/autogen"},
     "crewai": {"adapters/crewai"},
     "chromadb": {"migrate/chroma"},

@@ -17,6 +17,7 @@ from hyrecall.errors import MissingExtraError
 ROOT = Path(__file__).parents[2]
 FRAMEWORK_PAGES = sorted((ROOT / "docs" / "frameworks").glob("*.md"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *FRAMEWORK_PAGES]
+FRAMEWORK_PACKAGES = {package.partition(".")[0] for package in FRAMEWORKS.values()}
 # How a block says that it goes on from another; without it, it runs alone.
 AFTER_FIRST, AFTER_ABOVE = "# After the first example:\n", "# After the example above:\n"
 # Absent without their extras: modules of these may be skipped by name, no others.
@@ -77,7 +78,10 @@ def load(name: str) -> ModuleType:
             raise
         pytest.skip(f"{adapter} is not installed: .ci/frameworks {adapter}")
     except ModuleNotFoundError as fault:
-        if (fault.name or "").partition(".")[0] not in EXTRAS:
+        package = (fault.name or "").partition(".")[0]
+        if package not in EXTRAS and not (
+            name.startswith("hyrecall.adapters.") and package in FRAMEWORK_PACKAGES
+        ):
             raise
         pytest.skip(f"{name} needs {fault.name}")
 

@@ -4,14 +4,10 @@ The store lies in :mod:`hyrecall.adapters.haystack_store`, the retrievers in
 :mod:`hyrecall.adapters.haystack_retrievers`.
 """
 
-from hyrecall.errors import MissingExtraError, error
+from hyrecall.adapters.extras import needs_extra
 
-try:
+with needs_extra("haystack"):
     import haystack as _haystack  # noqa: F401
-except ImportError as fault:
-    _wish = "the extra [haystack] (pip install 'hyrecall[haystack]')"
-    _got = f"no package {fault.name}"
-    raise error(MissingExtraError, "hyrecall.adapters.haystack", _wish, _got) from None
 
 from hyrecall.adapters.haystack_retrievers import (
     HyrecallEmbeddingRetriever,

@@ -1,0 +1,126 @@
+"""The tool of Pydantic AI that searches an index, and how a tool is told a user or a scope."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from pydantic_ai import RunContext, Tool
+
+from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.ask.scope import Scope, ScopePattern
+from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import DTypeError, ScopeError, error
+from hyrecall.index import Index
+
+__all__ = ["Deps", "FoundDocument", "chosen", "search_tool"]
+
+Deps = TypeVar("Deps")
+"""The type of a run's dependencies, which the user or the scope may be read from."""
+
+Where: TypeAlias = (
+    "str | int | tuple[object, ...] | Scope | ScopePattern | Callable[[RunContext[Deps]], object]"
+)
+
+
+@dataclass(frozen=True)
+class FoundDocument:
+    """Holds what the model sees of a document of an index.
+
+    Attributes
+    ----------
+    id : str or int
+        Its key.
+    text : str or None
+    score : float
+        By which the reply is ordered, best first; it has no scale of its own.
+    fields : dict
+        The columns that the tool was made with.
+    """
+
+    id: str | int
+    text: str | None
+    score: float
+    fields: dict[str, Any]
+
+
+@check_keywords
+def search_tool(
+    index: Index,
+    *,
+    scope: Where[Deps],
+    embed: Callable[[str], object] | None = None,
+    limit: int = 5,
+    filter: FilterLike | None = None,  # noqa: A002
+    columns: tuple[str, ...] = (),
+    name: str = "search_documents",
+) -> Tool[Deps]:
+    """Return a tool by which the model searches the documents of a scope.
+
+    Parameters
+    ----------
+    index : Index
+    scope : str or tuple or Scope or callable
+        What :meth:`hyrecall.Index.recall` takes, or a function of the
+        :class:`pydantic_ai.RunContext` that returns it.
+    embed : callable, optional
+        Returns the vector of a query, for an index with a vector column; default: by words alone.
+    limit : int, default 5
+        At most so many documents a call.
+    filter : Filter, optional
+        Narrows every call.
+    columns : tuple of str, default ()
+        More columns for the model to see.
+    name : str, default "search_documents"
+        What the model calls the tool.
+
+    Returns
+    -------
+    pydantic_ai.Tool
+        It returns a list of :class:`FoundDocument`.
+
+    Raises
+    ------
+    ScopeError
+        No scope; also at a call whose function returns none.
+    DTypeError
+        ``index`` is no index.
+    """
+    if not isinstance(index, Index):
+        raise error(DTypeError, "index", "an hr.Index", type(index).__name__)
+    where = chosen(scope, _read_scope)
+
+    async def find(ctx: RunContext[Deps], query: str) -> list[FoundDocument]:
+        """Search the documents, best first.
+
+        Parameters
+        ----------
+        query
+            What to look for, in plain words.
+        """
+        vector = None if embed is None else await asyncio.to_thread(embed, query)
+        hits = await index.arecall_one(
+            text=query, vector=vector, scope=where(ctx), filter=filter, limit=limit, columns=columns
+        )
+        return [
+            FoundDocument(hit.key, hit.text, hit.score, {name: hit[name] for name in columns})
+            for hit in hits
+        ]
+
+    return Tool(find, takes_ctx=True, name=name)
+
+
+def _read_scope(scope: object) -> object:
+    if scope is None:
+        raise error(ScopeError, "scope", "a cell, or hr.Scope([...])", "None")
+    return scope
+
+
+def chosen(given: Any, read: Callable[[object], Any]) -> Callable[[RunContext[Any]], Any]:
+    """Return the function that reads a user or a scope at each call; check a fixed one now."""
+    if callable(given):
+        return lambda ctx: read(given(ctx))
+    fixed = read(given)
+    return lambda ctx: fixed
