@@ -60,7 +60,9 @@ PYTHON_ONLY_IN = {
     "onnxruntime": {"rerank"},
     "langchain_core": {f"adapters/langchain{part}" for part in ("", "_documents", "_retriever")},
     "langgraph": {"adapters/langgraph"},
-    "llama_index": {"adapters/llama_index"},
+    "llama_index": {
+        f"adapters/llama_index{part}" for part in ("", "_filters", "_query", "_recall", "_store")
+    },
     "haystack": {
         f"adapters/haystack{part}"
         for part in ("", "_documents", "_filters", "_metadata", "_retrievers", "_store")

@@ -12,16 +12,11 @@ from haystack.document_stores.types import DuplicatePolicy
 from haystack.errors import FilterError
 
 from hyrecall.adapters.awaiting import awaited
+from hyrecall.adapters.document_folder import open_documents, type_names
 from hyrecall.adapters.document_table import AttributeType, read_cell
 from hyrecall.adapters.documents import Document as Row
 from hyrecall.adapters.documents import DocumentIndex, FoundDocument
-from hyrecall.adapters.haystack_documents import (
-    POLICIES,
-    document_of,
-    open_documents,
-    row_of,
-    type_names,
-)
+from hyrecall.adapters.haystack_documents import POLICIES, document_of, row_of
 from hyrecall.adapters.haystack_filters import filter_of
 from hyrecall.adapters.haystack_metadata import MetadataQueries
 from hyrecall.ask.scope import Scope
@@ -76,10 +71,8 @@ class HyrecallDocumentStore(MetadataQueries):
         documents: DocumentIndex | None = None,
     ) -> None:  # fmt: skip
         """Open the documents, or make an empty index for them."""
-        if documents is not None and (path is not None or attributes is not None):
-            raise error(OptionError, "documents", "no path and no attributes beside it", "some")
         self._path, self._is_shared = path, documents is not None
-        self._documents = open_documents(path, attributes) if documents is None else documents
+        self._documents = open_documents(documents, path, attributes, keep_vectors=True)
         place = tuple(cell) if isinstance(cell, list) else cell
         self._cell = read_cell(place, self._documents.cell_columns)
         self._scope: Any = self._cell if scope is None else scope

@@ -1,0 +1,80 @@
+"""The index of a store: shared, of a folder, or empty; types of attributes by their names.
+
+A pipeline that is written to a file names types: ``"int"``, ``"list[str]"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from hyrecall.adapters.document_table import AttributeType
+from hyrecall.adapters.documents import DocumentIndex
+from hyrecall.errors import IndexNotFoundError, OptionError, error
+
+__all__ = ["open_documents", "type_names"]
+
+_TYPES: Final[dict[str, Any]] = {
+    "str": str, "int": int, "float": float, "bool": bool, "datetime": datetime, "date": date,
+}  # fmt: skip
+_NAMES: Final = {
+    pa.string(): "str", pa.large_string(): "str", pa.int64(): "int", pa.float64(): "float",
+    pa.bool_(): "bool", pa.timestamp("us", "UTC"): "datetime", pa.date32(): "date",
+}  # fmt: skip
+
+
+def open_documents(
+    documents: DocumentIndex | None,
+    path: str | Path | None,
+    attributes: Mapping[str, AttributeType | str] | None,
+    *,
+    keep_vectors: bool,
+    always: Mapping[str, AttributeType] | None = None,
+) -> DocumentIndex:
+    """Return the given index, or what a folder holds, or an empty index.
+
+    ``always`` are attributes that an adapter declares itself.
+
+    Raises
+    ------
+    OptionError
+        A given index beside a path or attributes; attributes other than those of the folder.
+    """
+    if documents is not None:
+        if path is not None or attributes is not None:
+            raise error(OptionError, "documents", "no path and no attributes beside it", "some")
+        return documents
+    declared = {**(always or {}), **(attributes or {})}
+    kinds = {name: _read_type(kind) for name, kind in declared.items()}
+    made = DocumentIndex(attributes=kinds, keep_vectors=keep_vectors)
+    try:
+        found = made if path is None else DocumentIndex.open(path)
+    except IndexNotFoundError:
+        found = made
+    if attributes is not None and type_names(found) != type_names(made):
+        wish = f"those of the saved documents ({type_names(found)}), or none"
+        raise error(OptionError, "attributes", wish, type_names(made))
+    return found
+
+
+def type_names(documents: DocumentIndex) -> dict[str, str]:
+    """Return the types of the declared fields, as ``attributes`` takes them."""
+    return {name: _name_of(kind) for name, kind in documents.attributes.items()}
+
+
+def _read_type(kind: AttributeType | str) -> Any:
+    if not isinstance(kind, str):
+        return kind
+    if kind.startswith("list["):
+        return list[_read_type(kind[5:-1])]  # type: ignore[misc]
+    return _TYPES.get(kind) or pa.type_for_alias(kind)
+
+
+def _name_of(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"list[{_name_of(kind.value_type)}]"
+    return _NAMES.get(kind, str(kind))

@@ -1,0 +1,88 @@
+"""LlamaIndex's queries as recalls, and its nodes as documents of an index and back."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from llama_index.core.schema import BaseNode, MetadataMode
+from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
+from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
+
+from hyrecall.adapters.documents import Document, DocumentIndex
+from hyrecall.adapters.llama_index_filters import all_of, filter_of, one_of
+from hyrecall.ask.scoring import RRF
+from hyrecall.ask.shaping import MMR
+from hyrecall.errors import OptionError, error
+
+__all__ = ["document_of", "node_of", "read_query"]
+
+_DENSE: Final = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR)
+_LEXICAL: Final = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
+_MODES: Final = (*_DENSE, *_LEXICAL, VectorStoreQueryMode.HYBRID)
+
+
+def read_query(
+    query: VectorStoreQuery,
+    documents: DocumentIndex,
+    mmr_threshold: float | None,
+    more: dict[str, Any],
+) -> dict[str, Any]:
+    """Return the options of the recall that a query means, all but its scope.
+
+    Raises
+    ------
+    OptionError
+        A mode or option that an index cannot follow, or a query without what its mode needs.
+    """
+    mode, limit = VectorStoreQueryMode(query.mode), query.similarity_top_k
+    _check(query, mode, more)
+    options: dict[str, Any] = {}
+    if mode == VectorStoreQueryMode.MMR:
+        given = mmr_threshold if query.mmr_threshold is None else query.mmr_threshold
+        options["shaping"] = MMR(0.5 if given is None else given, relevance="raw")
+    elif mode in _LEXICAL:
+        limit = query.sparse_top_k or limit
+    elif mode == VectorStoreQueryMode.HYBRID:
+        limit = query.hybrid_top_k or limit
+        options["fusion"] = None if query.alpha is None else RRF(alpha=query.alpha)
+    # LlamaIndex's own index passes an empty list where it restricts nothing.
+    options["filter"] = all_of(
+        filter_of(query.filters, documents),
+        one_of("id", query.node_ids or None),
+        one_of("doc_id", query.doc_ids or None),
+    )
+    return {
+        "text": None if mode in _DENSE else query.query_str,
+        "vector": None if mode in _LEXICAL else query.query_embedding,
+        "limit": limit,
+        "depth": max(100, limit, query.sparse_top_k or 0),
+        **options,
+    }
+
+
+def _check(query: VectorStoreQuery, mode: VectorStoreQueryMode, more: dict[str, Any]) -> None:
+    """Refuse what would be ignored, and a query without what its mode needs."""
+    if mode not in _MODES:
+        known = [one.value for one in _MODES]
+        raise error(OptionError, "query.mode", f"one of {known}", repr(mode.value))
+    needs = {"query_embedding": mode not in _LEXICAL, "query_str": mode not in _DENSE}
+    for name, is_needed in needs.items():
+        if is_needed and getattr(query, name) is None:
+            raise error(OptionError, f"query.{name}", f"one, for mode {mode.value!r}", "None")
+    for name in ("output_fields", "embedding_field"):
+        if getattr(query, name) is not None:
+            raise error(OptionError, f"query.{name}", "None", repr(getattr(query, name)))
+    if more:
+        raise error(OptionError, "query", "scope=, mmr_threshold= or no option", sorted(more))
+
+
+def document_of(node: BaseNode) -> Document:
+    """Return a node as a document; ``_node_content`` of the metadata has its other fields."""
+    text = node.get_content(metadata_mode=MetadataMode.NONE)
+    metadata = node_to_metadata_dict(node, remove_text=True)
+    return Document(id=node.node_id, text=text, vector=node.embedding, metadata=metadata)
+
+
+def node_of(document: Document) -> BaseNode:
+    """Return the node that a document was."""
+    return metadata_dict_to_node(dict(document.metadata), text=document.text)

@@ -1,0 +1,161 @@
+"""LlamaIndex's retriever over an index of yours, and its memory block over a store."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.memory import BaseMemoryBlock
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+from hyrecall.adapters import memories
+from hyrecall.adapters.memories import Store, read_store, read_user
+from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.ask.scoring import Fusion
+from hyrecall.errors import DTypeError, ScopeError, error
+from hyrecall.hits.hit import QueryHits
+from hyrecall.index import Index
+
+__all__ = ["HyrecallMemoryBlock", "HyrecallRetriever"]
+
+
+class HyrecallRetriever(BaseRetriever):
+    """Retrieves rows of an index, in one scope, by words and, with an embedding model, by vector.
+
+    Parameters
+    ----------
+    index : Index
+    scope : cell or Scope
+        What :meth:`hyrecall.Index.recall` takes. There is no default.
+    embed_model : BaseEmbedding, optional
+        Embeds queries that bring no embedding; default: those are searched by words alone.
+    limit : int, default 10
+    filter : Filter, optional
+    fusion : RRF or WeightedSum or Max or DBSF, optional
+        As in :meth:`hyrecall.Index.recall`.
+    columns : tuple of str, default ()
+        Columns for the metadata of the nodes.
+    callback_manager, verbose
+        Of LlamaIndex's retrievers.
+
+    Raises
+    ------
+    ScopeError, DTypeError
+        No scope; no index.
+    """
+
+    def __init__(
+        self, index: Index, *, scope: object, embed_model: BaseEmbedding | None = None,
+        limit: int = 10, filter: FilterLike | None = None, fusion: Fusion | None = None,  # noqa: A002
+        columns: tuple[str, ...] = (), callback_manager: Any = None, verbose: bool = False,
+    ) -> None:  # fmt: skip
+        """Check the index and the scope."""
+        if not isinstance(index, Index):
+            raise error(DTypeError, "index", "an hr.Index", type(index).__name__)
+        if scope is None:
+            raise error(ScopeError, "scope", "a cell, or hr.Scope([...])", "None")
+        index.count(scope=scope, filter=filter)  # refuses what no recall would take
+        super().__init__(callback_manager=callback_manager, verbose=verbose)
+        self._index, self._embed_model, self._columns = index, embed_model, columns
+        self._options: dict[str, Any] = {
+            "scope": scope, "filter": filter, "limit": limit, "fusion": fusion, "columns": columns,
+            "depth": max(100, limit),
+        }  # fmt: skip
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        vector = query_bundle.embedding
+        if vector is None and self._embed_model is not None:
+            vector = self._embed_model.get_agg_embedding_from_queries(query_bundle.embedding_strs)
+        return self._recall(query_bundle.query_str, vector)
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        vector, model = query_bundle.embedding, self._embed_model
+        if vector is None and model is not None:
+            vector = await model.aget_agg_embedding_from_queries(query_bundle.embedding_strs)
+        return await asyncio.to_thread(self._recall, query_bundle.query_str, vector)
+
+    def _recall(self, text: str, vector: list[float] | None) -> list[NodeWithScore]:
+        hits = self._index.recall_one(text=text or None, vector=vector, **self._options)
+        return _nodes(hits, self._columns)
+
+
+def _nodes(hits: QueryHits, columns: tuple[str, ...]) -> list[NodeWithScore]:
+    return [
+        NodeWithScore(
+            node=TextNode(
+                id_=str(hit.key),
+                text=hit.text or "",
+                metadata={name: hit[name] for name in columns},
+            ),
+            score=hit.score,
+        )
+        for hit in hits
+    ]
+
+
+class HyrecallMemoryBlock(BaseMemoryBlock[str]):
+    """Keeps what leaves a conversation's short-term memory, and recalls it for the same user.
+
+    Parameters
+    ----------
+    memory : Memory or MemorySync
+    user_id : str
+        Whose memories. There is no default.
+    org, workspace : str, optional
+        The partition around the user.
+    limit : int, default 5
+        At most so many memories in a prompt.
+    context_messages : int, default 3
+        How many of the last messages make the query.
+    name, description, priority, accept_short_term_memory
+        Of LlamaIndex's memory blocks.
+
+    Raises
+    ------
+    ScopeError, DTypeError
+        No user; no store.
+
+    Notes
+    -----
+    Memories of all sessions are recalled; each keeps the session that it comes from.
+    """
+
+    limit: int = 5
+    context_messages: int = 3
+    _memory: Store = PrivateAttr()
+    _whose: dict[str, Any] = PrivateAttr()
+
+    def __init__(
+        self, *, memory: Store, user_id: str, org: str | None = None, workspace: str | None = None,
+        name: str = "memories", **options: Any,
+    ) -> None:  # fmt: skip
+        """Check the store and the user."""
+        store, user = read_store(memory), read_user(user_id)
+        super().__init__(name=name, **options)
+        self._memory = store
+        self._whose = {"user_id": user, "org": org, "workspace": workspace}
+
+    async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
+        last = (messages or [])[-self.context_messages :]
+        query = "\n".join(text for text in map(_text, last) if text)
+        if not query:
+            return ""
+        found = await memories.search(self._memory, query, **self._whose, limit=self.limit)
+        return "\n".join(one.episode.text for one in found)
+
+    async def _aput(self, messages: list[ChatMessage]) -> None:
+        for message in messages:
+            if _text(message):
+                await memories.remember(
+                    self._memory, _text(message), **self._whose,
+                    session_id=message.additional_kwargs.get("session_id"),
+                    metadata={"role": str(message.role.value)},
+                )  # fmt: skip
+
+
+def _text(message: ChatMessage) -> str:
+    return (message.content or "").strip()
