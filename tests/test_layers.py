@@ -75,6 +75,7 @@ PYTHON_ONLY_IN = {
     "chromadb": {"migrate/chroma"},
     "lancedb": {"migrate/lancedb"},
     "qdrant_client": {"migrate/qdrant"},
+    "crewai": {"adapters/crewai", "adapters/crewai_storage"},
     "pickle": set(),
     "cloudpickle": set(),
     "joblib": set(),
