@@ -16,7 +16,7 @@ import pytest
 
 os.environ.setdefault("CREWAI_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("OTEL_SDK_DISABLED", "true")
-pytest.importorskip("crewai", reason="needs the framework CrewAI (crewai)")
+pytest.importorskip("crewai", reason="CrewAI is not installed: .ci/frameworks crewai")
 
 from hyrecall.adapters.crewai import (
     HyrecallExternalStorage,

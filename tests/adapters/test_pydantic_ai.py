@@ -12,7 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-pytest.importorskip("pydantic_ai", reason="needs the framework Pydantic AI (pydantic-ai-slim)")
+pytest.importorskip(
+    "pydantic_ai", reason="Pydantic AI is not installed: .ci/frameworks pydantic_ai"
+)
 
 from pydantic_ai import Agent, RunContext, Tool
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
