@@ -66,7 +66,7 @@ class _Retriever:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what makes the retriever again."""
-        return default_to_dict(
+        made: dict[str, Any] = default_to_dict(
             self,
             document_store=self.document_store.to_dict(),
             filters=self.filters,
@@ -74,6 +74,7 @@ class _Retriever:
             filter_policy=self.filter_policy.value,
             **self._more(),
         )
+        return made
 
     def _more(self) -> dict[str, Any]:
         return {}

@@ -164,13 +164,14 @@ class HyrecallDocumentStore(MetadataQueries):
         scope: Any = self._scope
         if isinstance(scope, Scope):
             scope = {"cells": [list(cell) for cell in scope.cells]}
-        return default_to_dict(
+        made: dict[str, Any] = default_to_dict(
             self,
             cell=list(self._cell),
             scope=list(scope) if isinstance(scope, tuple) else scope,
             path=None if self._path is None else str(self._path),
             attributes=type_names(self._documents),
         )
+        return made
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> HyrecallDocumentStore:
@@ -181,7 +182,8 @@ class HyrecallDocumentStore(MetadataQueries):
             options["scope"] = Scope([tuple(cell) for cell in scope["cells"]])
         elif isinstance(scope, list):
             options["scope"] = tuple(scope)
-        return default_from_dict(cls, {**data, "init_parameters": options})
+        made: HyrecallDocumentStore = default_from_dict(cls, {**data, "init_parameters": options})
+        return made
 
     def _saved(self, n: int) -> int:
         """Save the documents if there is a path and something changed; return the number."""
