@@ -17,6 +17,7 @@ from crewai.llms.base_llm import BaseLLM
 
 from hyrecall.adapters.crewai import HyrecallRecallTool
 from hyrecall.memory import MemorySync
+from hyrecall.recipes import loom
 
 
 class FakeModel(BaseLLM):
@@ -39,7 +40,7 @@ class FakeModel(BaseLLM):
         return False
 
 
-with MemorySync.in_memory(embedder=None) as memory:
+with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
     memory.remember("Ann drinks oolong tea", user_id="ann")
     memory.remember("Bob drinks black coffee", user_id="bob")
     answers = {}

@@ -13,6 +13,7 @@ from llama_index.core.vector_stores import FilterOperator, MetadataFilter, Metad
 from hyrecall.adapters.llama_index import HyrecallMemoryBlock, HyrecallVectorStore
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import MemorySync
+from hyrecall.recipes import loom
 
 
 class Words(BaseEmbedding):
@@ -53,7 +54,7 @@ of_bob = index.as_retriever(vector_store_kwargs={"scope": "bob"})
 assert of_bob.retrieve(question) == []
 
 # What leaves the short-term memory of one conversation is recalled in the next, for its user alone.
-with MemorySync.in_memory(embedder=None) as memories:
+with MemorySync.in_memory(recipe=loom, embedder=None) as memories:
     told = Memory.from_defaults(
         session_id="monday", token_limit=20, token_flush_size=5, tokenizer_fn=str.split,
         memory_blocks=[HyrecallMemoryBlock(memory=memories, user_id="ann")],

@@ -12,6 +12,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from hyrecall.adapters.pydantic_ai import recall_tool, remember_tool
 from hyrecall.memory import MemorySync
+from hyrecall.recipes import loom
 
 
 @dataclass
@@ -39,7 +40,7 @@ def model(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
     return ModelResponse(parts=[call])
 
 
-with MemorySync.in_memory(embedder=None) as memory:
+with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
     agent = Agent(
         FunctionModel(model),
         deps_type=Deps,

@@ -66,7 +66,8 @@ class HyrecallRecallTool(_MemoryTool):
 
     Examples
     --------
-    >>> memory = MemorySync.in_memory(embedder=None)
+    >>> from hyrecall.recipes import loom
+    >>> memory = MemorySync.in_memory(recipe=loom, embedder=None)
     >>> kept = memory.remember("Ann drinks oolong tea", user_id="ann")
     >>> HyrecallRecallTool(memory=memory, user_id="ann").run(query="tea")
     '- Ann drinks oolong tea'
@@ -111,7 +112,8 @@ class HyrecallExternalStorage:
 
     Examples
     --------
-    >>> memory = MemorySync.in_memory(embedder=None)
+    >>> from hyrecall.recipes import loom
+    >>> memory = MemorySync.in_memory(recipe=loom, embedder=None)
     >>> storage = HyrecallExternalStorage(memory=memory, user_id="ann")
     >>> storage.save("Ann drinks oolong tea", {"source": "chat"})
     >>> [(one["content"], one["metadata"]) for one in storage.search("tea", 3, 0.0)]

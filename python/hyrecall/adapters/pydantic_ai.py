@@ -87,7 +87,8 @@ def recall_tool(
     Examples
     --------
     >>> from hyrecall.memory import MemorySync
-    >>> memory = MemorySync.in_memory(embedder=None)
+    >>> from hyrecall.recipes import loom
+    >>> memory = MemorySync.in_memory(recipe=loom, embedder=None)
     >>> recall_tool(memory, user_id="ann").name
     'recall_memory'
     """
