@@ -1,0 +1,333 @@
+"""LangGraph's long-term memory over a durable store: ``HyrecallStore``, a ``BaseStore``.
+
+A namespace is a user of the store, and so a cell (:mod:`hyrecall.adapters.namespaces`); a key is
+the id of a memory (:mod:`hyrecall.adapters.items`). The indexed fields of a value are its text,
+which a query searches by words and by vectors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall import recipes
+from hyrecall.adapters.items import Item, Items
+from hyrecall.adapters.json_filters import check_filter
+from hyrecall.adapters.namespaces import Namespace
+from hyrecall.base.keywords import check_keywords
+from hyrecall.embed import AUTO, from_async
+from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
+from hyrecall.memory import MemorySync
+from hyrecall.recipe import Recipe
+
+try:
+    from langgraph.store import base
+except ImportError as fault:
+    _wish = "the extra [langgraph] (pip install 'hyrecall[langgraph]')"
+    _got = f"no package {fault.name}"
+    raise error(MissingExtraError, "hyrecall.adapters.langgraph", _wish, _got) from None
+
+__all__ = ["HyrecallStore"]
+
+WRITE_TIMEOUT = 30.0
+"""Seconds that a put waits for an embedder, which may be a service far away."""
+
+
+class _LangChainEmbedder:
+    """Embeds items with LangChain's embeddings."""
+
+    def __init__(self, embeddings: base.Embeddings, dim: int | None) -> None:
+        name = getattr(embeddings, "model", None)
+        self.model = ":".join([type(embeddings).__qualname__, *([name] if name else [])])
+        self.dim = dim
+        self._embeddings = embeddings
+
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return np.asarray(self._embeddings.embed_documents(list(texts)), np.float32)
+
+
+@check_keywords
+class HyrecallStore(base.BaseStore):
+    """A LangGraph store that is durable and searches by words and vectors.
+
+    Parameters
+    ----------
+    memory : MemorySync
+        An open store, which the caller closes. Its embedder embeds items and queries.
+    scope : tuple of str or EVERYONE
+        The labels that every namespace begins with; ``hyrecall.memory.EVERYONE``: any.
+    org, workspace : str, optional
+        The partition of the store in which the namespaces lie.
+    fields : sequence of str, default ("$",)
+        Paths whose texts are searched, where a put names no others; "$" is the whole value.
+    embed_query : callable, optional
+        Returns the vector of a query; for models that embed queries otherwise than items.
+    recipe : Recipe, default ``recipes.default``
+        How to rank. Its depth follows the limit of a search.
+    alpha : float, optional
+        Weight of vectors against words, in [0, 1]; 1 ranks by cosine alone, as the stores of
+        LangGraph do.
+    ttl : dict, optional
+        A ``TTLConfig``, without ``omit_expired=False`` and ``sweep_interval_minutes``.
+    erase : bool, default False
+        Remove every byte of a deleted item, which else is kept as history; see ``forget``.
+    clock : callable, optional
+        Returns the time as a datetime with a zone; for tests.
+
+    Raises
+    ------
+    ScopeError
+        No scope.
+    OptionError, DTypeError
+        A wrong argument, which the message names.
+
+    Notes
+    -----
+    An expired item is never returned, and :meth:`sweep_ttl` deletes it. A read that renews the time
+    to live of an item writes a version of it.
+
+    Examples
+    --------
+    >>> with HyrecallStore.open(":memory:", scope=("users",), embedder=None) as store:
+    ...     store.put(("users", "ann"), "tea", {"text": "Ann drinks green tea", "kind": "taste"})
+    ...     found = store.search(("users",), query="tea", filter={"kind": "taste"})
+    ...     [(item.namespace, item.key) for item in found]
+    [(('users', 'ann'), 'tea')]
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        memory: MemorySync,
+        *,
+        scope: Namespace | Enum,
+        org: str | None = None,
+        workspace: str | None = None,
+        fields: Sequence[str] = ("$",),
+        embed_query: Callable[[str], Sequence[float]] | None = None,
+        recipe: Recipe = recipes.default,
+        alpha: float | None = None,
+        ttl: base.TTLConfig | None = None,
+        erase: bool = False,
+        clock: Callable[[], datetime] | None = None,
+    ) -> None:
+        """Check the options."""
+        self._items = Items(
+            memory=memory, scope=scope, org=org, workspace=workspace, recipe=recipe, alpha=alpha,
+            embed_query=embed_query, erase=erase, clock=clock or (lambda: datetime.now(UTC)),
+        )  # fmt: skip
+        self._fields = _paths("fields", fields)
+        self.ttl_config = _checked_ttl(ttl)
+        self._owned: MemorySync | None = None
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        scope: Namespace | Enum,
+        index: base.IndexConfig | None = None,
+        embedder: Any = AUTO,
+        recipe: Recipe = recipes.default,
+        alpha: float | None = None,
+        ttl: base.TTLConfig | None = None,
+        erase: bool = False,
+    ) -> HyrecallStore:
+        """Open a store, which :meth:`close` closes; it is made if there is none.
+
+        Parameters
+        ----------
+        path : path-like
+            Its folder, or ``":memory:"``, as of :meth:`hyrecall.memory.MemorySync.open`.
+        scope, recipe, alpha, ttl, erase
+            As of :class:`HyrecallStore`.
+        index : dict, optional
+            An ``IndexConfig``: ``embed`` takes the place of ``embedder``.
+        embedder : Embedder or Off or str or None, optional
+            As of :meth:`hyrecall.memory.MemorySync.open`.
+
+        Returns
+        -------
+        HyrecallStore
+
+        Raises
+        ------
+        HyrecallError
+            As of :class:`HyrecallStore` and of :meth:`hyrecall.memory.MemorySync.open`.
+        """
+        config: dict[str, Any] = dict(index or {})
+        embed_query = None
+        if "embed" in config:
+            if embedder is not AUTO:
+                raise error(OptionError, "embedder", "none beside index['embed']", repr(embedder))
+            embed, dim = config["embed"], config.get("dims")
+            if asyncio.iscoroutinefunction(embed):
+                embedder = from_async(embed, model=embed.__qualname__, dim=dim)
+            else:
+                embeddings = base.ensure_embeddings(embed)
+                embedder, embed_query = _LangChainEmbedder(embeddings, dim), embeddings.embed_query
+        memory = MemorySync.open(
+            path, recipe=recipe, embedder=embedder, write_timeout=WRITE_TIMEOUT
+        )
+        try:
+            store = cls(
+                memory, scope=scope, fields=config.get("fields") or ("$",), recipe=recipe,
+                embed_query=embed_query, alpha=alpha, ttl=ttl, erase=erase,
+            )  # fmt: skip
+        except BaseException:
+            memory.close()
+            raise
+        store._owned = memory
+        return store
+
+    def close(self) -> None:
+        """Close the store if :meth:`open` has opened it. Closing twice is fine."""
+        if self._owned is not None:
+            self._owned.close()
+
+    def __enter__(self) -> HyrecallStore:
+        """Return the store."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close it."""
+        self.close()
+
+    def batch(self, ops: Iterable[base.Op]) -> list[base.Result]:
+        """Run operations: those that read, and then those that write.
+
+        Parameters
+        ----------
+        ops : iterable of GetOp, SearchOp, ListNamespacesOp or PutOp
+
+        Returns
+        -------
+        list
+            The reply to each: an item or None, items, namespaces; None to one that writes.
+
+        Raises
+        ------
+        ScopeError
+            A namespace outside the scope; nothing has been written then.
+        OptionError, DTypeError
+            An operation, namespace, key, filter or value that is not allowed.
+        StoreError
+            The disk or SQLite fails.
+
+        Notes
+        -----
+        Each put is a transaction; of several with one key the last one counts.
+        """
+        asked = list(ops)
+        for op in asked:
+            self._check(op)
+        replies = [self._read(op) for op in asked]
+        puts = {(op.namespace, op.key): op for op in asked if isinstance(op, base.PutOp)}
+        for put in puts.values():
+            self._write(put)
+        return replies
+
+    async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
+        """Run operations as :meth:`batch` does, on a thread.
+
+        Parameters
+        ----------
+        ops : iterable of GetOp, SearchOp, ListNamespacesOp or PutOp
+
+        Returns
+        -------
+        list
+            As of :meth:`batch`.
+        """
+        return await asyncio.to_thread(self.batch, list(ops))
+
+    def sweep_ttl(self) -> int:
+        """Delete the expired items of the scope.
+
+        Returns
+        -------
+        int
+            How many were deleted.
+        """
+        return self._items.sweep()
+
+    def _check(self, op: base.Op) -> None:
+        if isinstance(op, base.SearchOp):
+            self._items.check(op.namespace_prefix, "namespace_prefix", is_prefix=True)
+            check_filter(op.filter or {})
+        elif isinstance(op, base.GetOp | base.PutOp):
+            self._items.check(op.namespace, "namespace")
+        elif not isinstance(op, base.ListNamespacesOp):
+            raise error(DTypeError, "ops", "operations of a BaseStore", type(op).__name__)
+
+    def _read(self, op: base.Op) -> base.Result:
+        if isinstance(op, base.GetOp):
+            item = self._items.get(tuple(op.namespace), op.key, renew=op.refresh_ttl)
+            return None if item is None else base.Item(**_fields_of(item))
+        if isinstance(op, base.SearchOp):
+            found = self._items.search(
+                tuple(op.namespace_prefix), query=op.query, filter=op.filter, limit=op.limit,
+                offset=op.offset, renew=op.refresh_ttl,
+            )  # fmt: skip
+            return [base.SearchItem(**_fields_of(one), score=one.score) for one in found]
+        if isinstance(op, base.ListNamespacesOp):
+            return list(self._listed(op))[op.offset : op.offset + op.limit]
+        return None
+
+    def _listed(self, op: base.ListNamespacesOp) -> Iterator[Namespace]:
+        asked = op.match_conditions or ()
+        found = (
+            one[: op.max_depth]
+            for one in self._items.namespaces(self._items.root)
+            if all(_is_match(one, condition) for condition in asked)
+        )
+        yield from dict.fromkeys(found)
+
+    def _write(self, op: base.PutOp) -> None:
+        namespace = tuple(op.namespace)
+        if op.value is None:
+            self._items.delete(namespace, op.key)
+            return
+        paths = self._fields if op.index is None else _paths("index", op.index or ())
+        value = dict(op.value)
+        texts = (text for path in paths for text in base.get_text_at_path(value, path))
+        self._items.put(namespace, op.key, value, "\n".join(texts), op.ttl)
+
+
+def _fields_of(item: Item) -> dict[str, Any]:
+    names = ("namespace", "key", "value", "created_at", "updated_at")
+    return {name: getattr(item, name) for name in names}
+
+
+def _is_match(namespace: Namespace, condition: base.MatchCondition) -> bool:
+    path, labels = condition.path, namespace
+    if condition.match_type == "suffix":
+        path, labels = path[::-1], labels[::-1]
+    pairs = zip(labels, path, strict=False)
+    return len(labels) >= len(path) and all(want in ("*", one) for one, want in pairs)
+
+
+def _paths(name: str, given: object) -> tuple[str, ...]:
+    is_list = isinstance(given, Sequence) and not isinstance(given, str)
+    if not is_list or not all(isinstance(one, str) for one in given):  # type: ignore[attr-defined]
+        raise error(DTypeError, name, "a list of paths", repr(given))
+    return tuple(given)  # type: ignore[arg-type]
+
+
+def _checked_ttl(given: base.TTLConfig | None) -> base.TTLConfig | None:
+    if given is None:
+        return None
+    if given.get("omit_expired") is False:
+        raise error(OptionError, "ttl['omit_expired']", "True: no reply has expired items", "False")
+    if given.get("sweep_interval_minutes") is not None:
+        wish = "None: call sweep_ttl() when it suits"
+        raise error(OptionError, "ttl", wish, "sweep_interval_minutes")
+    return given

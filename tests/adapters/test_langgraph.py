@@ -1,0 +1,349 @@
+"""``HyrecallStore`` beside LangGraph's own store in memory, and what it promises beyond that."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+base = pytest.importorskip("langgraph.store.base", reason="langgraph is not installed")
+
+from langgraph.store.memory import InMemoryStore  # noqa: E402
+
+import hyrecall as hr  # noqa: E402
+from adapters.published import outcomes, sources, told  # noqa: E402
+from adapters.store_programs import EMBEDDED, Program, embed, play  # noqa: E402
+from hyrecall.adapters import items, namespaces  # noqa: E402
+from hyrecall.adapters.langgraph import HyrecallStore  # noqa: E402
+from hyrecall.memory import EVERYONE, MemorySync  # noqa: E402
+from memory.stores import HOUR, Clock  # noqa: E402
+
+ANN, BOB = ("users", "ann"), ("users", "bob")
+
+# What LangGraph's own tests ask and we refuse: docs/frameworks/langgraph.md has the reasons.
+REFUSED = {"test_vector_store_initialization", "test_embed_with_path"}
+
+
+@pytest.fixture
+def store() -> Iterator[HyrecallStore]:
+    with HyrecallStore.open(":memory:", scope=EVERYONE, embedder=None) as made:
+        yield made
+
+
+# ---- beside LangGraph's store ----
+
+
+def ours() -> HyrecallStore:
+    return HyrecallStore.open(":memory:", scope=EVERYONE, index=EMBEDDED, alpha=1.0)
+
+
+@pytest.mark.plain_cases(6)
+@pytest.mark.parametrize("seed", range(60))
+def test_random_calls_have_the_replies_of_the_store_in_memory(seed: int) -> None:
+    with ours() as made:
+        n_compared = play(Program(seed), made, InMemoryStore(index=EMBEDDED))
+    assert n_compared > 40
+
+
+def _every_prefix_is_text(self: Any, prefix: tuple[str, ...]) -> list[tuple[str, ...]]:
+    found = self.memory.list(user_id=".", limit=1_000)
+    named = sorted(tuple(one.id.split(".")) for one in found)
+    return [one for one in named if ".".join(one).startswith(".".join(prefix))]
+
+
+def _a_first_page_is_enough(read: Any, wanted: int, test: Callable[[Any], bool]) -> list[Any]:
+    return [one for one in read(wanted) if test(one)]
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "bug"),
+    [
+        (items, "passes", lambda *_: True),
+        (items, "_enough", _a_first_page_is_enough),
+        (namespaces.Namespaces, "under", _every_prefix_is_text),
+    ],
+    ids=["filters let all through", "a page ends early", "a prefix is that of a text"],
+)
+def test_the_comparison_finds_a_planted_bug(
+    place: Any, name: str, bug: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def play_all() -> None:
+        for seed in range(6):
+            with ours() as made:
+                play(Program(seed), made, InMemoryStore(index=EMBEDDED))
+
+    monkeypatch.setattr(place, name, bug)
+    with pytest.raises(AssertionError, match=r"search|list_namespaces"):
+        play_all()
+
+
+def test_langgraphs_own_tests_of_a_store_pass(tmp_path: Path) -> None:
+    pytest.importorskip("pytest_mock", reason="LangGraph's tests need pytest-mock")
+    folder = sources("langgraph-checkpoint")
+    found = outcomes(
+        folder, ["tests/test_store.py"], "adapters.langgraph_in_place", tmp_path / "report.xml",
+        "-o", "anyio_mode=auto",
+    )  # fmt: skip
+    print(told("langgraph-checkpoint", found))
+    assert {name for name, one in found.items() if one == "failed"} <= REFUSED
+    assert sum(one == "passed" for one in found.values()) >= 20
+
+
+def test_async_calls_run_off_the_event_loop(store: HyrecallStore) -> None:
+    names = []
+    plain = store.batch
+
+    def batch(ops: Any) -> Any:
+        names.append(threading.current_thread().name)
+        return plain(ops)
+
+    async def use() -> Any:
+        await store.aput(ANN, "tea", {"text": "green tea"})
+        found = await store.asearch(("users",), query="tea")
+        await store.adelete(ANN, "tea")
+        return [one.key for one in found], await store.aget(ANN, "tea")
+
+    store.batch = batch  # type: ignore[method-assign]
+    assert asyncio.run(use()) == (["tea"], None)
+    assert len(names) == 4
+    assert threading.main_thread().name not in names
+
+
+def test_an_async_embedding_function_embeds_items_and_queries() -> None:
+    async def later(texts: Any) -> list[list[float]]:
+        await asyncio.sleep(0)
+        return embed(texts)
+
+    index: Any = {"dims": EMBEDDED["dims"], "embed": later, "fields": ["text"]}
+    with HyrecallStore.open(":memory:", scope=("users",), index=index, alpha=1.0) as made:
+        made.put(ANN, "tea", {"text": "green tea"})
+        (item,) = made.search(ANN, query="green tea")
+    assert item.score == pytest.approx(1.0)
+
+
+# ---- the scope ----
+
+
+@pytest.mark.parametrize("scope", [None, (), "users", [], ["users"]])
+def test_a_store_without_a_scope_is_not_made(scope: Any) -> None:
+    with pytest.raises(hr.ScopeError, match="scope: expected a namespace such as"):
+        HyrecallStore.open(":memory:", scope=scope, embedder=None)
+
+
+def test_no_operation_leaves_the_scope(store: HyrecallStore) -> None:
+    store.put(BOB, "plan", {"text": "a surprise party"})
+    ann = HyrecallStore(store._items.memory, scope=ANN)
+    ann.put((*ANN, "notes"), "n", {"text": "a party"})
+    outside: list[Callable[[], Any]] = [
+        lambda: ann.get(BOB, "plan"),
+        lambda: ann.put(BOB, "plan", {"text": "mine"}),
+        lambda: ann.delete(BOB, "plan"),
+        lambda: ann.search(BOB, query="party"),
+        lambda: ann.search(("users",), query="party"),
+        lambda: ann.search(()),
+        lambda: ann.get(("users", "anna"), "plan"),
+    ]
+    for call in outside:
+        with pytest.raises(hr.ScopeError, match=r"one in the scope \('users', 'ann'\)"):
+            call()
+    assert [one.key for one in ann.search(ANN, query="party")] == ["n"]
+    assert ann.list_namespaces() == [(*ANN, "notes")]
+    assert store.get(BOB, "plan") is not None
+
+
+def test_a_batch_that_leaves_the_scope_writes_nothing(store: HyrecallStore) -> None:
+    ann = HyrecallStore(store._items.memory, scope=ANN)
+    ops = [base.PutOp(ANN, "a", {"text": "x"}), base.PutOp(BOB, "b", {"text": "y"})]
+    with pytest.raises(hr.ScopeError):
+        ann.batch(ops)
+    assert store.search(()) == []
+
+
+def test_other_namespaces_change_no_score(store: HyrecallStore) -> None:
+    def replies() -> list[Any]:
+        return [(one.key, one.score) for one in store.search(ANN, query="green tea")]
+
+    for at, text in enumerate(["green tea", "black tea", "green apples"]):
+        store.put(ANN, str(at), {"text": text})
+    before = replies()
+    for at in range(30):
+        store.put(("users", "anna"), str(at), {"text": "green tea for anna"})
+        store.put(BOB, str(at), {"text": "tea"})
+    assert len(before) == 3
+    assert replies() == before
+
+
+@pytest.mark.parametrize("namespace", [("a.b",), ("a", ""), ("a\0",), (1,), "users"])
+def test_a_batch_refuses_labels_that_are_none(store: HyrecallStore, namespace: Any) -> None:
+    for op in (
+        base.GetOp(namespace, "k"),
+        base.PutOp(namespace, "k", {}),
+        base.SearchOp(namespace),
+    ):
+        with pytest.raises((hr.OptionError, hr.DTypeError), match="namespace"):
+            store.batch([op])
+
+
+# ---- items ----
+
+
+def test_a_store_keeps_its_items_when_it_is_closed(tmp_path: Path) -> None:
+    for turn in range(2):
+        with HyrecallStore.open(tmp_path / "s", scope=("users",), embedder=None) as made:
+            if not turn:
+                made.put(ANN, "tea", {"text": "green tea", "n": [1, {"a": None}]})
+            (item,) = made.search(("users",), query="tea")
+            assert item.value == {"text": "green tea", "n": [1, {"a": None}]}
+
+
+def test_a_second_put_keeps_the_time_of_the_first(store: HyrecallStore) -> None:
+    clock = Clock()
+    timed = HyrecallStore(store._items.memory, scope=("users",), clock=clock)
+    timed.put(ANN, "tea", {"v": 1})
+    clock.now += HOUR
+    timed.put(ANN, "tea", {"v": 2})
+    item: Any = timed.get(ANN, "tea")
+    assert (item.value, item.updated_at - item.created_at) == ({"v": 2}, HOUR)
+    timed.delete(ANN, "tea")
+    timed.put(ANN, "tea", {"v": 3})
+    again: Any = timed.get(ANN, "tea")
+    assert again.created_at == clock.now
+
+
+def test_the_key_of_another_memory_is_refused(store: HyrecallStore) -> None:
+    store._items.memory.remember("mine", id="m", user_id="users.ann")
+    assert store.get(ANN, "m") is None
+    assert store.search(ANN, query="mine") == []
+    with pytest.raises(hr.KeyConflictError, match="key: expected a new key"):
+        store.put(ANN, "m", {"v": 1})
+
+
+def test_only_the_indexed_fields_are_searched(store: HyrecallStore) -> None:
+    value = {"title": "tea", "notes": [{"text": "green"}, {"text": "black"}], "secret": "gin"}
+    made = HyrecallStore(store._items.memory, scope=("users",), fields=["title"])
+    made.put(ANN, "default", value)
+    made.put(ANN, "named", value, index=["notes[*].text"])
+    made.put(ANN, "none", value, index=False)
+
+    def found(query: str) -> list[str]:
+        return [one.key for one in made.search(ANN, query=query)]
+
+    assert [found(query) for query in ("tea", "green", "gin")] == [["default"], ["named"], []]
+    assert len(made.search(ANN)) == 3
+
+
+def test_threads_that_put_one_key_lose_nothing_but_all_but_the_last(store: HyrecallStore) -> None:
+    def put(number: int) -> None:
+        for turn in range(5):
+            store.put(ANN, "k", {"by": number, "turn": turn})
+            store.put(("users", f"u{number}"), "k", {"by": number})
+
+    threads = [threading.Thread(target=put, args=(number,)) for number in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    item: Any = store.get(ANN, "k")
+    assert item.value["turn"] == 4
+    assert store.list_namespaces() == [ANN, *(("users", f"u{number}") for number in range(4))]
+
+
+# ---- time to live ----
+
+
+@pytest.fixture
+def timed(store: HyrecallStore) -> tuple[HyrecallStore, Clock, MemorySync]:
+    clock, memory = Clock(), store._items.memory
+    ttl: Any = {"default_ttl": 60.0, "refresh_on_read": True, "omit_expired": True}
+    return HyrecallStore(memory, scope=("users",), ttl=ttl, clock=clock), clock, memory
+
+
+def test_an_item_expires_after_it_was_last_read(timed: Any) -> None:
+    made, clock, memory = timed
+    made.put(ANN, "read", {"text": "tea"})
+    made.put(ANN, "found", {"text": "tea"})
+    made.put(ANN, "left", {"text": "tea"})
+    made.put(ANN, "kept", {"text": "tea"}, ttl=None)
+    clock.now += 0.75 * HOUR
+    assert made.get(ANN, "read") is not None
+    assert made.get(ANN, "left", refresh_ttl=False) is not None
+    assert len(made.search(ANN, query="tea", filter={"text": "tea"}, limit=2)) == 2
+    renewed = {one.key for one in made.search(ANN, refresh_ttl=False, limit=9)}
+    assert renewed == {"read", "found", "left", "kept"}
+    clock.now += 0.75 * HOUR
+    alive = {one.key for one in made.search(ANN, query="tea", refresh_ttl=False)}
+    assert "read" in alive
+    assert "kept" in alive
+    assert alive == {one.key for one in made.search(ANN, refresh_ttl=False)}
+    clock.now += 2 * HOUR
+    assert [one.key for one in made.search(ANN)] == ["kept"]
+    assert made.get(ANN, "read") is None
+    assert made.sweep_ttl() == 3
+    assert len(memory.list(user_id="users.ann")) == 1
+
+
+def test_an_expired_namespace_is_not_listed(timed: Any) -> None:
+    made, clock, _ = timed
+    made.put(ANN, "tea", {"text": "tea"}, ttl=1)
+    made.put(BOB, "tea", {"text": "tea"}, ttl=None)
+    assert made.list_namespaces() == [ANN, BOB]
+    clock.now += timedelta(minutes=1)
+    assert made.list_namespaces() == [BOB]
+
+
+def test_reading_an_item_keeps_its_value_and_its_times(timed: Any) -> None:
+    made, clock, _ = timed
+    made.put(ANN, "tea", {"text": "tea"})
+    first = made.get(ANN, "tea")
+    clock.now += 0.5 * HOUR
+    assert made.get(ANN, "tea") == first
+    assert made.search(ANN)[0].updated_at == first.updated_at
+
+
+def test_a_sweep_leaves_what_was_renewed_meanwhile(
+    timed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, clock, memory = timed
+    made.put(ANN, "tea", {"v": 1})
+    clock.now += 2 * HOUR
+    forget = memory.forget
+
+    def late(*args: Any, **options: Any) -> Any:
+        made.put(ANN, "tea", {"v": 2})
+        return forget(*args, **options)
+
+    monkeypatch.setattr(type(memory), "forget", lambda self, *a, **o: late(*a, **o))
+    assert made.sweep_ttl() == 0
+    assert made.get(ANN, "tea").value == {"v": 2}
+
+
+@pytest.mark.parametrize(
+    ("ttl", "told"),
+    [({"omit_expired": False}, "omit_expired"), ({"sweep_interval_minutes": 5}, "sweep_ttl")],
+)
+def test_options_of_ttl_that_would_be_ignored_are_refused(
+    store: HyrecallStore, ttl: Any, told: str
+) -> None:
+    with pytest.raises(hr.OptionError, match=told):
+        HyrecallStore(store._items.memory, scope=ANN, ttl=ttl)
+
+
+def test_erased_items_leave_no_history(store: HyrecallStore) -> None:
+    memory = store._items.memory
+    for erase in (False, True):
+        made = HyrecallStore(memory, scope=ANN, erase=erase)
+        made.put(ANN, "tea", {"text": "tea"})
+        made.delete(ANN, "tea")
+        assert bool(memory.history("tea", user_id="users.ann")) is not erase
+
+
+def test_scores_of_vectors_alone_are_cosines() -> None:
+    with ours() as made:
+        made.put(ANN, "tea", {"text": "green tea"})
+        (item,) = made.search(ANN, query="something else")
+        expected = np.dot(*embed(['{"text": "green tea"}', "something else"]))
+    assert item.score == pytest.approx(float(expected), abs=1e-6)
