@@ -1,0 +1,319 @@
+"""loomflow's memory over a durable store: ``HyrecallMemory``, for ``Agent(memory=...)``.
+
+A user is a user of the store, and so a cell; no user is the anonymous one, which sees no named
+user's memories and is seen by none. Episodes and facts are those of the store. Working blocks are
+memories of the kind "block", which no recall of episodes finds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from hyrecall import Filter
+from hyrecall.adapters.loomflow_facts import (
+    ALL,
+    FACT,
+    OWN,
+    HyrecallFacts,
+    own_fields,
+    their_episode,
+)
+from hyrecall.base.keywords import check_keywords
+from hyrecall.embed import AUTO
+from hyrecall.errors import DTypeError, KeyConflictError, MissingExtraError, error
+from hyrecall.memory import MemorySync
+from hyrecall.recipe import Recipe
+
+try:
+    import loomflow
+except ImportError as fault:
+    _wish = "the extra [loomflow] (pip install 'hyrecall[loomflow]')"
+    _got = f"no package {fault.name}"
+    raise error(MissingExtraError, "hyrecall.adapters.loomflow", _wish, _got) from None
+
+__all__ = ["HyrecallFacts", "HyrecallMemory"]
+
+BLOCK: Final = "block"
+EPISODE: Final = "episodic"
+_END: Final = datetime.max.replace(tzinfo=UTC)
+_TimeRange = tuple[datetime, datetime]
+
+
+@check_keywords
+class HyrecallMemory:
+    """loomflow's ``Memory`` protocol over a durable store.
+
+    Parameters
+    ----------
+    memory : MemorySync
+        An open store, which the caller closes.
+
+    Raises
+    ------
+    DTypeError
+        Not a store.
+
+    Notes
+    -----
+    Recalls go by Loom's formula, unless the store was opened with a recipe. ``kind="semantic"``
+    recalls facts, as the protocol says. ``forget`` erases every byte, history too, which costs the
+    whole index. Calls of one user's blocks from several processes are not serialised.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> async def main() -> list[str]:
+    ...     with HyrecallMemory.open(":memory:", embedder=None) as memory:
+    ...         await memory.remember(
+    ...             loomflow.Episode(session_id="s", user_id="ann", input="tea?", output="At four")
+    ...         )
+    ...         found = await memory.recall_scored("tea", user_id="ann")
+    ...         return [one.episode.output for one in found]
+    >>> asyncio.run(main())
+    ['At four']
+    """
+
+    def __init__(self, memory: MemorySync) -> None:
+        """Hold the store."""
+        if not isinstance(memory, MemorySync):
+            raise error(DTypeError, "memory", "a MemorySync", type(memory).__name__)
+        self._memory = memory
+        self._is_owned = False
+        self._blocks = threading.Lock()
+        self.facts = HyrecallFacts(memory)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        embedder: Any = AUTO,
+        recipe: Recipe | None = None,
+    ) -> HyrecallMemory:
+        """Open a store, which :meth:`close` closes; it is made if there is none.
+
+        Parameters
+        ----------
+        path, embedder, recipe
+            As of :meth:`hyrecall.memory.MemorySync.open`.
+
+        Returns
+        -------
+        HyrecallMemory
+
+        Raises
+        ------
+        HyrecallError
+            As of :meth:`hyrecall.memory.MemorySync.open`.
+        """
+        made = cls(MemorySync.open(path, embedder=embedder, recipe=recipe))
+        made._is_owned = True
+        return made
+
+    def close(self) -> None:
+        """Close the store if :meth:`open` has opened it. Closing twice is fine."""
+        if self._is_owned:
+            self._memory.close()
+
+    def __enter__(self) -> HyrecallMemory:
+        """Return the memory."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close it."""
+        self.close()
+
+    # ---- episodes and facts ----
+
+    async def remember(self, episode: loomflow.Episode) -> str:
+        """Keep an episode, in place of the one of its user that has its id; return the id."""
+        theirs = episode.model_dump(mode="json", include={"tool_calls", "tool_transcript"})
+        fields: dict[str, Any] = {
+            "session_id": episode.session_id or None,
+            "occurred_at": episode.occurred_at,
+            "input": episode.input,
+            "metadata": {OWN: theirs} if any(theirs.values()) else {},
+        }
+
+        def keep() -> str:
+            try:
+                self._memory.remember(
+                    episode.output, id=episode.id, user_id=episode.user_id,
+                    vector=episode.embedding, **fields,
+                )  # fmt: skip
+            except KeyConflictError:
+                self._memory.update(
+                    episode.id, user_id=episode.user_id, output=episode.output, **fields
+                )
+            return episode.id
+
+        return await asyncio.to_thread(keep)
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        kind: str = EPISODE,
+        limit: int = 5,
+        time_range: _TimeRange | None = None,
+        user_id: str | None = None,
+    ) -> list[loomflow.Episode]:
+        """Return the episodes of :meth:`recall_scored`, in its order."""
+        found = await self.recall_scored(
+            query, kind=kind, limit=limit, time_range=time_range, user_id=user_id
+        )
+        return [one.episode for one in found]
+
+    async def recall_scored(
+        self,
+        query: str,
+        *,
+        kind: str = EPISODE,
+        limit: int = 5,
+        time_range: _TimeRange | None = None,
+        user_id: str | None = None,
+        alpha: float = 0.5,
+    ) -> list[loomflow.EpisodeMatch]:
+        """Return the best episodes of a user with their scores, as ``MemorySync.recall_scored``."""
+        found = await asyncio.to_thread(
+            self._memory.recall_scored, query, kind=FACT if kind == "semantic" else kind,
+            limit=limit, time_range=time_range, user_id=user_id, alpha=alpha,
+        )  # fmt: skip
+        return [
+            loomflow.EpisodeMatch(
+                episode=their_episode(one.episode), score=one.score, bm25_score=one.bm25_score,
+                vector_score=one.vector_score, rerank_score=one.rerank_score,
+            )
+            for one in found
+        ]  # fmt: skip
+
+    async def recall_facts(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        valid_at: datetime | None = None,
+        user_id: str | None = None,
+    ) -> list[loomflow.Fact]:
+        """Return the facts of a user that hold at a time (default: now), best first."""
+        return await self.facts.recall_text(query, limit=limit, valid_at=valid_at, user_id=user_id)
+
+    async def session_messages(
+        self, session_id: str, *, user_id: str | None = None, limit: int = 20
+    ) -> list[loomflow.Message]:
+        """Return the last messages of a session, oldest first."""
+        found = await asyncio.to_thread(
+            self._memory.list, user_id=user_id, kind=EPISODE,
+            filter=Filter(session_id=session_id), limit=max(1, limit // 2),
+        )  # fmt: skip
+        messages: list[loomflow.Message] = []
+        for one in map(their_episode, reversed(found)):
+            if one.input:
+                messages.append(loomflow.Message(role=loomflow.Role.USER, content=one.input))
+            messages += one.tool_transcript or []
+            if one.output:
+                messages.append(loomflow.Message(role=loomflow.Role.ASSISTANT, content=one.output))
+        return messages
+
+    async def consolidate(self) -> None:
+        """Do nothing; ``loomflow.memory.AutoExtractMemory`` around this one extracts facts."""
+
+    # ---- working blocks ----
+
+    async def working(self, *, user_id: str | None = None) -> list[loomflow.MemoryBlock]:
+        """Return the working blocks of a user, in the order in which they were made."""
+        return await asyncio.to_thread(self._working, user_id)
+
+    async def update_block(self, name: str, content: str, *, user_id: str | None = None) -> None:
+        """Replace the content of a user's block; make it if there is none."""
+        await asyncio.to_thread(self._write_block, name, lambda _: content, user_id)
+
+    async def append_block(self, name: str, content: str, *, user_id: str | None = None) -> None:
+        """Add to the content of a user's block; make it if there is none."""
+        await asyncio.to_thread(self._write_block, name, lambda old: old + content, user_id)
+
+    def _working(self, user_id: str | None) -> list[loomflow.MemoryBlock]:
+        found = self._memory.list(user_id=user_id, kind=BLOCK, limit=ALL)
+        blocks = [
+            loomflow.MemoryBlock(updated_at=one.occurred_at, content=one.output, **own_fields(one))
+            for one in found
+        ]
+        return sorted(blocks, key=lambda one: one.pinned_order)
+
+    def _write_block(self, name: str, write: Callable[[str], str], user_id: str | None) -> None:
+        with self._blocks:
+            key, now = f"{BLOCK}:{name}", datetime.now(UTC)
+            old = self._memory.get(key, user_id=user_id)
+            if old is not None:
+                self._memory.update(key, user_id=user_id, output=write(old.output), occurred_at=now)
+                return
+            orders = (one.pinned_order + 1 for one in self._working(user_id))
+            kept = {"name": name, "pinned_order": max(orders, default=0)}
+            self._memory.remember(
+                write(""), id=key, user_id=user_id, kind=BLOCK, occurred_at=now,
+                metadata={OWN: kept},
+            )  # fmt: skip
+
+    # ---- what is known of a user ----
+
+    async def profile(self, *, user_id: str | None = None) -> loomflow.MemoryProfile:
+        """Return what there is of a user: counts, the last sessions and facts."""
+        episodes = await asyncio.to_thread(
+            self._memory.list, user_id=user_id, kind=EPISODE, limit=ALL
+        )
+        facts = await self.facts.query(user_id=user_id, limit=ALL)
+        sessions = dict.fromkeys(one.session_id or "" for one in episodes)
+        return loomflow.MemoryProfile(
+            user_id=user_id,
+            episode_count=len(episodes),
+            fact_count=len(facts),
+            last_seen=episodes[0].occurred_at if episodes else None,
+            recent_sessions=list(sessions)[:10],
+            sample_facts=facts[:10],
+        )
+
+    async def export(self, *, user_id: str | None = None) -> loomflow.MemoryExport:
+        """Return everything that a user has: episodes and facts, oldest first, and blocks."""
+        episodes = await asyncio.to_thread(
+            self._memory.list, user_id=user_id, kind=EPISODE, limit=ALL
+        )
+        facts = await self.facts.query(user_id=user_id, limit=ALL)
+        return loomflow.MemoryExport(
+            user_id=user_id,
+            episodes=[their_episode(one) for one in reversed(episodes)],
+            facts=facts[::-1],
+            blocks=await self.working(user_id=user_id),
+        )
+
+    async def forget(
+        self,
+        *,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        before: datetime | None = None,
+    ) -> int:
+        """Erase what a user has, of a session or from before a time; return how many memories.
+
+        Parameters
+        ----------
+        user_id : str, optional
+            None is the anonymous user, never everybody.
+        session_id : str, optional
+            Only its episodes.
+        before : datetime, optional
+            Only what happened before; a fact happened when it began to hold.
+
+        Returns
+        -------
+        int
+        """
+        if session_id is None and before is None:
+            before = _END
+        return await asyncio.to_thread(
+            self._memory.forget, user_id=user_id, session_id=session_id, before=before, erase=True
+        )
