@@ -12,6 +12,7 @@ import pytest
 loomflow = pytest.importorskip("loomflow", reason="loomflow is not installed")
 
 import hyrecall as hr  # noqa: E402
+from adapters.examples import run_example  # noqa: E402
 from adapters.published import outcomes, sources, told  # noqa: E402
 from hyrecall.adapters.loomflow import HyrecallMemory  # noqa: E402
 from hyrecall.embed import HashEmbedder  # noqa: E402
@@ -244,3 +245,7 @@ def test_calls_run_off_the_event_loop(store: MemorySync, monkeypatch: pytest.Mon
 def test_what_is_no_store_is_refused() -> None:
     with pytest.raises(hr.DTypeError, match="memory: expected a MemorySync, got dict"):
         HyrecallMemory({})  # type: ignore[arg-type]
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    assert "disk was full" in run_example("loomflow_memory", tmp_path)

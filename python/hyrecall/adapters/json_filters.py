@@ -82,7 +82,7 @@ def narrowing(wish: JsonFilter, path: str) -> dict[str, Any]:
     Examples
     --------
     >>> narrowing({"kind": "note", "year": {"$gte": 2024}, "tags": ["a"]}, "value")
-    {'value.kind': 'note', 'value.year': Between(2024, None)}
+    {'value.kind': 'note', 'value.year': (2024, None)}
     """
     return dict(_narrow(wish, path))
 

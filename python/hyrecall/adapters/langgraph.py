@@ -18,21 +18,18 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall import recipes
+from hyrecall.adapters.extras import needs_extra
 from hyrecall.adapters.items import Item, Items
 from hyrecall.adapters.json_filters import check_filter
 from hyrecall.adapters.namespaces import Namespace
 from hyrecall.base.keywords import check_keywords
 from hyrecall.embed import AUTO, from_async
-from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
+from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory import MemorySync
 from hyrecall.recipe import Recipe
 
-try:
+with needs_extra("langgraph"):
     from langgraph.store import base
-except ImportError as fault:
-    _wish = "the extra [langgraph] (pip install 'hyrecall[langgraph]')"
-    _got = f"no package {fault.name}"
-    raise error(MissingExtraError, "hyrecall.adapters.langgraph", _wish, _got) from None
 
 __all__ = ["HyrecallStore"]
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from hyrecall import Filter
+from hyrecall.adapters.extras import needs_extra
 from hyrecall.adapters.loomflow_facts import (
     ALL,
     FACT,
@@ -25,16 +26,12 @@ from hyrecall.adapters.loomflow_facts import (
 )
 from hyrecall.base.keywords import check_keywords
 from hyrecall.embed import AUTO
-from hyrecall.errors import DTypeError, KeyConflictError, MissingExtraError, error
+from hyrecall.errors import DTypeError, KeyConflictError, error
 from hyrecall.memory import MemorySync
 from hyrecall.recipe import Recipe
 
-try:
+with needs_extra("loomflow"):
     import loomflow
-except ImportError as fault:
-    _wish = "the extra [loomflow] (pip install 'hyrecall[loomflow]')"
-    _got = f"no package {fault.name}"
-    raise error(MissingExtraError, "hyrecall.adapters.loomflow", _wish, _got) from None
 
 __all__ = ["HyrecallFacts", "HyrecallMemory"]
 

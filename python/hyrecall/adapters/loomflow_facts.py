@@ -6,16 +6,12 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from hyrecall.adapters.extras import needs_extra
 from hyrecall.base.keywords import check_keywords
-from hyrecall.errors import MissingExtraError, error
 from hyrecall.memory import EVERYONE, Episode, Fact, MemorySync
 
-try:
+with needs_extra("loomflow"):
     import loomflow
-except ImportError as fault:
-    _wish = "the extra [loomflow] (pip install 'hyrecall[loomflow]')"
-    _got = f"no package {fault.name}"
-    raise error(MissingExtraError, "hyrecall.adapters.loomflow", _wish, _got) from None
 
 __all__ = ["ALL", "FACT", "OWN", "HyrecallFacts", "own_fields", "their_episode"]
 

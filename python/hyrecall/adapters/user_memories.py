@@ -1,0 +1,90 @@
+"""What adapters for agents share: a store, whose memories a call means, and what a model reads.
+
+A store is a :class:`hyrecall.memory.Memory`, whose methods are awaited, or a
+:class:`hyrecall.memory.MemorySync`, whose methods run on a thread here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from hyrecall.errors import DTypeError, ScopeError, error
+from hyrecall.memory import EpisodeMatch, Matches, Memory, MemorySync
+
+__all__ = ["Store", "UserMemories", "as_lines", "read_user"]
+
+Store: TypeAlias = Memory | MemorySync
+
+
+def read_user(user_id: object) -> str:
+    """Return the user whose memories a call means; None is nobody, and there is no default.
+
+    Raises
+    ------
+    ScopeError
+        Not a str.
+    """
+    if not isinstance(user_id, str):
+        wish = "the id of the user whose memories these are, a str"
+        raise error(ScopeError, "user_id", wish, repr(user_id))
+    return user_id
+
+
+@dataclass(frozen=True)
+class UserMemories:
+    """The memories of one user; each call runs off the event loop.
+
+    Attributes
+    ----------
+    memory : Memory or MemorySync
+    user_id : str
+    org, workspace : str or None
+    """
+
+    memory: Store
+    user_id: str
+    org: str | None = None
+    workspace: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the store and the user."""
+        if not isinstance(self.memory, Store):
+            wish = "a hyrecall.memory.Memory or MemorySync"
+            raise error(DTypeError, "memory", wish, type(self.memory).__name__)
+        read_user(self.user_id)
+
+    @property
+    def owner(self) -> dict[str, str | None]:
+        """The user and the partition, as options of a call."""
+        return {"user_id": self.user_id, "org": self.org, "workspace": self.workspace}
+
+    async def call(self, method: str, *args: Any, **options: Any) -> Any:
+        """Call a method of the store for this user."""
+        return await self.call_for_all(method, *args, **self.owner, **options)
+
+    async def call_for_all(self, method: str, *args: Any, **options: Any) -> Any:
+        """Call a method of the store whose arguments say whose memories they are."""
+        function = getattr(self.memory, method)
+        if isinstance(self.memory, Memory):
+            return await function(*args, **options)
+        return await asyncio.to_thread(function, *args, **options)
+
+    async def search(self, query: str, **options: Any) -> Matches:
+        """Search the memories of this user, with the options of ``search``."""
+        matches: Matches = await self.call("search", query, **options)
+        return matches
+
+
+def as_lines(matches: list[EpisodeMatch]) -> str:
+    """Return what a model reads of matches: a line with the day for each, best first.
+
+    Examples
+    --------
+    >>> as_lines([])
+    'No memories were found.'
+    """
+    said = ((one.episode.occurred_at, " ".join(one.episode.text.split())) for one in matches)
+    lines = [f"- {time.date().isoformat()}: {text}" for time, text in said if text]
+    return "\n".join(lines) or "No memories were found."
