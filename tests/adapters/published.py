@@ -75,4 +75,4 @@ def told(framework: str, found: dict[str, str]) -> str:
         f"{sum(one == kind for one in found.values())} {kind}"
         for kind in ("passed", "failed", "skipped")
     )
-    return f"{framework} {version(framework)}: {counts}"
+    return f"published: {framework} {version(framework)}: {counts}"

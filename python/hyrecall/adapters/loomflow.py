@@ -212,7 +212,7 @@ class HyrecallMemory:
         for one in map(their_episode, reversed(found)):
             if one.input:
                 messages.append(loomflow.Message(role=loomflow.Role.USER, content=one.input))
-            messages += one.tool_transcript or []
+            messages += getattr(one, "tool_transcript", None) or []  # older releases have none
             if one.output:
                 messages.append(loomflow.Message(role=loomflow.Role.ASSISTANT, content=one.output))
         return messages
