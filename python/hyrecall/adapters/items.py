@@ -26,7 +26,7 @@ from hyrecall.errors import (
     error,
 )
 from hyrecall.memory import EVERYONE, Episode, EpisodeMatch, MemorySync
-from hyrecall.recipe import Recipe
+from hyrecall.recipe import Fill, Recipe
 
 __all__ = ["Item", "Items"]
 
@@ -226,29 +226,41 @@ class Items:
     def _newest(
         self, namespaces: list[Namespace], wish: JsonFilter, wanted: int, now: datetime
     ) -> Scored:
-        narrowed = narrowing(wish, "value") or None
-        found: list[Episode] = []
-        for namespace in namespaces:
-            user = self._user(namespace)
+        if len(namespaces) > 1:  # one question to the index, not one to the database for each
+            newest = self.recipe.replace(on_empty="newest", fill=Fill("occurred_at"))
+            found = self._asked(namespaces, "", newest, wish, wanted, now)
+            return [(episode, None) for episode, _ in found]
+        user, narrowed = self._user(namespaces[0]), narrowing(wish, "value") or None
 
-            def read(n: int, user: _User = user) -> list[Episode]:
-                return self.memory.list(kind=KIND, metadata=narrowed, limit=n, **user)
+        def read(n: int) -> Scored:
+            listed = self.memory.list(kind=KIND, metadata=narrowed, limit=n, **user)
+            return [(one, None) for one in listed]
 
-            found += _enough(read, wanted, lambda one: _passes(one, wish, now))
-        found.sort(key=lambda one: one.occurred_at, reverse=True)
-        return [(one, None) for one in found[:wanted]]
+        return _enough(read, wanted, lambda one: _passes(one[0], wish, now))
 
     def _ranked(
         self, namespaces: list[Namespace], query: str, wish: JsonFilter, wanted: int, now: datetime
     ) -> Scored:
         vector = None if self.embed_query is None else self.embed_query(query)
+        return self._asked(namespaces, query, self.recipe, wish, wanted, now, vector)
+
+    def _asked(
+        self,
+        namespaces: list[Namespace],
+        query: str,
+        recipe: Recipe,
+        wish: JsonFilter,
+        wanted: int,
+        now: datetime,
+        vector: Sequence[float] | None = None,
+    ) -> Scored:
         partitions = [self._namespaces.partition(one) for one in namespaces]
+        narrowed = narrowing(wish, "value") or None
 
         def read(n: int) -> Scored:
             matches = self.memory.search(
                 query, partitions=partitions, kind=KIND, vector=vector, alpha=self.alpha,
-                metadata=narrowing(wish, "value") or None, limit=n,
-                recipe=self.recipe.replace(depth=max(self.recipe.depth, n)),
+                metadata=narrowed, limit=n, recipe=recipe.replace(depth=max(recipe.depth, n)),
             )  # fmt: skip
             return [(one.episode, self._score(one)) for one in matches]
 
