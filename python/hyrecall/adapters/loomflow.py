@@ -134,10 +134,10 @@ class HyrecallMemory:
             "session_id": episode.session_id or None,
             "occurred_at": episode.occurred_at,
             "input": episode.input,
-            "metadata": {OWN: theirs} if any(theirs.values()) else {},
+            "metadata": {OWN: {name: one for name, one in theirs.items() if one is not None}},
         }
 
-        def keep() -> str:
+        def keep() -> None:
             try:
                 self._memory.remember(
                     episode.output, id=episode.id, user_id=episode.user_id,
@@ -147,9 +147,10 @@ class HyrecallMemory:
                 self._memory.update(
                     episode.id, user_id=episode.user_id, output=episode.output, **fields
                 )
-            return episode.id
 
-        return await asyncio.to_thread(keep)
+        await asyncio.to_thread(keep)
+        key: str = episode.id
+        return key
 
     async def recall(
         self,
