@@ -19,6 +19,7 @@ from autogen_core.models import (
     SystemMessage,
 )
 
+from hyrecall import recipes
 from hyrecall.adapters.autogen import HyrecallMemory
 from hyrecall.memory import MemorySync
 
@@ -72,14 +73,14 @@ class Repeating(ChatCompletionClient):
 
 async def main() -> None:
     """Keep memories of two users, then ask an agent of one."""
-    with MemorySync.open("autogen.mem", embedder=None) as store:
+    with MemorySync.open("autogen.mem", recipe=recipes.default, embedder=None) as store:
         memory = HyrecallMemory(store, user_id="ann", limit=1)
         for text in ("Ann measures temperature in Celsius", "Ann eats no meat"):
             await memory.add(MemoryContent(content=text, mime_type=MemoryMimeType.TEXT))
         await HyrecallMemory(store, user_id="bob").add(
             MemoryContent(content="Bob measures temperature in Kelvin", mime_type="text/plain")
         )
-    with MemorySync.open("autogen.mem", embedder=None) as store:
+    with MemorySync.open("autogen.mem", recipe=recipes.default, embedder=None) as store:
         memory = HyrecallMemory(store, user_id="ann", limit=1)
         agent = AssistantAgent("helper", model_client=Repeating(), memory=[memory])
         result = await agent.run(task="What is the temperature outside?")

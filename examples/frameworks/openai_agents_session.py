@@ -17,6 +17,7 @@ from openai.types.responses import (
     ResponseOutputText,
 )
 
+from hyrecall import recipes
 from hyrecall.adapters.openai_agents import HyrecallSession, recall_tool
 from hyrecall.memory import MemorySync
 
@@ -54,7 +55,7 @@ class Forgetful(Model):
 async def main() -> None:
     """Talk in two sessions, as two users."""
     set_tracing_disabled(True)
-    with MemorySync.open("agents.mem", embedder=None) as memory:
+    with MemorySync.open("agents.mem", recipe=recipes.default, embedder=None) as memory:
         tool = recall_tool(memory, user_id=lambda run: run.context, kind="message")
         agent = Agent(name="Helper", model=Forgetful(), tools=[tool])
 

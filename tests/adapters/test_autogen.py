@@ -152,3 +152,10 @@ def test_the_tool_recalls_what_the_user_said(store: MemorySync) -> None:
 def test_the_example_runs(tmp_path: Path) -> None:
     pytest.importorskip("autogen_agentchat", reason="the example needs autogen-agentchat")
     assert "Celsius" in run_example("autogen_memory", tmp_path)
+
+
+def test_what_only_fills_a_list_is_not_recalled() -> None:
+    with MemorySync.in_memory(recipe=hr.recipes.loom, embedder=None) as store:
+        store.remember("green tea", user_id="ann", kind="content")
+        assert len(store.search("coffee", user_id="ann")) == 1
+        assert asyncio.run(HyrecallMemory(store, user_id="ann").query("coffee")).results == []

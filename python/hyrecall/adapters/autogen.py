@@ -67,9 +67,10 @@ class HyrecallMemory(Memory):
     Examples
     --------
     >>> import asyncio
+    >>> from hyrecall import recipes
     >>> from hyrecall.memory import MemorySync
     >>> async def main() -> list[str]:
-    ...     with MemorySync.in_memory(embedder=None) as store:
+    ...     with MemorySync.in_memory(recipe=recipes.default, embedder=None) as store:
     ...         memory = HyrecallMemory(store, user_id="ann")
     ...         await memory.add(MemoryContent(content="Ann drinks tea", mime_type="text/plain"))
     ...         found = await memory.query("what does ann drink")
@@ -229,8 +230,9 @@ def recall_tool(
 
     Examples
     --------
+    >>> from hyrecall import recipes
     >>> from hyrecall.memory import MemorySync
-    >>> with MemorySync.in_memory(embedder=None) as memory:
+    >>> with MemorySync.in_memory(recipe=recipes.default, embedder=None) as memory:
     ...     recall_tool(memory, user_id="ann").name
     'recall_memory'
     """

@@ -67,9 +67,10 @@ class HyrecallSession:
     Examples
     --------
     >>> import asyncio
+    >>> from hyrecall import recipes
     >>> from hyrecall.memory import MemorySync
     >>> async def main() -> list[str]:
-    ...     with MemorySync.in_memory(embedder=None) as memory:
+    ...     with MemorySync.in_memory(recipe=recipes.default, embedder=None) as memory:
     ...         session = HyrecallSession(memory, session_id="chat-1", user_id="ann")
     ...         await session.add_items([{"role": "user", "content": "Tea, please"}])
     ...         return await session.get_items()
@@ -203,8 +204,9 @@ def recall_tool(
 
     Examples
     --------
+    >>> from hyrecall import recipes
     >>> from hyrecall.memory import MemorySync
-    >>> with MemorySync.in_memory(embedder=None) as memory:
+    >>> with MemorySync.in_memory(recipe=recipes.default, embedder=None) as memory:
     ...     recall_tool(memory, user_id="ann").name
     'recall_memory'
     """

@@ -71,10 +71,10 @@ class UserMemories:
             return await function(*args, **options)
         return await asyncio.to_thread(function, *args, **options)
 
-    async def search(self, query: str, **options: Any) -> Matches:
-        """Search the memories of this user, with the options of ``search``."""
+    async def search(self, query: str, **options: Any) -> list[EpisodeMatch]:
+        """Search the memories of this user; leave out what a recipe only fills its list with."""
         matches: Matches = await self.call("search", query, **options)
-        return matches
+        return [one for one in matches if not one.is_fill]
 
 
 def as_lines(matches: list[EpisodeMatch]) -> str:
