@@ -67,14 +67,10 @@ PYTHON_ONLY_IN = {
         f"adapters/haystack{part}"
         for part in ("", "_documents", "_filters", "_metadata", "_retrievers", "_store")
     },
-    "loomflow": {"adapters/loomflow"},
-    "llama_index": {"adapters/llama_index"},
-    "haystack": {"adapters/haystack"},
     "loomflow": {"adapters/loomflow", "adapters/loomflow_facts"},
     "agents": {"adapters/openai_agents"},
     "pydantic_ai": {"adapters/pydantic_ai", "adapters/pydantic_ai_search"},
     "autogen_core": {"adapters/autogen"},
-    "crewai": {"adapters/crewai"},
     "chromadb": {"migrate/chroma"},
     "lancedb": {"migrate/lancedb"},
     "qdrant_client": {"migrate/qdrant"},

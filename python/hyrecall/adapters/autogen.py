@@ -8,7 +8,8 @@ from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
 from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.user_memories import Store, UserMemories, as_lines
+from hyrecall.adapters.memories import Store
+from hyrecall.adapters.user_memories import UserMemories, as_lines
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, ScopeError, error
 from hyrecall.memory import Episode, EpisodeMatch

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from hyrecall import Filter
 from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.user_memories import Store, UserMemories, as_lines, read_user
+from hyrecall.adapters.memories import Store, read_user
+from hyrecall.adapters.user_memories import UserMemories, as_lines
 from hyrecall.base.arguments import as_int
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error

@@ -1,35 +1,15 @@
-"""What adapters for agents share: a store, whose memories a call means, and what a model reads.
-
-A store is a :class:`hyrecall.memory.Memory`, whose methods are awaited, or a
-:class:`hyrecall.memory.MemorySync`, whose methods run on a thread here.
-"""
+"""What adapters for agents share: the memories of one user, and what a model reads of them."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
-from hyrecall.errors import DTypeError, ScopeError, error
-from hyrecall.memory import EpisodeMatch, Matches, Memory, MemorySync
+from hyrecall.adapters.memories import Store, read_store, read_user
+from hyrecall.memory import EpisodeMatch, Matches, Memory
 
-__all__ = ["Store", "UserMemories", "as_lines", "read_user"]
-
-Store: TypeAlias = Memory | MemorySync
-
-
-def read_user(user_id: object) -> str:
-    """Return the user whose memories a call means; None is nobody, and there is no default.
-
-    Raises
-    ------
-    ScopeError
-        Not a str.
-    """
-    if not isinstance(user_id, str):
-        wish = "the id of the user whose memories these are, a str"
-        raise error(ScopeError, "user_id", wish, repr(user_id))
-    return user_id
+__all__ = ["UserMemories", "as_lines"]
 
 
 @dataclass(frozen=True)
@@ -50,9 +30,7 @@ class UserMemories:
 
     def __post_init__(self) -> None:
         """Check the store and the user."""
-        if not isinstance(self.memory, Store):
-            wish = "a hyrecall.memory.Memory or MemorySync"
-            raise error(DTypeError, "memory", wish, type(self.memory).__name__)
+        read_store(self.memory)
         read_user(self.user_id)
 
     @property
