@@ -111,9 +111,12 @@ def test_the_metrics_of_a_store_are_the_numbers_of_doctor() -> None:
     assert found["hyrecall_joined_queries"] == 1
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spans() -> InMemorySpanExporter:
-    """What was recorded; OpenTelemetry takes one provider for a process."""
+    """What was recorded; OpenTelemetry takes one provider for a process.
+
+    So not one a module: a worker that takes another module's test in between makes those again.
+    """
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
