@@ -3,12 +3,14 @@
     python -m bench.device_hybrid --device cuda:0 --rows 100000
 
 Both answer the same requests, and every reply of the device is compared with the CPU's: keys,
-order and scores to the last bit.
+order and scores to the last bit. Texts alone are also searched by torch on that device, where it is
+installed; its hits must be ours, or differ by less than 1e-3 in their scores.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +19,8 @@ from functools import cached_property
 import numpy as np
 
 import hyrecall as hr
-from bench import THREADS, corpus, ours
+from bench import THREADS, corpus, device_rivals, ours
+from bench.device_cases import compare_with_peer
 
 LIMIT = 10
 
@@ -48,9 +51,23 @@ class HybridWorld:
         return corpus.gaussian_rows(self.queries, self.dim, "queries")
 
     @cached_property
+    def asked_words(self) -> list[list[int]]:
+        """The word numbers of each query."""
+        return corpus.text_queries(self.queries)
+
+    @cached_property
     def asked_texts(self) -> list[str]:
         """A text a query."""
-        return [corpus.spell(query) for query in corpus.text_queries(self.queries)]
+        return [corpus.spell(query) for query in self.asked_words]
+
+    def texts_by_torch(self, device: str) -> Callable[[], device_rivals.Reply] | None:
+        """Return torch's search of the texts; None where torch is not installed."""
+        if importlib.util.find_spec("torch") is None:
+            return None
+        import torch
+
+        search = device_rivals.bm25(torch, self.texts, device, LIMIT)
+        return lambda: search(self.asked_words)
 
     def index(self, device: str, *, is_scoped: bool) -> hr.Index:
         """Index the rows."""
@@ -120,12 +137,20 @@ def main() -> None:
         for device in ("cpu", options.device)
     )
     print(f"{options.rows:,} rows of {options.dim} dimensions with 40 to 80 words, limit {LIMIT}")
-    print(f"\n| batch | {options.device}, ms | {options.threads} threads of the CPU, ms |")
-    print("|---|---|---|")
+    print(
+        f"\n| batch | {options.device}, ms | {options.threads} threads of the CPU, ms | torch, ms |"
+    )
+    print("|---|---|---|---|")
+    peer = world.texts_by_torch(options.device)
     for name, run in there.items():
         require_same(run(), here[name](), name)
         on_device, on_host = (median_ms(one, options.seconds) for one in (run, here[name]))
-        print(f"| {name} | {on_device:.2f} | {on_host:.2f} |", flush=True)
+        of_torch = ""
+        if peer is not None and name.endswith(" texts"):
+            ids, scores = ours.arrays(run(), LIMIT)
+            compare_with_peer((ids, scores.astype(np.float32)), peer())
+            of_torch = f"{median_ms(peer, options.seconds):.2f}"
+        print(f"| {name} | {on_device:.2f} | {on_host:.2f} | {of_torch} |", flush=True)
 
 
 if __name__ == "__main__":

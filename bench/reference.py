@@ -95,6 +95,13 @@ class Bm25:
         terms, self.docs = np.divmod(pairs[starts], self.n_docs)
         self.begins = np.searchsorted(terms, np.arange(VOCABULARY_SIZE + 1))
 
+    def impacts(self) -> npt.NDArray[np.float64]:
+        """Return what each posting adds to its document, over all documents."""
+        doc_freqs = np.diff(self.begins)
+        idf = np.array([lucene_idf(self.n_docs, int(df)) for df in doc_freqs])
+        norms = self._k1 * (1 - self._b + self._b * self.lengths[self.docs] / self.lengths.mean())
+        return np.repeat(idf, doc_freqs) * self.freqs / (self.freqs + norms)
+
     def n_postings(self, queries: list[list[int]]) -> int:
         """Count the postings that the queries' words have."""
         return int(sum(self.begins[t + 1] - self.begins[t] for q in queries for t in q))
