@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+if find_spec("crewai") is None:
+    pytest.skip("CrewAI is not installed: .ci/frameworks crewai", allow_module_level=True)
+# Read when it is imported, and only set here: other tests of the process want OpenTelemetry.
 os.environ.setdefault("CREWAI_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("OTEL_SDK_DISABLED", "true")
-pytest.importorskip("crewai", reason="CrewAI is not installed: .ci/frameworks crewai")
 
 from hyrecall.adapters.crewai import (
     HyrecallExternalStorage,

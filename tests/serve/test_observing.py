@@ -113,10 +113,7 @@ def test_the_metrics_of_a_store_are_the_numbers_of_doctor() -> None:
 
 @pytest.fixture(scope="session")
 def spans() -> InMemorySpanExporter:
-    """What was recorded; OpenTelemetry takes one provider for a process.
-
-    So not one a module: a worker that takes another module's test in between makes those again.
-    """
+    """What was recorded; OpenTelemetry takes one provider for a process."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
