@@ -309,6 +309,12 @@ def test_a_document_that_does_not_fit_is_named_and_none_is_written(
             "attributes['x']: expected str, int, float, bool, datetime, date, a list of one "
             "(list[str]), or its Arrow type, got <class 'dict'>",
         ),
+        (  # the metadata of a document would say in which cell it lies
+            {"attributes": {"user": str}, "cell_columns": ("tenant", "user")},
+            hr.OptionError,
+            "attributes: expected no name of a cell column (tenant, user), got 'user'; "
+            "cell_columns= takes other names",
+        ),
         ({"dim": 1}, hr.OptionError, "dim: expected an int >= 2, or None, got 1"),
     ],
 )

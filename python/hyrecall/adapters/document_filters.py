@@ -48,10 +48,17 @@ def _check_declared(name: str, attributes: Mapping[str, pa.DataType]) -> None:
 
 
 def check_names(cell_columns: Sequence[str], attributes: Iterable[str]) -> None:
-    """Refuse names that the index's own columns have."""
+    """Refuse names that the index's own columns have, and attributes that name a cell column.
+
+    Such an attribute would let a document's metadata say in which cell the document lies.
+    """
     own = ", ".join(ROW_COLUMNS)
     for argument, names in (("cell_columns", cell_columns), ("attributes", attributes)):
         for name in names:
             if name in ROW_COLUMNS:
                 wish = f"no name of the index's own columns ({own})"
                 raise error(OptionError, argument, wish, repr(name))
+            if argument == "attributes" and name in cell_columns:
+                wish = f"no name of a cell column ({', '.join(cell_columns)})"
+                remedy = "cell_columns= takes other names"
+                raise error(OptionError, argument, wish, repr(name), remedy)

@@ -76,7 +76,7 @@ class DocumentIndex:
     Raises
     ------
     OptionError, DTypeError
-        A name that the index uses itself, or a type that no filter reads.
+        A name that the index uses itself or that is a cell column, or a type that no filter reads.
 
     Examples
     --------
