@@ -1,6 +1,7 @@
 """The adapter for LangChain: its own conformance suites, then scopes, filters, modes and errors."""
 
 import asyncio
+import re
 import runpy
 import threading
 from collections.abc import Iterator
@@ -207,6 +208,56 @@ def test_modes_search_by_vector_by_words_or_by_both() -> None:
         HyrecallRetriever(index=own_index(), scope="ann", top_k=3)  # type: ignore[call-arg]
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda one: one.similarity_search("tea", limit=1), "limit: expected none (k is the limit"),
+        (lambda one: one.similarity_search("tea", text="x"), "text: expected none (the query"),
+        (
+            lambda one: one.similarity_search_by_vector([1.0] * 6, mode="text"),
+            "mode: expected 'vector' where there is no text, got 'text'",
+        ),
+        (lambda one: one.max_marginal_relevance_search("tea", mode="hybrid"), "mode: expected"),
+        (lambda one: one.max_marginal_relevance_search("tea", depth=9), "depth: expected none"),
+        (
+            lambda one: one.similarity_search_with_relevance_scores("tea", normalize=True),
+            "normalize: expected none",
+        ),
+        (lambda one: retriever_of(one).invoke("tea", limit=1), "limit: expected none (k is the"),
+        (lambda one: retriever_of(one).invoke("tea", text="x"), "text: expected none (the query"),
+        (lambda one: retriever_of(one, options={"limit": 1}), "limit: expected none (k is the"),
+        (lambda one: retriever_of(one, options={"scope": "bob"}), "scope: expected none (a field"),
+        (lambda one: retriever_of(one, columns=["n"]), "columns: expected none (metadata comes"),
+        (
+            lambda _: HyrecallRetriever(index=own_index(), scope="ann", columns=["x"]),
+            "columns: expected a sequence of columns",
+        ),
+        (
+            lambda _: HyrecallRetriever(index=own_index(), scope="ann", embeddings=OneHot()),
+            "embeddings: expected None (the index has no vector arm), got OneHot",
+        ),
+    ],
+)
+def test_an_option_that_a_call_would_not_follow_is_refused(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        call(store(mode="hybrid"))
+
+
+def retriever_of(made: HyrecallVectorStore, **options: Any) -> HyrecallRetriever:
+    return HyrecallRetriever(index=made.documents, scope="ann", **options)
+
+
+def test_a_retriever_of_an_index_of_vectors_alone_needs_embeddings() -> None:
+    vectors = pa.array([OneHot().embed_query(one) for one in TEXTS[:2]], pa.list_(pa.float32(), 6))
+    table = pa.table({"id": ["a", "b"], "user": ["ann"] * 2, "vector": vectors})
+    built = hr.Index.build(table, hr.Schema(key="id", cell="user", vector="vector"))
+    found = HyrecallRetriever(index=built, scope="ann", embeddings=OneHot(), k=1).invoke("milk")
+    assert found[0].id == "b"
+    assert found[0].page_content == ""
+    with pytest.raises(ValueError, match=r"embeddings: expected embeddings \(the index has no"):
+        HyrecallRetriever(index=built, scope="ann")
+
+
 @pytest.mark.parametrize("mode", ["vector", "hybrid", "text"])
 def test_relevance_scores_are_in_0_to_1_and_keep_the_order(mode: Any) -> None:
     ours = store(mode=mode)
@@ -264,6 +315,8 @@ def test_a_delete_without_ids_needs_to_say_that_all_is_meant() -> None:
     ours = store()
     with pytest.raises(hr.OptionError, match="everything=True for the whole cell"):
         ours.delete()
+    with pytest.raises(hr.OptionError, match="everything=True for the whole cell"):
+        ours.delete(filter={})
     assert ours.documents.count(scope="ann") == 5
     assert ours.delete([]) is True
     assert asyncio.run(ours.adelete(everything=True)) is True
@@ -278,12 +331,19 @@ def test_texts_may_be_a_generator_and_counts_have_to_agree() -> None:
         ours.add_texts(TEXTS, batch_size=0)
     with pytest.raises(hr.ShapeError, match=r"^ids: expected 2, one per document, got 1"):
         ours.add_documents([Document("x"), Document("y")], ids=["1"])
+    with pytest.raises(hr.ShapeError, match=r"^ids: expected 2, one per text, got 1"):
+        ours.add_texts(["x", "y"], ids=["1"])  # LangChain itself would drop the second text
+    with pytest.raises(hr.ShapeError, match=r"^ids: expected 2, one per text, got 1"):
+        asyncio.run(ours.aadd_texts(["x", "y"], ids=["1"]))
+    assert ours.documents.count(scope="ann") == 5
     with pytest.raises(hr.KeyConflictError):
         ours.add_texts(["x", "y"], ids=["1", "1"], on_duplicate="fail")
     with pytest.raises(hr.DTypeError, match=r"metadata\['x'\]: expected a JSON value"):
         ours.add_texts(["x"], [{"x": object()}])
     with pytest.raises(hr.OptionError, match=r"^attributes: expected None beside documents="):
         HyrecallVectorStore(OneHot(), cell="a", documents=ours.documents, attributes={"n": int})
+    with pytest.raises(hr.DTypeError, match=r"^documents: expected a DocumentIndex, got Index"):
+        HyrecallVectorStore(OneHot(), cell="a", documents=ours.documents.index)  # type: ignore[arg-type]
 
 
 def test_a_saved_store_opens_again(tmp_path: Path) -> None:
@@ -314,7 +374,21 @@ def test_async_calls_leave_the_loop_free() -> None:
         assert ids(await ours.amax_marginal_relevance_search("hot tea", k=1)) == ["a"]
         retriever = HyrecallRetriever(index=ours.documents, scope="ann", embeddings=OneHot())
         assert ids(await retriever.ainvoke("coffee", k=1)) == ["c"]
+        ours.embedding = OnlyAsync()
+        assert ids(await ours.amax_marginal_relevance_search("hot tea", k=1)) == ["a"]
+        scored = await ours.asimilarity_search_with_relevance_scores("hot tea", k=1)
+        assert [(one.id, round(score, 3)) for one, score in scored] == [("a", 1.0)]
 
     asyncio.run(main())
     assert len(threads) >= 1
     assert threading.get_ident() not in threads
+
+
+class OnlyAsync(OneHot):
+    """Embeds queries by its async method alone, as a client of a service may."""
+
+    def embed_query(self, text: str) -> list[float]:
+        raise NotImplementedError
+
+    async def aembed_query(self, text: str) -> list[float]:
+        return super().embed_query(text)

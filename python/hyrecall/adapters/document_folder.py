@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hyrecall.adapters.document_table import AttributeType
 from hyrecall.adapters.documents import DocumentIndex
-from hyrecall.errors import IndexNotFoundError, OptionError, error
+from hyrecall.errors import DTypeError, IndexNotFoundError, OptionError, error
 
 __all__ = ["open_documents", "type_names"]
 
@@ -23,6 +23,7 @@ _TYPES: Final[dict[str, Any]] = {
 }  # fmt: skip
 _NAMES: Final = {
     pa.string(): "str", pa.large_string(): "str", pa.int64(): "int", pa.float64(): "float",
+    pa.float32(): "float32",  # Arrow's own name of it is that of our float64
     pa.bool_(): "bool", pa.timestamp("us", "UTC"): "datetime", pa.date32(): "date",
 }  # fmt: skip
 
@@ -42,11 +43,16 @@ def open_documents(
     Raises
     ------
     OptionError
-        A given index beside a path or attributes; attributes other than those of the folder.
+        A path or attributes beside a given index; attributes other than those of the folder.
+    DTypeError
+        Another kind of index, or a type of an attribute that no filter reads.
     """
     if documents is not None:
-        if path is not None or attributes is not None:
-            raise error(OptionError, "documents", "no path and no attributes beside it", "some")
+        if not isinstance(documents, DocumentIndex):
+            raise error(DTypeError, "documents", "a DocumentIndex", type(documents).__name__)
+        for name, value in (("path", path), ("attributes", attributes)):
+            if value is not None:
+                raise error(OptionError, name, "None beside documents=", repr(value))
         return documents
     declared = {**(always or {}), **(attributes or {})}
     kinds = {name: _read_type(kind) for name, kind in declared.items()}
@@ -71,7 +77,10 @@ def _read_type(kind: AttributeType | str) -> Any:
         return kind
     if kind.startswith("list["):
         return list[_read_type(kind[5:-1])]  # type: ignore[misc]
-    return _TYPES.get(kind) or pa.type_for_alias(kind)
+    try:
+        return _TYPES.get(kind) or pa.type_for_alias(kind)
+    except ValueError:
+        return kind  # no type, which the index of documents refuses by the attribute's name
 
 
 def _name_of(kind: pa.DataType) -> str:

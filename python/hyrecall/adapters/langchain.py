@@ -6,9 +6,17 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
+from hyrecall.adapters.document_folder import open_documents
 from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.langchain_documents import document_of, read_filter, rows_of, texts_of
+from hyrecall.adapters.langchain_documents import (
+    check_length,
+    document_of,
+    read_filter,
+    refuse,
+    rows_of,
+    texts_of,
+)
 from hyrecall.adapters.langchain_retriever import HyrecallRetriever
 from hyrecall.ask.shaping import MMR
 from hyrecall.base.arguments import one_of
@@ -62,11 +70,9 @@ class HyrecallVectorStore(VectorStore):
         mode: Mode = "vector",
     ) -> None:
         """Make a store over new documents, or over those of other stores."""
-        if documents is not None and attributes is not None:
-            raise error(OptionError, "attributes", "None beside documents=", repr(attributes))
         one_of("mode", mode, get_args(Mode))
         self.embedding, self.mode = embedding, mode
-        self.documents = DocumentIndex(attributes=attributes) if documents is None else documents
+        self.documents = open_documents(documents, None, attributes, keep_vectors=False)
         self.cell = self.documents.cell(cell)
         self.scope = self.cell if scope is None else scope
         self.documents.count(scope=self.scope)
@@ -93,7 +99,17 @@ class HyrecallVectorStore(VectorStore):
         self, texts: Iterable[str], metadatas: list[dict[str, Any]] | None = None, **kwargs: Any
     ) -> list[str]:
         """Write texts, as :meth:`add_documents`; ``texts`` may be a generator."""
-        return list(super().add_texts([*texts], metadatas, **kwargs))
+        given = [*texts]
+        check_length("ids", kwargs.get("ids") or given, len(given), "text")
+        return list(super().add_texts(given, metadatas, **kwargs))
+
+    async def aadd_texts(
+        self, texts: Iterable[str], metadatas: list[dict[str, Any]] | None = None, **kwargs: Any
+    ) -> list[str]:
+        """Write texts as :meth:`add_texts` does, off the event loop."""
+        given = [*texts]
+        check_length("ids", kwargs.get("ids") or given, len(given), "text")
+        return list(await super().aadd_texts(given, metadatas, **kwargs))
 
     def add_documents(
         self, documents: list[Document], ids: list[str] | None = None, **kwargs: Any
@@ -159,8 +175,9 @@ class HyrecallVectorStore(VectorStore):
         **kwargs: Any,
     ) -> list[Document]:  # fmt: skip
         """Return documents that are near the vector and unlike one another."""
-        asked = {"shaping": MMR(lambda_mult, relevance="raw"), "depth": max(fetch_k, k)} | kwargs
-        return [one for one, _ in self._search(None, embedding, k, **asked)]
+        refuse(kwargs, shaping="lambda_mult weighs MMR", depth="fetch_k is the depth")
+        asked = {"shaping": MMR(lambda_mult, relevance="raw"), "depth": max(fetch_k, k)}
+        return [one for one, _ in self._search(None, embedding, k, **asked, **kwargs)]
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
@@ -170,27 +187,41 @@ class HyrecallVectorStore(VectorStore):
         asked = (k, fetch_k, lambda_mult)
         return self.max_marginal_relevance_search_by_vector(vector, *asked, **kwargs)
 
+    async def amax_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """Search as :meth:`max_marginal_relevance_search` does, off the event loop."""
+        vector = await self.embedding.aembed_query(query)
+        search = self.max_marginal_relevance_search_by_vector
+        return await asyncio.to_thread(search, vector, k, fetch_k, lambda_mult, **kwargs)
+
     def _similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        if self._mode(kwargs) != "vector":
-            return self.similarity_search_with_score(query, k, normalize=True, **kwargs)
-        found = self.similarity_search_with_score(query, k, **kwargs)
-        return [(one, (1 + cosine) / 2) for one, cosine in found]
+        options = self._relevance(kwargs)
+        return _in_0_to_1(self.similarity_search_with_score(query, k, **options), options)
 
     async def _asimilarity_search_with_relevance_scores(
         self, query: str, k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        search = self._similarity_search_with_relevance_scores
-        return await asyncio.to_thread(search, query, k, **kwargs)
+        options = self._relevance(kwargs)
+        return _in_0_to_1(await self.asimilarity_search_with_score(query, k, **options), options)
+
+    def _relevance(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of a search whose scores become relevance scores."""
+        refuse(options, normalize="relevance scores have a scale")
+        return {**options, "normalize": self._mode(options) != "vector"}
 
     def _mode(self, options: dict[str, Any]) -> str:
         one_of("mode", options.get("mode", self.mode), get_args(Mode))
         return str(options.get("mode", self.mode))
 
     def _search(
-        self, query: str | None, vector: list[float] | None, k: int, **options: Any
+        self, query: str | None, vector: list[float] | None, k: int, /, **options: Any
     ) -> list[tuple[Document, float]]:
+        refuse(options, text="the query is the text", vector="the query's", limit="k is the limit")
+        if query is None and (mode := options.pop("mode", "vector")) != "vector":
+            raise error(OptionError, "mode", "'vector' where there is no text", repr(mode))
         if self._mode(options) == "vector":
             query = None
         options.pop("mode", None)
@@ -198,3 +229,12 @@ class HyrecallVectorStore(VectorStore):
         asked["filter"] = read_filter(self.documents, options.get("filter"))
         found = self.documents.recall(text=query, vector=vector, limit=k, **asked)
         return [(document_of(one.document), one.score) for one in found]
+
+
+def _in_0_to_1(
+    found: list[tuple[Document, float]], options: dict[str, Any]
+) -> list[tuple[Document, float]]:
+    """Return scores in [0, 1]; those that are not normalized are cosines."""
+    if options["normalize"]:
+        return found
+    return [(one, (1 + cosine) / 2) for one, cosine in found]

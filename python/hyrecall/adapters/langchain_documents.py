@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import pyarrow as pa
 
 from hyrecall.adapters.documents import Document as Row
 from hyrecall.adapters.documents import DocumentIndex, FoundDocument
@@ -14,23 +16,47 @@ from hyrecall.base.arguments import as_int
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.hits.hit import Hit
 from hyrecall.index import Index
+from hyrecall.table.schema import Schema
 
 with needs_extra("langchain"):
     from langchain_core.documents import Document
 
-__all__ = ["document_of", "of_hit", "read_filter", "rows_of", "texts_of", "with_scores"]
+__all__ = [
+    "check_length",
+    "column_types",
+    "document_of",
+    "of_hit",
+    "read_filter",
+    "refuse",
+    "rows_of",
+    "texts_of",
+    "with_scores",
+]
+
+
+def refuse(options: Mapping[str, Any], **reasons: str) -> None:
+    """Refuse options that a call would not follow, each with the reason."""
+    for name, reason in reasons.items():
+        if name in options:
+            raise error(OptionError, name, f"none ({reason})", repr(options[name]))
+
+
+def column_types(index: Index, names: Sequence[str]) -> dict[str, pa.DataType]:
+    """Return the types of columns of an index; refuse names that it does not have."""
+    scope = Scope([]) if index.schema.cell_columns else None
+    kinds = index.get([], scope=scope, columns=names).schema
+    return {name: kinds.field(name).type for name in names}
 
 
 def read_filter(index: Index | DocumentIndex, asked: Any) -> Any:
-    """Return a filter; a dict has the form of the service's JSON."""
+    """Return a filter, or None; a dict has the form of the service's JSON, an empty one is none."""
     if not isinstance(asked, dict):
         return asked
-    if isinstance(index, DocumentIndex):
-        return filter_from_json(asked, index.attributes, "filter")
-    names = index.schema.attributes or ()
-    scope = Scope([]) if index.schema.cell_columns else None
-    kinds = index.get([], scope=scope, columns=names).schema
-    return filter_from_json(asked, {name: kinds.field(name).type for name in names}, "filter")
+    if not asked:
+        return None
+    is_ours = isinstance(index, DocumentIndex)
+    kinds = index.attributes if is_ours else column_types(index, index.schema.attributes or ())
+    return filter_from_json(asked, kinds, "filter")
 
 
 def texts_of(documents: list[Document], batch_size: int | None) -> Iterator[list[str]]:
@@ -42,11 +68,17 @@ def texts_of(documents: list[Document], batch_size: int | None) -> Iterator[list
     return (texts[at : at + size] for at in range(0, len(texts), size or 1))
 
 
+def check_length(name: str, values: Sequence[Any], n: int, each: str) -> None:
+    """Refuse a list that does not have one value for each of ``n``."""
+    if len(values) != n:
+        raise error(ShapeError, name, f"{n}, one per {each}", len(values))
+
+
 def rows_of(documents: list[Document], ids: list[str] | None, vectors: list[Any]) -> list[Row]:
     """Return documents and their vectors as what an index writes; `ids` come before their own."""
+    check_length("ids", ids or documents, len(documents), "document")
+    check_length("embedding", vectors, len(documents), "document")
     keys: list[str | None] = [*ids] if ids else [one.id for one in documents]
-    if len(keys) != len(documents):
-        raise error(ShapeError, "ids", f"{len(documents)}, one per document", len(keys))
     return [
         Row(id=key, text=one.page_content, vector=vector, metadata=one.metadata)
         for key, one, vector in zip(keys, documents, vectors, strict=True)
@@ -65,8 +97,10 @@ def with_scores(found: FoundDocument) -> Document:
     return document_of(found.document, hyrecall=scores)
 
 
-def of_hit(hit: Hit, columns: Sequence[str], arms: Sequence[str]) -> Document:
+def of_hit(hit: Hit, columns: Sequence[str], schema: Schema) -> Document:
     """Return a hit as a document, with columns and scores in the metadata."""
+    arms = (*schema.text_arms, *schema.vector_arms)
     scores = {"rank": hit.rank, "score": hit.score, **{arm: hit.arm_score(arm) for arm in arms}}
     metadata = {name: hit[name] for name in columns} | {"hyrecall": scores}
-    return Document(id=str(hit.key), page_content=hit.text or "", metadata=metadata)
+    text = hit.text if schema.text_arms else None
+    return Document(id=str(hit.key), page_content=text or "", metadata=metadata)

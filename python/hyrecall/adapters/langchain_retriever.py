@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.langchain_documents import of_hit, read_filter, with_scores
-from hyrecall.errors import DTypeError, ScopeError, error
+from hyrecall.adapters.langchain_documents import (
+    column_types,
+    of_hit,
+    read_filter,
+    refuse,
+    with_scores,
+)
+from hyrecall.errors import DTypeError, OptionError, ScopeError, error
 from hyrecall.index import Index
 
 with needs_extra("langchain"):
@@ -24,6 +30,11 @@ with needs_extra("langchain"):
     from pydantic import ConfigDict, Field, model_validator
 
 __all__ = ["HyrecallRetriever"]
+
+_OWN: Final = {
+    "text": "the query is the text", "vector": "embeddings= makes it", "limit": "k is the limit",
+    "columns": "a field of the retriever",
+}  # fmt: skip
 
 
 class HyrecallRetriever(BaseRetriever):
@@ -40,7 +51,8 @@ class HyrecallRetriever(BaseRetriever):
     scope : cell or Scope
         What a call may see; None only for an index with one audience (``cell=None``).
     embeddings : Embeddings, optional
-        Makes the query's vector; without it, text alone is searched.
+        Makes the query's vector; without it, text alone is searched. An ``Index`` without a text
+        arm needs it, one without vectors refuses it.
     k : int, default 4
     filter : Filter, pyarrow.compute.Expression or dict, optional
         A dict is as the service's JSON: ``{"kind": "note", "year": {"from": 2024}}``.
@@ -53,6 +65,8 @@ class HyrecallRetriever(BaseRetriever):
     ------
     ScopeError
         No scope, or one that the index cannot read.
+    OptionError
+        An option that no call would follow. Pydantic wraps it in a ``ValidationError``.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -77,6 +91,13 @@ class HyrecallRetriever(BaseRetriever):
         if not isinstance(self.index, Index | DocumentIndex):
             wish = "an hr.Index or a DocumentIndex"
             raise error(DTypeError, "index", wish, type(self.index).__name__)
+        refuse(self.options, scope="a field", filter="a field", **_OWN)
+        if isinstance(self.index, DocumentIndex):
+            if self.columns:
+                raise error(OptionError, "columns", "none (metadata comes whole)", self.columns)
+        else:
+            _check_arms(self.index, self.embeddings)
+            column_types(self.index, self.columns)
         self.index.count(scope=self.scope, filter=read_filter(self.index, self.filter))
         return self
 
@@ -93,14 +114,26 @@ class HyrecallRetriever(BaseRetriever):
         return await asyncio.to_thread(partial(self._recall, query, vector, **options))
 
     def _recall(
-        self, query: str, vector: list[float] | None, *, k: int | None = None, **options: Any
+        self, query: str, vector: list[float] | None, /, *, k: int | None = None, **options: Any
     ) -> list[Document]:
+        refuse(options, **_OWN)
         asked = {"scope": self.scope, "filter": self.filter} | self.options | options
         asked["filter"] = read_filter(self.index, asked["filter"])
         asked |= {"text": query, "vector": vector, "limit": self.k if k is None else k}
         if isinstance(self.index, DocumentIndex):
             return [with_scores(one) for one in self.index.recall(**asked)]
         schema = self.index.schema
-        columns = (*(name for name in schema.attributes or ()), *self.columns)
+        if not schema.text_arms:
+            asked["text"] = None
+        columns = (*(schema.attributes or ()), *self.columns)
         hits = self.index.recall_one(**asked, columns=columns)
-        return [of_hit(hit, columns, (*schema.text_arms, *schema.vector_arms)) for hit in hits]
+        return [of_hit(hit, columns, schema) for hit in hits]
+
+
+def _check_arms(index: Index, embeddings: Embeddings | None) -> None:
+    """Refuse embeddings that no arm reads, or none where no text is searched."""
+    if embeddings is not None and not index.schema.vector_arms:
+        got = type(embeddings).__name__
+        raise error(OptionError, "embeddings", "None (the index has no vector arm)", got)
+    if embeddings is None and not index.schema.text_arms:
+        raise error(OptionError, "embeddings", "embeddings (the index has no text arm)", "None")
