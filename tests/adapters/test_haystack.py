@@ -179,6 +179,18 @@ def test_an_undeclared_field_is_refused_by_the_line_that_declares_it(pets: Pets)
             call(asked)
 
 
+def test_a_field_and_an_operator_are_texts(pets: Pets) -> None:
+    for asked in (
+        {"field": 7, "operator": "==", "value": 1},
+        {"field": "year", "operator": ["=="], "value": 1},
+        {"operator": {}, "conditions": [{}]},
+    ):
+        with pytest.raises(
+            FilterError, match=r"filters: expected a str as '(field|operator)', got"
+        ):
+            pets.ann.filter_documents(asked)
+
+
 def test_no_filter_is_no_way_to_change_everything(pets: Pets) -> None:
     with pytest.raises(FilterError, match="filter"):
         pets.ann.update_by_filter({}, {"year": 1})
@@ -327,8 +339,63 @@ def test_a_store_with_a_path_keeps_every_write(tmp_path: Path) -> None:
 def test_a_shared_index_cannot_be_written_to_a_file(pets: Pets) -> None:
     with pytest.raises(OptionError, match="documents: expected path="):
         pets.ann.to_dict()
-    with pytest.raises(OptionError, match="documents: expected no path"):
+    with pytest.raises(OptionError, match="attributes: expected None beside documents="):
         HyrecallDocumentStore(cell="ann", documents=pets.documents, attributes={})
+
+
+def test_a_scope_that_no_file_can_hold_is_refused(tmp_path: Path) -> None:
+    scope: Any = hr.Scope.matching(cell=hr.ANY)
+    store = HyrecallDocumentStore(cell="ann", scope=scope, path=tmp_path / "documents")
+    with pytest.raises(OptionError, match="scope: expected cells, which a file can hold"):
+        store.to_dict()
+
+
+def test_an_update_keeps_embeddings_or_is_refused(pets: Pets) -> None:
+    black = {"field": "year", "operator": "==", "value": 2025}
+    assert pets.ann.update_by_filter(black, {"seen": True}) == 1
+    nearest = HyrecallEmbeddingRetriever(pets.ann, top_k=1)
+    assert ids(nearest.run([0.8, 0.6])) == ["2"]
+    store = HyrecallDocumentStore(cell="ann", documents=DocumentIndex(attributes={"year": int}))
+    store.write_documents(pets.ann.filter_documents())
+    with pytest.raises(OptionError, match="keep_vectors: expected True to update documents"):
+        store.update_by_filter(black, {"seen": False})
+    assert ids(HyrecallEmbeddingRetriever(store, top_k=1).run([0.8, 0.6])) == ["2"]
+    with pytest.raises(DTypeError, match="metadata: expected a mapping, got None"):
+        pets.ann.update_by_filter(black, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: HyrecallDocumentStore(cell="ann", attributes={"year": "integer"}),
+            r"^attributes\['year'\]: expected str, int, .*, got 'integer'",
+        ),
+        (
+            lambda: HyrecallDocumentStore(cell="ann", attributes={"tags": "list[text]"}),
+            r"^attributes\['tags'\]: expected str, int, .*, got 'text'",
+        ),
+        (
+            lambda: HyrecallDocumentStore(cell="ann", documents="folder"),  # type: ignore[arg-type]
+            "^documents: expected a DocumentIndex, got str",
+        ),
+        (
+            lambda: HyrecallDocumentStore(cell="ann").write_documents([], policy="fail"),  # type: ignore[arg-type]
+            "^policy: expected a DuplicatePolicy, got 'fail'",
+        ),
+    ],
+)
+def test_a_value_of_another_type_is_named(call: Any, message: str) -> None:
+    with pytest.raises(DTypeError, match=message):
+        call()
+
+
+def test_types_of_attributes_have_names_that_say_which() -> None:
+    kinds = {"half": "float32", "whole": "float", "few": "list[int]"}
+    store = HyrecallDocumentStore(cell="ann", attributes=kinds)
+    assert store.to_dict()["init_parameters"]["attributes"] == kinds
+    again = HyrecallDocumentStore.from_dict(store.to_dict())
+    assert again.to_dict() == store.to_dict()
 
 
 def test_the_example_runs(tmp_path: Path) -> None:

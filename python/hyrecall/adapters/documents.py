@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -41,7 +42,7 @@ from hyrecall.ask.scoring import Above, Fusion
 from hyrecall.ask.shaping import Stage
 from hyrecall.base.arguments import as_int, one_of, read_path
 from hyrecall.base.keywords import check_keywords
-from hyrecall.errors import OptionError, error
+from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.index import Index
 from hyrecall.recipe import Recipe
 from hyrecall.table.schema import Text
@@ -111,7 +112,7 @@ class DocumentIndex:
         self._keep_vectors = bool(keep_vectors)
         self._text = Text("text", analyzer=analyzer, bm25=bm25)
         self._device, self._threads = device, threads
-        self._writing = threading.Lock()
+        self._writing = threading.RLock()  # an update reads and writes as one
         self._next_position = 0
         self._folder: Path | None = None
         self._without_vectors: Index | None = None  # what was saved before the first vector came
@@ -270,6 +271,48 @@ class DocumentIndex:
             raise error(OptionError, "ids", wish, "none of them")
         with self._writing:
             return self._index.delete(ids, scope=place, filter=narrowed, everything=everything)
+
+    def update(
+        self,
+        metadata: Mapping[str, Any],
+        *,
+        cell: str | tuple[str, ...],
+        filter: FilterLike,  # noqa: A002
+    ) -> int:
+        """Set fields of the metadata of the documents that pass a filter; return their number.
+
+        No other write comes between the read and the write. Updated documents count as new: they
+        move to the end of the order.
+
+        Parameters
+        ----------
+        metadata : mapping of str to JSON values
+            The fields to set; others stay as they are.
+        cell : str or tuple of str
+        filter : Filter or pyarrow.compute.Expression
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        ScopeError, OptionError, DTypeError
+            A cell that is not one, a filter that the attributes cannot answer, or a value that the
+            index cannot hold; nothing is changed.
+        OptionError
+            Documents have vectors, but the index does not keep them for its readers, so that
+            writing the documents again would lose them.
+        """
+        if not isinstance(metadata, Mapping):
+            raise error(DTypeError, "metadata", "a mapping", repr(metadata))
+        with self._writing:
+            found = self.find(scope=read_cell(cell, self._cell_columns), filter=filter)
+            if found and self.dim is not None and not self._keep_vectors:
+                wish = "True to update documents, whose vectors would be lost"
+                raise error(OptionError, "keep_vectors", wish, "False")
+            changed = [replace(one, metadata={**one.metadata, **metadata}) for one in found]
+            return len(self.write(changed, cell=cell))
 
     # ---- reading ----
 

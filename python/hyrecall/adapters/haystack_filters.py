@@ -58,6 +58,9 @@ def _read(given: object, documents: DocumentIndex) -> Filter:
         if key not in given:
             raise FilterError(f"filters: expected the key {key!r}, got {given}")
     operator = given["operator"]
+    for key in ("field", "operator"):
+        if not isinstance(given.get(key, ""), str):
+            raise FilterError(f"filters: expected a str as {key!r}, got {given[key]!r}")
     if is_comparison:
         return _compare(field_name(given["field"]), operator, given["value"], documents)
     conditions = given["conditions"]

@@ -14,14 +14,13 @@ from haystack.errors import FilterError
 from hyrecall.adapters.awaiting import awaited
 from hyrecall.adapters.document_folder import open_documents, type_names
 from hyrecall.adapters.document_table import AttributeType, read_cell
-from hyrecall.adapters.documents import Document as Row
 from hyrecall.adapters.documents import DocumentIndex, FoundDocument
 from hyrecall.adapters.haystack_documents import POLICIES, document_of, row_of
 from hyrecall.adapters.haystack_filters import filter_of
 from hyrecall.adapters.haystack_metadata import MetadataQueries
-from hyrecall.ask.scope import Scope
+from hyrecall.ask.scope import Scope, ScopePattern
 from hyrecall.base.keywords import check_keywords
-from hyrecall.errors import KeyConflictError, OptionError, error
+from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 
 __all__ = ["HyrecallDocumentStore"]
 
@@ -37,7 +36,8 @@ class HyrecallDocumentStore(MetadataQueries):
     scope : str, tuple or Scope, optional
         What is read; default: the cell.
     path : path-like, optional
-        A folder: opened if it holds documents, and saved to after every write.
+        A folder: opened if it holds documents, and saved to after every write. One store writes
+        to it: stores of several cells share ``documents``.
     attributes : mapping of str to type, optional
         The fields of ``meta`` that filters may name, as in
         :class:`hyrecall.adapters.documents.DocumentIndex`; a type may be written as ``"int"`` or
@@ -114,6 +114,8 @@ class HyrecallDocumentStore(MetadataQueries):
         """
         if not isinstance(documents, list):
             raise ValueError(f"documents: expected a list, got {type(documents).__name__}")
+        if not isinstance(policy, DuplicatePolicy):
+            raise error(DTypeError, "policy", "a DuplicatePolicy", repr(policy))
         rows = [row_of(at, document) for at, document in enumerate(documents)]
         try:
             ids = self._documents.write(rows, cell=self._cell, on_duplicate=POLICIES[policy])
@@ -136,16 +138,13 @@ class HyrecallDocumentStore(MetadataQueries):
     def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
         """Set fields of ``meta`` where a filter passes; return how many documents changed.
 
-        An updated document is written again, and so comes last in ``filter_documents``.
+        An updated document is written again, and so comes last in ``filter_documents``. A shared
+        index with embeddings needs ``keep_vectors=True``, or their documents would lose them.
         """
         if not filters:
             raise FilterError("filters: expected a filter of what to update, got none")
-        found = self._documents.find(scope=self._cell, filter=self._filter(filters))
-        changed = [
-            Row(id=row.id, text=row.text, vector=row.vector, metadata={**row.metadata, **meta})
-            for row in found
-        ]
-        return self._saved(len(self._documents.write(changed, cell=self._cell)))
+        chosen = self._filter(filters)
+        return self._saved(self._documents.update(meta, cell=self._cell, filter=chosen))
 
     count_documents_async = awaited(count_documents)
     count_documents_by_filter_async = awaited(count_documents_by_filter)
@@ -162,6 +161,8 @@ class HyrecallDocumentStore(MetadataQueries):
             wish = "path=, so that another process can open the documents"
             raise error(OptionError, "documents", wish, "an index of this process")
         scope: Any = self._scope
+        if isinstance(scope, ScopePattern):
+            raise error(OptionError, "scope", "cells, which a file can hold", repr(scope))
         if isinstance(scope, Scope):
             scope = {"cells": [list(cell) for cell in scope.cells]}
         made: dict[str, Any] = default_to_dict(

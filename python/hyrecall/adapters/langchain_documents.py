@@ -54,9 +54,9 @@ def read_filter(index: Index | DocumentIndex, asked: Any) -> Any:
         return asked
     if not asked:
         return None
-    is_ours = isinstance(index, DocumentIndex)
-    kinds = index.attributes if is_ours else column_types(index, index.schema.attributes or ())
-    return filter_from_json(asked, kinds, "filter")
+    if isinstance(index, DocumentIndex):
+        return filter_from_json(asked, index.attributes, "filter")
+    return filter_from_json(asked, column_types(index, index.schema.attributes or ()), "filter")
 
 
 def texts_of(documents: list[Document], batch_size: int | None) -> Iterator[list[str]]:

@@ -41,7 +41,8 @@ class HyrecallVectorStore(BasePydanticVectorStore):
         What is read; default: the cell. A query may name another one: ``query(..., scope=...)``,
         or ``as_retriever(vector_store_kwargs={"scope": ...})``.
     path : path-like, optional
-        A folder: opened if it holds nodes, and saved to after every write.
+        A folder: opened if it holds nodes, and saved to after every write. One store writes to it:
+        stores of several cells share ``documents``.
     attributes : mapping of str to type, optional
         The fields of the metadata that filters may name, as in
         :class:`hyrecall.adapters.documents.DocumentIndex`. ``doc_id``, the id of a node's source,
