@@ -254,7 +254,7 @@ def test_a_retriever_of_an_index_of_vectors_alone_needs_embeddings() -> None:
     found = HyrecallRetriever(index=built, scope="ann", embeddings=OneHot(), k=1).invoke("milk")
     assert found[0].id == "b"
     assert found[0].page_content == ""
-    with pytest.raises(ValueError, match=r"embeddings: expected embeddings \(the index has no"):
+    with pytest.raises(ValueError, match=r"embeddings: expected one \(the index has no text arm"):
         HyrecallRetriever(index=built, scope="ann")
 
 

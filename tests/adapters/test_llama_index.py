@@ -34,6 +34,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 import hyrecall as hr
 from adapters.llama_index_world import node
 from hyrecall.adapters import llama_index_store
+from hyrecall.adapters.documents import Document as TheirDocument
 from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.adapters.llama_index import (
     HyrecallMemoryBlock,
@@ -123,6 +124,26 @@ def test_what_would_be_ignored_is_refused(cats: Cats) -> None:
         cats.ann.query(asked(MODE.HYBRID, query_embedding=None))
     with pytest.raises(OptionError, match=r"query_str: expected one, for mode 'text_search'"):
         cats.ann.query(asked(MODE.TEXT_SEARCH, query_str=None))
+    for fields in (
+        {"alpha": 0.5},
+        {"mmr_threshold": 0.5},
+        {"hybrid_top_k": 1},
+        {"sparse_top_k": 1},
+    ):
+        with pytest.raises(OptionError, match=f"{next(iter(fields))}: expected None, for mode"):
+            cats.ann.query(asked(MODE.DEFAULT, **fields))
+    with pytest.raises(OptionError, match="mmr_threshold: expected None, for mode 'hybrid'"):
+        cats.ann.query(asked(MODE.HYBRID), mmr_threshold=0.5)
+    for call in (
+        lambda: cats.ann.add([], batch=2),
+        lambda: cats.ann.delete("d1", everywhere=True),
+        lambda: cats.ann.delete_nodes(["1"], scope="bob"),
+        lambda: asyncio.run(cats.ann.adelete("d1", everywhere=True)),
+        lambda: asyncio.run(cats.ann.adelete_nodes(["1"], scope="bob")),
+    ):
+        with pytest.raises(OptionError, match=r"(add|delete|delete_nodes): expected no further"):
+            call()
+    assert len(cats.ann.get_nodes()) == 3
     with pytest.raises(OptionError, match="mmr_prefetch_factor"):
         cats.ann.query(asked(MODE.MMR), mmr_prefetch_factor=4)
     with pytest.raises(OptionError, match=r"store\.clear\(\)"):
@@ -184,6 +205,17 @@ def test_a_store_without_a_cell_is_not_made(cell: Any) -> None:
 def test_an_index_without_the_sources_of_nodes_is_refused() -> None:
     with pytest.raises(OptionError, match=r"attributes=\{'doc_id': str\}"):
         HyrecallVectorStore(cell="ann", documents=DocumentIndex())
+    with pytest.raises(DTypeError, match="doc_id: expected int64"):
+        HyrecallVectorStore(cell="ann", attributes={"doc_id": int})
+
+
+def test_documents_that_another_program_wrote_are_text_nodes(cats: Cats) -> None:
+    plain = TheirDocument(id="x", text="a red cat", vector=[1, 0], metadata={"year": 2020})
+    cats.documents.write([plain], cell="ann")
+    (found,) = cats.ann.query(asked(MODE.TEXT_SEARCH, query_str="red")).nodes or []
+    assert (found.node_id, found.get_content(), found.metadata) == (
+        *("x", "a red cat", {"year": 2020}),
+    )
 
 
 def test_a_store_with_a_path_keeps_every_change(tmp_path: Path) -> None:
@@ -298,7 +330,7 @@ def test_the_retriever_gives_what_the_index_gives() -> None:
 
 
 def test_a_retriever_without_a_scope_is_not_made(cats: Cats) -> None:
-    with pytest.raises(ScopeError, match="scope: expected a cell"):
+    with pytest.raises(ScopeError, match="scope: expected a scope: a cell"):
         HyrecallRetriever(cats.documents.index, scope=None)
     with pytest.raises(TypeError, match="scope"):
         HyrecallRetriever(cats.documents.index)  # type: ignore[call-arg]
@@ -306,6 +338,27 @@ def test_a_retriever_without_a_scope_is_not_made(cats: Cats) -> None:
         HyrecallRetriever(cats.documents.index, scope=("ann", "bob"))
     with pytest.raises(DTypeError, match=r"index: expected an hr\.Index"):
         HyrecallRetriever(cats.ann, scope="ann")  # type: ignore[arg-type]
+
+
+def test_a_retriever_follows_the_arms_and_the_cells_of_its_index() -> None:
+    rows = {"id": ["a"], "team": ["red"], "text": ["green tea"]}
+    words = hr.Index.build(pa.table(rows), hr.Schema(key="id", cell="team", text="text"))
+    assert HyrecallRetriever(words, scope="red").retrieve("") == []
+    vectors = hr.Index.build(
+        pa.table({"id": ["a"], "team": ["red"]}),
+        hr.Schema(key="id", cell="team", vector="v"),
+        vectors={"v": HashEmbedder(dim=64).embed(["green tea"])},
+    )
+    (found,) = HyrecallRetriever(vectors, scope="red", embed_model=Words()).retrieve("green tea")
+    assert (found.node.node_id, found.node.get_content()) == ("a", "")
+    for index, model, wish in ((words, Words(), "None"), (vectors, None, "one")):
+        with pytest.raises(OptionError, match=rf"embed_model: expected {wish} \(the index has no"):
+            HyrecallRetriever(index, scope="red", embed_model=model)
+    for options in ({"limit": -1}, {"limit": "9"}, {"columns": ("x",)}):
+        with pytest.raises(OptionError, match=f"{next(iter(options))}: expected"):
+            HyrecallRetriever(words, scope="red", **options)  # type: ignore[arg-type]
+    everyone = hr.Index.build(pa.table(rows), hr.Schema(key="id", cell=None, text="text"))
+    assert len(HyrecallRetriever(everyone, scope=None).retrieve("tea")) == 1
 
 
 # ---- memory block ----
@@ -358,6 +411,23 @@ def test_a_memory_block_takes_an_async_store() -> None:
             return await block.aget([ChatMessage(role="user", content="who is Miso?")])
 
     assert asyncio.run(main()) == "Miso is a cat"
+
+
+def test_a_memory_block_leaves_out_what_only_fills_a_list() -> None:
+    with MemorySync.in_memory(recipe=hr.recipes.loom, embedder=None) as store:
+        store.remember("Miso is a cat", user_id="ann")
+        assert store.search("zebra", user_id="ann")[0].is_fill
+        block = HyrecallMemoryBlock(memory=store, user_id="ann")
+        assert asyncio.run(block.aget([ChatMessage(role="user", content="zebra")])) == ""
+        told = asyncio.run(block.aget([ChatMessage(role="user", content="zebra cat")]))
+        assert told == "Miso is a cat"
+
+
+def test_an_option_that_a_memory_block_does_not_have_is_refused() -> None:
+    with MemorySync.in_memory(embedder=None) as store:
+        for option in ({"top_k": 3}, {"limit": 0}, {"context_messages": 0}):
+            with pytest.raises(ValueError, match=next(iter(option))):
+                HyrecallMemoryBlock(memory=store, user_id="ann", **option)
 
 
 def test_a_memory_block_without_a_user_is_not_made() -> None:

@@ -10,13 +10,13 @@ import pyarrow as pa
 from hyrecall.adapters.documents import Document as Row
 from hyrecall.adapters.documents import DocumentIndex, FoundDocument
 from hyrecall.adapters.extras import needs_extra
+from hyrecall.adapters.index_arms import text_of
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.scope import Scope
 from hyrecall.base.arguments import as_int
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.hits.hit import Hit
 from hyrecall.index import Index
-from hyrecall.table.schema import Schema
 
 with needs_extra("langchain"):
     from langchain_core.documents import Document
@@ -97,10 +97,9 @@ def with_scores(found: FoundDocument) -> Document:
     return document_of(found.document, hyrecall=scores)
 
 
-def of_hit(hit: Hit, columns: Sequence[str], schema: Schema) -> Document:
+def of_hit(hit: Hit, columns: Sequence[str], index: Index) -> Document:
     """Return a hit as a document, with columns and scores in the metadata."""
-    arms = (*schema.text_arms, *schema.vector_arms)
+    arms = (*index.schema.text_arms, *index.schema.vector_arms)
     scores = {"rank": hit.rank, "score": hit.score, **{arm: hit.arm_score(arm) for arm in arms}}
     metadata = {name: hit[name] for name in columns} | {"hyrecall": scores}
-    text = hit.text if schema.text_arms else None
-    return Document(id=str(hit.key), page_content=text or "", metadata=metadata)
+    return Document(id=str(hit.key), page_content=text_of(hit, index), metadata=metadata)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.adapters.extras import needs_extra
+from hyrecall.adapters.index_arms import check_arms
 from hyrecall.adapters.langchain_documents import (
     column_types,
     of_hit,
@@ -96,7 +97,7 @@ class HyrecallRetriever(BaseRetriever):
             if self.columns:
                 raise error(OptionError, "columns", "none (metadata comes whole)", self.columns)
         else:
-            _check_arms(self.index, self.embeddings)
+            check_arms(self.index, "embeddings", self.embeddings)
             column_types(self.index, self.columns)
         self.index.count(scope=self.scope, filter=read_filter(self.index, self.filter))
         return self
@@ -127,13 +128,4 @@ class HyrecallRetriever(BaseRetriever):
             asked["text"] = None
         columns = (*(schema.attributes or ()), *self.columns)
         hits = self.index.recall_one(**asked, columns=columns)
-        return [of_hit(hit, columns, schema) for hit in hits]
-
-
-def _check_arms(index: Index, embeddings: Embeddings | None) -> None:
-    """Refuse embeddings that no arm reads, or none where no text is searched."""
-    if embeddings is not None and not index.schema.vector_arms:
-        got = type(embeddings).__name__
-        raise error(OptionError, "embeddings", "None (the index has no vector arm)", got)
-    if embeddings is None and not index.schema.text_arms:
-        raise error(OptionError, "embeddings", "embeddings (the index has no text arm)", "None")
+        return [of_hit(hit, columns, self.index) for hit in hits]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from llama_index.core.schema import BaseNode, MetadataMode
+from llama_index.core.schema import BaseNode, MetadataMode, TextNode
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
@@ -18,7 +18,13 @@ __all__ = ["document_of", "node_of", "read_query"]
 
 _DENSE: Final = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR)
 _LEXICAL: Final = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
-_MODES: Final = (*_DENSE, *_LEXICAL, VectorStoreQueryMode.HYBRID)
+_HYBRID: Final = (VectorStoreQueryMode.HYBRID,)
+_MODES: Final = (*_DENSE, *_LEXICAL, *_HYBRID)
+# The fields that only some modes read, and no mode reads the last two.
+_READ_BY: Final = {
+    "mmr_threshold": (VectorStoreQueryMode.MMR,), "alpha": _HYBRID, "hybrid_top_k": _HYBRID,
+    "sparse_top_k": (*_LEXICAL, *_HYBRID), "output_fields": (), "embedding_field": (),
+}  # fmt: skip
 
 
 def read_query(
@@ -36,6 +42,8 @@ def read_query(
     """
     mode, limit = VectorStoreQueryMode(query.mode), query.similarity_top_k
     _check(query, mode, more)
+    if mmr_threshold is not None and mode != VectorStoreQueryMode.MMR:
+        raise error(OptionError, "mmr_threshold", f"None, for mode {mode.value!r}", mmr_threshold)
     options: dict[str, Any] = {}
     if mode == VectorStoreQueryMode.MMR:
         given = mmr_threshold if query.mmr_threshold is None else query.mmr_threshold
@@ -69,9 +77,10 @@ def _check(query: VectorStoreQuery, mode: VectorStoreQueryMode, more: dict[str, 
     for name, is_needed in needs.items():
         if is_needed and getattr(query, name) is None:
             raise error(OptionError, f"query.{name}", f"one, for mode {mode.value!r}", "None")
-    for name in ("output_fields", "embedding_field"):
-        if getattr(query, name) is not None:
-            raise error(OptionError, f"query.{name}", "None", repr(getattr(query, name)))
+    for name, modes in _READ_BY.items():
+        if getattr(query, name) is not None and mode not in modes:
+            wish = f"None, for mode {mode.value!r}" if modes else "None"
+            raise error(OptionError, f"query.{name}", wish, repr(getattr(query, name)))
     if more:
         raise error(OptionError, "query", "scope=, mmr_threshold= or no option", sorted(more))
 
@@ -84,5 +93,8 @@ def document_of(node: BaseNode) -> Document:
 
 
 def node_of(document: Document) -> BaseNode:
-    """Return the node that a document was."""
-    return metadata_dict_to_node(dict(document.metadata), text=document.text)
+    """Return the node that a document was; of another program's document, a text node."""
+    metadata = dict(document.metadata)
+    if "_node_content" not in metadata:
+        return TextNode(id_=document.id, text=document.text or "", metadata=metadata)
+    return metadata_dict_to_node(metadata, text=document.text)

@@ -8,16 +8,19 @@ from typing import Any
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr
 from llama_index.core.memory import BaseMemoryBlock
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from hyrecall.adapters import memories
+from hyrecall.adapters.index_arms import check_arms, text_of
 from hyrecall.adapters.memories import Store, read_store, read_user
 from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.ask.scope import Scope
 from hyrecall.ask.scoring import Fusion
-from hyrecall.errors import DTypeError, ScopeError, error
-from hyrecall.hits.hit import QueryHits
+from hyrecall.base.arguments import as_int
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.hits.hit import Hit
 from hyrecall.index import Index
 
 __all__ = ["HyrecallMemoryBlock", "HyrecallRetriever"]
@@ -30,9 +33,11 @@ class HyrecallRetriever(BaseRetriever):
     ----------
     index : Index
     scope : cell or Scope
-        What :meth:`hyrecall.Index.recall` takes. There is no default.
+        What :meth:`hyrecall.Index.recall` takes; None only for an index with one audience
+        (``cell=None``). There is no default.
     embed_model : BaseEmbedding, optional
-        Embeds queries that bring no embedding; default: those are searched by words alone.
+        Embeds queries that bring no embedding; default: those are searched by words alone. An index
+        without a text arm needs it, one without vectors refuses it.
     limit : int, default 10
     filter : Filter, optional
     fusion : RRF or WeightedSum or Max or DBSF, optional
@@ -44,8 +49,8 @@ class HyrecallRetriever(BaseRetriever):
 
     Raises
     ------
-    ScopeError, DTypeError
-        No scope; no index.
+    ScopeError, DTypeError, OptionError
+        No scope; no index; an option that the index cannot follow.
     """
 
     def __init__(
@@ -56,14 +61,16 @@ class HyrecallRetriever(BaseRetriever):
         """Check the index and the scope."""
         if not isinstance(index, Index):
             raise error(DTypeError, "index", "an hr.Index", type(index).__name__)
-        if scope is None:
-            raise error(ScopeError, "scope", "a cell, or hr.Scope([...])", "None")
+        check_arms(index, "embed_model", embed_model)
         index.count(scope=scope, filter=filter)  # refuses what no recall would take
+        index.get([], scope=Scope([]) if index.schema.cell_columns else None, columns=columns)
+        if (n := as_int(limit)) is None or n < 0:
+            raise error(OptionError, "limit", "an int >= 0", repr(limit))
         super().__init__(callback_manager=callback_manager, verbose=verbose)
         self._index, self._embed_model, self._columns = index, embed_model, columns
         self._options: dict[str, Any] = {
             "scope": scope, "filter": filter, "limit": limit, "fusion": fusion, "columns": columns,
-            "depth": max(100, limit),
+            "depth": max(100, n),
         }  # fmt: skip
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -79,22 +86,15 @@ class HyrecallRetriever(BaseRetriever):
         return await asyncio.to_thread(self._recall, query_bundle.query_str, vector)
 
     def _recall(self, text: str, vector: list[float] | None) -> list[NodeWithScore]:
-        hits = self._index.recall_one(text=text or None, vector=vector, **self._options)
-        return _nodes(hits, self._columns)
+        words = text if text and self._index.schema.text_arms else None
+        if words is None and vector is None:
+            return []  # a query without words finds nothing
+        hits = self._index.recall_one(text=words, vector=vector, **self._options)
+        return [NodeWithScore(node=self._node(hit), score=hit.score) for hit in hits]
 
-
-def _nodes(hits: QueryHits, columns: tuple[str, ...]) -> list[NodeWithScore]:
-    return [
-        NodeWithScore(
-            node=TextNode(
-                id_=str(hit.key),
-                text=hit.text or "",
-                metadata={name: hit[name] for name in columns},
-            ),
-            score=hit.score,
-        )
-        for hit in hits
-    ]
+    def _node(self, hit: Hit) -> TextNode:
+        metadata = {name: hit[name] for name in self._columns}
+        return TextNode(id_=str(hit.key), text=text_of(hit, self._index), metadata=metadata)
 
 
 class HyrecallMemoryBlock(BaseMemoryBlock[str]):
@@ -121,11 +121,14 @@ class HyrecallMemoryBlock(BaseMemoryBlock[str]):
 
     Notes
     -----
-    Memories of all sessions are recalled; each keeps the session that it comes from.
+    Memories of all sessions are recalled; each keeps the session that it comes from. What a recipe
+    only fills its list with is left out.
     """
 
-    limit: int = 5
-    context_messages: int = 3
+    model_config = ConfigDict(extra="forbid")
+
+    limit: int = Field(default=5, ge=1)
+    context_messages: int = Field(default=3, ge=1)
     _memory: Store = PrivateAttr()
     _whose: dict[str, Any] = PrivateAttr()
 
@@ -145,7 +148,7 @@ class HyrecallMemoryBlock(BaseMemoryBlock[str]):
         if not query:
             return ""
         found = await memories.search(self._memory, query, **self._whose, limit=self.limit)
-        return "\n".join(one.episode.text for one in found)
+        return "\n".join(one.episode.text for one in found if not one.is_fill)
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         for message in messages:

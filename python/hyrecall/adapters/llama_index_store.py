@@ -85,7 +85,7 @@ class HyrecallVectorStore(BasePydanticVectorStore):
         super().__init__(stores_text=True)
         always = {"doc_id": str}
         opened = open_documents(documents, path, attributes, keep_vectors=False, always=always)
-        opened.value("doc_id", None)  # refuses an index without it
+        opened.value("doc_id", "")  # refuses an index without it, or with another type of it
         self._documents, self._path = opened, path
         self._cell = read_cell(cell, opened.cell_columns)
         self._scope = self._cell if scope is None else scope
@@ -103,10 +103,12 @@ class HyrecallVectorStore(BasePydanticVectorStore):
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Write nodes; one whose id the cell holds is replaced. A node may lack an embedding."""
+        _refuse("add", kwargs)
         return self._saved(self._documents.write(map(document_of, nodes), cell=self._cell))
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete the nodes of a source document."""
+        _refuse("delete", delete_kwargs)
         self._saved(self._documents.delete(cell=self._cell, filter=Filter(doc_id=ref_doc_id)))
 
     def delete_nodes(
@@ -114,6 +116,7 @@ class HyrecallVectorStore(BasePydanticVectorStore):
         **delete_kwargs: Any,
     ) -> None:  # fmt: skip
         """Delete nodes by id, by filter, or by both; without either use ``clear``."""
+        _refuse("delete_nodes", delete_kwargs)
         chosen = filter_of(filters, self._documents)
         if node_ids is None and chosen is None:
             raise error(OptionError, "node_ids", "ids or filters", "neither", "store.clear()")
@@ -165,14 +168,14 @@ class HyrecallVectorStore(BasePydanticVectorStore):
 
     async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete the nodes of a source document, off the event loop."""
-        await to_thread(self.delete, ref_doc_id)
+        await to_thread(self.delete, ref_doc_id, **delete_kwargs)
 
     async def adelete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None,
         **delete_kwargs: Any,
     ) -> None:  # fmt: skip
         """Delete nodes by id or by filter, off the event loop."""
-        await to_thread(self.delete_nodes, node_ids, filters)
+        await to_thread(self.delete_nodes, node_ids, filters, **delete_kwargs)
 
     async def aclear(self) -> None:
         """Delete all nodes of the cell, off the event loop."""
@@ -199,3 +202,9 @@ class HyrecallVectorStore(BasePydanticVectorStore):
         if self._path is not None and changed:
             self._documents.save(self._path)
         return changed
+
+
+def _refuse(method: str, options: dict[str, Any]) -> None:
+    """Refuse options that would be ignored; LlamaIndex's index passes on those of its callers."""
+    if options:
+        raise error(OptionError, method, "no further option", sorted(options))
