@@ -364,40 +364,6 @@ def test_an_update_keeps_embeddings_or_is_refused(pets: Pets) -> None:
         pets.ann.update_by_filter(black, None)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: HyrecallDocumentStore(cell="ann", attributes={"year": "integer"}),
-            r"^attributes\['year'\]: expected str, int, .*, got 'integer'",
-        ),
-        (
-            lambda: HyrecallDocumentStore(cell="ann", attributes={"tags": "list[text]"}),
-            r"^attributes\['tags'\]: expected str, int, .*, got 'text'",
-        ),
-        (
-            lambda: HyrecallDocumentStore(cell="ann", documents="folder"),  # type: ignore[arg-type]
-            "^documents: expected a DocumentIndex, got str",
-        ),
-        (
-            lambda: HyrecallDocumentStore(cell="ann").write_documents([], policy="fail"),  # type: ignore[arg-type]
-            "^policy: expected a DuplicatePolicy, got 'fail'",
-        ),
-    ],
-)
-def test_a_value_of_another_type_is_named(call: Any, message: str) -> None:
-    with pytest.raises(DTypeError, match=message):
-        call()
-
-
-def test_types_of_attributes_have_names_that_say_which() -> None:
-    kinds = {"half": "float32", "whole": "float", "few": "list[int]"}
-    store = HyrecallDocumentStore(cell="ann", attributes=kinds)
-    assert store.to_dict()["init_parameters"]["attributes"] == kinds
-    again = HyrecallDocumentStore.from_dict(store.to_dict())
-    assert again.to_dict() == store.to_dict()
-
-
 def test_the_example_runs(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, EXAMPLE], cwd=tmp_path, capture_output=True, text=True, check=False
