@@ -154,3 +154,29 @@ def test_options_that_a_system_does_not_take_are_refused(tmp_path: Path) -> None
         open_source("qdrant", tmp_path, text_field=" ")
     with pytest.raises(OptionError, match=r"^system: expected one of chroma, .*, got 'word'"):
         open_source("word", tmp_path)
+
+
+# ---- what no program writes ----
+
+
+@pytest.mark.parametrize(
+    ("system", "content"),
+    [
+        ("mem0", {"results": [{"id": "1", "memory": "x", "metadata": "oops"}], "relations": 5}),
+        ("langchain", {"1": {"id": "1", "text": "x", "metadata": ["oops"]}}),
+    ],
+)
+def test_metadata_that_is_no_object_is_dropped_by_name(
+    tmp_path: Path, system: str, content: object
+) -> None:
+    (found,) = records(system, written(tmp_path, content))
+    assert (found.id, found.text, found.metadata, found.dropped) == ("1", "x", {}, ("metadata",))
+
+
+def test_metadata_of_too_many_levels_is_dropped_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    deep = "[" * 900 + "]" * 900
+    dump = json.dumps({"1": {"id": "1", "text": "x", "metadata": {"deep": "DEEP", "n": 1}}})
+    path.write_text(dump.replace('"DEEP"', deep))
+    (found,) = records("langchain", path)
+    assert (found.metadata, found.dropped) == ({"n": 1}, ("deep",))

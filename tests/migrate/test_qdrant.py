@@ -100,6 +100,26 @@ def test_named_vectors_and_nested_fields_are_named(tmp_path: Path) -> None:
         assert in_store(memory) == one("ann", "1", "tea", rest, ROWS[0])
 
 
+def test_a_vector_without_a_name_comes_beside_named_ones(tmp_path: Path) -> None:
+    client = QdrantClient(path=str(tmp_path))
+    client.create_collection(
+        "notes",
+        vectors_config=params(),
+        sparse_vectors_config={"words": models.SparseVectorParams()},
+    )
+    words = models.SparseVector(indices=[1], values=[1.0])
+    both: Any = {"": ROWS[0].tolist(), "words": words}
+    client.upsert(
+        "notes", [models.PointStruct(id=1, vector=both, payload={"text": "tea", "user": "ann"})]
+    )
+    client.close()
+    with store() as memory:
+        done = move(memory, tmp_path)
+        assert (done.n_vectors, done.without_vector) == (1, ())
+        assert done.dropped == {"vector 'words'": 1}
+        assert in_store(memory) == one("ann", "1", "tea", {"user": "ann"}, ROWS[0])
+
+
 def test_what_a_point_lacks_is_told(tmp_path: Path) -> None:
     client = QdrantClient(path=str(tmp_path))
     client.create_collection("notes", vectors_config=params())

@@ -9,7 +9,7 @@ from typing import Any
 
 from hyrecall.errors import OptionError, error
 from hyrecall.migrate.reading import Reading, read_json
-from hyrecall.migrate.records import Record, Source, as_vector
+from hyrecall.migrate.records import MOST_LEVELS, Record, Source, as_vector
 
 __all__ = ["read"]
 
@@ -38,19 +38,28 @@ def read(path: Path, options: Reading) -> Iterator[Source]:
 
 
 def _record(one: Mapping[str, Any]) -> Record:
-    metadata = one.get("metadata") or {}
+    given = one.get("metadata") or {}
+    metadata = given if isinstance(given, Mapping) else {}
     lost = tuple(name for name, value in metadata.items() if _is_lost(value))
     return Record(
         id=one["id"],
         text=one["text"],
         vector=as_vector(one.get("vector")),
         metadata={name: value for name, value in metadata.items() if name not in lost},
-        dropped=lost,
+        dropped=lost if metadata is given else ("metadata",),
     )
 
 
-def _is_lost(value: object) -> bool:
-    """Return whether the dump has only a note of a value that it could not write."""
+def _is_lost(value: object, levels: int = MOST_LEVELS) -> bool:
+    """Return whether the dump has only a note of a value that it could not write.
+
+    A value of too many levels is lost too.
+    """
     if isinstance(value, Mapping):
-        return "lc" in value or any(map(_is_lost, value.values()))
-    return isinstance(value, list) and any(map(_is_lost, value))
+        inside = list(value.values())
+    elif isinstance(value, list):
+        inside = value
+    else:
+        return False
+    is_note = isinstance(value, Mapping) and "lc" in value
+    return is_note or not levels or any(_is_lost(one, levels - 1) for one in inside)

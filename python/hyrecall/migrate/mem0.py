@@ -43,7 +43,8 @@ def read(path: Path, options: Reading) -> Iterator[Source]:
     results = whole.get("results")
     if not isinstance(results, list) or not all(isinstance(one, Mapping) for one in results):
         raise error(OptionError, "path", "a list of memories of mem0, or its results", "others")
-    others = {"relations": len(whole.get("relations") or ())}
+    relations = whole.get("relations")
+    others = {"relations": len(relations) if isinstance(relations, list) else 0}
     if whole.get("next"):
         others["further pages of the export (next)"] = 1
     dropped = {name: n for name, n in others.items() if n}
@@ -51,10 +52,12 @@ def read(path: Path, options: Reading) -> Iterator[Source]:
 
 
 def _record(one: Mapping[str, Any]) -> Record:
-    own = one.get("metadata") or {}
+    given = one.get("metadata") or {}
+    own = given if isinstance(given, Mapping) else {}
     beside = {name: one[name] for name in _KEPT if one.get(name) is not None and name not in own}
     lost = [name for name in one if name not in _KNOWN and one[name] is not None]
     lost += [name for name in _KEPT if one.get(name) is not None and name in own]
+    lost += ["metadata"] if own is not given else []
     return Record(
         id=one.get("id"),
         text=one.get("memory"),

@@ -71,8 +71,12 @@ def _records(client: Any, name: str, text: str, vector: str | None) -> Iterator[
 
 
 def _vector_of(given: Any, name: str | None) -> tuple[Any, tuple[str, ...]]:
-    """Return the vector of a name, and the names of the other vectors of a point."""
+    """Return the vector of a name, and the names of the other vectors of a point.
+
+    A vector without a name has the name "" where a point has named ones beside it.
+    """
     if not isinstance(given, Mapping):
         return as_vector(given), ()
-    others = tuple(f"vector {key!r}" for key in given if key != name)
-    return as_vector(given.get(name)), others
+    own = name or ""
+    others = tuple(f"vector {key!r}" for key in given if key != own)
+    return as_vector(given.get(own)), others

@@ -17,6 +17,7 @@ from hyrecall.embed.protocol import norms
 from hyrecall.errors import MissingExtraError, error
 
 __all__ = [
+    "MOST_LEVELS",
     "Record",
     "Source",
     "Vector",
@@ -30,7 +31,8 @@ __all__ = [
 Vector: TypeAlias = npt.NDArray[np.float32]
 
 _MISSING = object()
-_MOST_LEVELS = 64  # of metadata, as in a store
+MOST_LEVELS = 64
+"""Levels of metadata, as in a store."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ def json_fields(fields: Mapping[str, object]) -> tuple[dict[str, Any], list[str]
     dropped = []
     for name, value in fields.items():
         try:
-            kept[name] = _json_value(value, _MOST_LEVELS - 1)
+            kept[name] = _json_value(value, MOST_LEVELS - 1)
         except ValueError:
             dropped.append(name)
     return kept, dropped
