@@ -270,6 +270,11 @@ def test_a_filter_on_an_undeclared_field_says_how_to_declare_it() -> None:
             "list or dict), got set {1}",
         ),
         ({"metadata": {1: 2}}, hr.DTypeError, "metadata: expected names that are str, got 1"),
+        (
+            {"metadata": {"x": 1 << 20_000}},
+            hr.OptionError,
+            "metadata['x']: expected an int of at most 8,192 bits, got one of 20,001 bits",
+        ),
         ({"metadata": []}, hr.DTypeError, "metadata: expected a mapping, got []"),
         ({"id": 1}, hr.DTypeError, "id: expected a str or None, got 1"),
         ({"text": b"x"}, hr.DTypeError, "text: expected a str or None, got b'x'"),

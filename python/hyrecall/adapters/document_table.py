@@ -25,6 +25,8 @@ AttributeType: TypeAlias = "pa.DataType | type[Any]"
 
 ARMS: Final = ("text", "vector")
 ROW_COLUMNS: Final = ("id", "text", "metadata", "position", "vector")
+MOST_LEVELS: Final = 64  # of metadata, as in a store
+MOST_INT_BITS: Final = 8192  # Python prints and reads ints of up to 4,300 digits
 _PLAIN: Final[dict[Any, pa.DataType]] = {
     str: pa.string(),
     int: pa.int64(),
@@ -194,19 +196,24 @@ def _read_vector(place: str, vector: object) -> Any:
     return read
 
 
-def check_json(place: str, value: object) -> None:
+def check_json(place: str, value: object, levels: int = MOST_LEVELS) -> None:
     """Refuse what JSON would lose or change, and name its place."""
+    if isinstance(value, dict | list) and not levels:
+        raise error(OptionError, place, f"at most {MOST_LEVELS} levels", "more")
     if isinstance(value, dict):
         for name, one in value.items():
             if not isinstance(name, str):
                 raise error(DTypeError, place, "names that are str", repr(name))
             check_unicode(place, name)
-            check_json(f"{place}[{name!r}]", one)
+            check_json(f"{place}[{name!r}]", one, levels - 1)
     elif isinstance(value, list):
         for at, one in enumerate(value):
-            check_json(f"{place}[{at}]", one)
+            check_json(f"{place}[{at}]", one, levels - 1)
     elif isinstance(value, str):
         check_unicode(place, value)
+    elif isinstance(value, int) and value.bit_length() > MOST_INT_BITS:
+        got = f"one of {value.bit_length():,} bits"
+        raise error(OptionError, place, f"an int of at most {MOST_INT_BITS:,} bits", got)
     elif not isinstance(value, int | float | None) or (
         isinstance(value, float) and not math.isfinite(value)
     ):

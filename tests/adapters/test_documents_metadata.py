@@ -1,6 +1,7 @@
-"""Updates of the metadata of documents: no field, vector or document of another cell is lost."""
+"""Metadata of documents: how deep it may be, and updates that lose no field and no vector."""
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -37,3 +38,18 @@ def test_an_update_that_would_lose_vectors_is_refused() -> None:
     texts.write([Document(id="a", text="tea")], cell="ann")
     assert texts.update({"x": 1}, cell="ann", filter=hr.Filter(id="a")) == 1
     assert texts.find(scope="ann")[0].metadata == {"x": 1}
+
+
+@pytest.mark.parametrize(("levels", "is_refused"), [(63, False), (64, True), (5000, True)])
+def test_metadata_of_too_many_levels_is_refused(levels: int, is_refused: bool) -> None:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    documents = DocumentIndex()
+    if not is_refused:
+        documents.write([Document(id="a", text="x", metadata={"x": value})], cell="ann")
+        assert documents.find(scope="ann")[0].metadata == {"x": value}
+        return
+    with pytest.raises(hr.OptionError, match="expected at most 64 levels, got more"):
+        documents.write([Document(text="x", metadata={"x": value})], cell="ann")
+    assert len(documents) == 0
