@@ -42,7 +42,7 @@ class TextEmbedder:
 
 
 # One index, and a store for each user: a store has a cell, or it is not made.
-documents = DocumentIndex(attributes={"year": int}, keep_vectors=True)
+documents = DocumentIndex(attributes={"year": int}, dim=64, keep_vectors=True)
 ann = HyrecallDocumentStore(cell="ann", documents=documents)
 bob = HyrecallDocumentStore(cell="bob", documents=documents)
 

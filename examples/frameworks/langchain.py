@@ -13,7 +13,7 @@ from hyrecall.adapters.langchain import HyrecallRetriever, HyrecallVectorStore
 
 # One index for all users, with a field to filter by; each user's store writes into a cell.
 embeddings = DeterministicFakeEmbedding(size=64)
-documents = DocumentIndex(attributes={"year": int})
+documents = DocumentIndex(attributes={"year": int}, dim=64)
 ann = HyrecallVectorStore(embeddings, documents=documents, cell="ann")
 bob = HyrecallVectorStore(embeddings, documents=documents, cell="bob")
 

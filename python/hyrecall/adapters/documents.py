@@ -68,7 +68,8 @@ class DocumentIndex:
     cell_columns : sequence of str, default ("cell",)
         What a cell consists of, each a string. A cell is a str, or a tuple if there are several.
     dim : int, optional
-        Length of the vectors, at least 2; default: that of the first vector written.
+        Length of the vectors, at least 2; default: that of the first vector written. Give it where
+        users share the index: otherwise the first vector of one cell decides for all.
     keep_vectors : bool, default False
         Whether documents that are read have their vectors.
     analyzer, bm25, device, threads

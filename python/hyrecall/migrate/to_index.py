@@ -68,8 +68,8 @@ def into_index(
 
     Notes
     -----
-    All records are in memory, as in every index, and the folder is written once, at the end. To
-    run it again writes what is new.
+    All records are in memory, as in every index, and the folder is written once, at the end. A
+    second run writes only what is new.
 
     Examples
     --------

@@ -83,7 +83,7 @@ def into_store(
 
     Notes
     -----
-    A transaction for each 500 records. To run it again imports what is new: a record that came
+    A transaction for each 500 records. A second run imports only what is new: a record that came
     before is skipped, also if its memory was changed or deleted since.
 
     Examples
