@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
+import hyrecall as hr
 from cli.conftest import runner
 from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.cli.transfer_command import _SYSTEMS
@@ -85,6 +86,24 @@ def test_an_index_is_built_instead_of_a_store(run: Run, folder: Path, tmp_path: 
     assert again.out == "4 read, 0 imported (0 with vectors), 4 skipped, 0 left out\n"
 
 
+def test_a_new_index_may_declare_the_fields_to_filter_by(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "dump.json"
+    of_years = {f"d{year}": {"year": year, "tags": ["x"]} for year in (2024, 2026)}
+    dump = {key: {"id": key, "text": "tea", "metadata": one} for key, one in of_years.items()}
+    source.write_text(json.dumps(dump))
+    moved = ("import", source, "--from", "langchain", "--user", "ann")
+    declared = ("--attribute", "year=int", "--attribute", "tags=list[str]")
+    assert run(*moved, "--into-index", tmp_path / "saved", *declared).code == 0
+    index = DocumentIndex.open(tmp_path / "saved")
+    late = hr.Filter(year=(2025, None), tags="x")
+    assert [one.id for one in index.find(scope="ann", filter=late)] == ["d2026"]
+    reply = run(*moved, "--into-index", tmp_path / "saved", *declared)
+    assert reply.err.startswith("error: --attribute: expected none: the index is there")
+    reply = run(*moved, "--into-index", tmp_path / "new", "--attribute", "year=number")
+    assert reply.err.startswith("error: attributes['year']: expected str, int, float")
+    assert not (tmp_path / "new").exists()
+
+
 REFUSED = {
     "--from mem0": "--user: expected --user or --user-from, whose the records are, got neither",
     "--from mem0 --user a --user-from b":
@@ -99,6 +118,11 @@ REFUSED = {
         "--org: expected none with --into-index, got 'o'",
     "--from mem0 --user a --into-index x --time-from at":
         "--time-from: expected none with --into-index, got 'at'",
+    "--from mem0 --user a --attribute n=int":
+        "--attribute: expected none without --into-index, got 'n=int'",
+    "--from mem0 --user a --into-index x --attribute n":
+        "--attribute: expected NAME=TYPE, such as year=int, got 'n'",
+    "--from l0 --attribute n=int": "--attribute: expected none with --from l0, got ['n=int']",
     "--from mem0 --user a --time-from ' '":
         "--time-from: expected 1 to 512 bytes, not blank, without NUL, got ' '",
 }  # fmt: skip

@@ -16,7 +16,7 @@ from hyrecall.adapters.document_table import AttributeType
 from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.errors import DTypeError, IndexNotFoundError, OptionError, error
 
-__all__ = ["open_documents", "type_names"]
+__all__ = ["open_documents", "read_types", "type_names"]
 
 _TYPES: Final[dict[str, Any]] = {
     "str": str, "int": int, "float": float, "bool": bool, "datetime": datetime, "date": date,
@@ -54,8 +54,7 @@ def open_documents(
             if value is not None:
                 raise error(OptionError, name, "None beside documents=", repr(value))
         return documents
-    declared = {**(always or {}), **(attributes or {})}
-    kinds = {name: _read_type(kind) for name, kind in declared.items()}
+    kinds = read_types({**(always or {}), **(attributes or {})})
     made = DocumentIndex(attributes=kinds, keep_vectors=keep_vectors)
     try:
         found = made if path is None else DocumentIndex.open(path)
@@ -70,6 +69,11 @@ def open_documents(
 def type_names(documents: DocumentIndex) -> dict[str, str]:
     """Return the types of the declared fields, as ``attributes`` takes them."""
     return {name: _name_of(kind) for name, kind in documents.attributes.items()}
+
+
+def read_types(attributes: Mapping[str, AttributeType | str]) -> dict[str, AttributeType]:
+    """Return the types of attributes, of which some may be names."""
+    return {name: _read_type(kind) for name, kind in attributes.items()}
 
 
 def _read_type(kind: AttributeType | str) -> Any:

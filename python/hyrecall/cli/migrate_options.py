@@ -13,6 +13,7 @@ from hyrecall.cli.show import print_json, say
 from hyrecall.errors import HyrecallError, OptionError, error
 
 if TYPE_CHECKING:
+    from hyrecall.adapters.document_table import AttributeType
     from hyrecall.migrate import Migrated
 
 __all__ = ["MigrateOptions", "migrate"]
@@ -33,6 +34,7 @@ class MigrateOptions:
     time_from: str | None
     vector_model: str | None
     into_index: Path | None
+    attribute: list[str] | None
 
     def refuse_all(self, system: str) -> None:
         """Refuse every option that is given: an export says these things itself.
@@ -63,6 +65,25 @@ class MigrateOptions:
                 got = repr(str(value))
                 raise error(OptionError, _option(name), "none with --into-index", got)
 
+    def attributes(self) -> dict[str, AttributeType] | None:
+        """Return the types of the fields to filter by; None if none is named.
+
+        Raises
+        ------
+        OptionError
+            One of them is not ``NAME=TYPE``.
+        """
+        from hyrecall.adapters.document_folder import read_types
+
+        named = {}
+        for one in self.attribute or ():
+            name, _, kind = one.partition("=")
+            if not name or not kind:
+                wish = "NAME=TYPE, such as year=int"
+                raise error(OptionError, "--attribute", wish, repr(one))
+            named[name] = kind
+        return read_types(named) or None
+
 
 def migrate(
     system: str, source: Path, path: Path | None, options: MigrateOptions, *, as_json: bool
@@ -75,12 +96,16 @@ def migrate(
     with _as_options():
         if options.into_index is not None:
             options.refuse_for_an_index(path)
+        elif options.attribute:
+            got = repr(", ".join(options.attribute))
+            raise error(OptionError, "--attribute", "none without --into-index", got)
         opening = open_source(system, source, **{name: getattr(options, name) for name in fields})
         with opening as records, bar() as progress:  # opened before a store is made
             if options.into_index is not None:
                 done = into_index(
-                    options.into_index, records, user=user, user_from=user_from, progress=progress
-                )
+                    options.into_index, records, user=user, user_from=user_from,
+                    attributes=options.attributes(), progress=progress,
+                )  # fmt: skip
             else:
                 _check_scope(options)
                 with opened(path, makes=True) as memory:
@@ -130,7 +155,7 @@ def _option(name: str) -> str:
 def _as_options() -> Iterator[None]:
     """Name the options of the command in errors about arguments."""
     names = {name: _option(name) for name in MigrateOptions.__dataclass_fields__}
-    names["folder"] = _option("into_index")
+    names |= {"folder": "--into-index", "attributes": "--attribute"}
     try:
         yield
     except HyrecallError as fault:

@@ -157,6 +157,15 @@ def import_(
             "made if there is none.",
         ),
     ] = None,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--attribute",
+            metavar="NAME=TYPE",
+            help="A field of the records to filter by, of a new index: str, int, float, bool, "
+            "datetime, date, or list[str]. Repeat the option for several.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Merge an export, or the records of another system, into the store; memories there stay.
@@ -165,7 +174,7 @@ def import_(
     """
     options = MigrateOptions(
         user, user_from, org, workspace, collection, id_field, text_field, vector_field,
-        time_from, vector_model, into_index,
+        time_from, vector_model, into_index, attribute or None,
     )  # fmt: skip
     if source not in ("hyrecall", "l0"):
         if source not in _SYSTEMS:
