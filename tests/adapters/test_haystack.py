@@ -191,6 +191,16 @@ def test_a_field_and_an_operator_are_texts(pets: Pets) -> None:
             pets.ann.filter_documents(asked)
 
 
+def test_a_strict_comparison_of_a_list_is_refused() -> None:
+    store = HyrecallDocumentStore(cell="ann", attributes={"n": "list[int]"})
+    store.write_documents([Document(id="1", content="x", meta={"n": [2, 5]})])
+    for operator, value in ((">", 2), ("<", 5)):
+        asked = {"field": "n", "operator": f"{operator}=", "value": value}
+        assert len(store.filter_documents(asked)) == 1
+        with pytest.raises(FilterError, match=f"expected '{operator}=' for the list 'n'"):
+            store.filter_documents({**asked, "operator": operator})
+
+
 def test_no_filter_is_no_way_to_change_everything(pets: Pets) -> None:
     with pytest.raises(FilterError, match="filter"):
         pets.ann.update_by_filter({}, {"year": 1})

@@ -156,6 +156,17 @@ def test_undeclared_fields_and_parts_of_texts_are_refused_by_name(cats: Cats) ->
         cats.ann.query(filtered("year", OPERATOR.GT))
 
 
+def test_a_strict_comparison_of_a_list_is_refused() -> None:
+    store = HyrecallVectorStore(cell="ann", attributes={"n": list[int]})
+    store.add([node("1", "x", metadata={"n": [2, 5]})])
+    for operator, value in ((OPERATOR.GT, 2), (OPERATOR.LT, 5)):
+        one = MetadataFilter(key="n", value=value, operator=operator)
+        with pytest.raises(OptionError, match=f"expected '{operator.value}=' for the list 'n'"):
+            store.get_nodes(filters=MetadataFilters(filters=[one]))
+    least = MetadataFilter(key="n", value=5, operator=OPERATOR.GTE)
+    assert len(store.get_nodes(filters=MetadataFilters(filters=[least]))) == 1
+
+
 def test_a_node_without_a_field_has_another_value(cats: Cats) -> None:
     for operator, value in ((OPERATOR.NE, 2024), (OPERATOR.NIN, [2024])):
         other = MetadataFilter(key="year", value=value, operator=operator)

@@ -12,8 +12,10 @@ from functools import reduce
 from operator import and_, or_
 from typing import Any, Final
 
+import pyarrow as pa
 from haystack.errors import FilterError
 
+from hyrecall.adapters.document_table import is_list
 from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.ask.filters import Filter, IsNull, NoneOf
 from hyrecall.ask.predicates import Predicate
@@ -92,6 +94,11 @@ def _compare(name: str, operator: str, value: object, documents: DocumentIndex) 
     if isinstance(read_value, bool) or not isinstance(read_value, int | float | datetime | date):
         wish = "a number, or a time in a field that is declared as datetime"
         raise FilterError(f"filters: expected {wish} for {operator!r}, got {value!r} for {name!r}")
+    if operator in (">", "<") and is_list(documents.attributes.get(name, pa.string())):
+        # Of two elements one may be in the range, and the other be the value that is excluded.
+        raise FilterError(
+            f"filters: expected '{operator}=' for the list {name!r}, got {operator!r}"
+        )
     return reduce(and_, [Filter(**{name: one}) for one in test(read_value)])
 
 

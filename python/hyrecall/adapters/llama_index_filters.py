@@ -6,6 +6,7 @@ from functools import reduce
 from operator import and_, or_
 from typing import Any, Final
 
+import pyarrow as pa
 from llama_index.core.vector_stores.types import (
     FilterCondition,
     FilterOperator,
@@ -13,6 +14,7 @@ from llama_index.core.vector_stores.types import (
     MetadataFilters,
 )
 
+from hyrecall.adapters import document_table
 from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf
 from hyrecall.errors import OptionError, error
@@ -64,7 +66,7 @@ def filter_of(given: MetadataFilters | None, documents: DocumentIndex) -> Filter
 
 def _read(given: MetadataFilter, documents: DocumentIndex) -> Filter:
     name, operator = given.key, FilterOperator(given.operator)
-    is_list = str(documents.attributes.get(name, "")).startswith(("list", "large_list"))
+    is_list = document_table.is_list(documents.attributes.get(name, pa.string()))
     if operator == FilterOperator.IS_EMPTY:
         documents.value(name, None)  # refuses a field that is not declared
         some = Between(None, None) if is_list else NoneOf("")
@@ -74,6 +76,10 @@ def _read(given: MetadataFilter, documents: DocumentIndex) -> Filter:
     if operator in _OF_LISTS and not is_list:
         wish = f"a field that is declared as a list, for {operator.value!r}"
         raise error(OptionError, "filter", wish, repr(name), "mode='text_search' searches texts")
+    if is_list and operator in _STRICT:
+        # Of two elements one may be in the range, and the other be the value that is excluded.
+        wish = f"'{operator.value}=' for the list {name!r}"
+        raise error(OptionError, "filter", wish, repr(operator.value))
     values = given.value if isinstance(given.value, list) else [given.value]
     read = [documents.value(name, one) for one in values]
     if operator in (FilterOperator.IN, FilterOperator.ANY):
