@@ -102,9 +102,10 @@ class TopRows {
                      [this](auto& a, auto& b) { return before(a, b); });
   }
   void shrink() {
-    if (k_ > 0) {
-      threshold_ = nth_score(k_);
+    // What was expected may be more.
+    if (k_ > 0 && nth_score(k_) >= threshold_) {
       worst_ = kept_[k_ - 1];
+      threshold_ = worst_.score;
       has_worst_ = true;
     }
     kept_.resize(k_);
