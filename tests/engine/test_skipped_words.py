@@ -87,6 +87,28 @@ def test_every_variant(corpus: tuple[hr.Index, list[str]], variant: str) -> None
     assert index.recall(**options, limit=10, depth=10).to_arrow().equals(whole)
 
 
+def test_where_many_rows_are_equal() -> None:
+    """Each of them reaches the threshold, so whole tiles are added after all."""
+    rng = np.random.default_rng(6)
+    # Where a word comes often, its frequency lies beside the posting.
+    kinds = [f"{row} {'w1 ' * int(rng.integers(0, 20))}" for row in zipf_rows(rng, 6, bursts=False)]
+    kinds += zipf_rows(rng, 300, bursts=False)
+    share = np.r_[np.full(6, 0.1), np.full(300, 0.4 / 300)]
+    table = pa.table(
+        {
+            "id": np.arange(N_ROWS),
+            "user": [f"u{i % 3}" for i in range(N_ROWS)],
+            "text": [kinds[i] for i in rng.choice(306, size=N_ROWS, p=share)],
+        }
+    )
+    schema = hr.Schema(key="id", cell="user", text="text")
+    index = hr.Index.build(table, schema, device="cpu", threads=1)
+    asked = [*questions(rng, kinds, 12), *(" ".join(row.split()[:9]) for row in kinds[:6])]
+    for scope in SCOPES.values():
+        whole = index.recall(text=asked, scope=scope, limit=100, depth=N_ROWS).to_arrow()
+        assert index.recall(text=asked, scope=scope, limit=100, depth=100).to_arrow().equals(whole)
+
+
 def test_after_deletes(corpus: tuple[hr.Index, list[str]]) -> None:
     """A row that is dead is never offered, whatever its sum."""
     index, asked = corpus

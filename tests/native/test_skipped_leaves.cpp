@@ -1,8 +1,10 @@
 // Which rows a sum without some leaves may drop: none that reaches the threshold.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
+#include "engine/lexical/posting_list.hpp"
 #include "engine/lexical/skipped_leaves.hpp"
 #include "native/check.hpp"
 
@@ -58,7 +60,8 @@ Tally drop_rows(std::uint64_t seed, float too_low) {
       if (threshold <= 0.0f || !skipped.choose(threshold)) continue;
       out.n_skipping += 1;
       out.n_dropped += drops(skipped, impacts, threshold) ? 1 : 0;
-      skipped.tell(rng.below(std::size_t{10'000}), rng.below(std::size_t{100}));
+      skipped.tell(rng.below(std::size_t{10'000}), rng.below(std::size_t{10'000}),
+                   rng.below(std::size_t{30}));
     }
   }
   return out;
@@ -82,6 +85,51 @@ TEST(skipped_leaves_never_include_a_leaf_without_a_bound) {
   if (skipped.choose(100.0f)) {
     CHECK(!skipped.skips(1));
     CHECK(!skipped.skips(2));
+  }
+}
+
+// Equal rows all reach the cut: scoring each costs more than adding what was left out.
+TEST(skipped_leaves_tell_when_adding_all_postings_costs_less) {
+  SkippedLeaves skipped;
+  skipped.begin(std::vector<float>{0.000001f, 5.0f});
+  CHECK(skipped.choose(5.0f));
+  CHECK(skipped.tell(3'000, 8'000, 10));
+  CHECK(!skipped.tell(3'000, 8'000, 3'000));
+  int n_tiles = 1;
+  for (; skipped.choose(5.0f); ++n_tiles) CHECK(!skipped.tell(3'000, 8'000, 3'000));
+  CHECK(n_tiles <= 10);  // of a million rows some 120
+}
+
+LexicalQuery one_word(double boost) {
+  LexicalQuery out;
+  out.leaves.push_back(
+      {.kind = Leaf::Kind::kTerm, .terms = {"a"}, .offsets = {}, .slop = 0, .multiplicity = boost});
+  return out;
+}
+
+// Of lists with one document, which has an escape where it is long or its frequency high.
+void check_bounds(Bm25Query const& query, std::uint32_t width, std::uint32_t min_length) {
+  for (std::uint32_t freq = 1; freq != 0; freq <<= 1) {
+    for (std::uint32_t const length : {std::max(1u, min_length), std::max(freq, 9u)}) {
+      OwnPostings own{PostingFormat(width)};
+      own.append(3, freq, length);
+      float const impact = query.impact(0, static_cast<float>(freq), query.length_norm(length));
+      CHECK(impact <= greatest_impact(query, 0, own.list(), min_length));
+    }
+  }
+}
+
+TEST(skipped_leaves_no_document_adds_more_than_the_greatest_impact) {
+  for (int i = 0; i < 7 * 4 * 3 * 3 * 2; ++i) {
+    auto const variant = static_cast<Bm25Variant>(i % 7);
+    double const k1 = std::vector{0.0, 0.01, 1.2, 1000.0}[i / 7 % 4];
+    double const b = std::vector{0.0, 0.4, 1.0}[i / 28 % 3];
+    LexicalQuery const query = one_word(std::vector{0x1p-20, 1.0, 0x1p20}[i / 84 % 3]);
+    std::int64_t const total = i / 252 == 0 ? 10 : 50'000'000'000;
+    Bm25Query const bm25({variant, k1, b, 0.5}, query, {1000, total, {300}});
+    CHECK(bm25.is_positive());
+    for (std::uint32_t const width : {PostingFormat::kCompact, PostingFormat::kWide})
+      for (std::uint32_t const min_length : {0u, 1u, 7u}) check_bounds(bm25, width, min_length);
   }
 }
 

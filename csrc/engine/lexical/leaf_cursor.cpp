@@ -10,10 +10,15 @@ void LeafCursor::rewind(Row first_row) {
   auto const after = std::partition_point(list.runs.begin(), list.runs.end(),
                                           [&](auto& r) { return r.begin <= at; });
   run = static_cast<std::size_t>(after - list.runs.begin()) - 1;
+  enter_tile(first_row);
+}
+
+void LeafCursor::enter_tile(Row begin_row) {
+  PostingList const& list = postings->list;
   tile = list.runs[run].tile;
   escape =
       static_cast<std::size_t>(std::partition_point(list.escapes.begin(), list.escapes.end(),
-                                                    [&](auto& e) { return e.row < first_row; }) -
+                                                    [&](auto& e) { return e.row < begin_row; }) -
                                list.escapes.begin());
 }
 
@@ -23,11 +28,22 @@ void LeafCursor::leave_tile(std::uint32_t end_of_tile) {
   tile = at < end ? postings->list.runs[run].tile : kNone32;
 }
 
-void LeafCursor::pass_over(Row end_row) {
+std::uint32_t LeafCursor::pass_over(Row end_row) {
   PostingList const& list = postings->list;
   while (escape < list.escapes.size() && list.escapes[escape].row < end_row) ++escape;
-  leave_tile(tile_end());
+  std::uint32_t const n = tile_end() - at;
+  leave_tile(at + n);
   begin = at;
+  return n;
+}
+
+bool LeafCursor::step_back(std::uint32_t to_tile, Row begin_row) {
+  PostingList const& list = postings->list;
+  if (run == 0 || list.runs[run - 1].tile != to_tile) return false;
+  --run;
+  at = begin = std::max(first, list.runs[run].begin);
+  enter_tile(begin_row);
+  return true;
 }
 
 void LeafCursor::prefetch(std::uint32_t from) const {

@@ -9,7 +9,8 @@
 namespace hyrecall {
 
 // Legal calls: rewind() first, and again to start over. The postings of the next tile are
-// [at, tile_end()); enter leave_tile() when they are read, or pass_over() if they are not.
+// [at, tile_end()); enter leave_tile() when they are read, or pass_over() if they are not, and
+// step_back() to read them after all.
 // End: tile is kNone32 behind the last posting.
 struct LeafCursor {
   LeafPostings const* postings;
@@ -29,10 +30,17 @@ struct LeafCursor {
   // Goes behind the tile whose postings end there.
   void leave_tile(std::uint32_t end_of_tile);
   // The same without a look at the postings. Rows of the tile lie before `end_row`.
-  void pass_over(Row end_row);
+  // Gives how many they were.
+  std::uint32_t pass_over(Row end_row);
+  // Goes back to a tile that was just left, whose rows in the share begin there. false: the leaf
+  // has no posting in it.
+  bool step_back(std::uint32_t to_tile, Row begin_row);
   // Asks memory for postings: the first ones of a tile would be waited for, what follows the
   // processor sees coming.
   void prefetch(std::uint32_t from) const;
+
+ private:
+  void enter_tile(Row begin_row);
 };
 
 }  // namespace hyrecall

@@ -7,12 +7,13 @@
 namespace hyrecall {
 namespace {
 
-constexpr float kAnyFrequency = 0x1p24f;  // of a list whose largest is not known
+constexpr float kAnyFrequency = 0x1p32f;  // of a list whose largest is not known
 // A row that is scored in full costs as much as so many postings that are added.
 constexpr std::uint64_t kPostingsAScore = 600;
 // The share of the threshold that the leaves left out may add. How much is worth it depends on the
 // words, so each tile moves it by what the last one cost.
-constexpr double kFirstReach = 0.2, kMostReach = 0.8, kReachDown = 0.8, kReachUp = 1.1;
+constexpr double kFirstReach = 0.2, kMostReach = 0.8, kReachUp = 1.1;
+constexpr double kReachDown = 0.8, kReachFarDown = 0.25;
 constexpr std::uint64_t kFar = 3;
 
 }  // namespace
@@ -55,13 +56,15 @@ bool SkippedLeaves::choose(float threshold) {
 }
 
 // Where both parts cost about the same, neither can be made much cheaper at the other's expense.
-void SkippedLeaves::tell(std::uint64_t n_postings, std::size_t n_rows) {
+bool SkippedLeaves::tell(std::uint64_t n_added, std::uint64_t n_left_out, std::size_t n_rows) {
   std::uint64_t const of_rows = n_rows * kPostingsAScore;
-  if (of_rows > n_postings) {
-    reach_ *= kReachDown;
-  } else if (of_rows * kFar < n_postings) {
+  std::uint64_t const of_all = n_added + n_left_out;
+  if (of_rows > n_added) {
+    reach_ *= of_rows / kFar > of_all ? kReachFarDown : kReachDown;
+  } else if (of_rows * kFar < n_added) {
     reach_ = std::min(kMostReach, reach_ * kReachUp);
   }
+  return of_rows <= of_all;
 }
 
 }  // namespace hyrecall

@@ -32,9 +32,9 @@ class SkippedLeaves {
   bool skips(std::size_t place) const { return rank_[place] < n_skipped_; }
   // What the sum of the others must reach.
   float cut() const { return cut_; }
-  // Tells what the last tile cost, for the next choice: postings that were added, and rows that
-  // were scored in full.
-  void tell(std::uint64_t n_postings, std::size_t n_rows);
+  // Tells what a tile's postings were, for the next choice: added and left out; and the rows that
+  // are to be scored in full. false: to add all postings costs less, as where many rows are equal.
+  bool tell(std::uint64_t n_added, std::uint64_t n_left_out, std::size_t n_rows);
 
  private:
   std::vector<float> greatest_;        // by place

@@ -145,13 +145,13 @@ class TileScan {
       if (may_skip_) scratch_.best.tighten();
       bool const skips =
           may_skip_ && has_threshold && scratch_.skipped.choose(scratch_.best.threshold());
-      std::uint64_t n_postings = 0;
+      std::uint64_t n_postings = 0, n_left_out = 0;
       for (std::size_t i = 0; i < leaves_.size(); ++i) {
         LeafCursor& one = leaves_[i];
         one.begin = one.at;
         if (one.tile != tile) continue;
         if (skips && scratch_.skipped.skips(i)) {
-          one.pass_over(base_ + end_);
+          n_left_out += one.pass_over(base_ + end_);
         } else {
           n_postings += add_tile(one);
         }
@@ -159,11 +159,9 @@ class TileScan {
       if (n_words_ > 0) {
         walk_present();
       } else if (skips) {
-        offer_partial(n_postings);
+        offer_partial(n_postings, n_left_out);
       } else {
-        find(
-            n_postings, [&] { return scratch_.best.threshold(); },
-            [&](float score, Row row) { offer(score, row); });
+        find_best(n_postings);
       }
       has_threshold = true;
       if (rows_.share.reached != nullptr) tell_others();
@@ -204,17 +202,24 @@ class TileScan {
     scratch_.partial.begin(rows_.view.segment(), arm_.column, query_, postings_, leaves_);
   }
 
-  // Of sums that lack some leaves: those that may reach the threshold are scored in full.
-  void offer_partial(std::uint64_t n_postings) {
+  // Of sums that lack some leaves: those that may reach the threshold are scored in full. Where
+  // they are too many, all leaves are added instead.
+  void offer_partial(std::uint64_t n_added, std::uint64_t n_left_out) {
     PartialRows& partial = scratch_.partial;
     SkippedLeaves& skipped = scratch_.skipped;
     partial.clear();
     find(
-        n_postings, [&] { return skipped.cut(); },
+        n_added, [&] { return skipped.cut(); },
         [&](float, Row row) {
           if (rows_.is_whole || is_selected(row)) partial.add(row);
         });
-    skipped.tell(n_postings, partial.rows().size());
+    if (!skipped.tell(n_added, n_left_out, partial.rows().size())) {
+      for (LeafCursor& one : leaves_) {
+        if (one.step_back(base_ / kDocTileRows, base_ + begin_)) add_tile(one);
+      }
+      find_best(n_added + n_left_out);
+      return;
+    }
     partial.finish();
     for (std::size_t i = 0; i < partial.rows().size(); ++i) {
       if (partial.scores()[i] >= scratch_.best.threshold())
@@ -257,6 +262,13 @@ class TileScan {
     one.prefetch(end);
     one.leave_tile(end);
     return end - one.begin;
+  }
+
+  // Offers the rows of a tile whose sums have all leaves.
+  void find_best(std::uint64_t n_postings) {
+    find(
+        n_postings, [&] { return scratch_.best.threshold(); },
+        [&](float score, Row row) { offer(score, row); });
   }
 
   // Takes the rows whose sums reach least(), which may rise; all sums are 0 afterwards.
