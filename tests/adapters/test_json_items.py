@@ -211,3 +211,14 @@ def test_a_search_finds_more_than_the_depth_of_its_recipe(memory: MemorySync) ->
         store.put(("a",), str(at), {"list": [1] if at % 2 else 1}, "tea", None)
     found = store.search((), query="tea", filter={"list": 1}, limit=200, offset=0, renew=False)
     assert len(found) == 65
+
+
+@pytest.mark.parametrize("ttl", [1e18, 1e12, 0, -1, True])
+def test_a_time_to_live_that_no_date_can_have_is_refused(memory: MemorySync, ttl: float) -> None:
+    store = Items(memory=memory, scope=EVERYONE)
+    with pytest.raises((hr.OptionError, hr.DTypeError), match="ttl: expected minutes"):
+        store.put(("a",), "k", {}, "tea", ttl)
+    store.put(("a",), "longest", {}, "tea", 1e9)
+    found = store.search((), query=None, filter=None, limit=9, offset=0, renew=True)
+    assert [one.key for one in found] == ["longest"]
+    assert store.sweep() == 0

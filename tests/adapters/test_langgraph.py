@@ -12,13 +12,14 @@ import pytest
 
 base = pytest.importorskip("langgraph.store.base", reason="langgraph is not installed")
 
+from langchain_core.embeddings import Embeddings  # noqa: E402
 from langgraph.store.memory import InMemoryStore  # noqa: E402
 
 import hyrecall as hr  # noqa: E402
 from adapters.examples import run_example  # noqa: E402
 from adapters.published import outcomes, sources, told  # noqa: E402
 from adapters.store_programs import EMBEDDED, Program, embed, play  # noqa: E402
-from hyrecall.adapters import items, namespaces  # noqa: E402
+from hyrecall.adapters import items, langgraph, namespaces  # noqa: E402
 from hyrecall.adapters.langgraph import HyrecallStore  # noqa: E402
 from hyrecall.memory import EVERYONE, MemorySync  # noqa: E402
 from memory.stores import HOUR, Clock  # noqa: E402
@@ -126,6 +127,34 @@ def test_an_async_embedding_function_embeds_items_and_queries() -> None:
     assert item.score == pytest.approx(1.0)
 
 
+class Failing:
+    """Embeddings that fail, or hang, at queries alone."""
+
+    def __init__(self, wait: float) -> None:
+        self.wait, self.go_on = wait, threading.Event()
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return embed(texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        self.go_on.wait(self.wait)
+        raise OSError("the service is down")
+
+
+@pytest.mark.parametrize("wait", [0.0, 60.0])
+def test_a_query_that_cannot_be_embedded_is_searched_by_words(
+    wait: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(langgraph, "QUERY_TIMEOUT", 0.1)
+    embeddings: Any = type("Theirs", (Failing, Embeddings), {})(wait)
+    index: Any = {"dims": EMBEDDED["dims"], "embed": embeddings}
+    with HyrecallStore.open(":memory:", scope=("users",), index=index, alpha=1.0) as made:
+        made.put(ANN, "tea", {"text": "green tea"})
+        made.put(ANN, "milk", {"text": "cold milk"})
+        assert [one.key for one in made.search(ANN, query="tea")] == ["tea"]
+        embeddings.go_on.set()
+
+
 # ---- the scope ----
 
 
@@ -221,6 +250,40 @@ def test_the_key_of_another_memory_is_refused(store: HyrecallStore) -> None:
     assert store.search(ANN, query="mine") == []
     with pytest.raises(hr.KeyConflictError, match="key: expected a new key"):
         store.put(ANN, "m", {"v": 1})
+
+
+def test_a_delete_leaves_what_is_no_item(store: HyrecallStore) -> None:
+    memory = store._items.memory
+    memory.remember("mine", id="m", user_id="users.ann")
+    store.delete(ANN, "m")
+    assert memory.get("m", user_id="users.ann") is not None
+
+
+@pytest.mark.parametrize(
+    ("op", "kind", "told"),
+    [
+        (base.PutOp(ANN, 5, {}), hr.DTypeError, "key: expected a str, got 5"),
+        (base.GetOp(ANN, 5), hr.DTypeError, "key: expected a str, got 5"),
+        (base.PutOp(ANN, "k", [1]), hr.DTypeError, "value: expected a dict, or None, got list"),
+        (
+            base.PutOp(ANN, "k", {}, ttl=1e12),
+            hr.OptionError,
+            r"ttl: expected minutes in \(0, 10+\]",
+        ),
+        (base.PutOp(ANN, "k", {}, ttl=0), hr.OptionError, "ttl: expected minutes"),
+        (base.PutOp(ANN, "k", {}, ttl="5"), hr.DTypeError, "ttl: expected minutes"),
+        (base.ListNamespacesOp(limit=-1), hr.OptionError, "limit: expected an int >= 0, got -1"),
+        (base.ListNamespacesOp(offset=-1), hr.OptionError, "offset: expected an int >= 0"),
+        (base.ListNamespacesOp(max_depth=0), hr.OptionError, "max_depth: expected an int >= 1"),
+        (base.SearchOp(ANN, limit=-1), hr.OptionError, "limit: expected an int >= 0, got -1"),
+    ],
+)
+def test_a_batch_with_an_operation_that_cannot_be_writes_nothing(
+    store: HyrecallStore, op: Any, kind: type, told: str
+) -> None:
+    with pytest.raises(kind, match=told):
+        store.batch([base.PutOp(ANN, "first", {"text": "x"}), op])
+    assert store.search(()) == []
 
 
 def test_only_the_indexed_fields_are_searched(store: HyrecallStore) -> None:
@@ -331,6 +394,21 @@ def test_options_of_ttl_that_would_be_ignored_are_refused(
 ) -> None:
     with pytest.raises(hr.OptionError, match=told):
         HyrecallStore(store._items.memory, scope=ANN, ttl=ttl)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "told"),
+    [
+        ({"ttl": {"default": 5}}, hr.OptionError, "ttl: expected keys of .*'default_ttl'.*got 'de"),
+        ({"ttl": {"default_ttl": 1e12}}, hr.OptionError, "ttl: expected minutes"),
+        ({"ttl": 5}, hr.DTypeError, "ttl: expected a dict"),
+        ({"index": {"embedding": embed}}, hr.OptionError, "index: expected keys of .*'embed'"),
+        ({"index": {"dims": 12}}, hr.OptionError, "index: expected embed beside dims"),
+    ],
+)
+def test_settings_that_would_be_ignored_are_refused(options: Any, kind: type, told: str) -> None:
+    with pytest.raises(kind, match=told):
+        HyrecallStore.open(":memory:", scope=ANN, **options)
 
 
 def test_erased_items_leave_no_history(store: HyrecallStore) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 from hyrecall import recipes
 from hyrecall.adapters.json_filters import JsonFilter, check_filter, narrowing, passes
 from hyrecall.adapters.namespaces import Namespace, Namespaces, user_of
-from hyrecall.base.arguments import as_int
+from hyrecall.base.arguments import as_int, number
 from hyrecall.errors import (
     DTypeError,
     KeyConflictError,
@@ -28,7 +28,7 @@ from hyrecall.errors import (
 from hyrecall.memory import EVERYONE, Episode, EpisodeMatch, MemorySync
 from hyrecall.recipe import Fill, Recipe
 
-__all__ = ["Item", "Items"]
+__all__ = ["Item", "Items", "check_page"]
 
 T_ = TypeVar("T_")
 Scored: TypeAlias = "list[tuple[Episode, float | None]]"
@@ -36,6 +36,7 @@ Scored: TypeAlias = "list[tuple[Episode, float | None]]"
 KIND: Final = "item"
 _TRIES: Final = 5  # of a put, while others put and delete the same key
 _ALL: Final = 2**31 - 1
+_MOST_MINUTES: Final = 1_000_000_000.0  # about 1,900 years: a later time may be no date
 
 
 class _User(TypedDict):
@@ -81,6 +82,7 @@ class Items:
     recipe : Recipe
     alpha : float or None
     embed_query : callable or None
+        Returns the vector of a query, or None if it cannot: words alone then rank.
     erase : bool
     clock : callable
     """
@@ -91,7 +93,7 @@ class Items:
     workspace: str | None = None
     recipe: Recipe = recipes.default
     alpha: float | None = None
-    embed_query: Callable[[str], Sequence[float]] | None = None
+    embed_query: Callable[[str], Sequence[float] | None] | None = None
     erase: bool = False
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
@@ -116,6 +118,12 @@ class Items:
         if tuple(namespace[: len(self.root)]) != self.root:
             raise error(ScopeError, name, f"one in the scope {self.root}", repr(namespace))
 
+    def check_ttl(self, ttl: object) -> None:
+        """Refuse a time to live that is none: an item with it could not be read again."""
+        wish = f"minutes in (0, {_MOST_MINUTES:.0f}], or None"
+        if ttl is not None and number("ttl", ttl, 0.0, _MOST_MINUTES, wish) == 0:
+            raise error(OptionError, "ttl", wish, repr(ttl))
+
     def get(self, namespace: Namespace, key: str, *, renew: bool) -> Item | None:
         """Return an item, or None; ``renew``: its time to live begins anew."""
         episode = self.memory.get(key, **self._user(namespace))
@@ -130,6 +138,7 @@ class Items:
         self, namespace: Namespace, key: str, value: dict[str, Any], text: str, ttl: float | None
     ) -> None:
         """Keep a value, in place of the one that has the key; ``ttl`` is in minutes."""
+        self.check_ttl(ttl)
         self._namespaces.add(namespace)
         user, now = self._user(namespace), self.clock()
         kept: dict[str, Any] = {"value": value, "created_at": _told(now), "updated_at": _told(now)}
@@ -156,8 +165,11 @@ class Items:
         raise error(KeyConflictError, "key", wish, repr(key))
 
     def delete(self, namespace: Namespace, key: str) -> None:
-        """Delete an item; one that is not there is no error."""
-        self.memory.forget(key, erase=self.erase, **self._user(namespace))
+        """Delete an item; one that is not there is no error, and no other memory is deleted."""
+        user = self._user(namespace)
+        held = self.memory.get(key, **user)
+        if held is None or held.kind == KIND:  # None: an erasure also takes its history
+            self.memory.forget(key, erase=self.erase, **user)
 
     def search(
         self,
@@ -170,9 +182,7 @@ class Items:
         renew: bool,
     ) -> list[Item]:
         """Return the items under a prefix, best first; without a query, newest first."""
-        for name, value in (("limit", limit), ("offset", offset)):
-            if (as_int(value) or 0) < 0 or as_int(value) is None:
-                raise error(OptionError, name, "an int >= 0", repr(value))
+        check_page(limit, offset)
         check_filter(filter or {})
         now, wanted = self.clock(), offset + limit
         namespaces = self._namespaces.under(prefix)
@@ -242,7 +252,8 @@ class Items:
         self, namespaces: list[Namespace], query: str, wish: JsonFilter, wanted: int, now: datetime
     ) -> Scored:
         vector = None if self.embed_query is None else self.embed_query(query)
-        return self._asked(namespaces, query, self.recipe, wish, wanted, now, vector)
+        alpha = 0.0 if self.embed_query is not None and vector is None else self.alpha
+        return self._asked(namespaces, query, self.recipe, wish, wanted, now, vector, alpha)
 
     def _asked(
         self,
@@ -253,13 +264,14 @@ class Items:
         wanted: int,
         now: datetime,
         vector: Sequence[float] | None = None,
+        alpha: float | None = None,
     ) -> Scored:
         partitions = [self._namespaces.partition(one) for one in namespaces]
         narrowed = narrowing(wish, "value") or None
 
         def read(n: int) -> Scored:
             matches = self.memory.search(
-                query, partitions=partitions, kind=KIND, vector=vector, alpha=self.alpha,
+                query, partitions=partitions, kind=KIND, vector=vector, alpha=alpha,
                 metadata=narrowed, limit=n, recipe=recipe.replace(depth=max(recipe.depth, n)),
             )  # fmt: skip
             return [(one.episode, self._score(one)) for one in matches]
@@ -271,6 +283,14 @@ class Items:
         parts = {0.0: match.bm25_score, 1.0: match.vector_score}
         alone = None if self.alpha is None else parts.get(self.alpha)
         return match.score if alone is None else alone
+
+
+def check_page(limit: object, offset: object) -> None:
+    """Refuse a limit or an offset that is not an int of at least 0."""
+    for name, value in (("limit", limit), ("offset", offset)):
+        count = as_int(value)
+        if count is None or count < 0:
+            raise error(OptionError, name, "an int >= 0", repr(value))
 
 
 def _enough(read: Callable[[int], list[T_]], wanted: int, test: Callable[[T_], bool]) -> list[T_]:

@@ -19,11 +19,12 @@ import numpy.typing as npt
 
 from hyrecall import recipes
 from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.items import Item, Items
+from hyrecall.adapters.items import Item, Items, check_page
 from hyrecall.adapters.json_filters import check_filter
 from hyrecall.adapters.namespaces import Namespace
+from hyrecall.base.arguments import as_int
 from hyrecall.base.keywords import check_keywords
-from hyrecall.embed import AUTO, from_async
+from hyrecall.embed import AUTO, Guard, NoVectors, from_async
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory import MemorySync
 from hyrecall.recipe import Recipe
@@ -35,6 +36,21 @@ __all__ = ["HyrecallStore"]
 
 WRITE_TIMEOUT = 30.0
 """Seconds that a put waits for an embedder, which may be a service far away."""
+
+QUERY_TIMEOUT = 1.5
+"""Seconds that a search waits for ``embed_query``, as a store waits for its embedder."""
+
+
+class _QueryEmbedder:
+    """Embeds queries with a function of one text."""
+
+    model, dim = "embed_query", None
+
+    def __init__(self, embed_query: Callable[[str], Sequence[float]]) -> None:
+        self._embed_query = embed_query
+
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return np.asarray([self._embed_query(text) for text in texts], np.float32)
 
 
 class _LangChainEmbedder:
@@ -65,7 +81,8 @@ class HyrecallStore(base.BaseStore):
     fields : sequence of str, default ("$",)
         Paths whose texts are searched, where a put names no others; "$" is the whole value.
     embed_query : callable, optional
-        Returns the vector of a query; for models that embed queries otherwise than items.
+        Returns the vector of a query; for models that embed queries otherwise than items. A query
+        for which it has no vector after 1.5 seconds is searched by words alone.
     recipe : Recipe, default ``recipes.default``
         How to rank. Its depth follows the limit of a search.
     alpha : float, optional
@@ -117,12 +134,15 @@ class HyrecallStore(base.BaseStore):
         clock: Callable[[], datetime] | None = None,
     ) -> None:
         """Check the options."""
+        self._queries = None if embed_query is None else Guard(_QueryEmbedder(embed_query))
         self._items = Items(
             memory=memory, scope=scope, org=org, workspace=workspace, recipe=recipe, alpha=alpha,
-            embed_query=embed_query, erase=erase, clock=clock or (lambda: datetime.now(UTC)),
+            embed_query=None if embed_query is None else self._embed_query, erase=erase,
+            clock=clock or (lambda: datetime.now(UTC)),
         )  # fmt: skip
         self._fields = _paths("fields", fields)
         self.ttl_config = _checked_ttl(ttl)
+        self._items.check_ttl((ttl or {}).get("default_ttl"))
         self._owned: MemorySync | None = None
 
     @classmethod
@@ -147,7 +167,7 @@ class HyrecallStore(base.BaseStore):
         scope, recipe, alpha, ttl, erase
             As of :class:`HyrecallStore`.
         index : dict, optional
-            An ``IndexConfig``: ``embed`` takes the place of ``embedder``.
+            An ``IndexConfig``: ``embed`` takes the place of ``embedder``, and ``dims`` is its.
         embedder : Embedder or Off or str or None, optional
             As of :meth:`hyrecall.memory.MemorySync.open`.
 
@@ -160,8 +180,10 @@ class HyrecallStore(base.BaseStore):
         HyrecallError
             As of :class:`HyrecallStore` and of :meth:`hyrecall.memory.MemorySync.open`.
         """
-        config: dict[str, Any] = dict(index or {})
+        config = _known("index", index, base.IndexConfig.__annotations__)
         embed_query = None
+        if "dims" in config and "embed" not in config:
+            raise error(OptionError, "index", "embed beside dims", "dims alone")
         if "embed" in config:
             if embedder is not AUTO:
                 raise error(OptionError, "embedder", "none beside index['embed']", repr(embedder))
@@ -187,6 +209,8 @@ class HyrecallStore(base.BaseStore):
 
     def close(self) -> None:
         """Close the store if :meth:`open` has opened it. Closing twice is fine."""
+        if self._queries is not None:
+            self._queries.close()
         if self._owned is not None:
             self._owned.close()
 
@@ -215,7 +239,7 @@ class HyrecallStore(base.BaseStore):
         ScopeError
             A namespace outside the scope; nothing has been written then.
         OptionError, DTypeError
-            An operation, namespace, key, filter or value that is not allowed.
+            An operation, namespace, key, filter, time to live or value that is not allowed.
         StoreError
             The disk or SQLite fails.
 
@@ -260,10 +284,27 @@ class HyrecallStore(base.BaseStore):
         if isinstance(op, base.SearchOp):
             self._items.check(op.namespace_prefix, "namespace_prefix", is_prefix=True)
             check_filter(op.filter or {})
+            check_page(op.limit, op.offset)
         elif isinstance(op, base.GetOp | base.PutOp):
             self._items.check(op.namespace, "namespace")
-        elif not isinstance(op, base.ListNamespacesOp):
+            if not isinstance(op.key, str):
+                raise error(DTypeError, "key", "a str", repr(op.key))
+            if isinstance(op, base.PutOp):
+                self._items.check_ttl(op.ttl)
+                if not isinstance(op.value, dict | None):
+                    raise error(DTypeError, "value", "a dict, or None", type(op.value).__name__)
+        elif isinstance(op, base.ListNamespacesOp):
+            check_page(op.limit, op.offset)
+            depth = op.max_depth
+            if depth is not None and (as_int(depth) is None or depth < 1):
+                raise error(OptionError, "max_depth", "an int >= 1, or None", repr(depth))
+        else:
             raise error(DTypeError, "ops", "operations of a BaseStore", type(op).__name__)
+
+    def _embed_query(self, query: str) -> Sequence[float] | None:
+        assert self._queries is not None  # else nobody calls this
+        found = self._queries.embed([query], budget=QUERY_TIMEOUT, waits=True)
+        return None if isinstance(found, NoVectors) else list(found[0])
 
     def _read(self, op: base.Op) -> base.Result:
         if isinstance(op, base.GetOp):
@@ -322,9 +363,23 @@ def _paths(name: str, given: object) -> tuple[str, ...]:
 def _checked_ttl(given: base.TTLConfig | None) -> base.TTLConfig | None:
     if given is None:
         return None
+    # Older releases lack omit_expired.
+    _known("ttl", given, {*base.TTLConfig.__annotations__, "omit_expired"})
     if given.get("omit_expired") is False:
         raise error(OptionError, "ttl['omit_expired']", "True: no reply has expired items", "False")
     if given.get("sweep_interval_minutes") is not None:
         wish = "None: call sweep_ttl() when it suits"
         raise error(OptionError, "ttl", wish, "sweep_interval_minutes")
     return given
+
+
+def _known(name: str, given: object, keys: Iterable[str]) -> dict[str, Any]:
+    """Return a configuration of LangGraph as a dict; refuse a key that would be ignored."""
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise error(DTypeError, name, "a dict", type(given).__name__)
+    for key in given:
+        if key not in keys:
+            raise error(OptionError, name, f"keys of {sorted(keys)}", repr(key))
+    return dict(given)
