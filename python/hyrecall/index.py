@@ -446,6 +446,8 @@ class Index(IndexReads):
         OptionError
             The index was never opened or saved; it has changes of its own; or the folder now holds
             an index of another schema.
+        IndexMismatchError
+            The folder now holds vectors of another embedder; the index stays as it was.
         CorruptIndexError, IndexNotFoundError
             As :meth:`open`; the index stays as it was.
         WriterBusyError

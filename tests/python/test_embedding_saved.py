@@ -135,6 +135,23 @@ def test_an_index_whose_files_name_no_model_takes_one_of_its_length(tmp_path: Pa
         assert vectors_of(again) == {"embedding": "hash-16"}
 
 
+def test_a_reload_refuses_vectors_of_another_embedder(tmp_path: Path) -> None:
+    vectors = {"embedding": HASHES.embed(TABLE["text"].to_pylist())}
+    hr.Index.build(TABLE, SCHEMA, vectors=vectors).save(tmp_path)  # names no model
+    with (
+        hr.Index.open(tmp_path, embed=HASHES) as reader,
+        hr.Index.open(tmp_path, embed=Renamed()) as writer,
+    ):
+        before = reply(reader)
+        writer.add(MORE)
+        writer.save(tmp_path)
+        message = "the embedder 'hash-16' of text, as the index has, got 'another model' of text"
+        with pytest.raises(hr.IndexMismatchError, match=message):
+            reader.reload()
+        assert reader.is_stale
+        assert reply(reader).equals(before)
+
+
 def test_of_several_arms_the_named_one_gets_a_single_embedder(tmp_path: Path) -> None:
     schema = hr.Schema(key="id", cell="user", text="text", vector=("first", "second"))
     other = {"second": np.ones((3, 4), np.float32)}

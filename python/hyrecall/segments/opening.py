@@ -22,6 +22,7 @@ from hyrecall.base.arguments import one_of
 from hyrecall.errors import (
     CorruptIndexError,
     DTypeError,
+    IndexMismatchError,
     IndexNotFoundError,
     OptionError,
     error,
@@ -102,6 +103,8 @@ def open_index(
         There is nothing at ``path``.
     CorruptIndexError
         A file is missing, damaged or of a newer format, or a stored analyzer now gives other terms.
+    IndexMismatchError
+        The folder holds vectors of another embedder than ``held`` has.
     OptionError
         An analyzer is missing, or is not the one that the index was built with; or the folder holds
         an index with another schema than ``held``.
@@ -166,6 +169,7 @@ def _open_version(
     _check_together(path, manifest, segments, full)
     state = State.of(segments, views, manifest.next_seq)
     if held is not None:
+        _check_embedded(held[0].embedded, embedded)
         return held[0], state
     types = {name: segments[0].rows.schema.field(name).type for name in schema.row_columns}
     dims = dict(manifest.dims)
@@ -177,6 +181,17 @@ def _check_same(path: Path, facts: IndexFacts, *found: object) -> None:
     if found != (facts.schema, facts.analyzers, facts.bm25, facts.dims):
         wish = f"an index in {path} with the same schema, analyzers and dimensions"
         raise error(OptionError, "path", wish, "another index", "open it: hr.Index.open(path)")
+
+
+def _check_embedded(held: Mapping[str, EmbeddedArm], found: Mapping[str, EmbeddedArm]) -> None:
+    """Refuse a version with vectors of another embedder than the held index has."""
+    for arm in held.keys() & found.keys():
+        if found[arm] != held[arm]:
+            wish, got = (
+                f"{one.model!r} of {', '.join(one.columns)}" for one in (held[arm], found[arm])
+            )
+            told = f"the embedder {wish}, as the index has"
+            raise error(IndexMismatchError, f"embed[{arm!r}]", told, got, "hr.Index.open(path)")
 
 
 def _open_segment(
