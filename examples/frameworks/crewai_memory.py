@@ -26,14 +26,10 @@ class FakeModel(BaseLLM):
     def call(self, messages: Any, *args: Any, **options: Any) -> str:
         """Return the next step of the agent."""
         told = [messages] if isinstance(messages, str) else [str(one) for one in messages]
-        found = re.search(r"- (\w+ drinks [\w ]+)", "\n".join(told))
+        found = re.search(r": (\w+ drinks [\w ]+)", "\n".join(told))
         if found:
             return f"Thought: I know it.\nFinal Answer: {found[1]}"
-        return (
-            "Thought: I look it up.\n"
-            "Action: recall_memory\n"
-            'Action Input: {"query": "what does the user drink"}\n'
-        )
+        return 'Thought: I look it up.\nAction: recall_memory\nAction Input: {"query": "drinks"}\n'
 
     def supports_function_calling(self) -> bool:
         """Say that tools are called by text."""

@@ -159,3 +159,10 @@ def test_what_only_fills_a_list_is_not_recalled() -> None:
         store.remember("green tea", user_id="ann", kind="content")
         assert len(store.search("coffee", user_id="ann")) == 1
         assert asyncio.run(HyrecallMemory(store, user_id="ann").query("coffee")).results == []
+
+
+def test_a_memory_that_others_kept_is_a_text(store: MemorySync) -> None:
+    for metadata in ({"mime_type": "text/html"}, {"content": 5, "metadata": [1]}):
+        store.remember("green tea", user_id="ann", kind="content", metadata=metadata)
+    found = asyncio.run(HyrecallMemory(store, user_id="ann").query("tea")).results
+    assert [(one.content, one.mime_type) for one in found] == [("green tea", "text/plain")] * 2

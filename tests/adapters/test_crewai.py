@@ -6,7 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ if find_spec("crewai") is None:
 os.environ.setdefault("CREWAI_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("OTEL_SDK_DISABLED", "true")
 
+import hyrecall as hr
 from hyrecall.adapters.crewai import (
     HyrecallExternalStorage,
     HyrecallRecallTool,
@@ -29,6 +30,7 @@ from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.errors import DTypeError, OptionError, ScopeError
 from hyrecall.memory import Memory, MemorySync
 
+DAY = datetime(2026, 3, 5, tzinfo=UTC)
 EXAMPLE = Path(__file__).parents[2] / "examples" / "frameworks" / "crewai_memory.py"
 IS_UNIFIED = find_spec("crewai.memory.storage") is not None and (
     find_spec("crewai.memory.storage.backend") is not None
@@ -47,7 +49,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # its own
 @pytest.fixture
 def memory() -> Iterator[MemorySync]:
     with MemorySync.in_memory(embedder=None) as store:
-        store.remember("The build runs on Debian 12", id="a", user_id="ann")
+        text = "The build runs on Debian 12"
+        store.remember(text, id="a", user_id="ann", occurred_at=DAY)
         store.remember("The build of bob runs on Fedora", id="b", user_id="bob")
         yield store
 
@@ -57,14 +60,24 @@ def memory() -> Iterator[MemorySync]:
 
 def test_a_tool_sees_the_memories_of_its_user_alone(memory: MemorySync) -> None:
     of_ann = HyrecallRecallTool(memory=memory, user_id="ann")
-    assert of_ann.run(query="build") == "- The build runs on Debian 12"
+    assert of_ann.run(query="build") == f"- {DAY.date()}: The build runs on Debian 12"
     of_eve = HyrecallRecallTool(memory=memory, user_id="eve", name="recall_of_eve")
-    assert (of_eve.name, of_eve.run(query="build")) == ("recall_of_eve", "Nothing is remembered.")
+    assert (of_eve.name, of_eve.run(query="build")) == ("recall_of_eve", "No memories were found.")
     key = HyrecallRememberTool(memory=memory, user_id="ann").run(text="Ann drinks oolong")
     kept = memory.get(key, user_id="ann")
     assert kept is not None
     assert kept.output == "Ann drinks oolong"
     assert memory.get(key, user_id="bob") is None
+
+
+def test_what_only_fills_a_list_is_not_recalled() -> None:
+    with MemorySync.in_memory(recipe=hr.recipes.loom, embedder=None) as store:
+        store.remember("green tea", user_id="ann")
+        assert len(store.search("coffee", user_id="ann")) == 1
+        tool = HyrecallRecallTool(memory=store, user_id="ann")
+        assert tool.run(query="coffee") == "No memories were found."
+        storage = HyrecallExternalStorage(memory=store, user_id="ann")
+        assert storage.search("coffee", 3, 0.0) == []
 
 
 def test_the_model_is_offered_no_user(memory: MemorySync) -> None:

@@ -14,7 +14,7 @@ loomflow = pytest.importorskip("loomflow", reason="loomflow is not installed")
 import hyrecall as hr  # noqa: E402
 from adapters.examples import run_example  # noqa: E402
 from adapters.published import outcomes, sources, told  # noqa: E402
-from hyrecall.adapters.loomflow import HyrecallMemory  # noqa: E402
+from hyrecall.adapters.loomflow import HyrecallFacts, HyrecallMemory  # noqa: E402
 from hyrecall.embed import HashEmbedder  # noqa: E402
 from hyrecall.memory import IsolationWarning, MemorySync  # noqa: E402
 
@@ -216,6 +216,18 @@ def test_blocks_keep_their_order_and_what_is_added(store: MemorySync) -> None:
     ]
 
 
+def test_an_episode_replaces_no_block_and_no_fact(store: MemorySync) -> None:
+    memory = HyrecallMemory(store)
+
+    async def use() -> Any:
+        await memory.update_block("persona", "brief", user_id="ann")
+        with pytest.raises(hr.KeyConflictError):
+            await memory.remember(episode("other", id="block:persona"))
+        return await memory.working(user_id="ann")
+
+    assert [one.content for one in asyncio.run(use())] == ["brief"]
+
+
 def test_forgetting_erases_the_history_too(store: MemorySync) -> None:
     memory = HyrecallMemory(store)
 
@@ -244,8 +256,9 @@ def test_calls_run_off_the_event_loop(store: MemorySync, monkeypatch: pytest.Mon
 
 
 def test_what_is_no_store_is_refused() -> None:
-    with pytest.raises(hr.DTypeError, match="memory: expected a MemorySync, got dict"):
-        HyrecallMemory({})  # type: ignore[arg-type]
+    for made in (HyrecallMemory, HyrecallFacts):
+        with pytest.raises(hr.DTypeError, match="memory: expected a MemorySync, got dict"):
+            made({})  # type: ignore[arg-type]
 
 
 def test_the_example_runs(tmp_path: Path) -> None:

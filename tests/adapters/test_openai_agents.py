@@ -128,8 +128,22 @@ def test_wrong_arguments_are_refused_by_name(store: MemorySync) -> None:
         session(store, chat=" ")
     with pytest.raises(hr.DTypeError, match=r"memory: expected a hyrecall\.memory\.Memory"):
         session({})
+    with pytest.raises(hr.DTypeError, match=r"memory: expected a hyrecall\.memory\.Memory"):
+        recall_tool(None, user_id=lambda run: run.context)  # type: ignore[arg-type]
     with pytest.raises(hr.OptionError, match="limit: expected an int >= 0, got -1"):
         asyncio.run(session(store).get_items(-1))
+
+
+def test_memories_that_others_keep_in_a_session_are_no_items(store: MemorySync) -> None:
+    made = session(store)
+    items: list[Any] = [{"role": "user", "content": f"tea {number}"} for number in range(3)]
+    asyncio.run(made.add_items(items))
+    for _ in range(3):
+        store.remember("of another program", user_id="ann", session_id="s", kind="message")
+    assert asyncio.run(made.get_items()) == items
+    assert asyncio.run(made.get_items(2)) == items[1:]
+    assert asyncio.run(made.pop_item()) == items[2]
+    assert len(store.list(user_id="ann")) == 5
 
 
 def call(tool: Any, user: str, query: str) -> str:

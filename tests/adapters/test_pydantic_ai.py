@@ -77,6 +77,13 @@ def test_the_model_sees_the_memories_of_the_user_of_its_run(memory: MemorySync) 
     assert json.loads(run(tool, {"query": "the build"}, "eve")) == []
 
 
+def test_what_only_fills_a_list_is_not_recalled() -> None:
+    with MemorySync.in_memory(recipe=hr.recipes.loom, embedder=None) as store:
+        store.remember("green tea", user_id="ann")
+        assert len(store.search("coffee", user_id="ann")) == 1
+        assert json.loads(run(recall_tool(store, user_id="ann"), {"query": "coffee"})) == []
+
+
 def test_a_fixed_user_holds_whoever_runs(memory: MemorySync) -> None:
     (found,) = json.loads(run(recall_tool(memory, user_id="ann"), {"query": "build"}, "bob"))
     assert found["id"] == "a"
@@ -164,7 +171,7 @@ def test_a_tool_without_a_user_or_a_scope_is_not_made(memory: MemorySync) -> Non
         hr.Schema(key="id", cell="team", text="text"),
     )
     for make in (recall_tool, remember_tool):
-        with pytest.raises(ScopeError, match=r"user_id: expected the name of the user .* None"):
+        with pytest.raises(ScopeError, match=r"user_id: expected the id of the user .* None"):
             make(memory, user_id=None)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="user_id"):
             make(memory)  # type: ignore[call-arg]

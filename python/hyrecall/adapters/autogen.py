@@ -8,8 +8,7 @@ from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
 from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.memories import Store
-from hyrecall.adapters.user_memories import UserMemories, as_lines
+from hyrecall.adapters.memories import Store, UserMemories, as_lines
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, ScopeError, error
 from hyrecall.memory import Episode, EpisodeMatch
@@ -33,6 +32,7 @@ T_ = TypeVar("T_")
 
 KIND: Final = "content"
 _ALL: Final = 2**31 - 1
+_OWN: Final = "autogen"  # the key of the metadata with what only AutoGen reads
 
 
 @check_keywords
@@ -117,7 +117,9 @@ class HyrecallMemory(Memory):
             "mime_type": mime_type.value if isinstance(mime_type, MemoryMimeType) else mime_type,
             "metadata": content.metadata,
         }
-        keep = self._memories.call("remember", _text(content), kind=self._kind, metadata=kept)
+        keep = self._memories.call(
+            "remember", _text(content), kind=self._kind, metadata={_OWN: kept}
+        )
         await _until(cancellation_token, keep)
 
     async def query(
@@ -265,7 +267,7 @@ def _text(content: MemoryContent) -> str:
 def _content(match: EpisodeMatch) -> MemoryContent:
     """Return a match as a content; a memory that was kept otherwise is a text."""
     one = match.episode
-    kept: Any = one.metadata if "mime_type" in one.metadata else {"content": one.text}
+    kept: Any = one.metadata.get(_OWN) or {"content": one.text}
     told = {"id": one.id, "score": match.score, "occurred_at": one.occurred_at.isoformat()}
     return MemoryContent(
         content=kept["content"],

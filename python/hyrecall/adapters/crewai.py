@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, Field, PrivateAttr
 
 from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.memories import read_user
+from hyrecall.adapters.memories import as_lines, read_user, without_fills
 from hyrecall.errors import DTypeError, error
 from hyrecall.memory import MemorySync
 
@@ -62,15 +62,17 @@ class _MemoryTool(BaseTool):
 
 
 class HyrecallRecallTool(_MemoryTool):
-    """Searches the memories of one user; it returns a line for each, best first.
+    """Searches the memories of one user; returns a line with the day for each, best first.
 
     Examples
     --------
+    >>> from datetime import UTC, datetime
     >>> from hyrecall.recipes import loom
     >>> memory = MemorySync.in_memory(recipe=loom, embedder=None)
-    >>> kept = memory.remember("Ann drinks oolong tea", user_id="ann")
+    >>> day = datetime(2026, 3, 5, tzinfo=UTC)
+    >>> kept = memory.remember("Ann drinks oolong tea", user_id="ann", occurred_at=day)
     >>> HyrecallRecallTool(memory=memory, user_id="ann").run(query="tea")
-    '- Ann drinks oolong tea'
+    '- 2026-03-05: Ann drinks oolong tea'
     """
 
     name: str = "recall_memory"
@@ -80,7 +82,7 @@ class HyrecallRecallTool(_MemoryTool):
 
     def _run(self, query: str) -> str:
         found = self._memory.search(query, **self._whose, limit=self.limit)
-        return "\n".join(f"- {one.episode.text}" for one in found) or "Nothing is remembered."
+        return as_lines(without_fills(found))
 
 
 class HyrecallRememberTool(_MemoryTool):
@@ -146,7 +148,7 @@ class HyrecallExternalStorage:
                 "metadata": one.episode.metadata,
                 "score": one.score,
             }
-            for one in found
+            for one in without_fills(found)
         ]
 
     def reset(self) -> None:

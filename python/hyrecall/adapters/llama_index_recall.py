@@ -12,9 +12,8 @@ from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr
 from llama_index.core.memory import BaseMemoryBlock
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from hyrecall.adapters import memories
 from hyrecall.adapters.index_arms import check_arms, text_of
-from hyrecall.adapters.memories import Store, read_store, read_user
+from hyrecall.adapters.memories import Store, UserMemories
 from hyrecall.ask.filter_expression import FilterLike
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.scoring import Fusion
@@ -129,32 +128,30 @@ class HyrecallMemoryBlock(BaseMemoryBlock[str]):
 
     limit: int = Field(default=5, ge=1)
     context_messages: int = Field(default=3, ge=1)
-    _memory: Store = PrivateAttr()
-    _whose: dict[str, Any] = PrivateAttr()
+    _memories: UserMemories = PrivateAttr()
 
     def __init__(
         self, *, memory: Store, user_id: str, org: str | None = None, workspace: str | None = None,
         name: str = "memories", **options: Any,
     ) -> None:  # fmt: skip
         """Check the store and the user."""
-        store, user = read_store(memory), read_user(user_id)
+        memories = UserMemories(memory, user_id, org, workspace)
         super().__init__(name=name, **options)
-        self._memory = store
-        self._whose = {"user_id": user, "org": org, "workspace": workspace}
+        self._memories = memories
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
         last = (messages or [])[-self.context_messages :]
         query = "\n".join(text for text in map(_text, last) if text)
         if not query:
             return ""
-        found = await memories.search(self._memory, query, **self._whose, limit=self.limit)
-        return "\n".join(one.episode.text for one in found if not one.is_fill)
+        found = await self._memories.search(query, limit=self.limit)
+        return "\n".join(one.episode.text for one in found)
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         for message in messages:
             if _text(message):
-                await memories.remember(
-                    self._memory, _text(message), **self._whose,
+                await self._memories.call(
+                    "remember", _text(message),
                     session_id=message.additional_kwargs.get("session_id"),
                     metadata={"role": str(message.role.value)},
                 )  # fmt: skip

@@ -26,7 +26,7 @@ from hyrecall.adapters.loomflow_facts import (
 )
 from hyrecall.base.keywords import check_keywords
 from hyrecall.embed import AUTO
-from hyrecall.errors import DTypeError, KeyConflictError, error
+from hyrecall.errors import KeyConflictError
 from hyrecall.memory import MemorySync
 from hyrecall.recipe import Recipe
 
@@ -77,12 +77,10 @@ class HyrecallMemory:
 
     def __init__(self, memory: MemorySync) -> None:
         """Hold the store."""
-        if not isinstance(memory, MemorySync):
-            raise error(DTypeError, "memory", "a MemorySync", type(memory).__name__)
+        self.facts = HyrecallFacts(memory)
         self._memory = memory
         self._is_owned = False
         self._blocks = threading.Lock()
-        self.facts = HyrecallFacts(memory)
 
     @classmethod
     def open(
@@ -128,7 +126,13 @@ class HyrecallMemory:
     # ---- episodes and facts ----
 
     async def remember(self, episode: loomflow.Episode) -> str:
-        """Keep an episode, in place of the one of its user that has its id; return the id."""
+        """Keep an episode, in place of the one of its user that has its id; return the id.
+
+        Raises
+        ------
+        KeyConflictError
+            The id is that of a fact or a block of the user.
+        """
         theirs = episode.model_dump(mode="json", include={"tool_calls", "tool_transcript"})
         fields: dict[str, Any] = {
             "session_id": episode.session_id or None,
@@ -144,6 +148,9 @@ class HyrecallMemory:
                     vector=episode.embedding, **fields,
                 )  # fmt: skip
             except KeyConflictError:
+                held = self._memory.get(episode.id, user_id=episode.user_id)
+                if held is not None and held.kind != EPISODE:
+                    raise
                 self._memory.update(
                     episode.id, user_id=episode.user_id, output=episode.output, **fields
                 )

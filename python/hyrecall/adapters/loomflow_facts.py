@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from hyrecall.adapters.extras import needs_extra
 from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import DTypeError, error
 from hyrecall.memory import EVERYONE, Episode, Fact, MemorySync
 
 with needs_extra("loomflow"):
@@ -30,6 +31,11 @@ class HyrecallFacts:
     memory : MemorySync
         An open store, which the caller closes.
 
+    Raises
+    ------
+    DTypeError
+        Not a store.
+
     Notes
     -----
     A fact that is followed by another one of its subject and predicate ends where that begins.
@@ -38,6 +44,8 @@ class HyrecallFacts:
 
     def __init__(self, memory: MemorySync) -> None:
         """Hold the store."""
+        if not isinstance(memory, MemorySync):
+            raise error(DTypeError, "memory", "a MemorySync", type(memory).__name__)
         self._memory = memory
 
     async def append(self, fact: loomflow.Fact) -> str:

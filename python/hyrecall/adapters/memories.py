@@ -1,4 +1,4 @@
-"""What adapters over a store share: the user whom every call names, and calls of either kind.
+"""What adapters for agents share: the memories of one user, and what a model reads of them.
 
 A store is a :class:`hyrecall.memory.Memory`, whose methods are awaited, or a
 :class:`hyrecall.memory.MemorySync`, whose methods run on a thread here.
@@ -6,13 +6,15 @@ A store is a :class:`hyrecall.memory.Memory`, whose methods are awaited, or a
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hyrecall.base.workers import off_loop
 from hyrecall.errors import DTypeError, ScopeError, error
-from hyrecall.memory import Matches, Memory, MemorySync, Remembered
+from hyrecall.memory import EpisodeMatch, Matches, Memory, MemorySync
 
-__all__ = ["Store", "read_store", "read_user", "remember", "search"]
+__all__ = ["Store", "UserMemories", "as_lines", "read_store", "read_user", "without_fills"]
 
 Store: TypeAlias = Memory | MemorySync
 
@@ -29,19 +31,66 @@ def read_user(user_id: object) -> str:
     """Return the user whose memories a call may see: there is no default, and None is nobody."""
     if isinstance(user_id, str):
         return user_id
-    wish = "the name of the user whose memories these are, a str"
+    wish = "the id of the user whose memories these are, a str"
     raise error(ScopeError, "user_id", wish, repr(user_id))
 
 
-async def search(memory: Store, query: str, **options: Any) -> Matches:
-    """Search a store of either kind off the event loop; options are those of ``search``."""
-    if isinstance(memory, Memory):
-        return await memory.search(query, **options)
-    return await off_loop(memory.search, {"query": query, **options})
+@dataclass(frozen=True)
+class UserMemories:
+    """The memories of one user; each call runs off the event loop.
+
+    Attributes
+    ----------
+    memory : Memory or MemorySync
+    user_id : str
+    org, workspace : str or None
+    """
+
+    memory: Store
+    user_id: str
+    org: str | None = None
+    workspace: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the store and the user."""
+        read_store(self.memory)
+        read_user(self.user_id)
+
+    @property
+    def owner(self) -> dict[str, str | None]:
+        """The user and the partition, as options of a call."""
+        return {"user_id": self.user_id, "org": self.org, "workspace": self.workspace}
+
+    async def call(self, method: str, *args: Any, **options: Any) -> Any:
+        """Call a method of the store for this user."""
+        return await self.call_for_all(method, *args, **self.owner, **options)
+
+    async def call_for_all(self, method: str, *args: Any, **options: Any) -> Any:
+        """Call a method of the store whose arguments say whose memories they are."""
+        function = getattr(self.memory, method)
+        if isinstance(self.memory, Memory):
+            return await function(*args, **options)
+        return await asyncio.to_thread(function, *args, **options)
+
+    async def search(self, query: str, **options: Any) -> list[EpisodeMatch]:
+        """Search the memories of this user, and return those that match the query."""
+        matches: Matches = await self.call("search", query, **options)
+        return without_fills(matches)
 
 
-async def remember(memory: Store, text: str, **options: Any) -> Remembered:
-    """Keep a text in a store of either kind off the event loop; options are Episode's fields."""
-    if isinstance(memory, Memory):
-        return await memory.remember(text, **options)
-    return await off_loop(memory.remember, {"episode": text, **options})
+def without_fills(matches: Iterable[EpisodeMatch]) -> list[EpisodeMatch]:
+    """Return the matches of a query, without what a recipe such as Loom's fills its list with."""
+    return [one for one in matches if not one.is_fill]
+
+
+def as_lines(matches: Iterable[EpisodeMatch]) -> str:
+    """Return what a model reads of matches: a line with the day for each, best first.
+
+    Examples
+    --------
+    >>> as_lines([])
+    'No memories were found.'
+    """
+    said = ((one.episode.occurred_at, " ".join(one.episode.text.split())) for one in matches)
+    lines = [f"- {time.date().isoformat()}: {text}" for time, text in said if text]
+    return "\n".join(lines) or "No memories were found."

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from hyrecall import Filter
 from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.memories import Store, read_user
-from hyrecall.adapters.user_memories import UserMemories, as_lines
+from hyrecall.adapters.memories import Store, UserMemories, as_lines, read_store, read_user
 from hyrecall.base.arguments import as_int
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
@@ -30,6 +29,7 @@ __all__ = ["HyrecallSession", "recall_tool"]
 
 MESSAGE: Final = "message"
 OTHER: Final = "session item"  # calls of tools, and their outputs
+_OWN: Final = "item"  # the key of the metadata with the item; other writers' memories lack it
 _ALL: Final = 2**31 - 1
 
 Whose: TypeAlias = "str | Callable[[RunContextWrapper[Any]], str]"
@@ -145,8 +145,13 @@ class HyrecallSession:
 
     async def _newest(self, limit: int) -> list[Episode]:
         asked = Filter(session_id=self.session_id, kind=[MESSAGE, OTHER])
-        found: list[Episode] = await self._memories.call("list", filter=asked, limit=limit)
-        return found
+        n = limit
+        while True:
+            read: list[Episode] = await self._memories.call("list", filter=asked, limit=n)
+            found = [one for one in read if _OWN in one.metadata]
+            if len(found) >= limit or len(read) < n:
+                return found[:limit]
+            n *= 2
 
     def _episode(self, item: TResponseInputItem, now: datetime) -> Episode:
         if not isinstance(item, dict):
@@ -160,7 +165,7 @@ class HyrecallSession:
                 "kind": MESSAGE if text.strip() else OTHER,
                 "session_id": self.session_id,
                 "occurred_at": now,
-                "metadata": {"item": item},
+                "metadata": {_OWN: item},
             }
         )
 
@@ -202,6 +207,8 @@ def recall_tool(
     ------
     ScopeError
         Neither a user nor a function. A call of the tool raises it where the function returns none.
+    DTypeError
+        Not a store.
 
     Examples
     --------
@@ -211,12 +218,13 @@ def recall_tool(
     ...     recall_tool(memory, user_id="ann").name
     'recall_memory'
     """
+    store = read_store(memory)
     if not callable(user_id):
-        UserMemories(memory, user_id, org, workspace)
+        read_user(user_id)
 
     async def recall_memory(context: RunContextWrapper[Any], query: str) -> str:
-        user = read_user(user_id(context) if callable(user_id) else user_id)
-        memories = UserMemories(memory, user, org, workspace)
+        user = user_id(context) if callable(user_id) else user_id
+        memories = UserMemories(store, user, org, workspace)
         return as_lines(await memories.search(query, limit=limit, kind=kind))
 
     return function_tool(
@@ -230,7 +238,7 @@ def recall_tool(
 
 
 def _item(episode: Episode) -> TResponseInputItem:
-    return cast("TResponseInputItem", episode.metadata["item"])
+    return cast("TResponseInputItem", episode.metadata[_OWN])
 
 
 def _text(item: Any) -> str:

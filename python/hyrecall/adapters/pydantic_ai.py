@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-from hyrecall.adapters import memories
 from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.memories import Store, read_store, read_user
+from hyrecall.adapters.memories import Store, UserMemories, read_store, read_user
 from hyrecall.base.keywords import check_keywords
+from hyrecall.memory import Remembered
 
 with needs_extra("pydantic-ai"):
     from pydantic_ai import RunContext, Tool
@@ -93,7 +93,6 @@ def recall_tool(
     'recall_memory'
     """
     store, whose = read_store(memory), chosen(user_id, read_user)
-    partition = {"org": org, "workspace": workspace}
 
     async def recall(ctx: RunContext[Deps], query: str) -> list[RecalledMemory]:
         """Search what is remembered of the user, best first.
@@ -103,9 +102,8 @@ def recall_tool(
         query
             What to look for, in plain words.
         """
-        found = await memories.search(
-            store, query, user_id=whose(ctx), **partition, kind=kind, limit=limit
-        )
+        memories = UserMemories(store, whose(ctx), org, workspace)
+        found = await memories.search(query, kind=kind, limit=limit)
         return [
             RecalledMemory(one.episode.id, one.episode.text, one.score, one.episode.occurred_at)
             for one in found
@@ -146,7 +144,6 @@ def remember_tool(
         As :func:`recall_tool`.
     """
     store, whose = read_store(memory), chosen(user_id, read_user)
-    partition = {"org": org, "workspace": workspace}
 
     async def keep(ctx: RunContext[Deps], text: str) -> str:
         """Remember something about the user for later conversations.
@@ -156,7 +153,8 @@ def remember_tool(
         text
             One fact, as a full sentence.
         """
-        kept = await memories.remember(store, text, user_id=whose(ctx), **partition, kind=kind)
+        memories = UserMemories(store, whose(ctx), org, workspace)
+        kept: Remembered = await memories.call("remember", text, kind=kind)
         return kept.id
 
     return Tool(keep, takes_ctx=True, name=name)

@@ -66,7 +66,8 @@ def search_tool(
         What :meth:`hyrecall.Index.recall` takes, or a function of the
         :class:`pydantic_ai.RunContext` that returns it.
     embed : callable, optional
-        Returns the vector of a query, for an index with a vector column; default: by words alone.
+        Returns the vector of a query. Default: an index with an embedder embeds it, another one is
+        searched by words alone.
     limit : int, default 5
         At most so many documents a call.
     filter : Filter, optional
