@@ -6,7 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -238,6 +238,21 @@ def test_records_come_back_whole_change_and_go() -> None:
     storage.reset()
     assert storage.count() == 0
     assert storage.get_record("3") is None
+
+
+@unified
+def test_times_with_and_without_a_zone_are_compared_in_utc() -> None:
+    storage = HyrecallStorage(cell="ann")
+    zone = timezone(timedelta(hours=9))
+    times = [datetime(2026, 1, 2), datetime(2026, 1, 2, 5, tzinfo=zone), datetime(2026, 1, 1)]
+    for at, time in enumerate(times):
+        storage.save([MemoryRecord(id=str(at), content="x", embedding=[1.0, 0.0], created_at=time)])
+    assert [one.id for one in storage.list_records()] == ["0", "1", "2"]
+    info = storage.get_scope_info("/")
+    assert (info.oldest_record, info.newest_record) == (times[2], times[0])
+    assert storage.get_scope_info("/b").oldest_record is None
+    with pytest.raises(OptionError, match="offset: expected an int >= 0, got -1"):
+        storage.list_records(offset=-1)
 
 
 @unified

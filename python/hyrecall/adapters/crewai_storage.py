@@ -20,7 +20,9 @@ from crewai.memory.types import MemoryRecord, ScopeInfo
 from hyrecall.adapters.document_folder import open_documents
 from hyrecall.adapters.document_table import AttributeType, read_cell
 from hyrecall.adapters.documents import Document, DocumentIndex
+from hyrecall.adapters.items import check_page
 from hyrecall.ask.filters import Between, Filter, NoneOf
+from hyrecall.base.ages import utc
 from hyrecall.errors import OptionError, error
 
 __all__ = ["HyrecallStorage"]
@@ -115,7 +117,8 @@ class HyrecallStorage:
     def list_records(
         self, scope_prefix: str | None = None, limit: int = 200, offset: int = 0
     ) -> list[MemoryRecord]:
-        """Return records at and below a path, newest first."""
+        """Return records at and below a path, newest first; a time without a zone is UTC."""
+        check_page(limit, offset)
         return self._below(scope_prefix)[offset : offset + limit]
 
     def count(self, scope_prefix: str | None = None) -> int:
@@ -136,10 +139,10 @@ class HyrecallStorage:
     def get_scope_info(self, scope: str) -> ScopeInfo:
         """Return what lies at and below a path: number, categories, times, paths right below."""
         records, path = self._below(scope), _path(scope)
-        times = [one.created_at for one in records]
+        times = [one.created_at for one in records]  # newest first
         return ScopeInfo(
             path=path, record_count=len(records), categories=sorted(self.list_categories(scope)),
-            oldest_record=min(times, default=None), newest_record=max(times, default=None),
+            oldest_record=times[-1] if times else None, newest_record=times[0] if times else None,
             child_scopes=self.list_scopes(path),
         )  # fmt: skip
 
@@ -157,7 +160,8 @@ class HyrecallStorage:
 
     def _below(self, scope_prefix: str | None) -> list[MemoryRecord]:
         found = self._documents.find(scope=self._cell, filter=self._filter(scope_prefix))
-        return sorted(map(_record, found[::-1]), key=lambda one: one.created_at, reverse=True)
+        records = map(_record, found[::-1])
+        return sorted(records, key=lambda one: utc("created_at", one.created_at), reverse=True)
 
     def _filter(
         self, prefix: str | None = None, categories: list[str] | None = None,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from hyrecall.adapters.extras import needs_extra
+from hyrecall.base.ages import utc
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, error
 from hyrecall.memory import EVERYONE, Episode, Fact, MemorySync
@@ -104,7 +105,7 @@ class HyrecallFacts:
         """Erase the facts of a user, or those recorded before a time; return how many."""
 
         def delete() -> int:
-            cut = None if before is None else _in_utc(before)
+            cut = None if before is None else utc("before", before)
             old = [one for one in self._read(user_id) if cut is None or one.recorded_at < cut]
             return sum(self._memory.forget(one.id, user_id=user_id, erase=True) > 0 for one in old)
 
@@ -159,9 +160,5 @@ def _their_fact(one: Fact, recorded_at: str | None = None) -> loomflow.Fact:
 
 
 def _holds(fact: loomflow.Fact, time: datetime) -> bool:
-    at = _in_utc(time)
+    at = utc("valid_at", time)
     return fact.valid_from <= at and (fact.valid_until is None or at < fact.valid_until)
-
-
-def _in_utc(time: datetime) -> datetime:
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time
