@@ -1,7 +1,7 @@
 """CrewAI's storage backend for its unified memory: records of one cell, by exact cosine.
 
-CrewAI's own *scopes* are paths such as ``/company/team`` inside a cell; they order records and keep
-nobody out. For CrewAI since 1.10.
+CrewAI's own *scopes* are paths such as ``/company/team`` inside a cell; they group records and give
+or deny nobody access. For CrewAI since 1.10.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ class HyrecallMemory:
     Notes
     -----
     Recalls go by Loom's formula, unless the store was opened with a recipe. ``kind="semantic"``
-    recalls facts, as the protocol says. ``forget`` erases every byte, history too, which costs the
-    whole index. Calls of one user's blocks from several processes are not serialised.
+    recalls facts, as the protocol says. ``forget`` erases every byte, history too, and the whole
+    index is written again. Calls of one user's blocks from several processes are not serialised.
 
     Examples
     --------
