@@ -19,6 +19,7 @@ if find_spec("crewai") is None:
 # Read when it is imported, and only set here: other tests of the process want OpenTelemetry.
 os.environ.setdefault("CREWAI_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("OTEL_SDK_DISABLED", "true")
+pytest.importorskip("crewai")  # ignores what the import warns of, such as ImportWarning of 1.6
 
 import hyrecall as hr
 from hyrecall.adapters.crewai import (
