@@ -578,13 +578,13 @@ class Index(IndexReads):
             query_keys=read_query_keys(query_keys, (*facts.schema.cell_columns, *named)),
         )  # fmt: skip
         state = self._state
-        told = Told()
-        if self._embedders is not None:
-            request, told = self._embedders.of_queries(facts, state, request, recipe, arms)
         options = CallOptions(
             fusion=fusion, more=arms, min_score=min_score, min_fused=min_fused, bm25=bm25,
             normalize=normalize, shaping=shaping, expansion=expansion, depth=depth,
         )  # fmt: skip
+        told = Told()
+        if self._embedders is not None:
+            request, told = self._embedders.of_queries(facts, state, request, recipe, options)
         return Hits(answer(facts, state, self._device, request, options, recipe, graphs, told))
 
     def recall_one(
@@ -635,13 +635,13 @@ class Index(IndexReads):
             surrounding=surrounding,
         )  # fmt: skip
         state = self._state
-        told = Told()
-        if self._embedders is not None:
-            request, told = self._embedders.of_queries(facts, state, request, recipe, arms)
         options = CallOptions(
             fusion=fusion, more=arms, min_score=min_score, min_fused=min_fused, bm25=bm25,
             normalize=normalize, shaping=shaping, expansion=expansion, depth=depth,
         )  # fmt: skip
+        told = Told()
+        if self._embedders is not None:
+            request, told = self._embedders.of_queries(facts, state, request, recipe, options)
         reply = answer(facts, state, self._device, request, options, recipe, graphs, told)
         return QueryHits(reply.part_of(0), 0)
 

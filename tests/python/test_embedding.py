@@ -258,6 +258,19 @@ def test_a_failing_embedder_degrades_a_recall(options: dict[str, Any]) -> None:
         assert hits[0].keys[0] == "a"
 
 
+@pytest.mark.parametrize(
+    "fusion", [hr.RRF(alpha=0), hr.WeightedSum(weights={"text": 1, "embedding": 0})]
+)
+def test_an_arm_that_the_fusion_leaves_out_is_not_embedded(fusion: Any) -> None:
+    embedder = Faulty()
+    index = embedded(embedder)
+    embedder.fault = RuntimeError("no model")
+    hits = index.recall(text=QUERIES, scope=SCOPES, fusion=fusion)
+    assert not hits.degraded
+    assert "embedding left out: weight 0" in hits.trace.notes
+    assert hits.to_arrow().equals(asked(plain(), vectors=by_hand(QUERIES), fusion=fusion))
+
+
 def test_a_hanging_embedder_ends_with_its_time() -> None:
     embedder = Faulty()
     index = embedded(EmbedBy(embedder, timeout=0.06))

@@ -14,8 +14,9 @@ import numpy as np
 
 from hyrecall.ask.queries import words_of
 from hyrecall.ask.recipe import Dense, Recipe
-from hyrecall.ask.request import Request
+from hyrecall.ask.request import CallOptions, Request
 from hyrecall.ask.scope import read_scopes
+from hyrecall.ask.scoring import DBSF, RRF, Max, WeightedSum
 from hyrecall.base.arguments import as_list
 from hyrecall.embed.by import EmbedBy, Embeds
 from hyrecall.embed.guard import Guard, Off
@@ -129,7 +130,12 @@ class Embedders:
         return read, {**given, **made}
 
     def of_queries(
-        self, facts: IndexFacts, state: State, request: Request, recipe: object, arms: object
+        self,
+        facts: IndexFacts,
+        state: State,
+        request: Request,
+        recipe: object,
+        options: CallOptions,
     ) -> tuple[Request, Told]:
         """Return a request with vectors of its texts, where it has none and an arm reads them.
 
@@ -146,20 +152,23 @@ class Embedders:
         read_scopes(facts.cell_types, state.snapshot, request.scope, len(texts))
         vectors: dict[str, object] = {}
         degraded = []
+        unread = _unread(facts, recipe, options)
         for arm, by in self._by.items():
+            # As if each query had none: whatever else a call says of the arm holds.
+            vectors[arm] = np.zeros((len(texts), facts.dims[arm]), np.float32)
+            if arm in unread:
+                continue
             try:
                 vectors[arm] = embed_texts(self._guard(arm), texts, seconds=by.timeout)
             except EmbedError as failed:
-                # As if each query had none: whatever else a call says of the arm holds.
                 degraded.append(f"{arm} did not run: {_told(failed)}")
-                vectors[arm] = np.zeros((len(texts), facts.dims[arm]), np.float32)
         notes = tuple(
             f"{arm} did not run: its vectors are of {one.model!r}, and the index was opened "
             "without embed="
             for arm, one in facts.embedded.items()
             if arm not in self._by
         )
-        has_readers = bool(facts.text_arms) or recipe is not None or bool(arms)
+        has_readers = bool(facts.text_arms) or recipe is not None or bool(options.more)
         text = request.text if has_readers or not vectors else None
         asked = request._replace(text=text, vectors=vectors or None)
         return asked, Told(tuple(degraded), notes)
@@ -191,6 +200,18 @@ def _reads_vectors(recipe: object) -> bool:
         not isinstance(one, Recipe) or any(isinstance(arm, Dense) for arm in one.arms)
         for one in recipes
     )
+
+
+def _unread(facts: IndexFacts, recipe: object, options: CallOptions) -> set[str]:
+    """Return the arms that the call's fusion leaves out, if nothing else can read their vectors."""
+    fusion = options.fusion
+    has_other_readers = recipe is not None or options.more or options.shaping
+    if has_other_readers or not isinstance(fusion, RRF | WeightedSum | Max | DBSF):
+        return set()
+    weights = dict(fusion.weights or ())
+    if isinstance(fusion, RRF) and fusion.alpha is not None:
+        weights = dict(zip(facts.arms, fusion.shares, strict=False))  # two, or it is refused later
+    return {arm for arm, weight in weights.items() if weight == 0}
 
 
 # ---- embed= ----
