@@ -1,4 +1,4 @@
-"""Makes the methods that a framework awaits of the methods that it calls."""
+"""Turns blocking methods into coroutine functions, for frameworks that await them."""
 
 from __future__ import annotations
 

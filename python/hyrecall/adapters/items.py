@@ -112,14 +112,14 @@ class Items:
         return self.scope if isinstance(self.scope, tuple) else ()
 
     def check(self, namespace: Namespace, name: str, *, is_prefix: bool = False) -> None:
-        """Refuse a namespace that is none or lies outside the scope."""
+        """Refuse an invalid namespace, or one outside the scope."""
         if not user_of(namespace, name) and not is_prefix:
             raise error(OptionError, name, "one label or more", repr(namespace))
         if tuple(namespace[: len(self.root)]) != self.root:
             raise error(ScopeError, name, f"one in the scope {self.root}", repr(namespace))
 
     def check_ttl(self, ttl: object) -> None:
-        """Refuse a time to live that is none: an item with it could not be read again."""
+        """Refuse an invalid time to live; an item with one could not be read again."""
         wish = f"minutes in (0, {_MOST_MINUTES:.0f}], or None"
         if ttl is not None and number("ttl", ttl, 0.0, _MOST_MINUTES, wish) == 0:
             raise error(OptionError, "ttl", wish, repr(ttl))
