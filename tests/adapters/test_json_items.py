@@ -181,6 +181,15 @@ def test_namespaces_are_found_under_each_of_their_prefixes(memory: MemorySync) -
 # ---- items ----
 
 
+def test_what_only_fills_a_list_answers_no_query(memory: MemorySync) -> None:
+    store = Items(memory=memory, scope=EVERYONE, recipe=hr.recipes.loom)
+    for at, text in enumerate(["green tea", "cold milk"]):
+        store.put((f"n{at}",), "k", {}, text, None)
+    asked: dict[str, Any] = {"filter": None, "limit": 9, "offset": 0, "renew": False}
+    assert [one.namespace for one in store.search((), query="tea", **asked)] == [("n0",)]
+    assert len(store.search((), query=None, **asked)) == 2
+
+
 def test_items_are_found_by_what_they_say(memory: MemorySync) -> None:
     store = Items(memory=memory, scope=("users",))
     for at in range(12):

@@ -274,7 +274,9 @@ class Items:
                 query, partitions=partitions, kind=KIND, vector=vector, alpha=alpha,
                 metadata=narrowed, limit=n, recipe=recipe.replace(depth=max(recipe.depth, n)),
             )  # fmt: skip
-            return [(one.episode, self._score(one)) for one in matches]
+            # What only fills the list of a query is no answer; all of a list without one is such.
+            kept = (one for one in matches if not (query and one.is_fill))
+            return [(one.episode, self._score(one)) for one in kept]
 
         return _enough(read, wanted, lambda one: _passes(one[0], wish, now))
 

@@ -167,8 +167,8 @@ class HyrecallStore(base.BaseStore):
         scope, recipe, alpha, ttl, erase
             As of :class:`HyrecallStore`.
         index : dict, optional
-            An ``IndexConfig``: ``embed`` takes the place of ``embedder``, and ``dims`` is the length
-            of its vectors.
+            An ``IndexConfig``: ``embed`` takes the place of ``embedder``, and its vectors have the
+            length ``dims``.
         embedder : Embedder or Off or str or None, optional
             As of :meth:`hyrecall.memory.MemorySync.open`.
 
