@@ -100,8 +100,9 @@ class Bm25:
         doc_freqs = np.diff(self.begins)
         idf = np.array([lucene_idf(self.n_docs, int(df)) for df in doc_freqs])
         norms = self._k1 * (1 - self._b + self._b * self.lengths[self.docs] / self.lengths.mean())
-        added: npt.NDArray[np.float64] = np.repeat(idf, doc_freqs) * self.freqs
-        return added / (self.freqs + norms)
+        added = np.repeat(idf, doc_freqs) * self.freqs
+        out: npt.NDArray[np.float64] = added / (self.freqs + norms)
+        return out
 
     def n_postings(self, queries: list[list[int]]) -> int:
         """Count the postings that the queries' words have."""
