@@ -35,8 +35,8 @@ class Repeating(ChatCompletionClient):
         )
 
     def create_stream(self, *args: Any, **options: Any) -> AsyncGenerator[Any, None]:
-        """Stream nothing."""
-        raise NotImplementedError
+        """Refuse to stream: this program asks for whole answers."""
+        raise NotImplementedError  # nothing here streams
 
     async def close(self) -> None:
         """Do nothing."""

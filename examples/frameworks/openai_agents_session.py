@@ -48,8 +48,8 @@ class Forgetful(Model):
         return ModelResponse(output=[output], usage=Usage(), response_id=None)
 
     def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
-        """Stream nothing."""
-        raise NotImplementedError
+        """Refuse to stream: this program asks for whole answers."""
+        raise NotImplementedError  # nothing here streams
 
 
 async def main() -> None:

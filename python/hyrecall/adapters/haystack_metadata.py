@@ -24,7 +24,7 @@ class MetadataQueries:
 
     def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
         """Return the documents that pass a filter."""
-        raise NotImplementedError
+        raise NotImplementedError  # the class with the documents has it
 
     def _values(self, field: str, filters: dict[str, Any] | None = None) -> list[Any]:
         """Return the values of a field, without nulls, in the order of the documents."""

@@ -26,7 +26,7 @@ class IndexReads:
 
     @property
     def _state(self) -> State:
-        raise NotImplementedError
+        raise NotImplementedError  # Index has it
 
     def get(
         self, keys: Sequence[object], *, scope: object = None, columns: Sequence[str] = ()
