@@ -11,7 +11,7 @@ from bench.sizes import Size
 from bench.targets import ONE_THREAD
 from bench.turns import OURS, Turns
 
-RIVALS = ("bm25s", "tantivy", "PISA")
+RIVALS = ("bm25s", "tantivy", "PISA", "Lucene")
 
 
 @pytest.fixture(scope="module")

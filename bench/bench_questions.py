@@ -37,7 +37,7 @@ def named(asked: tuple[str, LexicalCase]) -> str:
     return f"BM25 {case.texts.n_docs:,} docs, {len(case.words):,} {name}"
 
 
-@pytest.mark.parametrize("who", [OURS, "bm25s", "tantivy", "PISA"])
+@pytest.mark.parametrize("who", [OURS, "bm25s", "tantivy", "PISA", "Lucene"])
 def test_questions_in_one_call(
     asked: tuple[str, LexicalCase], k: int, who: str, benchmark: BenchmarkFixture, turns: Turns
 ) -> None:

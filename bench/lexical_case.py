@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from bench import THREADS, corpus, ours, reference, rivals_lexical, rivals_pisa
+from bench import THREADS, corpus, ours, reference, rivals_lexical, rivals_lucene, rivals_pisa
 from bench.targets import ONE_THREAD
 from bench.turns import OURS, Turns
 
@@ -39,6 +39,8 @@ class LexicalCase:
                 return rivals_lexical.tantivy_index(self.texts.strings.to_pylist(), threads)
             case "PISA":
                 return rivals_pisa.PisaIndex(self.texts.strings.to_pylist())
+            case "Lucene":
+                return rivals_lucene.LuceneIndex(self.texts.strings.to_pylist())
             case _:
                 return ours.build(self.texts.n_docs, texts=self.texts.strings, threads=threads)
 
@@ -68,7 +70,8 @@ class LexicalCase:
     ) -> None:
         """Time one call with all queries, and hold a sample of its answers to the reference."""
         at = reference.sample(len(self.words))
-        lengths = rivals_lexical.rounded_lengths(self.bm25.lengths) if who == "tantivy" else None
+        rounds = who in ("tantivy", "Lucene")
+        lengths = rivals_lexical.rounded_lengths(self.bm25.lengths) if rounds else None
         idf = rivals_pisa.idf if who == "PISA" else reference.lucene_idf
         answer = self.bm25.rank([self.words[i] for i in at], k, lengths=lengths, idf=idf)
         run = self.runner(who, threads, k)

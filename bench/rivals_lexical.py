@@ -124,7 +124,7 @@ def tantivy_rows(index: Any, addresses: npt.NDArray[np.int64]) -> npt.NDArray[np
 
 
 def rounded_lengths(lengths: Ints) -> Ints:
-    """Round lengths down as tantivy stores them: exact to 40, then 4 leading bits above 24."""
+    """Round lengths down as tantivy and Lucene do: exact to 40, then 4 leading bits above 24."""
     above = np.maximum(lengths - 24, 0)
     shift = np.maximum(np.floor(np.log2(np.maximum(above, 1))).astype(np.int64) - 3, 0)
     return np.where(lengths < 24, lengths, 24 + (above >> shift << shift))
