@@ -1,6 +1,7 @@
 #include "engine/lexical/posting_layout.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "core/error.hpp"
 #include "core/parallel.hpp"
@@ -12,6 +13,7 @@ constexpr Row kMinRowsAThread = 4 * kDocTileRows;
 // Every so many postings one may escape before all take a byte more.
 constexpr std::uint64_t kPostingsAnEscape = 16;
 constexpr std::uint64_t kMaxOffset = 0x7fffffff;  // offsets of Arrow lists
+constexpr std::size_t kMinParts = 2;              // of the rows, whatever they hold
 
 // What a term has in a share of the rows; first as counts, then as the places where the share
 // begins.
@@ -22,13 +24,20 @@ struct Places {
   std::uint32_t last_tile = kNone32;
 };
 
-// Some whole tiles.
+constexpr std::size_t kBytesATerm = sizeof(Places) + sizeof(std::uint32_t);
+
+// Every 2^shift-th term, from term `first` on, in some whole tiles.
 struct Share {
   Row begin;
   Row end;
-  std::vector<Places> terms;
+  TermId first;
+  int shift;
+  std::vector<Places> terms;  // by term >> shift
 
-  // Calls f(row, length, term, term_freq), by row.
+  bool holds(TermId term) const { return (term & ((1u << shift) - 1)) == first; }
+  Places& at(TermId term) { return terms[term >> shift]; }
+
+  // Calls f(row, length, term, term_freq) for its terms, by row.
   template <typename F>
   void for_each(LexicalColumn::Parts const& parts, F&& f) const {
     struct Counted {
@@ -42,7 +51,8 @@ struct Share {
       std::uint8_t const* const stop = parts.forward_bytes.data() + parts.forward_offsets[row + 1];
       counted.clear();
       for_each_forward_token(at, stop, [&](TermId term, std::uint32_t) {
-        std::uint32_t& i = place[term];
+        if (!holds(term)) return;
+        std::uint32_t& i = place[term >> shift];
         if (i < counted.size() && counted[i].term == term) {
           counted[i].freq += 1;
         } else {
@@ -56,25 +66,36 @@ struct Share {
   }
 };
 
-std::vector<Share> share_rows(std::size_t n_rows, std::size_t n_terms, int threads) {
-  auto const n = static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(
+// A share a thread. Rows are cut first: a share reads all tokens of its rows. Parts of the rows
+// hold a place for each term, though; so where the vocabulary is large, fewer parts are cut, and
+// the terms of a part are dealt out to several threads.
+std::vector<Share> cut_shares(std::size_t n_rows, std::size_t n_terms, int threads,
+                              std::size_t vocabulary_bytes) {
+  auto const most = static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(
       static_cast<std::ptrdiff_t>(n_rows / kMinRowsAThread), 1, std::max(threads, 1)));
+  std::size_t const a_part = kBytesATerm * std::max<std::size_t>(n_terms, 1);
+  std::size_t const n_parts = std::min(most, std::max(kMinParts, vocabulary_bytes / a_part));
+  int const shift = std::bit_width(most / n_parts) - 1;
+  std::size_t const step = std::size_t{1} << shift;
   std::size_t const n_tiles = (n_rows + kDocTileRows - 1) / kDocTileRows;
   std::vector<Share> shares;
-  for (std::size_t i = 0; i < n; ++i) {
+  for (std::size_t i = 0; i < n_parts; ++i) {
     auto const cut = [&](std::size_t s) {
-      return static_cast<Row>(std::min(n_rows, n_tiles * s / n * kDocTileRows));
+      return static_cast<Row>(std::min(n_rows, n_tiles * s / n_parts * kDocTileRows));
     };
-    shares.push_back({cut(i), cut(i + 1), std::vector<Places>(n_terms)});
+    for (std::size_t first = 0; first < step; ++first)
+      shares.push_back({cut(i), cut(i + 1), static_cast<TermId>(first), shift,
+                        std::vector<Places>((n_terms + step - 1 - first) >> shift)});
   }
   return shares;
 }
 
 }  // namespace
 
-void lay_out_postings(LexicalColumn::Parts& parts, int threads) {
+void lay_out_postings(LexicalColumn::Parts& parts, int threads, std::size_t vocabulary_bytes) {
   std::size_t const n_terms = parts.terms.size();
-  std::vector<Share> shares = share_rows(parts.doc_lengths.size(), n_terms, threads);
+  std::vector<Share> shares =
+      cut_shares(parts.doc_lengths.size(), n_terms, threads, vocabulary_bytes);
   std::vector<std::uint64_t> n_escapes(shares.size());
   auto const count = [&](PostingFormat format) {
     parallel_for(shares.size(), threads, [&](int, std::size_t s) {
@@ -82,7 +103,7 @@ void lay_out_postings(LexicalColumn::Parts& parts, int threads) {
       std::uint64_t escapes = 0;
       shares[s].for_each(parts,
                          [&](Row row, std::uint32_t length, TermId term, std::uint32_t freq) {
-                           Places& at = shares[s].terms[term];
+                           Places& at = shares[s].at(term);
                            at.posting += 1;
                            at.run += at.last_tile != row / kDocTileRows ? 1 : 0;
                            at.last_tile = row / kDocTileRows;
@@ -113,8 +134,10 @@ void lay_out_postings(LexicalColumn::Parts& parts, int threads) {
   std::uint64_t n_runs = 0;
   for (std::size_t term = 0; term < n_terms; ++term) {
     for (Share& share : shares) {
-      Places const here = share.terms[term];
-      share.terms[term] = {next.posting, next.run, next.escape, kNone32};
+      if (!share.holds(static_cast<TermId>(term))) continue;
+      Places& place = share.at(static_cast<TermId>(term));
+      Places const here = place;
+      place = {next.posting, next.run, next.escape, kNone32};
       next.posting += here.posting;
       next.run += here.run;
       next.escape += here.escape;
@@ -131,7 +154,7 @@ void lay_out_postings(LexicalColumn::Parts& parts, int threads) {
   std::vector<PostingEscape> escaped(next.escape);
   parallel_for(shares.size(), threads, [&](int, std::size_t s) {
     shares[s].for_each(parts, [&](Row row, std::uint32_t length, TermId term, std::uint32_t freq) {
-      Places& at = shares[s].terms[term];
+      Places& at = shares[s].at(term);
       if (at.last_tile != row / kDocTileRows) {
         at.last_tile = row / kDocTileRows;
         runs[at.run++] = {at.last_tile,

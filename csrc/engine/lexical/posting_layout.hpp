@@ -6,7 +6,9 @@
 namespace hyrecall {
 
 // Fills the postings, runs and escapes of parts that have all else: doc_lengths, terms and the
-// forward view.
-void lay_out_postings(LexicalColumn::Parts& parts, int threads);
+// forward view. Beside the result it holds at most `vocabulary_bytes`, or 28 bytes a term for each
+// half of the rows where that is more.
+void lay_out_postings(LexicalColumn::Parts& parts, int threads,
+                      std::size_t vocabulary_bytes = std::size_t{64} << 20);
 
 }  // namespace hyrecall
