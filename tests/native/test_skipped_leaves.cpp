@@ -60,8 +60,9 @@ Tally drop_rows(std::uint64_t seed, float too_low) {
       if (threshold <= 0.0f || !skipped.choose(threshold)) continue;
       out.n_skipping += 1;
       out.n_dropped += drops(skipped, impacts, threshold) ? 1 : 0;
-      skipped.tell(rng.below(std::size_t{10'000}), rng.below(std::size_t{10'000}),
-                   rng.below(std::size_t{30}));
+      skipped.tell({.n_added = rng.below(std::size_t{10'000}),
+                    .n_asked = rng.below(std::size_t{100}),
+                    .n_rows = rng.below(std::size_t{30})});
     }
   }
   return out;
@@ -93,10 +94,13 @@ TEST(skipped_leaves_tell_when_adding_all_postings_costs_less) {
   SkippedLeaves skipped;
   skipped.begin(std::vector<float>{0.000001f, 5.0f});
   CHECK(skipped.choose(5.0f));
-  CHECK(skipped.tell(3'000, 8'000, 10));
-  CHECK(!skipped.tell(3'000, 8'000, 3'000));
+  auto const work = [](std::size_t n_rows) {
+    return SkippedLeaves::Work{.n_added = 3'000, .n_left_out = 8'000, .n_rows = n_rows};
+  };
+  CHECK(skipped.pays(work(10)));
+  CHECK(!skipped.pays(work(3'000)));
   int n_tiles = 1;
-  for (; skipped.choose(5.0f); ++n_tiles) CHECK(!skipped.tell(3'000, 8'000, 3'000));
+  for (; skipped.choose(5.0f); ++n_tiles) CHECK(!skipped.pays(work(3'000)));
   CHECK(n_tiles <= 10);  // of a million rows some 120
 }
 

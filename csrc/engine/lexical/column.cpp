@@ -87,7 +87,7 @@ std::size_t LexicalColumn::bytes() const {
   return p.doc_lengths.bytes() + p.terms.offsets.bytes() + p.terms.bytes.bytes() +
          p.posting_offsets.bytes() + p.postings.bytes() + p.run_offsets.bytes() + p.runs.bytes() +
          p.escape_offsets.bytes() + p.escapes.bytes() + p.forward_offsets.bytes() +
-         p.forward_bytes.bytes() + slots_.bytes() +
+         p.forward_bytes.bytes() + slots_.bytes() + frequent_.bytes() +
          (sorted_.load(std::memory_order_acquire) != nullptr ? n_terms() * sizeof(TermId) : 0);
 }
 

@@ -13,6 +13,7 @@
 #include "core/narrow_offsets.hpp"
 #include "core/string_slots.hpp"
 #include "core/types.hpp"
+#include "engine/lexical/frequent_terms.hpp"
 #include "engine/lexical/posting_list.hpp"
 
 namespace hyrecall {
@@ -65,6 +66,12 @@ class LexicalColumn {
     __builtin_prefetch(&parts_.escape_offsets[term]);
   }
   std::size_t n_postings() const { return parts_.posting_offsets[n_terms()]; }
+  // How often each row holds a term; null where the term is too rare.
+  FrequencyBits const* frequencies_of(TermId term) const {
+    std::size_t const n = parts_.posting_offsets[term + 1] - parts_.posting_offsets[term];
+    return FrequentTerms::pays(n, n_rows()) ? &frequent_.of(term, list_of(term), n_rows())
+                                            : nullptr;
+  }
   // Of documents with a text; 0 without any.
   std::uint32_t min_length() const { return min_length_; }
   std::uint32_t max_length() const { return max_length_; }
@@ -90,6 +97,7 @@ class LexicalColumn {
   // By term bytes; made on the first prefix query, by whoever comes first. Owned; a plain pointer,
   // because no fork may meet a lock that is held.
   mutable std::atomic<std::vector<TermId> const*> sorted_{nullptr};
+  FrequentTerms frequent_;
 };
 
 // Whether row[i] of columns[source[i]] has a text: bytes of 0 and 1.

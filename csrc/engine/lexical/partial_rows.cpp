@@ -14,8 +14,8 @@ constexpr std::size_t kLine = 64;
 }  // namespace
 
 void PartialRows::begin(Segment const& segment, std::size_t column, Bm25Query const& query,
-                        std::span<LeafPostings const> postings,
-                        std::span<LeafCursor const> leaves) {
+                        std::span<LeafPostings const> postings, std::span<LeafCursor const> leaves,
+                        std::span<float const> greatest) {
   segment_ = &segment;
   number_ = column;
   column_ = segment.p.lexical[column].get();
@@ -31,6 +31,41 @@ void PartialRows::begin(Segment const& segment, std::size_t column, Bm25Query co
     has_terms_alone_ &= terms_[leaf] != kNone32;
   }
   has_terms_alone_ = has_terms_alone_ && counts_.begin(*column_, terms_);
+  // Whoever holds a term has a length.
+  float const norm = query.length_norm(std::max(column_->min_length(), 1u));
+  bounds_.clear();
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    Bound& bound = bounds_.emplace_back(Bound{nullptr, {0.0f, 0.0f, 0.0f, greatest[i]}});
+    TermId const term = leaves[i].postings->term;
+    if (term == kNone32) continue;
+    bound.bits = column_->frequencies_of(term);
+    for (std::uint32_t freq = 1; freq < FrequencyBits::kMost; ++freq) {
+      bound.impacts[freq] =
+          query.impact(leaves[i].leaf, static_cast<float>(freq), norm) * kBoundSlack;
+    }
+  }
+}
+
+std::size_t PartialRows::narrow(SkippedLeaves const& skipped) {
+  std::size_t n_asked = 0;
+  for (std::size_t place = 0; place < bounds_.size(); ++place) {
+    if (!skipped.skips(place)) continue;
+    Bound const& bound = bounds_[place];
+    if (bound.bits == nullptr) {
+      for (float& sum : sums_) sum += bound.impacts.back();
+      continue;
+    }
+    n_asked += rows_.size();
+    for (std::size_t i = 0; i < rows_.size(); ++i)
+      sums_[i] += bound.impacts[(*bound.bits)[rows_[i]]];
+  }
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    rows_[kept] = rows_[i];
+    kept += sums_[i] >= skipped.full_cut() ? 1 : 0;
+  }
+  rows_.resize(kept);
+  return n_asked;
 }
 
 void PartialRows::finish() {

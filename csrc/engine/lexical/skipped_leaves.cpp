@@ -10,9 +10,11 @@ namespace {
 constexpr float kAnyFrequency = 0x1p32f;  // of a list whose largest is not known
 // A row that is scored in full costs as much as so many postings that are added.
 constexpr std::uint64_t kPostingsAScore = 600;
+// Likewise, a look at the bits of a row and a leaf.
+constexpr std::uint64_t kPostingsAnAsk = 6;
 // The share of the threshold that the leaves left out may add. How much is worth it depends on the
 // words, so each tile moves it by what the last one cost.
-constexpr double kFirstReach = 0.2, kMostReach = 0.8, kReachUp = 1.1;
+constexpr double kFirstReach = 0.2, kMostReach = 0.95, kReachUp = 1.1;
 constexpr double kReachDown = 0.8, kReachFarDown = 0.25;
 constexpr std::uint64_t kFar = 3;
 
@@ -51,20 +53,29 @@ bool SkippedLeaves::choose(float threshold) {
     rest = more;
   }
   if (n_skipped_ == 0) return false;
+  full_cut_ = std::nextafter(static_cast<float>(threshold * (1.0 - slack_)), 0.0f);
   cut_ = std::nextafter(static_cast<float>(threshold * (1.0 - slack_) - rest), 0.0f);
   return cut_ > 0.0f;
 }
 
+bool SkippedLeaves::pays(Work const& work) {
+  std::uint64_t const of_rows = work.n_rows * kPostingsAScore;
+  std::uint64_t const of_all = work.n_added + work.n_left_out;
+  if (of_rows <= of_all) return true;
+  reach_ *= of_rows / kFar > of_all ? kReachFarDown : kReachDown;
+  return false;
+}
+
 // Where both parts cost about the same, neither can be made much cheaper at the other's expense.
-bool SkippedLeaves::tell(std::uint64_t n_added, std::uint64_t n_left_out, std::size_t n_rows) {
-  std::uint64_t const of_rows = n_rows * kPostingsAScore;
-  std::uint64_t const of_all = n_added + n_left_out;
-  if (of_rows > n_added) {
-    reach_ *= of_rows / kFar > of_all ? kReachFarDown : kReachDown;
-  } else if (of_rows * kFar < n_added) {
+// Rows that reached the threshold are no loss: they are scored with any reach.
+void SkippedLeaves::tell(Work const& work) {
+  std::uint64_t const lost =
+      work.n_asked * kPostingsAnAsk + (work.n_rows - work.n_found) * kPostingsAScore;
+  if (lost > work.n_added) {
+    reach_ *= kReachDown;
+  } else if (lost * kFar < work.n_added) {
     reach_ = std::min(kMostReach, reach_ * kReachUp);
   }
-  return of_rows <= of_all;
 }
 
 }  // namespace hyrecall

@@ -32,9 +32,21 @@ class SkippedLeaves {
   bool skips(std::size_t place) const { return rank_[place] < n_skipped_; }
   // What the sum of the others must reach.
   float cut() const { return cut_; }
-  // Tells what a tile's postings were, for the next choice: added and left out; and the rows that
-  // are to be scored in full. false: to add all postings costs less, as where many rows are equal.
-  bool tell(std::uint64_t n_added, std::uint64_t n_left_out, std::size_t n_rows);
+  // What a row's sum must reach if its score reaches the threshold, whatever the order of the sum.
+  float full_cut() const { return full_cut_; }
+  // What became of a tile.
+  struct Work {
+    std::uint64_t n_added = 0;     // postings
+    std::uint64_t n_left_out = 0;  // likewise
+    std::size_t n_asked = 0;       // how often the bits of a row were asked for
+    std::size_t n_rows = 0;        // that are to be scored in full
+    std::size_t n_found = 0;       // of these, those that reached the threshold
+  };
+  // Whether scoring the rows costs less than adding all postings. It does not where many rows are
+  // equal. n_found is not known yet.
+  bool pays(Work const& work);
+  // Tells what a tile cost, for the next choice.
+  void tell(Work const& work);
 
  private:
   std::vector<float> greatest_;        // by place
@@ -44,6 +56,7 @@ class SkippedLeaves {
   double slack_ = 0.0;
   double reach_ = 0.0;  // the share of the threshold that those left out may add
   float cut_ = 0.0f;
+  float full_cut_ = 0.0f;
 };
 
 }  // namespace hyrecall

@@ -199,7 +199,8 @@ class TileScan {
           greatest_impact(query_, one.leaf, one.postings->list, column_.min_length()));
     }
     scratch_.skipped.begin(scratch_.greatest);
-    scratch_.partial.begin(rows_.view.segment(), arm_.column, query_, postings_, leaves_);
+    scratch_.partial.begin(rows_.view.segment(), arm_.column, query_, postings_, leaves_,
+                           scratch_.greatest);
   }
 
   // Of sums that lack some leaves: those that may reach the threshold are scored in full. Where
@@ -210,10 +211,12 @@ class TileScan {
     partial.clear();
     find(
         n_added, [&] { return skipped.cut(); },
-        [&](float, Row row) {
-          if (rows_.is_whole || is_selected(row)) partial.add(row);
+        [&](float sum, Row row) {
+          if (rows_.is_whole || is_selected(row)) partial.add(row, sum);
         });
-    if (!skipped.tell(n_added, n_left_out, partial.rows().size())) {
+    SkippedLeaves::Work work{n_added, n_left_out, partial.narrow(skipped)};
+    work.n_rows = partial.rows().size();
+    if (!skipped.pays(work)) {
       for (LeafCursor& one : leaves_) {
         if (one.step_back(base_ / kDocTileRows, base_ + begin_)) add_tile(one);
       }
@@ -221,10 +224,12 @@ class TileScan {
       return;
     }
     partial.finish();
-    for (std::size_t i = 0; i < partial.rows().size(); ++i) {
-      if (partial.scores()[i] >= scratch_.best.threshold())
-        offer(partial.scores()[i], partial.rows()[i]);
+    for (std::size_t i = 0; i < work.n_rows; ++i) {
+      if (partial.scores()[i] < scratch_.best.threshold()) continue;
+      work.n_found += 1;
+      offer(partial.scores()[i], partial.rows()[i]);
     }
+    skipped.tell(work);
   }
 
   // Adds a leaf's impacts on the rows of its next tile; gives how many.
