@@ -15,8 +15,10 @@ from autogen_core.model_context import BufferedChatCompletionContext
 from autogen_core.models import SystemMessage, UserMessage
 
 import hyrecall as hr
+from adapters.degraded_world import degraded_store
 from adapters.examples import run_example
 from hyrecall.adapters.autogen import HyrecallMemory, recall_tool
+from hyrecall.adapters.degraded import DegradedWarning
 from hyrecall.memory import Memory, MemorySync
 
 
@@ -166,3 +168,22 @@ def test_a_memory_that_others_kept_is_a_text(store: MemorySync) -> None:
         store.remember("green tea", user_id="ann", kind="content", metadata=metadata)
     found = asyncio.run(HyrecallMemory(store, user_id="ann").query("tea")).results
     assert [(one.content, one.mime_type) for one in found] == [("green tea", "text/plain")] * 2
+
+
+def test_a_memory_that_no_query_could_follow_is_not_made(store: MemorySync) -> None:
+    faults: list[tuple[dict[str, Any], str]] = [
+        ({"user_id": " "}, "user_id: expected the id of the user .* not blank, got ' '"),
+        ({"limit": 0}, "limit: expected an int >= 1, got 0"),
+        ({"kind": ""}, "kind: expected 1 to 512 bytes"),
+    ]
+    for make in (HyrecallMemory, recall_tool):
+        for options, message in faults:
+            with pytest.raises(hr.HyrecallError, match=message):
+                make(store, **{"user_id": "ann"} | options)
+
+
+def test_a_degraded_query_warns() -> None:
+    with degraded_store(kind="content") as store:
+        with pytest.warns(DegradedWarning, match="embed_unavailable"):
+            found = asyncio.run(HyrecallMemory(store, user_id="ann").query("tea"))
+        assert [one.content for one in found.results] == ["green tea"]

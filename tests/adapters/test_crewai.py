@@ -22,11 +22,13 @@ os.environ.setdefault("OTEL_SDK_DISABLED", "true")
 pytest.importorskip("crewai")  # ignores what the import warns of, such as ImportWarning of 1.6
 
 import hyrecall as hr
+from adapters.degraded_world import degraded_store
 from hyrecall.adapters.crewai import (
     HyrecallExternalStorage,
     HyrecallRecallTool,
     HyrecallRememberTool,
 )
+from hyrecall.adapters.degraded import DegradedWarning
 from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.errors import DTypeError, OptionError, ScopeError
 from hyrecall.memory import Memory, MemorySync
@@ -105,6 +107,17 @@ def test_what_has_no_user_or_no_store_is_not_made(memory: MemorySync) -> None:
                 HyrecallRecallTool(memory=store, user_id="ann")  # type: ignore[arg-type]
 
     asyncio.run(refuse_an_async_store())
+    with pytest.raises(ScopeError, match="a str that is not blank, got ''"):
+        HyrecallRememberTool(memory=memory, user_id="")
+    with pytest.raises(OptionError, match="limit: expected an int >= 1, got 0"):
+        HyrecallRecallTool(memory=memory, user_id="ann", limit=0)
+
+
+def test_a_degraded_recall_warns() -> None:
+    with degraded_store() as store:
+        tool = HyrecallRecallTool(memory=store, user_id="ann")
+        with pytest.warns(DegradedWarning, match="embed_unavailable"):
+            assert "green tea" in tool.run(query="tea")
 
 
 # ---- external memory ----

@@ -19,6 +19,7 @@ from adapters.examples import run_example  # noqa: E402
 from adapters.published import outcomes, sources, told  # noqa: E402
 from adapters.store_programs import EMBEDDED, Program, embed, play  # noqa: E402
 from hyrecall.adapters import items, langgraph, namespaces  # noqa: E402
+from hyrecall.adapters.degraded import DegradedWarning  # noqa: E402
 from hyrecall.adapters.langgraph import HyrecallStore  # noqa: E402
 from hyrecall.memory import EVERYONE  # noqa: E402
 from memory.stores import HOUR, Clock  # noqa: E402
@@ -150,7 +151,9 @@ def test_a_query_that_cannot_be_embedded_is_searched_by_words(
     with HyrecallStore.open(":memory:", scope=("users",), index=index, alpha=1.0) as made:
         made.put(ANN, "tea", {"text": "green tea"})
         made.put(ANN, "milk", {"text": "cold milk"})
-        assert [one.key for one in made.search(ANN, query="tea")] == ["tea"]
+        with pytest.warns(DegradedWarning, match="embed_query gave no vector"):
+            found = made.search(ANN, query="tea")
+        assert [one.key for one in found] == ["tea"]
         embeddings.go_on.set()
 
 
@@ -161,6 +164,21 @@ def test_a_query_that_cannot_be_embedded_is_searched_by_words(
 def test_a_store_without_a_scope_is_not_made(scope: Any) -> None:
     with pytest.raises(hr.ScopeError, match="scope: expected a namespace such as"):
         HyrecallStore.open(":memory:", scope=scope, embedder=None)
+
+
+def test_an_opened_store_lies_in_its_partition(tmp_path: Path) -> None:
+    options: list[dict[str, Any]] = [{}, {"org": "acme"}, {"org": "acme", "workspace": "dev"}]
+    for turn in range(2):
+        for number, partition in enumerate(options):
+            with HyrecallStore.open(
+                tmp_path / "s", scope=("users",), embedder=None, **partition
+            ) as made:
+                if not turn:
+                    assert made.get(ANN, "tea") is None
+                    made.put(ANN, "tea", {"text": f"tea {number}"})
+                assert [one.value for one in made.search(("users",), query="tea")] == [
+                    {"text": f"tea {number}"}
+                ]
 
 
 def test_no_operation_leaves_the_scope(store: HyrecallStore) -> None:

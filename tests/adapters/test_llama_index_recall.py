@@ -17,7 +17,9 @@ from llama_index.core.schema import QueryBundle
 from sqlalchemy.ext.asyncio import create_async_engine
 
 import hyrecall as hr
+from adapters.degraded_world import degraded_index
 from adapters.llama_index_world import Words
+from hyrecall.adapters.degraded import DegradedWarning
 from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.adapters.llama_index import HyrecallMemoryBlock, HyrecallRetriever
 from hyrecall.embed import HashEmbedder
@@ -81,6 +83,34 @@ def test_a_retriever_follows_the_arms_and_the_cells_of_its_index() -> None:
             HyrecallRetriever(words, scope="red", **options)  # type: ignore[arg-type]
     everyone = hr.Index.build(pa.table(rows), hr.Schema(key="id", cell=None, text="text"))
     assert len(HyrecallRetriever(everyone, scope=None).retrieve("tea")) == 1
+
+
+def test_a_retriever_ranks_at_one_depth_whatever_its_limit() -> None:
+    n = 300
+    texts = ["tea " * (at % 7 + 1) + f"w{at % 11}" for at in range(n)]
+    index = hr.Index.build(
+        pa.table({"id": [str(at) for at in range(n)], "text": texts}),
+        hr.Schema(key="id", cell=None, text="text", vector="v"),
+        vectors={"v": HashEmbedder(dim=64).embed([f"w{at % 13} w{at % 11}" for at in range(n)])},
+    )
+    with pytest.raises(OptionError, match=r"limit: expected <= 100 \(depth\), got 101; pass depth"):
+        HyrecallRetriever(index, scope=None, embed_model=Words(), limit=101)
+
+    def found(limit: int, depth: int = 200) -> list[str]:
+        made = HyrecallRetriever(
+            index, scope=None, embed_model=Words(), limit=limit, depth=depth, fusion=hr.RRF()
+        )
+        return [one.node.node_id for one in made.retrieve("tea w5")]
+
+    assert found(60) == found(150)[:60]
+    assert found(60, depth=100) != found(150)[:60]  # a depth that follows the limit is seen
+
+
+def test_a_degraded_retrieval_warns() -> None:
+    retriever = HyrecallRetriever(degraded_index(), scope="ann")
+    with pytest.warns(DegradedWarning, match=r"vector did not run: crashed \(RuntimeError\)"):
+        (found,) = retriever.retrieve("tea")
+    assert found.node.node_id == "1"
 
 
 # ---- memory block ----

@@ -12,8 +12,10 @@ import pytest
 loomflow = pytest.importorskip("loomflow", reason="loomflow is not installed")
 
 import hyrecall as hr  # noqa: E402
+from adapters.degraded_world import degraded_store  # noqa: E402
 from adapters.examples import run_example  # noqa: E402
 from adapters.published import outcomes, sources, told  # noqa: E402
+from hyrecall.adapters.degraded import DegradedWarning  # noqa: E402
 from hyrecall.adapters.loomflow import HyrecallFacts, HyrecallMemory  # noqa: E402
 from hyrecall.embed import HashEmbedder  # noqa: E402
 from hyrecall.memory import IsolationWarning, MemorySync  # noqa: E402
@@ -253,6 +255,16 @@ def test_calls_run_off_the_event_loop(store: MemorySync, monkeypatch: pytest.Mon
     asyncio.run(HyrecallMemory(store).recall("tea", user_id="ann"))
     assert names != []
     assert threading.main_thread().name not in names
+
+
+def test_a_degraded_recall_warns() -> None:
+    with degraded_store() as store:
+        memory = HyrecallMemory(store)
+        with pytest.warns(DegradedWarning, match="embed_unavailable"):
+            (found,) = asyncio.run(memory.recall_scored("tea", user_id="ann"))
+        assert (found.episode.output, found.vector_score) == ("green tea", None)
+        with pytest.warns(DegradedWarning, match="embed_unavailable"):
+            assert asyncio.run(memory.recall_facts("tea", user_id="ann")) == []
 
 
 def test_what_is_no_store_is_refused() -> None:

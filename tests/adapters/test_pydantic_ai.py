@@ -21,9 +21,11 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import hyrecall as hr
+from adapters.degraded_world import degraded_index, degraded_store
+from hyrecall.adapters.degraded import DegradedWarning
 from hyrecall.adapters.pydantic_ai import recall_tool, remember_tool, search_tool
 from hyrecall.embed import HashEmbedder
-from hyrecall.errors import DTypeError, ScopeError, UnknownOptionError
+from hyrecall.errors import DTypeError, OptionError, ScopeError, UnknownOptionError
 from hyrecall.memory import EVERYONE, Memory, MemorySync
 
 # The version of a year ago calls griffe in a way that griffe deprecated at that time.
@@ -183,6 +185,79 @@ def test_a_tool_without_a_user_or_a_scope_is_not_made(memory: MemorySync) -> Non
         search_tool(memory, scope="ann")  # type: ignore[arg-type]
     with pytest.raises(UnknownOptionError, match="did you mean limit"):
         recall_tool(memory, user_id="ann", top_k=3)  # type: ignore[call-arg]
+
+
+def test_a_limit_or_a_kind_that_no_search_takes_makes_no_tool(memory: MemorySync) -> None:
+    faults: list[tuple[dict[str, Any], str]] = [
+        ({"limit": 0}, "limit: expected an int >= 1, got 0"),
+        ({"limit": "5"}, "limit: expected an int >= 1, got '5'"),
+        ({"kind": " "}, "kind: expected 1 to 512 bytes"),
+        ({"kind": 5}, "kind: expected a str"),
+    ]
+    for options, message in faults:
+        with pytest.raises((OptionError, DTypeError), match=message):
+            recall_tool(memory, user_id="ann", **options)
+    with pytest.raises(OptionError, match="kind: expected 1 to 512 bytes"):
+        remember_tool(memory, user_id="ann", kind="")
+    for make in (recall_tool, remember_tool):
+        with pytest.raises(ScopeError, match="a str that is not blank, got ' '"):
+            make(memory, user_id=" ")
+
+
+def hybrid_index(**schema: Any) -> hr.Index:
+    table = pa.table({"id": ["x", "y"], "team": ["red", "red"], "text": ["tea", "milk"]})
+    vectors = {"v": HashEmbedder(dim=16).embed(["tea", "milk"])}
+    options: dict[str, Any] = {"key": "id", "cell": "team", "text": "text"} | schema
+    return hr.Index.build(table, hr.Schema(**options), vectors=vectors)
+
+
+def test_a_search_that_no_index_could_follow_makes_no_tool() -> None:
+    index = hybrid_index(vector="v", stored=("text",))
+    faults: list[tuple[dict[str, Any], str]] = [
+        ({"limit": -1}, "limit: expected an int >= 1, got -1"),
+        ({"limit": 101}, r"limit: expected <= 100 \(depth\), got 101"),
+        ({"columns": ("titel",)}, "titel"),
+        ({"filter": hr.Filter(year=1)}, "year"),
+        ({"scope": ("red", "x")}, "scope"),
+    ]
+    for options, message in faults:
+        with pytest.raises(hr.HyrecallError, match=message):
+            search_tool(index, **{"scope": "red"} | options)
+    words = hr.Index.build(
+        pa.table({"id": ["x"], "team": ["red"], "text": ["tea"]}),
+        hr.Schema(key="id", cell="team", text="text"),
+    )
+    with pytest.raises(OptionError, match=r"embed: expected None \(the index has no vector arm\)"):
+        search_tool(words, scope="red", embed=lambda query: [1.0])
+    assert len(json.loads(run(search_tool(words, scope="red", limit=101), {"query": "tea"}))) == 1
+
+
+def test_a_query_is_embedded_by_an_async_function_too() -> None:
+    async def embed(query: str) -> Any:
+        return HashEmbedder(dim=16).embed([query])[0]
+
+    for schema in ({}, {"text": ()}):
+        tool = search_tool(hybrid_index(vector="v", **schema), scope="red", embed=embed, limit=1)
+        (found,) = json.loads(run(tool, {"query": "milk"}))
+        assert (found["id"], found["text"]) == ("y", "" if schema else "milk")
+
+
+def test_an_index_with_one_audience_is_searched_without_a_scope_that_is_named() -> None:
+    index = hr.Index.build(
+        pa.table({"id": ["x"], "text": ["tea"]}), hr.Schema(key="id", cell=None, text="text")
+    )
+    assert len(json.loads(run(search_tool(index, scope=None), {"query": "tea"}))) == 1
+    with pytest.raises(TypeError, match="scope"):
+        search_tool(index)  # type: ignore[call-arg]
+
+
+def test_a_degraded_reply_warns() -> None:
+    for tool in (
+        recall_tool(degraded_store(), user_id="ann"),
+        search_tool(degraded_index(), scope="ann"),
+    ):
+        with pytest.warns(DegradedWarning, match=r"crashed(: | \()RuntimeError"):
+            assert len(json.loads(run(tool, {"query": "tea"}))) == 1
 
 
 def test_a_run_without_a_user_fails_and_reads_nothing(memory: MemorySync) -> None:

@@ -27,6 +27,7 @@ MODULES = (
         "hyrecall.migrate",
         "hyrecall.serve",
         "hyrecall.serve.mcp",
+        "hyrecall.adapters.degraded",
         "hyrecall.adapters.documents",
         "hyrecall.cli",
     ),

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
 from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.memories import Store, UserMemories, as_lines
+from hyrecall.adapters.memories import Store, UserMemories, as_lines, check_limit_and_kind
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, ScopeError, error
 from hyrecall.memory import Episode, EpisodeMatch
@@ -55,9 +55,9 @@ class HyrecallMemory(Memory):
     Raises
     ------
     ScopeError
-        No user.
-    DTypeError
-        Not a store.
+        No user, or a blank one.
+    OptionError, DTypeError
+        Not a store, or a limit or kind that no search takes.
 
     Notes
     -----
@@ -92,6 +92,7 @@ class HyrecallMemory(Memory):
     ) -> None:
         """Check the arguments; nothing is read."""
         self._memories = UserMemories(memory, user_id, org, workspace)
+        check_limit_and_kind(limit, kind)
         self._limit, self._kind = limit, kind
 
     async def add(
@@ -229,7 +230,9 @@ def recall_tool(
     Raises
     ------
     ScopeError
-        No user.
+        No user, or a blank one.
+    OptionError, DTypeError
+        Not a store, or a limit or kind that no search takes.
 
     Examples
     --------
@@ -240,6 +243,7 @@ def recall_tool(
     'recall_memory'
     """
     memories = UserMemories(memory, user_id, org, workspace)
+    check_limit_and_kind(limit, kind)
 
     async def recall_memory(query: str) -> str:
         return as_lines(await memories.search(query, limit=limit, kind=kind))

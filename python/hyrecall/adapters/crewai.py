@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, Field, PrivateAttr
 
 from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.memories import as_lines, read_user, without_fills
+from hyrecall.adapters.memories import as_lines, check_limit_and_kind, read_user, without_fills
 from hyrecall.errors import DTypeError, error
 from hyrecall.memory import MemorySync
 
@@ -79,6 +79,11 @@ class HyrecallRecallTool(_MemoryTool):
     description: str = "Search what is remembered of the user, best first."
     args_schema: type[BaseModel] = _Query
     limit: int = 5
+
+    def __init__(self, **options: Any) -> None:
+        """Make the tool; ``limit`` is at most so many memories a call, at least 1."""
+        super().__init__(**options)
+        check_limit_and_kind(self.limit, None)
 
     def _run(self, query: str) -> str:
         found = self._memory.search(query, **self._whose, limit=self.limit)

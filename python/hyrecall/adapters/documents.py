@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 
 import pyarrow as pa
 
+from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.adapters.document_filters import check_names, filter_value, read_filter
 from hyrecall.adapters.document_rows import (
     UNKNOWN_DIM,
@@ -412,7 +413,8 @@ class DocumentIndex:
 
         Notes
         -----
-        Before the first vector is written, a query's vector finds nothing, whatever its length.
+        Before the first vector is written, a query's vector finds nothing, whatever its length. A
+        degraded reply warns (:class:`hyrecall.adapters.degraded.DegradedWarning`).
         """
         index = self._index
         if vector is not None and dim_of_index(index) is None:
@@ -423,6 +425,7 @@ class DocumentIndex:
             min_fused=min_fused, normalize=normalize, shaping=shaping, recipe=recipe,
             columns=self._columns(index),
         )  # fmt: skip
+        warn_if_degraded(hits.trace.degraded)
         return [found_of(row, self._cell_columns) for row in hits.to_arrow().to_pylist()]
 
     # ---- keeping ----

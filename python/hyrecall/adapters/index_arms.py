@@ -1,12 +1,13 @@
-"""What retrievers over an ``Index`` share: do its arms fit the model, and what is a hit's text."""
+"""What retrievers over an ``Index`` share: checks of its arms and of a limit, and a hit's text."""
 
 from __future__ import annotations
 
+from hyrecall.base.arguments import as_int
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.hit import Hit
 from hyrecall.index import Index
 
-__all__ = ["check_arms", "text_of"]
+__all__ = ["check_arms", "check_limit", "text_of"]
 
 
 def check_arms(index: Index, argument: str, model: object) -> None:
@@ -16,6 +17,17 @@ def check_arms(index: Index, argument: str, model: object) -> None:
         raise error(OptionError, argument, wish, type(model).__name__)
     if model is None and not index.schema.text_arms:
         raise error(OptionError, argument, "one (the index has no text arm)", "None")
+
+
+def check_limit(limit: object, depth: object, index: Index) -> None:
+    """Refuse a limit that each call of a retriever would refuse: several arms go to ``depth``."""
+    for name, value in (("limit", limit), ("depth", depth)):
+        if (n := as_int(value)) is None or n < 1:
+            raise error(OptionError, name, "an int >= 1", repr(value))
+    most, asked = as_int(depth), as_int(limit)
+    n_arms = len(index.schema.text_arms) + len(index.schema.vector_arms)
+    if n_arms > 1 and most is not None and asked is not None and asked > most:
+        raise error(OptionError, "limit", f"<= {most} (depth)", repr(limit), f"pass depth={limit}")
 
 
 def text_of(hit: Hit, index: Index) -> str:

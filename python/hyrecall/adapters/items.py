@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 from hyrecall import recipes
+from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.adapters.json_filters import JsonFilter, check_filter, narrowing, passes
 from hyrecall.adapters.namespaces import Namespace, Namespaces, user_of
 from hyrecall.base.arguments import as_int, number
@@ -252,7 +253,10 @@ class Items:
         self, namespaces: list[Namespace], query: str, wish: JsonFilter, wanted: int, now: datetime
     ) -> Scored:
         vector = None if self.embed_query is None else self.embed_query(query)
-        alpha = 0.0 if self.embed_query is not None and vector is None else self.alpha
+        alpha = self.alpha
+        if self.embed_query is not None and vector is None:
+            warn_if_degraded(["embed_query gave no vector, words alone rank"])
+            alpha = 0.0
         return self._asked(namespaces, query, self.recipe, wish, wanted, now, vector, alpha)
 
     def _asked(
@@ -274,6 +278,7 @@ class Items:
                 query, partitions=partitions, kind=KIND, vector=vector, alpha=alpha,
                 metadata=narrowed, limit=n, recipe=recipe.replace(depth=max(recipe.depth, n)),
             )  # fmt: skip
+            warn_if_degraded(matches.reasons)
             # What only fills the list of a query is no answer; all of a list without one is such.
             kept = (one for one in matches if not (query and one.is_fill))
             return [(one.episode, self._score(one)) for one in kept]

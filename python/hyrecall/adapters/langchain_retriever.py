@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.adapters.extras import needs_extra
 from hyrecall.adapters.index_arms import check_arms
@@ -128,4 +129,5 @@ class HyrecallRetriever(BaseRetriever):
             asked["text"] = None
         columns = (*(schema.attributes or ()), *self.columns)
         hits = self.index.recall_one(**asked, columns=columns)
+        warn_if_degraded(hits.trace.degraded)
         return [of_hit(hit, columns, self.index) for hit in hits]

@@ -157,6 +157,8 @@ class HyrecallStore(base.BaseStore):
         alpha: float | None = None,
         ttl: base.TTLConfig | None = None,
         erase: bool = False,
+        org: str | None = None,
+        workspace: str | None = None,
     ) -> HyrecallStore:
         """Open a store, which :meth:`close` closes; it is made if there is none.
 
@@ -164,7 +166,7 @@ class HyrecallStore(base.BaseStore):
         ----------
         path : path-like
             Its folder, or ``":memory:"``, as of :meth:`hyrecall.memory.MemorySync.open`.
-        scope, recipe, alpha, ttl, erase
+        scope, recipe, alpha, ttl, erase, org, workspace
             As of :class:`HyrecallStore`.
         index : dict, optional
             An ``IndexConfig``: ``embed`` takes the place of ``embedder``, and its vectors have the
@@ -200,7 +202,8 @@ class HyrecallStore(base.BaseStore):
         try:
             store = cls(
                 memory, scope=scope, fields=config.get("fields") or ("$",), recipe=recipe,
-                embed_query=embed_query, alpha=alpha, ttl=ttl, erase=erase,
+                embed_query=embed_query, alpha=alpha, ttl=ttl, erase=erase, org=org,
+                workspace=workspace,
             )  # fmt: skip
         except BaseException:
             memory.close()

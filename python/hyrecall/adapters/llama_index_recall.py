@@ -12,13 +12,13 @@ from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr
 from llama_index.core.memory import BaseMemoryBlock
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from hyrecall.adapters.index_arms import check_arms, text_of
+from hyrecall.adapters.degraded import warn_if_degraded
+from hyrecall.adapters.index_arms import check_arms, check_limit, text_of
 from hyrecall.adapters.memories import Store, UserMemories
 from hyrecall.ask.filter_expression import FilterLike
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.scoring import Fusion
-from hyrecall.base.arguments import as_int
-from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.errors import DTypeError, error
 from hyrecall.hits.hit import Hit
 from hyrecall.index import Index
 
@@ -38,6 +38,10 @@ class HyrecallRetriever(BaseRetriever):
         Embeds queries that bring no embedding; default: those are searched by words alone. An index
         without a text arm needs it, one without vectors refuses it.
     limit : int, default 10
+        At least 1. In an index with several arms at most ``depth``.
+    depth : int, default 100
+        How many rows each arm hands on: one depth for all queries, so that a smaller limit gives
+        the first rows of a larger one.
     filter : Filter, optional
     fusion : RRF or WeightedSum or Max or DBSF, optional
         As in :meth:`hyrecall.Index.recall`.
@@ -55,7 +59,8 @@ class HyrecallRetriever(BaseRetriever):
     def __init__(
         self, index: Index, *, scope: object, embed_model: BaseEmbedding | None = None,
         limit: int = 10, filter: FilterLike | None = None, fusion: Fusion | None = None,  # noqa: A002
-        columns: tuple[str, ...] = (), callback_manager: Any = None, verbose: bool = False,
+        columns: tuple[str, ...] = (), depth: int = 100, callback_manager: Any = None,
+        verbose: bool = False,
     ) -> None:  # fmt: skip
         """Check the index and the scope."""
         if not isinstance(index, Index):
@@ -63,13 +68,12 @@ class HyrecallRetriever(BaseRetriever):
         check_arms(index, "embed_model", embed_model)
         index.count(scope=scope, filter=filter)  # refuses what no recall would take
         index.get([], scope=Scope([]) if index.schema.cell_columns else None, columns=columns)
-        if (n := as_int(limit)) is None or n < 0:
-            raise error(OptionError, "limit", "an int >= 0", repr(limit))
+        check_limit(limit, depth, index)
         super().__init__(callback_manager=callback_manager, verbose=verbose)
         self._index, self._embed_model, self._columns = index, embed_model, columns
         self._options: dict[str, Any] = {
             "scope": scope, "filter": filter, "limit": limit, "fusion": fusion, "columns": columns,
-            "depth": max(100, n),
+            "depth": depth,
         }  # fmt: skip
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -89,6 +93,7 @@ class HyrecallRetriever(BaseRetriever):
         if words is None and vector is None:
             return []  # a query without words finds nothing
         hits = self._index.recall_one(text=words, vector=vector, **self._options)
+        warn_if_degraded(hits.trace.degraded)
         return [NodeWithScore(node=self._node(hit), score=hit.score) for hit in hits]
 
     def _node(self, hit: Hit) -> TextNode:

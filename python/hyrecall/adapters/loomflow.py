@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from hyrecall import Filter
+from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.adapters.extras import needs_extra
 from hyrecall.adapters.loomflow_facts import (
     ALL,
@@ -189,6 +190,7 @@ class HyrecallMemory:
             self._memory.recall_scored, query, kind=FACT if kind == "semantic" else kind,
             limit=limit, time_range=time_range, user_id=user_id, alpha=alpha,
         )  # fmt: skip
+        warn_if_degraded(found.reasons)
         return [
             loomflow.EpisodeMatch(
                 episode=their_episode(one.episode), score=one.score, bm25_score=one.bm25_score,

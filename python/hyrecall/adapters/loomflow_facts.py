@@ -6,6 +6,7 @@ import asyncio
 from datetime import datetime
 from typing import Any, Final
 
+from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.adapters.extras import needs_extra
 from hyrecall.base.ages import utc
 from hyrecall.base.keywords import check_keywords
@@ -95,6 +96,7 @@ class HyrecallFacts:
         facts = await asyncio.to_thread(
             self._memory.recall_facts, query, limit=limit, valid_at=valid_at, user_id=user_id
         )
+        warn_if_degraded(facts.reasons)
         return [_their_fact(one) for one in facts]
 
     async def all_facts(self) -> list[loomflow.Fact]:

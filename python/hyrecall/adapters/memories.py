@@ -11,10 +11,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hyrecall.errors import DTypeError, ScopeError, error
+from hyrecall.adapters.degraded import warn_if_degraded
+from hyrecall.base.arguments import as_int
+from hyrecall.errors import DTypeError, OptionError, ScopeError, error
 from hyrecall.memory import EpisodeMatch, Matches, Memory, MemorySync
+from hyrecall.memory.data.fields import check_id
 
-__all__ = ["Store", "UserMemories", "as_lines", "read_store", "read_user", "without_fills"]
+__all__ = [
+    "Store",
+    "UserMemories",
+    "as_lines",
+    "check_limit_and_kind",
+    "read_store",
+    "read_user",
+    "without_fills",
+]
 
 Store: TypeAlias = Memory | MemorySync
 
@@ -28,11 +39,19 @@ def read_store(memory: object) -> Store:
 
 
 def read_user(user_id: object) -> str:
-    """Return the user whose memories a call may see: there is no default, and None is nobody."""
-    if isinstance(user_id, str):
+    """Return the user whose memories a call may see: no default, and None and "" are nobody."""
+    if isinstance(user_id, str) and user_id.strip():
         return user_id
-    wish = "the id of the user whose memories these are, a str"
+    wish = "the id of the user whose memories these are, a str that is not blank"
     raise error(ScopeError, "user_id", wish, repr(user_id))
+
+
+def check_limit_and_kind(limit: object, kind: object) -> None:
+    """Refuse, when a tool is made, a limit or a kind that every call of it would refuse."""
+    if (n := as_int(limit)) is None or n < 1:
+        raise error(OptionError, "limit", "an int >= 1", repr(limit))
+    if kind is not None:
+        check_id("kind", kind)
 
 
 @dataclass(frozen=True)
@@ -78,8 +97,12 @@ class UserMemories:
         return without_fills(matches)
 
 
-def without_fills(matches: Iterable[EpisodeMatch]) -> list[EpisodeMatch]:
-    """Return the matches of a query, without what a recipe such as Loom's fills its list with."""
+def without_fills(matches: Matches) -> list[EpisodeMatch]:
+    """Return the matches of a query, without what a recipe such as Loom's fills its list with.
+
+    Degraded matches warn: the list that is returned cannot say it.
+    """
+    warn_if_degraded(matches.reasons)
     return [one for one in matches if not one.is_fill]
 
 

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from hyrecall import Filter
 from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.memories import Store, UserMemories, as_lines, read_store, read_user
+from hyrecall.adapters.memories import (
+    Store,
+    UserMemories,
+    as_lines,
+    check_limit_and_kind,
+    read_store,
+    read_user,
+)
 from hyrecall.base.arguments import as_int
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
@@ -93,6 +100,7 @@ class HyrecallSession:
         if not isinstance(session_id, str) or not session_id.strip():
             raise error(OptionError, "session_id", "a str that is not blank", repr(session_id))
         self._memories = UserMemories(memory, user_id, org, workspace)
+        _check_limit(None if session_settings is None else session_settings.limit)
         self.session_id = session_id
         self.session_settings = session_settings
 
@@ -110,8 +118,7 @@ class HyrecallSession:
         """
         settings = self.session_settings
         most = limit if limit is not None or settings is None else settings.limit
-        if most is not None and (as_int(most) is None or most < 0):
-            raise error(OptionError, "limit", "an int >= 0", repr(most))
+        _check_limit(most)
         return [_item(one) for one in reversed(await self._newest(_ALL if most is None else most))]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
@@ -207,8 +214,8 @@ def recall_tool(
     ------
     ScopeError
         Neither a user nor a function. A call of the tool raises it where the function returns none.
-    DTypeError
-        Not a store.
+    OptionError, DTypeError
+        Not a store, or a limit or kind that no search takes.
 
     Examples
     --------
@@ -219,6 +226,7 @@ def recall_tool(
     'recall_memory'
     """
     store = read_store(memory)
+    check_limit_and_kind(limit, kind)
     if not callable(user_id):
         read_user(user_id)
 
@@ -235,6 +243,11 @@ def recall_tool(
         ),
         failure_error_function=None,
     )
+
+
+def _check_limit(limit: object) -> None:
+    if limit is not None and ((n := as_int(limit)) is None or n < 0):
+        raise error(OptionError, "limit", "an int >= 0, or None", repr(limit))
 
 
 def _item(episode: Episode) -> TResponseInputItem:

@@ -12,9 +12,16 @@ from datetime import datetime
 from typing import TypeAlias
 
 from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.memories import Store, UserMemories, read_store, read_user
+from hyrecall.adapters.memories import (
+    Store,
+    UserMemories,
+    check_limit_and_kind,
+    read_store,
+    read_user,
+)
 from hyrecall.base.keywords import check_keywords
 from hyrecall.memory import Remembered
+from hyrecall.memory.data.fields import check_id
 
 with needs_extra("pydantic-ai"):
     from pydantic_ai import RunContext, Tool
@@ -81,8 +88,8 @@ def recall_tool(
     ------
     ScopeError
         No user; also at a call whose function returns none.
-    DTypeError
-        ``memory`` is no store.
+    OptionError, DTypeError
+        ``memory`` is no store; a limit or kind that no search takes.
 
     Examples
     --------
@@ -93,6 +100,7 @@ def recall_tool(
     'recall_memory'
     """
     store, whose = read_store(memory), chosen(user_id, read_user)
+    check_limit_and_kind(limit, kind)
 
     async def recall(ctx: RunContext[Deps], query: str) -> list[RecalledMemory]:
         """Search what is remembered of the user, best first.
@@ -140,10 +148,11 @@ def remember_tool(
 
     Raises
     ------
-    ScopeError, DTypeError
+    ScopeError, OptionError, DTypeError
         As :func:`recall_tool`.
     """
     store, whose = read_store(memory), chosen(user_id, read_user)
+    check_id("kind", kind)
 
     async def keep(ctx: RunContext[Deps], text: str) -> str:
         """Remember something about the user for later conversations.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from pydantic_ai import RunContext, Tool
 
+from hyrecall.adapters.degraded import warn_if_degraded
+from hyrecall.adapters.index_arms import check_arms, check_limit, text_of
 from hyrecall.ask.filter_expression import FilterLike
 from hyrecall.ask.scope import Scope, ScopePattern
 from hyrecall.base.keywords import check_keywords
@@ -21,7 +24,8 @@ Deps = TypeVar("Deps")
 """The type of a run's dependencies, which the user or the scope may be read from."""
 
 Where: TypeAlias = (
-    "str | int | tuple[object, ...] | Scope | ScopePattern | Callable[[RunContext[Deps]], object]"
+    "str | int | tuple[object, ...] | Scope | ScopePattern"
+    " | Callable[[RunContext[Deps]], object] | None"
 )
 
 
@@ -33,7 +37,8 @@ class FoundDocument:
     ----------
     id : str or int
         Its key.
-    text : str or None
+    text : str
+        Empty if it has none.
     score : float
         By which the reply is ordered, best first; it has no scale of its own.
     fields : dict
@@ -41,7 +46,7 @@ class FoundDocument:
     """
 
     id: str | int
-    text: str | None
+    text: str
     score: float
     fields: dict[str, Any]
 
@@ -64,12 +69,13 @@ def search_tool(
     index : Index
     scope : str or tuple or Scope or callable
         What :meth:`hyrecall.Index.recall` takes, or a function of the
-        :class:`pydantic_ai.RunContext` that returns it.
+        :class:`pydantic_ai.RunContext` that returns it. None only for an index with one audience
+        (``cell=None``). There is no default.
     embed : callable, optional
-        Returns the vector of a query. Default: an index with an embedder embeds it, another one is
-        searched by words alone.
+        Returns the vector of a query; it may be async. Default: an index with an embedder embeds
+        it, another one is searched by words alone.
     limit : int, default 5
-        At most so many documents a call.
+        At most so many documents a call, at least 1. In an index with several arms at most 100.
     filter : Filter, optional
         Narrows every call.
     columns : tuple of str, default ()
@@ -86,12 +92,20 @@ def search_tool(
     ------
     ScopeError
         No scope; also at a call whose function returns none.
-    DTypeError
-        ``index`` is no index.
+    OptionError, DTypeError
+        ``index`` is no index; an option that no call could follow.
     """
     if not isinstance(index, Index):
         raise error(DTypeError, "index", "an hr.Index", type(index).__name__)
-    where = chosen(scope, _read_scope)
+    check_limit(limit, 100, index)
+    if embed is not None:
+        check_arms(index, "embed", embed)
+    nowhere = Scope([]) if index.schema.cell_columns else None
+    index.get([], scope=nowhere, columns=columns)
+    index.count(scope=nowhere, filter=filter)
+    where = chosen(scope, lambda given: _read_scope(given, index))
+    if not callable(scope):
+        index.count(scope=scope)
 
     async def find(ctx: RunContext[Deps], query: str) -> list[FoundDocument]:
         """Search the documents, best first.
@@ -102,19 +116,25 @@ def search_tool(
             What to look for, in plain words.
         """
         vector = None if embed is None else await asyncio.to_thread(embed, query)
+        if inspect.isawaitable(vector):
+            vector = await vector
+        words = query if embed is None or index.schema.text_arms else None
         hits = await index.arecall_one(
-            text=query, vector=vector, scope=where(ctx), filter=filter, limit=limit, columns=columns
+            text=words, vector=vector, scope=where(ctx), filter=filter, limit=limit, columns=columns
         )
+        warn_if_degraded(hits.trace.degraded)
         return [
-            FoundDocument(hit.key, hit.text, hit.score, {name: hit[name] for name in columns})
+            FoundDocument(
+                hit.key, text_of(hit, index), hit.score, {name: hit[name] for name in columns}
+            )
             for hit in hits
         ]
 
     return Tool(find, takes_ctx=True, name=name)
 
 
-def _read_scope(scope: object) -> object:
-    if scope is None:
+def _read_scope(scope: object, index: Index) -> object:
+    if scope is None and index.schema.cell_columns:
         raise error(ScopeError, "scope", "a cell, or hr.Scope([...])", "None")
     return scope
 

@@ -19,6 +19,7 @@ from hyrecall.hits.dropped import MOST_DROPPED, Dropped
 from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.frames import pandas_of, polars_of
 from hyrecall.hits.reply import Reply
+from hyrecall.hits.trace import Trace
 
 __all__ = ["Hit", "QueryHits"]
 
@@ -68,6 +69,16 @@ class QueryHits(Sequence["Hit"]):
         """The caller's key of the query, by ``query_keys=``; None: the call named none."""
         keys = self._reply.query_keys
         return None if keys is None else keys[self.query].as_py()
+
+    @property
+    def trace(self) -> Trace:
+        """How the query was answered, as if it had been asked alone."""
+        return self._reply.trace.of_query(self.query)
+
+    @property
+    def degraded(self) -> bool:
+        """Whether an arm or a stage that was asked did not run; ``trace.degraded`` says why."""
+        return bool(self.trace.degraded)
 
     @property
     def n_candidates(self) -> dict[str, int]:
