@@ -1,14 +1,18 @@
 """A store and an index whose embedder has stopped working, so that their replies are degraded."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 import hyrecall as hr
-from hyrecall.memory import MemorySync
+
+if TYPE_CHECKING:  # absent where a framework's extra does not bring it
+    from hyrecall.memory import MemorySync
 
 
 class Stopping:
@@ -26,6 +30,8 @@ class Stopping:
 
 def degraded_store(**owner: Any) -> MemorySync:
     """Return a store in memory with a memory of ``user_id="ann"``, which words alone find."""
+    from hyrecall.memory import MemorySync
+
     embedder = Stopping()
     store = MemorySync.in_memory(recipe=hr.recipes.default, embedder=embedder)
     store.remember("green tea", user_id="ann", **owner)

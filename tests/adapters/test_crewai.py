@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -245,7 +246,7 @@ def test_records_come_back_whole_change_and_go() -> None:
     assert changed.content == "changed"
     assert storage.delete(older_than=datetime(2026, 1, 3)) == 2
     assert storage.delete(record_ids=["5", "no such record"]) == 1
-    with pytest.raises(OptionError, match=r"storage\.reset\(\)"):
+    with pytest.raises(OptionError, match=r"reset\(\) deletes all records"):
         storage.delete()
     storage.reset("/a")
     assert storage.count() == sum(one.scope[:2] != "/a" for one in kept[2:] if one.id != "5")
@@ -286,8 +287,14 @@ def test_storages_of_two_cells_share_an_index_and_no_record() -> None:
         storage.save([MemoryRecord(id="1", content="tea", embedding=[1.0, 0.0])])
     ann.reset()
     assert (ann.count(), bob.count(), ann.search([1.0, 0.0])) == (0, 1, [])
-    with pytest.raises(OptionError, match="declare it"):
-        bob.search([1.0, 0.0], metadata_filter={"level": 1})
+    for storage, name in ((bob, "metadata.level"), (HyrecallStorage(cell="ann"), "level")):
+        told = re.escape(f"got 'level'; declare it: attributes={{{name!r}: str}}")
+        with pytest.raises(OptionError, match=f"metadata_filter: expected declared keys, {told}"):
+            storage.search([1.0, 0.0], metadata_filter={"level": 1})
+    with pytest.raises(
+        OptionError, match=r"delete: expected a criterion, .* reset\(\) deletes all"
+    ):
+        bob.delete()
     with pytest.raises(OptionError, match="declare it"):
         HyrecallStorage(cell="ann", documents=DocumentIndex())
     for cell in (None, ""):

@@ -63,7 +63,9 @@ def test_a_duplicate_is_overwritten_or_skipped(
 def test_a_duplicate_fails_and_nothing_is_written(taken: str) -> None:
     documents = filled()
     new = [Document(id="new", text="x"), Document(id=taken, text="y")]
-    with pytest.raises(hr.KeyConflictError):
+    with pytest.raises(
+        hr.KeyConflictError, match=r'got .* in rows? .*; replace it: on_duplicate="overwrite"'
+    ):
         documents.write(new, cell="ann", on_duplicate="fail")
     assert ids(documents.find(scope="ann")) == ["a", "b", "c"]
     documents.write(new[:1], cell="ann", on_duplicate="fail")

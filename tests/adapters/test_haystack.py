@@ -253,6 +253,11 @@ def test_retrievers_give_what_the_index_gives(pets: Pets) -> None:
         assert hybrid["scores"] == [
             {"text": hit.bm25_score, "vector": hit.vector_score} for hit in wanted
         ]
+        assert hybrid["cells"] == [["ann"]] * len(wanted)
+    both = HyrecallHybridRetriever(pets.ann).run(query, vector, scope=hr.Scope(["ann", "bob"]))
+    cells = {one.content: cell for one, cell in zip(both["documents"], both["cells"], strict=True)}
+    assert cells["the cat of bob"] == ["bob"]
+    assert cells["a grey cat"] == ["ann"]
 
 
 def test_a_run_may_name_its_scope_filters_and_top_k(pets: Pets) -> None:

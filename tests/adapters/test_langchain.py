@@ -292,7 +292,7 @@ def test_a_retriever_shows_the_scores_of_each_arm() -> None:
     direct = ours.documents.recall(
         text="hot tea", vector=OneHot().embed_query("hot tea"), scope="ann", fusion=hr.RRF()
     )[0]
-    expected = {"rank": 1, "score": direct.score, **direct.scores}
+    expected = {"rank": 1, "score": direct.score, **direct.scores, "cell": ["ann"]}
     assert first.metadata["hyrecall"] == expected
     assert expected["vector"] == pytest.approx(1.0)
 
@@ -303,6 +303,7 @@ def test_a_retriever_of_an_index_returns_its_columns() -> None:
     scores = found.metadata.pop("hyrecall")
     assert found == Document("iced tea with milk", id="2", metadata={"year": 2025, "page": "y"})
     assert scores["score"] > 0
+    assert scores["cell"] == ["ann"]
     assert ids(retriever.invoke("tea", filter={"year": 2026})) == ["3"]
     with pytest.raises(hr.DTypeError, match=r"^index: expected an hr.Index or a DocumentIndex"):
         HyrecallRetriever(index="an index", scope="ann")

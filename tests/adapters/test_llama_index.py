@@ -33,6 +33,7 @@ from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.adapters.llama_index import (
     HyrecallVectorStore,
 )
+from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, OptionError, ScopeError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "frameworks" / "llama_index_store.py"
@@ -101,6 +102,36 @@ def test_each_mode_gives_what_the_index_gives(cats: Cats) -> None:
         assert reply.ids == expected.keys
         assert reply.similarities == [hit.score for hit in expected]
         assert [one.node_id for one in reply.nodes or []] == reply.ids
+
+
+def test_a_smaller_top_k_gives_the_first_nodes_of_a_larger_one() -> None:
+    n = 300
+    vectors = HashEmbedder(dim=64).embed([f"w{at % 13} w{at % 11}" for at in range(n)]).tolist()
+    nodes = [
+        node(str(at), f"{'tea ' * (at % 7 + 1)}w{at % 11}", embedding=vectors[at])
+        for at in range(n)
+    ]
+    flat, deep = HyrecallVectorStore(cell="ann"), HyrecallVectorStore(cell="ann", depth=200)
+    for made in (flat, deep):
+        made.add(nodes)
+    vector = HashEmbedder(dim=64).embed(["w5"])[0].tolist()
+
+    def found(made: HyrecallVectorStore, k: int, mode: Any, **fields: Any) -> list[str]:
+        query = {"query_str": "tea w5", "query_embedding": vector, "similarity_top_k": k}
+        return made.query(VectorStoreQuery(**query, mode=mode, **fields)).ids or []
+
+    for mode, fields in ((MODE.HYBRID, {"alpha": 0.5}), (MODE.MMR, {"mmr_threshold": 0.2})):
+        few, many = (found(deep, k, mode, **fields) for k in (60, 150))
+        assert few == many[:60]
+        # A depth that follows the limit is seen.
+        assert found(flat, 60, mode, **fields) != many[:60]
+        with pytest.raises(OptionError, match=r"at most 100 .*, got 101; .*\(depth=101\)"):
+            found(flat, 101, mode, **fields)
+    with pytest.raises(OptionError, match=r"at most 100 .*, got 101; .*\(depth=101\)"):
+        found(flat, 2, MODE.HYBRID, sparse_top_k=101)
+    assert len(found(flat, 150, MODE.DEFAULT)) == 150
+    with pytest.raises(OptionError, match="depth: expected an int >= 1, got 0"):
+        HyrecallVectorStore(cell="ann", depth=0)
 
 
 def test_what_would_be_ignored_is_refused(cats: Cats) -> None:

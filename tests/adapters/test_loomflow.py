@@ -267,6 +267,28 @@ def test_a_degraded_recall_warns() -> None:
             assert asyncio.run(memory.recall_facts("tea", user_id="ann")) == []
 
 
+def test_an_embedder_of_loomflow_embeds_episodes_and_queries(tmp_path: Path) -> None:
+    embedder = loomflow.HashEmbedder(dimensions=16)
+    with HyrecallMemory.open(tmp_path / "m", embedder=embedder) as memory:
+        asyncio.run(memory.remember(episode("green tea")))
+        (found,) = asyncio.run(memory.recall_scored("green tea", user_id="ann", alpha=1.0))
+        assert found.vector_score == pytest.approx(1.0)  # the vector of the same text
+    with pytest.raises(hr.DTypeError, match="embedder: expected an embedder"):
+        HyrecallMemory.open(tmp_path / "n", embedder=object())
+
+
+@pytest.mark.parametrize(
+    "spec", ["sqlite:./bot.db", "chroma:./v", "postgres://u@h/db", "redis://h"]
+)
+def test_a_backend_of_loomflow_is_no_folder(
+    spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(hr.OptionError, match="path: expected a folder, not a backend of loomflow"):
+        HyrecallMemory.open(spec, embedder=None)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_is_no_store_is_refused() -> None:
     for made in (HyrecallMemory, HyrecallFacts):
         with pytest.raises(hr.DTypeError, match="memory: expected a MemorySync, got dict"):

@@ -69,7 +69,8 @@ class HyrecallStorage:
         self._documents = open_documents(documents, path, keys, keep_vectors=True, always=_ALWAYS)
         for name in _ALWAYS:
             self._documents.value(name, None)  # refuses an index without it
-        self._path, self._cell = path, read_cell(cell, self._documents.cell_columns)
+        self._path, self._is_shared = path, documents is not None
+        self._cell = read_cell(cell, self._documents.cell_columns)
 
     def save(self, records: list[MemoryRecord]) -> None:
         """Keep records; one whose id the cell holds is replaced."""
@@ -100,7 +101,7 @@ class HyrecallStorage:
         """Delete the records that meet every criterion; return how many. One has to be given."""
         chosen = self._filter(scope_prefix, categories, metadata_filter, older_than)
         if chosen is None and record_ids is None:
-            raise error(OptionError, "delete", "a criterion", "none", "storage.reset()")
+            raise error(OptionError, "delete", "a criterion", "none", "reset() deletes all records")
         return self._saved(self._documents.delete(record_ids, cell=self._cell, filter=chosen))
 
     def reset(self, scope_prefix: str | None = None) -> None:
@@ -167,6 +168,11 @@ class HyrecallStorage:
         self, prefix: str | None = None, categories: list[str] | None = None,
         metadata: dict[str, Any] | None = None, older_than: datetime | None = None,
     ) -> Filter | None:  # fmt: skip
+        for key in metadata or {}:
+            if f"metadata.{key}" not in self._documents.attributes:
+                name = f"metadata.{key}" if self._is_shared else key
+                how = f"declare it: attributes={{{name!r}: str}}"
+                raise error(OptionError, "metadata_filter", "declared keys", repr(key), how)
         path, value = _path(prefix), self._documents.value
         parts = [Filter(**{f"metadata.{k}": value(f"metadata.{k}", v)})
                  for k, v in (metadata or {}).items()]  # fmt: skip

@@ -43,7 +43,7 @@ from hyrecall.ask.scoring import Above, Fusion
 from hyrecall.ask.shaping import Stage
 from hyrecall.base.arguments import as_int, one_of, read_path
 from hyrecall.base.keywords import check_keywords
-from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 from hyrecall.index import Index
 from hyrecall.recipe import Recipe
 from hyrecall.table.schema import Text
@@ -236,7 +236,15 @@ class DocumentIndex:
             table = table_of(kept, cells, self._attributes, dim, self._next_position)
             if dim != known:
                 index = self._build(rows_for_vectors(index, cast("int", dim)))
-            (index.upsert if on_duplicate == "overwrite" else index.add)(table)
+            try:
+                (index.upsert if on_duplicate == "overwrite" else index.add)(table)
+            except KeyConflictError as fault:
+                got = str(fault).partition(", got ")[2].rpartition("; ")[0]
+                wish, how = (
+                    "ids that the cell does not hold yet",
+                    'replace it: on_duplicate="overwrite"',
+                )
+                raise error(KeyConflictError, "id", wish, got, how) from None
             if dim != known:
                 self._without_vectors, self._index = self._index, index
             self._next_position += len(kept)

@@ -120,7 +120,9 @@ class HyrecallDocumentStore(MetadataQueries):
         try:
             ids = self._documents.write(rows, cell=self._cell, on_duplicate=POLICIES[policy])
         except KeyConflictError as fault:
-            raise DuplicateDocumentError(str(fault)) from fault
+            told = str(fault).rpartition("; ")[0]
+            how = "replace it: policy=DuplicatePolicy.OVERWRITE"
+            raise DuplicateDocumentError(f"{told}; {how}") from fault
         return self._saved(len(ids))
 
     def delete_documents(self, document_ids: list[str]) -> None:

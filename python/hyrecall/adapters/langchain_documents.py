@@ -92,14 +92,16 @@ def document_of(row: Row, **more: Any) -> Document:
 
 
 def with_scores(found: FoundDocument) -> Document:
-    """Return a document that was found, with its scores in the metadata."""
-    scores = {"rank": found.rank, "score": found.score, **found.scores}
+    """Return a document that was found, with its scores and cell in the metadata."""
+    scores: dict[str, Any] = {"rank": found.rank, "score": found.score, **found.scores}
+    scores["cell"] = list(found.document.cell)
     return document_of(found.document, hyrecall=scores)
 
 
 def of_hit(hit: Hit, columns: Sequence[str], index: Index) -> Document:
-    """Return a hit as a document, with columns and scores in the metadata."""
+    """Return a hit as a document, with columns, scores and cell in the metadata."""
     arms = (*index.schema.text_arms, *index.schema.vector_arms)
-    scores = {"rank": hit.rank, "score": hit.score, **{arm: hit.arm_score(arm) for arm in arms}}
+    scores: dict[str, Any] = {arm: hit.arm_score(arm) for arm in arms}
+    scores |= {"rank": hit.rank, "score": hit.score, "cell": list(hit.cell)}
     metadata = {name: hit[name] for name in columns} | {"hyrecall": scores}
     return Document(id=str(hit.key), page_content=text_of(hit, index), metadata=metadata)

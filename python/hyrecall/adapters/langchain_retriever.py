@@ -44,7 +44,8 @@ class HyrecallRetriever(BaseRetriever):
 
     A call may name another ``k``, ``scope`` and ``filter``, and any option of
     :meth:`hyrecall.Index.recall_one`: ``retriever.invoke("tea", scope="bob")``. Fields can be
-    configured by LangChain's ``configurable_fields``. Scores are in ``metadata["hyrecall"]``.
+    configured by LangChain's ``configurable_fields``. Scores and the cell of a document are in
+    ``metadata["hyrecall"]``.
 
     Parameters
     ----------

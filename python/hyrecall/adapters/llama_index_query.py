@@ -12,9 +12,10 @@ from hyrecall.adapters.documents import Document, DocumentIndex
 from hyrecall.adapters.llama_index_filters import all_of, filter_of, one_of
 from hyrecall.ask.scoring import RRF
 from hyrecall.ask.shaping import MMR
+from hyrecall.base.arguments import as_int
 from hyrecall.errors import OptionError, error
 
-__all__ = ["document_of", "node_of", "read_query"]
+__all__ = ["document_of", "node_of", "read_depth", "read_query"]
 
 _DENSE: Final = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR)
 _LEXICAL: Final = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
@@ -27,9 +28,17 @@ _READ_BY: Final = {
 }  # fmt: skip
 
 
+def read_depth(depth: object) -> int:
+    """Return the depth of a store's queries."""
+    if (n := as_int(depth)) is None or n < 1:
+        raise error(OptionError, "depth", "an int >= 1", repr(depth))
+    return n
+
+
 def read_query(
     query: VectorStoreQuery,
     documents: DocumentIndex,
+    depth: int,
     mmr_threshold: float | None,
     more: dict[str, Any],
 ) -> dict[str, Any]:
@@ -53,6 +62,14 @@ def read_query(
     elif mode == VectorStoreQueryMode.HYBRID:
         limit = query.hybrid_top_k or limit
         options["fusion"] = None if query.alpha is None else RRF(alpha=query.alpha)
+    if mode not in (VectorStoreQueryMode.DEFAULT, *_LEXICAL):
+        most = max(limit, query.sparse_top_k or 0)
+        if most > depth:
+            wish, how = (
+                f"at most {depth} (depth of the store)",
+                f"HyrecallVectorStore(depth={most})",
+            )
+            raise error(OptionError, f"query of mode {mode.value!r}", wish, most, how)
     # LlamaIndex's own index passes an empty list where it restricts nothing.
     options["filter"] = all_of(
         filter_of(query.filters, documents),
@@ -63,7 +80,7 @@ def read_query(
         "text": None if mode in _DENSE else query.query_str,
         "vector": None if mode in _LEXICAL else query.query_embedding,
         "limit": limit,
-        "depth": max(100, limit, query.sparse_top_k or 0),
+        "depth": depth,
         **options,
     }
 

@@ -20,7 +20,7 @@ from hyrecall.adapters.document_folder import open_documents
 from hyrecall.adapters.document_table import AttributeType, read_cell
 from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.adapters.llama_index_filters import all_of, filter_of, one_of
-from hyrecall.adapters.llama_index_query import document_of, node_of, read_query
+from hyrecall.adapters.llama_index_query import document_of, node_of, read_depth, read_query
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.scope import Scope
 from hyrecall.errors import OptionError, error
@@ -50,6 +50,10 @@ class HyrecallVectorStore(BasePydanticVectorStore):
     documents : DocumentIndex, optional
         An index to share with stores of other cells, in place of ``path`` and ``attributes``; it
         needs the attribute ``doc_id``.
+    depth : int, default 100
+        How many nodes each of the two lists of a hybrid query hands on, and MMR chooses from; a
+        query may ask for so many at most. One depth for all queries, so that a smaller
+        ``similarity_top_k`` gives the first nodes of a larger one.
 
     Raises
     ------
@@ -74,19 +78,20 @@ class HyrecallVectorStore(BasePydanticVectorStore):
     _cell: tuple[str, ...] = PrivateAttr()
     _scope: Any = PrivateAttr()
     _path: str | Path | None = PrivateAttr()
+    _depth: int = PrivateAttr()
 
     def __init__(
         self, *, cell: str | tuple[str, ...], scope: str | tuple[str, ...] | Scope | None = None,
         path: str | Path | None = None,
         attributes: Mapping[str, AttributeType | str] | None = None,
-        documents: DocumentIndex | None = None,
+        documents: DocumentIndex | None = None, depth: int = 100,
     ) -> None:  # fmt: skip
         """Open the nodes, or make an empty index for them."""
         super().__init__(stores_text=True)
         always = {"doc_id": str}
         opened = open_documents(documents, path, attributes, keep_vectors=False, always=always)
         opened.value("doc_id", "")  # refuses an index without it, or with another type of it
-        self._documents, self._path = opened, path
+        self._documents, self._path, self._depth = opened, path, read_depth(depth)
         self._cell = read_cell(cell, opened.cell_columns)
         self._scope = self._cell if scope is None else scope
         opened.count(scope=self._scope)  # refuses what is no scope of these cells
@@ -153,7 +158,7 @@ class HyrecallVectorStore(BasePydanticVectorStore):
         """
         found = self._documents.recall(
             scope=self._scope if scope is None else scope,
-            **read_query(query, self._documents, mmr_threshold, kwargs),
+            **read_query(query, self._documents, self._depth, mmr_threshold, kwargs),
         )
         nodes = [node_of(one.document) for one in found]
         return VectorStoreQueryResult(

@@ -26,8 +26,8 @@ from hyrecall.adapters.loomflow_facts import (
     their_episode,
 )
 from hyrecall.base.keywords import check_keywords
-from hyrecall.embed import AUTO
-from hyrecall.errors import KeyConflictError
+from hyrecall.embed import AUTO, from_async
+from hyrecall.errors import KeyConflictError, OptionError, error
 from hyrecall.memory import MemorySync
 from hyrecall.recipe import Recipe
 
@@ -38,6 +38,7 @@ __all__ = ["HyrecallFacts", "HyrecallMemory"]
 
 BLOCK: Final = "block"
 EPISODE: Final = "episodic"
+_BACKENDS: Final = ("sqlite:", "chroma:", "postgres:", "postgresql:", "redis:", "rediss:")
 _END: Final = datetime.max.replace(tzinfo=UTC)
 _TimeRange = tuple[datetime, datetime]
 
@@ -96,7 +97,7 @@ class HyrecallMemory:
         Parameters
         ----------
         path, embedder, recipe
-            As of :meth:`hyrecall.memory.MemorySync.open`.
+            As of :meth:`hyrecall.memory.MemorySync.open`; the embedder may be one of loomflow's.
 
         Returns
         -------
@@ -107,7 +108,9 @@ class HyrecallMemory:
         HyrecallError
             As of :meth:`hyrecall.memory.MemorySync.open`.
         """
-        made = cls(MemorySync.open(path, embedder=embedder, recipe=recipe))
+        if isinstance(path, str) and path.startswith(_BACKENDS):
+            raise error(OptionError, "path", "a folder, not a backend of loomflow", repr(path))
+        made = cls(MemorySync.open(path, embedder=_embedder(embedder), recipe=recipe))
         made._is_owned = True
         return made
 
@@ -324,3 +327,12 @@ class HyrecallMemory:
         return await asyncio.to_thread(
             self._memory.forget, user_id=user_id, session_id=session_id, before=before, erase=True
         )
+
+
+def _embedder(given: Any) -> Any:
+    """Return an embedder of loomflow's, whose methods are async, as one of ours."""
+    if asyncio.iscoroutinefunction(embed_batch := getattr(given, "embed_batch", None)):
+        return from_async(
+            lambda texts: embed_batch(list(texts)), model=given.name, dim=given.dimensions
+        )
+    return given
