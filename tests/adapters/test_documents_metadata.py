@@ -1,6 +1,7 @@
 """Metadata of documents: how deep it may be, and updates that lose no field and no vector."""
 
 import threading
+from datetime import date, datetime
 from typing import Any
 
 import pytest
@@ -53,3 +54,25 @@ def test_metadata_of_too_many_levels_is_refused(levels: int, is_refused: bool) -
     with pytest.raises(hr.OptionError, match="expected at most 64 levels, got more"):
         documents.write([Document(text="x", metadata={"x": value})], cell="ann")
     assert len(documents) == 0
+
+
+@pytest.mark.parametrize("value", [datetime(2026, 3, 5), date(2026, 3, 5)])
+def test_a_time_in_metadata_is_refused_with_the_call_that_writes_it(value: Any) -> None:
+    documents = DocumentIndex(attributes={"at": type(value)})
+    told = r"metadata\['at'\]: expected a JSON value .*; write it as value\.isoformat\(\)"
+    with pytest.raises(hr.DTypeError, match=told):
+        documents.write([Document(text="x", metadata={"at": value})], cell="ann")
+    written = Document(text="x", metadata={"at": value.isoformat()})
+    assert documents.write([written], cell="ann")
+    assert documents.count(scope="ann", filter=hr.Filter(at=documents.value("at", value))) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(1.5, "float"), (True, "bool"), (7, "int"), ("x", "str"), (None, "str"), (date.max, "date")],
+)
+def test_an_undeclared_attribute_is_refused_with_the_type_of_the_value(
+    value: Any, kind: str
+) -> None:
+    with pytest.raises(hr.OptionError, match=rf"declare it: attributes=\{{'a': {kind}\}}"):
+        DocumentIndex().value("a", value)

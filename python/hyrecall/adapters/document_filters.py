@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -35,15 +36,18 @@ def _columns(filter: Filter) -> Iterator[str]:  # noqa: A002
 
 def filter_value(name: str, value: object, attributes: Mapping[str, pa.DataType]) -> Any:
     """Convert a value of a framework's filter to the type of an attribute."""
-    _check_declared(name, attributes)
+    _check_declared(name, attributes, type(value))
     kind = attributes.get(name, pa.string())  # string: of the id
     return read_value(f"filter: {name}", value, kind.value_type if is_list(kind) else kind)
 
 
-def _check_declared(name: str, attributes: Mapping[str, pa.DataType]) -> None:
+def _check_declared(
+    name: str, attributes: Mapping[str, pa.DataType], kind: type[object] = str
+) -> None:
     if name != "id" and name not in attributes:
         wish = f"a declared attribute ({', '.join(['id', *attributes])})"
-        remedy = f"declare it: attributes={{{name!r}: str}}"
+        shown = kind.__name__ if kind in (int, float, bool, datetime, date) else "str"
+        remedy = f"declare it: attributes={{{name!r}: {shown}}}"
         raise error(OptionError, "filter", wish, repr(name), remedy)
 
 

@@ -218,7 +218,8 @@ def check_json(place: str, value: object, levels: int = MOST_LEVELS) -> None:
         isinstance(value, float) and not math.isfinite(value)
     ):
         wish = "a JSON value (str, int, finite float, bool, None, list or dict)"
-        raise error(DTypeError, place, wish, f"{type(value).__name__} {value!r}")
+        remedy = "write it as value.isoformat()" if isinstance(value, date) else ""
+        raise error(DTypeError, place, wish, f"{type(value).__name__} {value!r}", remedy)
 
 
 def table_of(
