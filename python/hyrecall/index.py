@@ -409,7 +409,12 @@ class Index(IndexReads):
             from hyrecall.recall.embedders import embedders_at_open
 
             embedders = embedders_at_open(embed, facts)
-        made = cls(facts, state, device, embedders)
+        try:
+            made = cls(facts, state, device, embedders)
+        except BaseException:
+            if embedders is not None:
+                embedders.close()
+            raise
         made._opening, made._saved = how, made._held
         made._lineage.settle(folder, seal)
         return made

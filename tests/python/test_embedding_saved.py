@@ -219,3 +219,29 @@ def test_files_of_two_models_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
 def _of_another_model(segment: Any, schema: Any, embedded: Any) -> Any:
     other = {arm: type(one)("other", one.columns) for arm, one in embedded.items()}
     return arrow_files.batches_of(segment, schema, other)
+
+
+class Opened(HashEmbedder):
+    """An embedder that an index opens by name, and so has to close."""
+
+    n_closed = 0
+
+    def close(self) -> None:
+        type(self).n_closed += 1
+
+
+def test_an_opening_whose_device_has_no_room_closes_the_embedders_that_it_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise hr.DeviceMemoryError("device: expected room, got none")
+
+    saved(tmp_path)
+    monkeypatch.setattr(Opened, "n_closed", 0)
+    monkeypatch.setattr("hyrecall.embed.by.embedder", lambda _: Opened(dim=16))
+    hr.Index.open(tmp_path, embed="opened by name").close()
+    assert Opened.n_closed == 1
+    monkeypatch.setattr("hyrecall.index.choose_device", full)
+    with pytest.raises(hr.DeviceMemoryError):
+        hr.Index.open(tmp_path, embed="opened by name")
+    assert Opened.n_closed == 2
