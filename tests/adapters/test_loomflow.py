@@ -18,7 +18,7 @@ from adapters.published import outcomes, sources, told  # noqa: E402
 from hyrecall.adapters.degraded import DegradedWarning  # noqa: E402
 from hyrecall.adapters.loomflow import HyrecallFacts, HyrecallMemory  # noqa: E402
 from hyrecall.embed import HashEmbedder  # noqa: E402
-from hyrecall.memory import IsolationWarning, MemorySync  # noqa: E402
+from hyrecall.memory import Fact, IsolationWarning, MemorySync  # noqa: E402
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SUITE = [
@@ -199,6 +199,32 @@ def test_facts_are_deleted_by_the_time_they_were_recorded(store: MemorySync) -> 
         return n_deleted, await memory.facts.count(user_id="ann")
 
     assert asyncio.run(use()) == (2, 1)
+
+
+def test_facts_of_other_writers_are_read_too_and_no_export_is(
+    store: MemorySync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def export(*_: object, **__: object) -> None:
+        raise AssertionError("an export reads everything that the user has")
+
+    memory = HyrecallMemory(store)
+    fact = Fact(user_id="ann", subject="ann", predicate="LIVES_IN", object="Oslo", valid_from=NOW)
+    store.remember_fact(fact)
+    monkeypatch.setattr(MemorySync, "export", export)
+
+    async def use() -> Any:
+        await memory.facts.append(
+            loomflow.Fact(user_id="ann", subject="ann", predicate="is", object="old",
+                          recorded_at=NOW)
+        )  # fmt: skip
+        found = await memory.facts.query(user_id="ann", subject="ann")
+        counts = [await memory.facts.count(user_id=user) for user in ("ann", "bob")]
+        return found, counts, await memory.facts.delete(user_id="ann")
+
+    found, counts, n_deleted = asyncio.run(use())
+    assert [one.object for one in found] == ["Oslo", "old"]  # the one recorded last is first
+    assert store.history(fact.id, user_id="ann") == []
+    assert (counts, n_deleted) == ([2, 0], 2)
 
 
 def test_blocks_keep_their_order_and_what_is_added(store: MemorySync) -> None:

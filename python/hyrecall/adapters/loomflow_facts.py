@@ -41,7 +41,6 @@ class HyrecallFacts:
     Notes
     -----
     A fact that is followed by another one of its subject and predicate ends where that begins.
-    :meth:`query` and :meth:`all_facts` read all that the users have.
     """
 
     def __init__(self, memory: MemorySync) -> None:
@@ -75,13 +74,9 @@ class HyrecallFacts:
         """Return the facts of a user that are asked for, newest first."""
         if predicate is not None:  # as loomflow writes it
             predicate = loomflow.Fact(subject="s", predicate=predicate, object="o").predicate
-        asked = {"subject": subject, "predicate": predicate, "object": object_}
-        found = [
-            one
-            for one in await asyncio.to_thread(self._read, user_id)
-            if all(want is None or getattr(one, name) == want for name, want in asked.items())
-            and (valid_at is None or _holds(one, valid_at))
-        ]
+        found = await self._read(
+            user_id, subject=subject, predicate=predicate, object=object_, valid_at=valid_at
+        )
         return found[:limit]
 
     async def recall_text(
@@ -101,44 +96,49 @@ class HyrecallFacts:
 
     async def all_facts(self) -> list[loomflow.Fact]:
         """Return the facts of all users, newest first."""
-        return await asyncio.to_thread(self._read, EVERYONE)
+        return await self._read(EVERYONE)
 
     async def delete(self, *, user_id: str | None = None, before: datetime | None = None) -> int:
         """Erase the facts of a user, or those recorded before a time; return how many."""
+        cut = None if before is None else utc("before", before)
+        facts = await self._read(user_id)
+        old = [one.id for one in facts if cut is None or one.recorded_at < cut]
 
-        def delete() -> int:
-            cut = None if before is None else utc("before", before)
-            old = [one for one in self._read(user_id) if cut is None or one.recorded_at < cut]
-            return sum(self._memory.forget(one.id, user_id=user_id, erase=True) > 0 for one in old)
+        def erase() -> int:
+            return sum(self._memory.forget(one, user_id=user_id, erase=True) > 0 for one in old)
 
-        return await asyncio.to_thread(delete)
+        return await asyncio.to_thread(erase)
 
     async def count(self, *, user_id: str | None = None) -> int:
         """Return how many facts a user has."""
-        found = await asyncio.to_thread(self._memory.list, user_id=user_id, kind=FACT, limit=ALL)
+        found = await asyncio.to_thread(self._memory.list_facts, user_id=user_id, limit=ALL)
         return len(found)
 
     async def aclose(self) -> None:
         """Do nothing: the store is its owner's."""
 
-    def _read(self, user_id: Any) -> list[loomflow.Fact]:
-        """Return the facts of a user, the one recorded last first."""
-        lines = self._memory.export(user_id=user_id)
-        assert isinstance(lines, list)  # no file is written
-        versions = (line["version"] for line in lines if "fact" in line.get("version", {}))
-        found = [
-            _their_fact(
-                Fact(id=one["id"], user_id=one.get("user_id"), **one["fact"]), one["recorded_at"]
-            )
-            for one in versions
-        ]
+    async def _read(self, user_id: Any, **asked: Any) -> list[loomflow.Fact]:
+        """Return the facts of a user that are asked for, the one recorded last first."""
+
+        def read() -> list[loomflow.Fact]:
+            found = self._memory.list_facts(user_id=user_id, limit=ALL, **asked)
+            return [_their_fact(one, self._recorded_at(one)) for one in found]
+
+        found = await asyncio.to_thread(read)
         return sorted(found, key=lambda one: one.recorded_at, reverse=True)
 
+    def _recorded_at(self, fact: Fact) -> datetime | None:
+        """Return when a fact of another writer was kept; one of loomflow's says so itself."""
+        if "recorded_at" in own_fields(fact):
+            return None
+        versions = self._memory.history(fact.id, user_id=fact.user_id)
+        return versions[0].recorded_at if versions else fact.valid_from  # forgotten meanwhile
 
-def own_fields(episode: Episode) -> dict[str, Any]:
+
+def own_fields(one: Episode | Fact) -> dict[str, Any]:
     """Return what only loomflow reads."""
-    own: Any = episode.metadata.get(OWN)
-    return own if isinstance(own, dict) else {}
+    own: Any = one.metadata.get(OWN)
+    return dict(own) if isinstance(own, dict) else {}
 
 
 def their_episode(one: Episode) -> loomflow.Episode:
@@ -149,18 +149,12 @@ def their_episode(one: Episode) -> loomflow.Episode:
     )  # fmt: skip
 
 
-def _their_fact(one: Fact, recorded_at: str | None = None) -> loomflow.Fact:
+def _their_fact(one: Fact, recorded_at: datetime | None = None) -> loomflow.Fact:
     """Return a fact of ours as one of theirs, which says when it was recorded if we know."""
-    own: Any = one.metadata.get(OWN)
-    fields = dict(own) if isinstance(own, dict) else {}
+    told = own_fields(one)
     if recorded_at is not None:
-        fields.setdefault("recorded_at", recorded_at)
+        told.setdefault("recorded_at", recorded_at)
     return loomflow.Fact(
         id=one.id, user_id=one.user_id, subject=one.subject, predicate=one.predicate,
-        object=one.object, valid_from=one.valid_from, valid_until=one.valid_to, **fields,
+        object=one.object, valid_from=one.valid_from, valid_until=one.valid_to, **told,
     )  # fmt: skip
-
-
-def _holds(fact: loomflow.Fact, time: datetime) -> bool:
-    at = utc("valid_at", time)
-    return fact.valid_from <= at and (fact.valid_until is None or at < fact.valid_until)

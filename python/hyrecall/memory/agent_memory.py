@@ -108,6 +108,22 @@ class AgentMemorySync:
         """Recall facts that hold, as :meth:`hyrecall.memory.MemorySync.recall_facts`."""
         return self._view.facts(query, limit=limit, valid_at=valid_at)
 
+    def list_facts(
+        self,
+        *,
+        subject: str | None = None,
+        predicate: str | None = None,
+        object: str | None = None,  # noqa: A002
+        valid_at: datetime | None = None,
+        limit: int = 200,
+        offset: int = 0,
+    ) -> Facts:
+        """Return facts, newest first, as :meth:`hyrecall.memory.MemorySync.list_facts`."""
+        return self._view.listed_facts(
+            subject=subject, predicate=predicate, object_=object, valid_at=valid_at,
+            limit=limit, offset=offset,
+        )  # fmt: skip
+
     def get(self, id: str, *, visibility: Visibility | None = None) -> Episode | None:  # noqa: A002
         """Return an episode by its id, as :meth:`hyrecall.memory.MemorySync.get`.
 
@@ -313,6 +329,7 @@ class AgentMemory(NamedMethods):
 
     search = awaited(AgentMemorySync.search)
     recall_facts = awaited(AgentMemorySync.recall_facts)
+    list_facts = awaited(AgentMemorySync.list_facts)
     get = awaited(AgentMemorySync.get)
     history = awaited(AgentMemorySync.history)
     list = awaited(AgentMemorySync.list)

@@ -153,6 +153,7 @@ class Memory(NamedMethods):
     recall = awaited(MemorySync.recall)
     recall_scored = awaited(MemorySync.recall_scored)
     recall_facts = awaited(MemorySync.recall_facts)
+    list_facts = awaited(MemorySync.list_facts)
     search = awaited(MemorySync.search)
     get = awaited(MemorySync.get)
     history = awaited(MemorySync.history)

@@ -23,7 +23,7 @@ from hyrecall.memory.data.matches import Matches
 from hyrecall.memory.data.sessions import SessionTracker
 from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.methods import on_store
-from hyrecall.memory.recall.audience import Partition, read_agent, read_caller
+from hyrecall.memory.recall.audience import Partition, User, read_agent, read_caller, read_owner
 from hyrecall.memory.recall.call import Hints, TimeRange
 from hyrecall.memory.recall.recipe_options import Reranker
 from hyrecall.memory.sql.in_memory import IN_MEMORY
@@ -559,6 +559,65 @@ class MemorySync(RecordsOfMemorySync):
         ['tea']
         """
         return self._view(user_id, org, workspace).facts(query, limit=limit, valid_at=valid_at)
+
+    def list_facts(
+        self,
+        *,
+        subject: str | None = None,
+        predicate: str | None = None,
+        object: str | None = None,  # noqa: A002
+        valid_at: datetime | None = None,
+        user_id: User = None,
+        org: str | None = None,
+        workspace: str | None = None,
+        limit: int = 200,
+        offset: int = 0,
+    ) -> Facts:
+        """Return facts, the one that began last first; also those that have ended.
+
+        Parameters
+        ----------
+        subject, predicate, object : str, optional
+            Only facts that say exactly this.
+        valid_at : datetime, optional
+            Only facts with ``valid_from <= valid_at < valid_to``; naive is UTC. Default: all.
+        user_id : str or None or EVERYONE
+            Whose, as in :meth:`list`.
+        org, workspace : str, optional
+        limit, offset : int, default 200, 0
+            Each in [0, 2^31).
+
+        Returns
+        -------
+        Facts
+            At most ``limit``, after the first ``offset``.
+
+        Raises
+        ------
+        OptionError, DTypeError, StoreError
+            As for every call.
+
+        Notes
+        -----
+        No index is asked: the database reads the user's facts of the subject, or all of them.
+
+        Examples
+        --------
+        >>> from hyrecall.memory import Fact, MemorySync
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     for year, city in ((2024, "Oslo"), (2026, "Bergen")):
+        ...         fact = Fact(subject="ann", predicate="lives in", object=city,
+        ...                     valid_from=datetime(year, 1, 1))
+        ...         kept = memory.remember_fact(fact)
+        ...     found = memory.list_facts(subject="ann")
+        ...     [(one.object, one.valid_to and one.valid_to.year) for one in found]
+        [('Bergen', None), ('Oslo', 2026)]
+        """
+        return View(self._store, read_owner(org, workspace, user_id)).listed_facts(
+            subject=subject, predicate=predicate, object_=object, valid_at=valid_at,
+            limit=limit, offset=offset,
+        )  # fmt: skip
 
     def browse(
         self,

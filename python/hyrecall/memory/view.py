@@ -12,10 +12,11 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from hyrecall.ask.filters import Filter
+from hyrecall.base.ages import utc
 from hyrecall.base.arguments import as_int
 from hyrecall.base.spans import MEMORY_RECALL, span
 from hyrecall.errors import OptionError, error
-from hyrecall.memory.data.fields import check_id, flag
+from hyrecall.memory.data.fields import check_id, flag, in_utc
 from hyrecall.memory.data.matches import Facts, Matches
 from hyrecall.memory.data.types import Edge, Episode, Version
 from hyrecall.memory.derived.row_filters import newest_passing, read_narrowing
@@ -25,7 +26,7 @@ from hyrecall.memory.recall.call import read_ask, read_tags
 from hyrecall.memory.recall.recalling import recall, recall_facts, warn_of_isolation
 from hyrecall.memory.recall.recipe_options import weighted
 from hyrecall.memory.sql.edge_rows import incident
-from hyrecall.memory.sql.fact_rows import KIND
+from hyrecall.memory.sql.fact_rows import KIND, valid_facts
 from hyrecall.memory.sql.reading import Change, episode_by_id, history, last_changes, newest
 from hyrecall.memory.store import Store
 
@@ -86,6 +87,23 @@ class View:
         recipe = self.store.formula if is_blank else self.store.recipe
         ask = read_ask(query, self.by, recipe, kind=KIND, limit=limit, valid_at=at, deepen=True)
         return recall_facts(self.store.means, ask)
+
+    def listed_facts(
+        self, *, valid_at: datetime | None, limit: object, offset: object, **said: object
+    ) -> Facts:
+        """Return the facts that say so, newest first; ``said``: subject, predicate, object_."""
+        wanted = {
+            name: None if one is None else check_id(name.rstrip("_"), one)
+            for name, one in said.items()
+        }
+        at = None if valid_at is None else in_utc(utc("valid_at", valid_at), "valid_at")
+        most, first = _count("limit", limit), _count("offset", offset)
+        with self.store.database.reading() as connection:
+            seen = audience(connection, self.by)
+            found = valid_facts(connection, tuple(seen.cells), valid_at=at, **wanted)
+        warn_of_isolation(self.by, seen)
+        found.sort(key=lambda one: one.valid_from, reverse=True)  # stable
+        return Facts(found[first : first + most])
 
     def get(self, key: object, visibility: object = None) -> Episode | None:
         """Return an episode by its id: the private one where there is a global one too."""

@@ -174,6 +174,9 @@ READING: dict[str, Case] = {
     "recall_facts": lambda f, w, v, r: f.recall_facts(
         _query(w, r), limit=20, valid_at=r.choice([None, NOON + HOUR]), **_place(f, v)
     ),
+    "list_facts": lambda f, w, v, r: f.list_facts(
+        subject=r.choice([None, "oak"]), limit=50, **_place(f, v)
+    ),
     "get": lambda f, w, v, r: f.get(
         _id(r), visibility=r.choice([None, "private", "global"]), **_place(f, v)
     ),

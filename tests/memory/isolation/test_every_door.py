@@ -283,7 +283,10 @@ def by_id_alone(connection: Any, cell: int, key: str) -> Any:
         (
             everybody,
             "audience",
-            {"search", "get", "list", "history", "links", "recall_facts", "browse"},
+            {
+                *("search", "get", "list", "history", "links", "recall_facts", "list_facts"),
+                "browse",
+            },
         ),
         (truthy, "audience", {"get", "list", "browse"}),
         (by_id_alone, "episode_by_id", {"get"}),

@@ -221,6 +221,8 @@ def valid_facts(
     *,
     valid_at: datetime | None = None,
     subject: str | None = None,
+    predicate: str | None = None,
+    object_: str | None = None,
 ) -> list[Fact]:
     """Return the facts of cells, by subject, predicate and begin.
 
@@ -230,13 +232,15 @@ def valid_facts(
     cells : collection of int
     valid_at : datetime, optional
         Only what holds at that time.
-    subject : str, optional
-        Only of that subject.
+    subject, predicate, object_ : str, optional
+        Only facts that say so.
     """
-    where, given = f"v.cell IN {_LISTED} AND v.status = 'live'", [to_json(tuple(cells))]
-    if subject is not None:
-        where += " AND f.subject = ?"
-        given.append(subject)
+    where, given = f"f.cell IN {_LISTED} AND v.status = 'live'", [to_json(tuple(cells))]
+    said = (("subject", subject), ("predicate", predicate), ("object", object_))
+    for name, wanted in said:
+        if wanted is not None:
+            where += f" AND f.{name} = ?"
+            given.append(wanted)
     found = _read(connection, where, tuple(given), cells).values()
     return sorted(
         (one for one in found if valid_at is None or one.is_valid_at(valid_at)),
