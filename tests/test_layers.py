@@ -59,7 +59,7 @@ PYTHON_ONLY_IN = {
     "matplotlib": {"evaluate", "hits/plot"},
     "onnxruntime": {"rerank"},
     "langchain_core": {f"adapters/langchain{part}" for part in ("", "_documents", "_retriever")},
-    "langgraph": {"adapters/langgraph"},
+    "langgraph": {"adapters/langgraph", "adapters/langgraph_embedding"},
     "llama_index": {
         f"adapters/llama_index{part}" for part in ("", "_filters", "_query", "_recall", "_store")
     },

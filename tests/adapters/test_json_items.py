@@ -167,8 +167,8 @@ def test_what_is_no_namespace_is_refused(namespace: Any) -> None:
 
 
 def test_namespaces_are_found_under_each_of_their_prefixes(memory: MemorySync) -> None:
-    made = Namespaces(memory, "acme", "lab")
-    elsewhere = Namespaces(memory, "acme", "other")
+    made = Namespaces(memory, EVERYONE, "acme", "lab")
+    elsewhere = Namespaces(memory, EVERYONE, "acme", "other")
     for one in (("a", "b"), ("ab",), ("a",), ("a", "b", "c"), ("a", "b")):
         made.add(one)
     elsewhere.add(("a", "z"))

@@ -18,7 +18,7 @@ import hyrecall as hr  # noqa: E402
 from adapters.examples import run_example  # noqa: E402
 from adapters.published import outcomes, sources, told  # noqa: E402
 from adapters.store_programs import EMBEDDED, Program, embed, play  # noqa: E402
-from hyrecall.adapters import items, langgraph, namespaces  # noqa: E402
+from hyrecall.adapters import items, langgraph_embedding, namespaces  # noqa: E402
 from hyrecall.adapters.degraded import DegradedWarning  # noqa: E402
 from hyrecall.adapters.langgraph import HyrecallStore  # noqa: E402
 from hyrecall.memory import EVERYONE  # noqa: E402
@@ -145,7 +145,7 @@ class Failing:
 def test_a_query_that_cannot_be_embedded_is_searched_by_words(
     wait: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(langgraph, "QUERY_TIMEOUT", 0.1)
+    monkeypatch.setattr(langgraph_embedding, "QUERY_TIMEOUT", 0.1)
     embeddings: Any = type("Theirs", (Failing, Embeddings), {})(wait)
     index: Any = {"dims": EMBEDDED["dims"], "embed": embeddings}
     with HyrecallStore.open(":memory:", scope=("users",), index=index, alpha=1.0) as made:

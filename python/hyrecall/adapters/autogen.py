@@ -8,7 +8,13 @@ from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
 from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.memories import Store, UserMemories, as_lines, check_limit_and_kind
+from hyrecall.adapters.memories import (
+    ALL,
+    TOLD_OF_RECALL,
+    Store,
+    UserMemories,
+    check_limit_and_kind,
+)
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, ScopeError, error
 from hyrecall.memory import Episode, EpisodeMatch
@@ -31,7 +37,6 @@ __all__ = ["HyrecallMemory", "recall_tool"]
 T_ = TypeVar("T_")
 
 KIND: Final = "content"
-_ALL: Final = 2**31 - 1
 _OWN: Final = "autogen"  # the key of the metadata with what only AutoGen reads
 
 
@@ -187,7 +192,7 @@ class HyrecallMemory(Memory):
 
     async def clear(self) -> None:
         """Forget what was added: the memories of the user that have this kind."""
-        found: list[Episode] = await self._memories.call("list", kind=self._kind, limit=_ALL)
+        found: list[Episode] = await self._memories.call("list", kind=self._kind, limit=ALL)
         for one in found:
             await self._memories.call("forget", one.id)
 
@@ -246,10 +251,9 @@ def recall_tool(
     check_limit_and_kind(limit, kind)
 
     async def recall_memory(query: str) -> str:
-        return as_lines(await memories.search(query, limit=limit, kind=kind))
+        return await memories.recall(query, limit=limit, kind=kind)
 
-    told = "Search what is remembered of this user: facts, preferences, earlier conversations."
-    return FunctionTool(recall_memory, description=told, name=name)
+    return FunctionTool(recall_memory, description=TOLD_OF_RECALL, name=name)
 
 
 async def _until(token: CancellationToken | None, call: Coroutine[Any, Any, T_]) -> T_:

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from hyrecall import recipes
 from hyrecall.adapters.extras import needs_extra
 from hyrecall.adapters.items import Item, Items, check_page
 from hyrecall.adapters.json_filters import check_filter
+from hyrecall.adapters.memories import OwnsStore
 from hyrecall.adapters.namespaces import Namespace
 from hyrecall.base.arguments import as_int
 from hyrecall.base.keywords import check_keywords
-from hyrecall.embed import AUTO, Guard, NoVectors, from_async
+from hyrecall.embed import AUTO
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory import MemorySync
 from hyrecall.recipe import Recipe
@@ -32,42 +30,16 @@ from hyrecall.recipe import Recipe
 with needs_extra("langgraph"):
     from langgraph.store import base
 
+    from hyrecall.adapters.langgraph_embedding import EmbedQuery, QueryVectors, read_embedder
+
 __all__ = ["HyrecallStore"]
 
 WRITE_TIMEOUT = 30.0
 """Seconds that a put waits for an embedder, which may be a service far away."""
 
-QUERY_TIMEOUT = 1.5
-"""Seconds that a search waits for ``embed_query``, as a store waits for its embedder."""
-
-
-class _QueryEmbedder:
-    """Embeds queries with a function of one text."""
-
-    model, dim = "embed_query", None
-
-    def __init__(self, embed_query: Callable[[str], Sequence[float]]) -> None:
-        self._embed_query = embed_query
-
-    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        return np.asarray([self._embed_query(text) for text in texts], np.float32)
-
-
-class _LangChainEmbedder:
-    """Embeds items with LangChain's embeddings."""
-
-    def __init__(self, embeddings: base.Embeddings, dim: int | None) -> None:
-        name = getattr(embeddings, "model", None)
-        self.model = ":".join([type(embeddings).__qualname__, *([name] if name else [])])
-        self.dim = dim
-        self._embeddings = embeddings
-
-    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        return np.asarray(self._embeddings.embed_documents(list(texts)), np.float32)
-
 
 @check_keywords
-class HyrecallStore(base.BaseStore):
+class HyrecallStore(OwnsStore, base.BaseStore):
     """A LangGraph store that is durable and searches by words and vectors.
 
     Parameters
@@ -126,7 +98,7 @@ class HyrecallStore(base.BaseStore):
         org: str | None = None,
         workspace: str | None = None,
         fields: Sequence[str] = ("$",),
-        embed_query: Callable[[str], Sequence[float]] | None = None,
+        embed_query: EmbedQuery | None = None,
         recipe: Recipe = recipes.default,
         alpha: float | None = None,
         ttl: base.TTLConfig | None = None,
@@ -134,16 +106,14 @@ class HyrecallStore(base.BaseStore):
         clock: Callable[[], datetime] | None = None,
     ) -> None:
         """Check the options."""
-        self._queries = None if embed_query is None else Guard(_QueryEmbedder(embed_query))
+        self._queries = None if embed_query is None else QueryVectors(embed_query)
         self._items = Items(
             memory=memory, scope=scope, org=org, workspace=workspace, recipe=recipe, alpha=alpha,
-            embed_query=None if embed_query is None else self._embed_query, erase=erase,
-            clock=clock or (lambda: datetime.now(UTC)),
+            embed_query=self._queries, erase=erase, clock=clock or (lambda: datetime.now(UTC)),
         )  # fmt: skip
         self._fields = _paths("fields", fields)
         self.ttl_config = _checked_ttl(ttl)
         self._items.check_ttl((ttl or {}).get("default_ttl"))
-        self._owned: MemorySync | None = None
 
     @classmethod
     def open(
@@ -184,18 +154,7 @@ class HyrecallStore(base.BaseStore):
             As of :class:`HyrecallStore` and of :meth:`hyrecall.memory.MemorySync.open`.
         """
         config = _known("index", index, base.IndexConfig.__annotations__)
-        embed_query = None
-        if "dims" in config and "embed" not in config:
-            raise error(OptionError, "index", "embed beside dims", "dims alone")
-        if "embed" in config:
-            if embedder is not AUTO:
-                raise error(OptionError, "embedder", "none beside index['embed']", repr(embedder))
-            embed, dim = config["embed"], config.get("dims")
-            if asyncio.iscoroutinefunction(embed):
-                embedder = from_async(embed, model=embed.__qualname__, dim=dim)
-            else:
-                embeddings = base.ensure_embeddings(embed)
-                embedder, embed_query = _LangChainEmbedder(embeddings, dim), embeddings.embed_query
+        embedder, embed_query = read_embedder(config, embedder)
         memory = MemorySync.open(
             path, recipe=recipe, embedder=embedder, write_timeout=WRITE_TIMEOUT
         )
@@ -208,23 +167,14 @@ class HyrecallStore(base.BaseStore):
         except BaseException:
             memory.close()
             raise
-        store._owned = memory
+        store._opened = memory
         return store
 
     def close(self) -> None:
         """Close the store if :meth:`open` has opened it. Closing twice is fine."""
         if self._queries is not None:
             self._queries.close()
-        if self._owned is not None:
-            self._owned.close()
-
-    def __enter__(self) -> HyrecallStore:
-        """Return the store."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close it."""
-        self.close()
+        super().close()
 
     def batch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Run operations: those that read, and then those that write.
@@ -305,33 +255,23 @@ class HyrecallStore(base.BaseStore):
         else:
             raise error(DTypeError, "ops", "operations of a BaseStore", type(op).__name__)
 
-    def _embed_query(self, query: str) -> Sequence[float] | None:
-        assert self._queries is not None  # else nobody calls this
-        found = self._queries.embed([query], budget=QUERY_TIMEOUT, waits=True)
-        return None if isinstance(found, NoVectors) else list(found[0])
-
     def _read(self, op: base.Op) -> base.Result:
         if isinstance(op, base.GetOp):
             item = self._items.get(tuple(op.namespace), op.key, renew=op.refresh_ttl)
-            return None if item is None else base.Item(**_fields_of(item))
+            return None if item is None else base.Item(**_fields(item))
         if isinstance(op, base.SearchOp):
             found = self._items.search(
                 tuple(op.namespace_prefix), query=op.query, filter=op.filter, limit=op.limit,
                 offset=op.offset, renew=op.refresh_ttl,
             )  # fmt: skip
-            return [base.SearchItem(**_fields_of(one), score=one.score) for one in found]
+            return [base.SearchItem(**vars(one)) for one in found]
         if isinstance(op, base.ListNamespacesOp):
-            return list(self._listed(op))[op.offset : op.offset + op.limit]
+            asked = op.match_conditions or ()
+            every = self._items.namespaces(self._items.root)
+            kept = (one for one in every if all(_is_match(one, each) for each in asked))
+            listed = dict.fromkeys(one[: op.max_depth] for one in kept)
+            return list(listed)[op.offset : op.offset + op.limit]
         return None
-
-    def _listed(self, op: base.ListNamespacesOp) -> Iterator[Namespace]:
-        asked = op.match_conditions or ()
-        found = (
-            one[: op.max_depth]
-            for one in self._items.namespaces(self._items.root)
-            if all(_is_match(one, condition) for condition in asked)
-        )
-        yield from dict.fromkeys(found)
 
     def _write(self, op: base.PutOp) -> None:
         namespace = tuple(op.namespace)
@@ -344,17 +284,15 @@ class HyrecallStore(base.BaseStore):
         self._items.put(namespace, op.key, value, "\n".join(texts), op.ttl)
 
 
-def _fields_of(item: Item) -> dict[str, Any]:
-    names = ("namespace", "key", "value", "created_at", "updated_at")
-    return {name: getattr(item, name) for name in names}
+def _fields(item: Item) -> dict[str, Any]:
+    return {name: one for name, one in vars(item).items() if name != "score"}
 
 
 def _is_match(namespace: Namespace, condition: base.MatchCondition) -> bool:
-    path, labels = condition.path, namespace
-    if condition.match_type == "suffix":
-        path, labels = path[::-1], labels[::-1]
-    pairs = zip(labels, path, strict=False)
-    return len(labels) >= len(path) and all(want in ("*", one) for one, want in pairs)
+    step = -1 if condition.match_type == "suffix" else 1
+    pairs = zip(namespace[::step], condition.path[::step], strict=False)
+    is_long = len(namespace) >= len(condition.path)
+    return is_long and all(want in ("*", label) for label, want in pairs)
 
 
 def _paths(name: str, given: object) -> tuple[str, ...]:
@@ -365,13 +303,11 @@ def _paths(name: str, given: object) -> tuple[str, ...]:
 
 
 def _checked_ttl(given: base.TTLConfig | None) -> base.TTLConfig | None:
-    if given is None:
-        return None
     # Older releases lack omit_expired.
-    _known("ttl", given, {*base.TTLConfig.__annotations__, "omit_expired"})
-    if given.get("omit_expired") is False:
+    config = _known("ttl", given, {*base.TTLConfig.__annotations__, "omit_expired"})
+    if config.get("omit_expired") is False:
         raise error(OptionError, "ttl['omit_expired']", "True: no reply has expired items", "False")
-    if given.get("sweep_interval_minutes") is not None:
+    if config.get("sweep_interval_minutes") is not None:
         wish = "None: call sweep_ttl() when it suits"
         raise error(OptionError, "ttl", wish, "sweep_interval_minutes")
     return given

@@ -17,14 +17,8 @@ from typing import Any, Final
 from hyrecall import Filter
 from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.loomflow_facts import (
-    ALL,
-    FACT,
-    OWN,
-    HyrecallFacts,
-    own_fields,
-    their_episode,
-)
+from hyrecall.adapters.loomflow_facts import FACT, OWN, HyrecallFacts, own_fields, their_episode
+from hyrecall.adapters.memories import ALL, OwnsStore
 from hyrecall.base.keywords import check_keywords
 from hyrecall.embed import AUTO, from_async
 from hyrecall.errors import KeyConflictError, OptionError, error
@@ -44,7 +38,7 @@ _TimeRange = tuple[datetime, datetime]
 
 
 @check_keywords
-class HyrecallMemory:
+class HyrecallMemory(OwnsStore):
     """loomflow's ``Memory`` protocol over a durable store.
 
     Parameters
@@ -81,7 +75,6 @@ class HyrecallMemory:
         """Hold the store."""
         self.facts = HyrecallFacts(memory)
         self._memory = memory
-        self._is_owned = False
         self._blocks = threading.Lock()
 
     @classmethod
@@ -111,21 +104,8 @@ class HyrecallMemory:
         if isinstance(path, str) and path.startswith(_BACKENDS):
             raise error(OptionError, "path", "a folder, not a backend of loomflow", repr(path))
         made = cls(MemorySync.open(path, embedder=_embedder(embedder), recipe=recipe))
-        made._is_owned = True
+        made._opened = made._memory
         return made
-
-    def close(self) -> None:
-        """Close the store if :meth:`open` has opened it. Closing twice is fine."""
-        if self._is_owned:
-            self._memory.close()
-
-    def __enter__(self) -> HyrecallMemory:
-        """Return the memory."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close it."""
-        self.close()
 
     # ---- episodes and facts ----
 

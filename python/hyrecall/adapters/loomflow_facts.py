@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.adapters.extras import needs_extra
+from hyrecall.adapters.memories import ALL
 from hyrecall.base.ages import utc
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, error
@@ -16,9 +17,8 @@ from hyrecall.memory import EVERYONE, Episode, Fact, MemorySync
 with needs_extra("loomflow"):
     import loomflow
 
-__all__ = ["ALL", "FACT", "OWN", "HyrecallFacts", "own_fields", "their_episode"]
+__all__ = ["FACT", "OWN", "HyrecallFacts", "own_fields", "their_episode"]
 
-ALL: Final = 2**31 - 1
 FACT: Final = "fact"
 OWN: Final = "loomflow"
 """The key of the metadata with what only loomflow reads."""

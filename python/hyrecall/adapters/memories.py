@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.base.arguments import as_int
@@ -18,6 +18,9 @@ from hyrecall.memory import EpisodeMatch, Matches, Memory, MemorySync
 from hyrecall.memory.data.fields import check_id
 
 __all__ = [
+    "ALL",
+    "TOLD_OF_RECALL",
+    "OwnsStore",
     "Store",
     "UserMemories",
     "as_lines",
@@ -28,6 +31,33 @@ __all__ = [
 ]
 
 Store: TypeAlias = Memory | MemorySync
+
+ALL: Final = 2**31 - 1
+"""The limit of a list that has no limit."""
+
+TOLD_OF_RECALL: Final = (
+    "Search what is remembered of this user: facts, preferences, earlier conversations."
+)
+"""What a model is told of a tool that recalls."""
+
+
+class OwnsStore:
+    """Closes the store that it has opened itself; one that it was given is its owner's."""
+
+    _opened: MemorySync | None = None
+
+    def close(self) -> None:
+        """Close the store if ``open`` has opened it. Closing twice is fine."""
+        if self._opened is not None:
+            self._opened.close()
+
+    def __enter__(self) -> Self:
+        """Return the object."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close it."""
+        self.close()
 
 
 def read_store(memory: object) -> Store:
@@ -95,6 +125,10 @@ class UserMemories:
         """Search the memories of this user, and return those that match the query."""
         matches: Matches = await self.call("search", query, **options)
         return without_fills(matches)
+
+    async def recall(self, query: str, **options: Any) -> str:
+        """Search, and return what a model reads of the matches."""
+        return as_lines(await self.search(query, **options))
 
 
 def without_fills(matches: Matches) -> list[EpisodeMatch]:

@@ -1,4 +1,4 @@
-"""Hierarchical namespaces as users of a store: which there are, and which lie under a prefix.
+"""Hierarchical namespaces as users of a store: which there are in a scope, and under a prefix.
 
 ``("users", "ann")`` is the user ``"users.ann"``. Labels contain no period, so no two namespaces are
 the same user. Each namespace is also listed under each of its prefixes, in a cell that no namespace
@@ -10,16 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
+from typing import TypedDict
 
-from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
-from hyrecall.memory import Episode, MemorySync, Partition
+from hyrecall.adapters.memories import ALL
+from hyrecall.errors import DTypeError, KeyConflictError, OptionError, ScopeError, error
+from hyrecall.memory import EVERYONE, Episode, MemorySync, Partition
 
 __all__ = ["Namespace", "Namespaces", "user_of"]
 
 Namespace = tuple[str, ...]
 
 _KIND = "namespace"
-_ALL = 2**31 - 1
+
+
+class _User(TypedDict):
+    user_id: str
+    org: str | None
+    workspace: str | None
 
 
 def user_of(namespace: Sequence[str], name: str = "namespace") -> str:
@@ -56,20 +64,48 @@ def user_of(namespace: Sequence[str], name: str = "namespace") -> str:
 
 @dataclass(frozen=True)
 class Namespaces:
-    """The namespaces of a store, in one org and workspace.
+    """The namespaces of a store that lie in a scope, in one org and workspace.
 
     Attributes
     ----------
     memory : MemorySync
+    scope : tuple of str or EVERYONE
+        The first labels of every namespace.
     org, workspace : str or None
     """
 
     memory: MemorySync
+    scope: Namespace | Enum
     org: str | None = None
     workspace: str | None = None
 
+    def __post_init__(self) -> None:
+        """Check the store and the scope."""
+        if not isinstance(self.memory, MemorySync):
+            raise error(DTypeError, "memory", "a MemorySync", type(self.memory).__name__)
+        if self.scope is not EVERYONE and not (isinstance(self.scope, tuple) and self.scope):
+            wish = "a namespace such as ('users',), or hyrecall.memory.EVERYONE for any"
+            raise error(ScopeError, "scope", wish, repr(self.scope))
+        user_of(self.root, "scope")
+
+    @property
+    def root(self) -> Namespace:
+        """The labels that every namespace begins with."""
+        return self.scope if isinstance(self.scope, tuple) else ()
+
+    def check(self, namespace: Namespace, name: str, *, is_prefix: bool = False) -> None:
+        """Refuse an invalid namespace, or one outside the scope."""
+        if not user_of(namespace, name) and not is_prefix:
+            raise error(OptionError, name, "one label or more", repr(namespace))
+        if tuple(namespace[: len(self.root)]) != self.root:
+            raise error(ScopeError, name, f"one in the scope {self.root}", repr(namespace))
+
+    def user(self, namespace: Namespace) -> _User:
+        """Return whose the items of a namespace are, as options of a call."""
+        return {"user_id": user_of(namespace), "org": self.org, "workspace": self.workspace}
+
     def partition(self, namespace: Namespace) -> Partition:
-        """Return where the items of a namespace are."""
+        """Return where the items of a namespace are, for a search of several."""
         return Partition(user_of(namespace), org=self.org, workspace=self.workspace)
 
     def add(self, namespace: Namespace) -> None:
@@ -96,6 +132,6 @@ class Namespaces:
         """Return the namespaces that begin with a prefix, and that something was ever put into."""
         user = f".{user_of(prefix, 'namespace_prefix')}"
         listed = self.memory.list(
-            user_id=user, org=self.org, workspace=self.workspace, kind=_KIND, limit=_ALL
+            user_id=user, org=self.org, workspace=self.workspace, kind=_KIND, limit=ALL
         )
         return sorted(tuple(one.id.split(".")) for one in listed)

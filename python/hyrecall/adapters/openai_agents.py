@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from hyrecall import Filter
 from hyrecall.adapters.extras import needs_extra
 from hyrecall.adapters.memories import (
+    ALL,
+    TOLD_OF_RECALL,
     Store,
     UserMemories,
-    as_lines,
     check_limit_and_kind,
     read_store,
     read_user,
@@ -37,7 +38,6 @@ __all__ = ["HyrecallSession", "recall_tool"]
 MESSAGE: Final = "message"
 OTHER: Final = "session item"  # calls of tools, and their outputs
 _OWN: Final = "item"  # the key of the metadata with the item; other writers' memories lack it
-_ALL: Final = 2**31 - 1
 
 Whose: TypeAlias = "str | Callable[[RunContextWrapper[Any]], str]"
 
@@ -119,7 +119,7 @@ class HyrecallSession:
         settings = self.session_settings
         most = limit if limit is not None or settings is None else settings.limit
         _check_limit(most)
-        return [_item(one) for one in reversed(await self._newest(_ALL if most is None else most))]
+        return [_item(one) for one in reversed(await self._newest(ALL if most is None else most))]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Add items to the end of the conversation: all or none.
@@ -233,14 +233,12 @@ def recall_tool(
     async def recall_memory(context: RunContextWrapper[Any], query: str) -> str:
         user = user_id(context) if callable(user_id) else user_id
         memories = UserMemories(store, user, org, workspace)
-        return as_lines(await memories.search(query, limit=limit, kind=kind))
+        return await memories.recall(query, limit=limit, kind=kind)
 
     return function_tool(
         recall_memory,
         name_override=name,
-        description_override=(
-            "Search what is remembered of this user: facts, preferences, earlier conversations."
-        ),
+        description_override=TOLD_OF_RECALL,
         failure_error_function=None,
     )
 
