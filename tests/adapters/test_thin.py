@@ -1,0 +1,134 @@
+"""An adapter is thin, and uses no private name: not of the engine, the store or a framework."""
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "python/hyrecall/adapters"
+MODULES = {one.stem: one.read_text("utf-8") for one in sorted(FOLDER.glob("*.py"))}
+MOST_LINES = 200
+COMMON_STORE = {"documents", "document_table"}
+"""What the adapters of stores share: parts of hyrecall, of at most 400 lines as everywhere."""
+
+_NO_CODE = {
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+    tokenize.ENDMARKER,
+}
+
+
+def n_code_lines(text: str) -> int:
+    """Return the lines that are not blank, and neither comment nor docstring."""
+    told: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        body = getattr(node, "body", None)  # that of a lambda is no list
+        for one in body if isinstance(body, list) else []:
+            if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant):
+                told.update(range(one.lineno, (one.end_lineno or one.lineno) + 1))
+    code: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in _NO_CODE:
+            code.update(range(token.start[0], token.end[0] + 1))
+    return len(code - told)
+
+
+def private_names(text: str) -> list[str]:
+    """Return the private names that a module uses and no class of the adapters defines."""
+    tree = ast.parse(text)
+    own = defined(text).union(*(defined(MODULES[name]) for name in imported(tree)))
+    return [
+        name
+        for node in ast.walk(tree)
+        for name in _used(node)
+        if any(map(_is_private, name.split("."))) and name not in own
+    ]
+
+
+def imported(tree: ast.Module) -> list[str]:
+    """Return the modules of the adapters that a module imports from."""
+    home = "hyrecall.adapters."
+    froms = (node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return [one.removeprefix(home) for one in froms if one.startswith(home)]
+
+
+@cache
+def defined(text: str) -> frozenset[str]:
+    """Return the private attributes that the classes of a module define."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef):
+            found.update(one.name for one in node.body if isinstance(one, ast.FunctionDef))
+            found.update(one.name for one in node.body if isinstance(one, ast.AsyncFunctionDef))
+            annotated = (one.target for one in node.body if isinstance(one, ast.AnnAssign))
+            found.update(one.id for one in annotated if isinstance(one, ast.Name))
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.update([node.attr] if ast.unparse(node.value) == "self" else [])
+    return frozenset(found)
+
+
+def _used(node: ast.AST) -> Iterator[str]:
+    """The names of a node that may be somebody else's: attributes, and what is imported."""
+    if isinstance(node, ast.Attribute):
+        yield node.attr
+    elif isinstance(node, ast.Import):
+        yield from (one.name for one in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        yield from (f"{node.module}.{one.name}" for one in node.names)
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("attr"):
+        texts = (one.value for one in node.args if isinstance(one, ast.Constant))
+        yield from (one for one in texts if isinstance(one, str))
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_an_adapter_is_thin(name: str) -> None:
+    most = 400 if name in COMMON_STORE else MOST_LINES
+    assert n_code_lines(MODULES[name]) <= most
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_an_adapter_uses_no_private_name(name: str) -> None:
+    assert private_names(MODULES[name]) == []
+
+
+def test_the_common_store_is_there() -> None:
+    assert MODULES.keys() > COMMON_STORE
+
+
+def test_a_module_that_is_too_long_is_found() -> None:
+    lines = "".join(f"x{at} = {at}\n\n# why\n" for at in range(MOST_LINES))
+    assert n_code_lines(f'"""What\n\nit is."""\n{lines}') == MOST_LINES
+    planted = 'def more() -> int:\n    """Say so."""\n    return 1\n'
+    assert n_code_lines(lines + planted) == MOST_LINES + 2
+    assert n_code_lines('text = """a\n\nb"""\n') == 3  # a text is no docstring
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("from hyrecall import _core", "hyrecall._core"),
+        ("from hyrecall._core import Snapshot", "hyrecall._core.Snapshot"),
+        ("import langchain_core._api", "langchain_core._api"),
+        ("from haystack.dataclasses.document import _Document", "._Document"),
+        ("found = memory._store", "_store"),
+        ("class Mine(Theirs):\n    def get(self):\n        return self._hidden()", "_hidden"),
+        ("class Mine(Theirs):\n    def get(self):\n        return super()._hidden()", "_hidden"),
+        ("found = getattr(memory, '_store')", "_store"),
+        ("documents._state = None", "_state"),
+    ],
+)
+def test_a_private_name_is_found(line: str, name: str) -> None:
+    (found,) = private_names(line)
+    assert found.endswith(name)
+
+
+def test_what_a_module_defines_itself_is_its_own() -> None:
+    text = "class Mine:\n    _b: int\n    def _a(self):\n        self._c = self._a, self._b\n"
+    assert private_names(f"{text}\ndef make(mine):\n    return mine._c, mine.__dict__\n") == []
