@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from crewai.memory.types import MemoryRecord, ScopeInfo
 
-from hyrecall.adapters.document_folder import open_documents
+from hyrecall.adapters.document_folder import open_documents, saved
 from hyrecall.adapters.document_table import AttributeType, read_cell
 from hyrecall.adapters.documents import Document, DocumentIndex
 from hyrecall.adapters.items import check_page
@@ -187,9 +187,7 @@ class HyrecallStorage:
         return reduce(and_, parts) if parts else None
 
     def _saved(self, changed: T_) -> T_:
-        if self._path is not None and changed:
-            self._documents.save(self._path)
-        return changed
+        return saved(self._documents, self._path, changed)
 
 
 def _path(scope: str | None) -> str:

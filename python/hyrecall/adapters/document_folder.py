@@ -1,4 +1,4 @@
-"""The index of a store: shared, of a folder, or empty; types of attributes by their names.
+"""The index of a store: shared, of a folder it is saved to, or empty; types by their names.
 
 A pipeline that is written to a file names types: ``"int"``, ``"list[str]"``.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -16,7 +16,9 @@ from hyrecall.adapters.document_table import AttributeType
 from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.errors import DTypeError, IndexNotFoundError, OptionError, error
 
-__all__ = ["open_documents", "read_types", "type_names"]
+__all__ = ["open_documents", "read_types", "saved", "type_names"]
+
+T_ = TypeVar("T_")
 
 _TYPES: Final[dict[str, Any]] = {
     "str": str, "int": int, "float": float, "bool": bool, "datetime": datetime, "date": date,
@@ -64,6 +66,13 @@ def open_documents(
         wish = f"those of the saved documents ({type_names(found)}), or none"
         raise error(OptionError, "attributes", wish, type_names(made))
     return found
+
+
+def saved(documents: DocumentIndex, path: str | Path | None, changed: T_) -> T_:
+    """Save the documents if there is a folder and something changed; return what changed."""
+    if path is not None and changed:
+        documents.save(path)
+    return changed
 
 
 def type_names(documents: DocumentIndex) -> dict[str, str]:

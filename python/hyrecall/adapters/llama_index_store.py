@@ -16,7 +16,7 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryResult,
 )
 
-from hyrecall.adapters.document_folder import open_documents
+from hyrecall.adapters.document_folder import open_documents, saved
 from hyrecall.adapters.document_table import AttributeType, read_cell
 from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.adapters.llama_index_filters import all_of, filter_of, one_of
@@ -203,10 +203,7 @@ class HyrecallVectorStore(BasePydanticVectorStore):
         self._documents.save(persist_path)
 
     def _saved(self, changed: T_) -> T_:
-        """Save the nodes if there is a path and something changed."""
-        if self._path is not None and changed:
-            self._documents.save(self._path)
-        return changed
+        return saved(self._documents, self._path, changed)
 
 
 def _refuse(method: str, options: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from hyrecall import Filter
@@ -22,7 +23,7 @@ from hyrecall.adapters.memories import ALL, OwnsStore
 from hyrecall.base.keywords import check_keywords
 from hyrecall.embed import AUTO, from_async
 from hyrecall.errors import KeyConflictError, OptionError, error
-from hyrecall.memory import MemorySync
+from hyrecall.memory import Episode, MemorySync
 from hyrecall.recipe import Recipe
 
 with needs_extra("loomflow"):
@@ -253,10 +254,7 @@ class HyrecallMemory(OwnsStore):
 
     async def profile(self, *, user_id: str | None = None) -> loomflow.MemoryProfile:
         """Return what there is of a user: counts, the last sessions and facts."""
-        episodes = await asyncio.to_thread(
-            self._memory.list, user_id=user_id, kind=EPISODE, limit=ALL
-        )
-        facts = await self.facts.query(user_id=user_id, limit=ALL)
+        episodes, facts = await self._everything(user_id)
         sessions = dict.fromkeys(one.session_id or "" for one in episodes)
         return loomflow.MemoryProfile(
             user_id=user_id,
@@ -269,16 +267,17 @@ class HyrecallMemory(OwnsStore):
 
     async def export(self, *, user_id: str | None = None) -> loomflow.MemoryExport:
         """Return everything that a user has: episodes and facts, oldest first, and blocks."""
-        episodes = await asyncio.to_thread(
-            self._memory.list, user_id=user_id, kind=EPISODE, limit=ALL
-        )
-        facts = await self.facts.query(user_id=user_id, limit=ALL)
+        episodes, facts = await self._everything(user_id)
         return loomflow.MemoryExport(
             user_id=user_id,
             episodes=[their_episode(one) for one in reversed(episodes)],
             facts=facts[::-1],
             blocks=await self.working(user_id=user_id),
         )
+
+    async def _everything(self, user_id: str | None) -> tuple[list[Episode], list[loomflow.Fact]]:
+        read = partial(self._memory.list, user_id=user_id, kind=EPISODE, limit=ALL)
+        return await asyncio.to_thread(read), await self.facts.query(user_id=user_id, limit=ALL)
 
     async def forget(
         self,
