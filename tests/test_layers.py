@@ -74,6 +74,7 @@ PYTHON_ONLY_IN = {
     "chromadb": {"migrate/chroma"},
     "lancedb": {"migrate/lancedb"},
     "qdrant_client": {"migrate/qdrant"},
+    "qdrant_edge": {"migrate/qdrant_snapshot"},
     "crewai": {"adapters/crewai", "adapters/crewai_storage"},
     "pickle": set(),
     "cloudpickle": set(),

@@ -86,7 +86,7 @@ class MigrateOptions:
 
 
 def migrate(
-    system: str, source: Path, path: Path | None, options: MigrateOptions, *, as_json: bool
+    system: str, source: str, path: Path | None, options: MigrateOptions, *, as_json: bool
 ) -> bool:
     """Move the records, show the report, and return whether all of them came."""
     from hyrecall.migrate import into_index, into_store, open_source

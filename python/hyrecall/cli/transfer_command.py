@@ -61,12 +61,12 @@ def export(
 
 def import_(
     file: Annotated[
-        Path,
+        str,
         typer.Argument(
             metavar="SOURCE",
             help="The lines of an export, or a database of l0; a folder of chroma, lancedb or "
-            "qdrant; a file of mem0 (the JSON of get_all) or langchain (a dump of "
-            "InMemoryVectorStore).",
+            "qdrant; a snapshot of qdrant, or the URL of its server; a file of mem0 (the JSON of "
+            "get_all) or langchain (a dump of InMemoryVectorStore).",
         ),
     ],
     path: StorePath = None,
@@ -183,7 +183,7 @@ def import_(
             raise typer.Exit(1)
         return
     options.refuse_all(source)
-    file.stat()  # raises for a missing file before a store is made
+    Path(file).stat()  # raises for a missing file before a store is made
     with opened(path, makes=True) as memory, bar() as progress:
         done = memory.import_(file, source=source, progress=progress)
     for one in done.errors:

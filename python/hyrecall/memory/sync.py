@@ -603,6 +603,7 @@ class MemorySync(RecordsOfMemorySync):
 
         Examples
         --------
+        >>> from datetime import datetime
         >>> from hyrecall.memory import Fact, MemorySync
         >>> from hyrecall.recipes import loom
         >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:

@@ -1,73 +1,131 @@
-"""Reads a collection of a local folder of Qdrant, with the package qdrant-client."""
+"""Reads a collection of Qdrant: of a local folder or a server with qdrant-client, or a snapshot."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from hyrecall.errors import OptionError, error
+from hyrecall.migrate.qdrant_snapshot import Points, open_snapshot
 from hyrecall.migrate.reading import PAGE, Reading, one_of
 from hyrecall.migrate.records import Record, Source, as_vector, field_of, needs_package
 
-__all__ = ["read"]
+__all__ = ["API_KEY", "read"]
+
+API_KEY = "QDRANT_API_KEY"
+"""The variable of the environment with the key of a server."""
+
+_SECONDS = 60  # that a server has for a reply
 
 
 @contextmanager
-def read(path: Path, options: Reading) -> Iterator[Source]:
+def read(path: Path | str, options: Reading) -> Iterator[Source]:
     """Open a collection; without ``collection``, the only one.
 
-    The text is the field "text" of the payload, unless another is named. Without ``vector_field``,
-    the only dense vector is read; sparse vectors and lists of vectors have no place here.
+    A file is a snapshot, a str is the URL of a server. The text is the field "text" of the payload,
+    unless another is named. Without ``vector_field``, the only dense vector is read; sparse vectors
+    and lists of vectors have no place here.
 
     Raises
     ------
     OptionError
-        No local folder of Qdrant; no such collection or vector, or several and none is named.
+        Not Qdrant's; no such collection or vector, or several and none is named; a server that does
+        not answer, or refuses.
     MissingExtraError
-        The package qdrant-client is not installed.
+        The package qdrant-client, or qdrant-edge-py of a snapshot, is not installed.
     """
-    with needs_package("qdrant_client", "qdrant-client"):
-        from qdrant_client import QdrantClient
-    if not (path / "meta.json").is_file():  # the client would make one
-        wish = "a local folder of qdrant-client, with meta.json (a snapshot is read by a server)"
-        raise error(OptionError, "path", wish, repr(str(path)))
-    client = QdrantClient(path=str(path))
-    try:
-        names = [one.name for one in client.get_collections().collections]
-        name = one_of("collection", names, options.collection)
-        named = client.get_collection(name).config.params.vectors
+    if isinstance(path, Path) and path.is_file():
+        if options.collection is not None:
+            wish = "none: a snapshot has one collection"
+            raise error(OptionError, "collection", wish, repr(options.collection))
+        opening = open_snapshot(path)
+    else:
+        opening = _collection(path, options)
+    with opening as found:
         vector = options.vector_field
-        if isinstance(named, Mapping):
-            dense = [key for key, one in named.items() if one.multivector_config is None]
-            vector = one_of("vector_field", dense, vector) if dense or vector else ""
+        if found.dense is not None:
+            vector = one_of("vector_field", found.dense, vector) if found.dense or vector else ""
         elif vector is not None:
             raise error(OptionError, "vector_field", "none: the vector has no name", repr(vector))
-        records = _records(client, name, options.text_field or "text", vector)
-        yield Source("qdrant", client.count(name).count, records)
+        records = _records(found.points, options.text_field or "text", vector)
+        yield Source("qdrant", found.n_points, records)
+
+
+@contextmanager
+def _collection(path: Path | str, options: Reading) -> Iterator[Points]:
+    """Open a collection of a local folder or of a server."""
+    with needs_package("qdrant_client", "qdrant-client"):
+        from qdrant_client import QdrantClient
+    if isinstance(path, str):
+        client = QdrantClient(
+            url=path, api_key=os.environ.get(API_KEY) or None, timeout=_SECONDS,
+            check_compatibility=False,
+        )  # fmt: skip
+    elif (path / "meta.json").is_file():  # else the client would make one
+        client = QdrantClient(path=str(path))
+    else:
+        wish = "a local folder of qdrant-client (with meta.json), a snapshot, or a server's URL"
+        raise error(OptionError, "path", wish, repr(str(path)))
+    try:
+        with _answers(path):
+            names = [one.name for one in client.get_collections().collections]
+            name = one_of("collection", names, options.collection)
+            named = client.get_collection(name).config.params.vectors
+            n_points = client.count(name).count
+        dense = None
+        if isinstance(named, Mapping):
+            dense = [key for key, one in named.items() if one.multivector_config is None]
+        yield Points(n_points, dense, _points(client, name, path))
     finally:
         client.close()
 
 
-def _records(client: Any, name: str, text: str, vector: str | None) -> Iterator[Record]:
+def _points(client: Any, name: str, path: Path | str) -> Iterator[Any]:
     at = None
     while True:
-        points, at = client.scroll(
-            name, limit=PAGE, offset=at, with_payload=True, with_vectors=True
-        )
-        for point in points:
-            payload = point.payload or {}
-            found, others = _vector_of(point.vector, vector)
-            yield Record(
-                id=point.id,
-                text=field_of(payload, text),
-                vector=found,
-                metadata={key: one for key, one in payload.items() if key != text},
-                dropped=others,
+        with _answers(path):
+            points, at = client.scroll(
+                name, limit=PAGE, offset=at, with_payload=True, with_vectors=True
             )
+        yield from points
         if at is None:
             return
+
+
+@contextmanager
+def _answers(path: Path | str) -> Iterator[None]:
+    """Name a server that does not answer, or refuses; nothing of its reply is told but the status.
+
+    A URL may hold a password, so only its host is told.
+    """
+    from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
+
+    try:
+        yield
+    except ApiException as fault:
+        server = urlsplit(str(path))
+        wish = f"a Qdrant server that answers at {server.scheme}://{server.netloc.split('@')[-1]}"
+        got = type(fault).__name__
+        if isinstance(fault, UnexpectedResponse):
+            got = f"status {fault.status_code} (a key is read from {API_KEY})"
+        raise error(OptionError, "path", wish, got) from None
+
+
+def _records(points: Iterator[Any], text: str, vector: str | None) -> Iterator[Record]:
+    for point in points:
+        payload = point.payload or {}
+        found, others = _vector_of(point.vector, vector)
+        yield Record(
+            id=point.id if isinstance(point.id, int) else str(point.id),
+            text=field_of(payload, text),
+            vector=found,
+            metadata={key: one for key, one in payload.items() if key != text},
+            dropped=others,
+        )
 
 
 def _vector_of(given: Any, name: str | None) -> tuple[Any, tuple[str, ...]]:

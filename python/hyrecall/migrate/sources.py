@@ -26,6 +26,7 @@ _TAKES: dict[str, tuple[str, ...]] = {
     "mem0": (),
     "langchain": (),
 }
+_URLS = ("http://", "https://")
 SYSTEMS = tuple(_TAKES)
 """The systems that can be read."""
 
@@ -46,7 +47,8 @@ def open_source(
     ----------
     system : {"chroma", "lancedb", "qdrant", "mem0", "langchain"}
     path : path
-        A folder of chroma, lancedb or qdrant-client; a file of JSON of the others.
+        A folder of chroma, lancedb or qdrant-client; a file of JSON of mem0 or langchain. Of qdrant
+        also a snapshot, or the URL of a server, whose key is in ``QDRANT_API_KEY``.
     collection : str, optional
         The collection, or the table of lancedb. Default: the only one.
     id_field : str, default "id"
@@ -91,4 +93,5 @@ def open_source(
             check_id(one.name, value)
     read = import_module(f"hyrecall.migrate.{system}").read
     opener = cast(Callable[[Any, Reading], AbstractContextManager[Source]], read)
-    return opener(read_path(path), options)
+    is_url = system == "qdrant" and isinstance(path, str) and path.startswith(_URLS)
+    return opener(path if is_url else read_path(path), options)
