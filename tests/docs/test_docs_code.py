@@ -1,5 +1,6 @@
 """Code in documents runs: python blocks of the pages, and the examples of docstrings."""
 
+import asyncio
 import doctest
 import importlib
 import pkgutil
@@ -46,9 +47,15 @@ def run_block(page: Path, number: int) -> None:
     """Run one block of a page as a program, with what it says that it goes on from."""
     blocks = python_blocks(page.read_text(encoding="utf-8"))
     names: dict[str, object] = {"__name__": "__main__"}
-    for one in [*before(blocks, number), number]:
-        line, code = blocks[one]
-        exec(compile("\n" * line + code, str(page), "exec"), names)
+    loop = asyncio.new_event_loop()  # a program that makes one leaves it to its end
+    asyncio.set_event_loop(loop)
+    try:
+        for one in [*before(blocks, number), number]:
+            line, code = blocks[one]
+            exec(compile("\n" * line + code, str(page), "exec"), names)
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
 
 
 BLOCKS = [
