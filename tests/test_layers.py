@@ -75,6 +75,7 @@ PYTHON_ONLY_IN = {
     "lancedb": {"migrate/lancedb"},
     "qdrant_client": {"migrate/qdrant"},
     "qdrant_edge": {"migrate/qdrant_snapshot"},
+    "obstore": {"replicas"},
     "crewai": {"adapters/crewai", "adapters/crewai_storage"},
     "pickle": set(),
     "cloudpickle": set(),
@@ -97,7 +98,8 @@ ROOMS = (
     *("arms", "recipe", "index", "graph"),
     *("memory/data", "memory/sql", "memory/derived", "memory/recall", "memory/faces"),
     *("memory/changes", "memory/keeping", "memory/sharing", "memory/backends", "memory", ""),
-    *("evaluate", "rerank", "adapters", "migrate", "serve", "serve/mcp", "cli", "__main__"),
+    *("evaluate", "rerank", "replicas", "adapters", "migrate"),
+    *("serve", "serve/mcp", "cli", "__main__"),
 )
 FORBIDDEN_CALLS = re.compile(
     r"\b(eval|exec)\(|torch\.load|allow_pickle=True|np\.load\((?![^)]*allow_pickle=False)|__reduce__|__setstate__"

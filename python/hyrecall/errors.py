@@ -23,6 +23,7 @@ from hyrecall._core import (
 
 __all__ = [
     "CorruptIndexError",
+    "CorruptRemoteError",
     "CorruptStoreError",
     "DTypeError",
     "DeviceMemoryError",
@@ -36,6 +37,9 @@ __all__ = [
     "NotFoundError",
     "OptionError",
     "OwnerError",
+    "PushConflictError",
+    "RemoteError",
+    "RemoteNotFoundError",
     "SaveConflictError",
     "ScopeError",
     "ShapeError",
@@ -63,6 +67,10 @@ class WriterBusyError(HyrecallError, RuntimeError):
 
 class SaveConflictError(HyrecallError, RuntimeError):
     """The folder holds a version that the index to be saved does not contain, and would lose it."""
+
+
+class PushConflictError(HyrecallError, RuntimeError):
+    """The remote place holds a generation that this push would replace without knowing it."""
 
 
 class MissingExtraError(HyrecallError, ImportError):
@@ -119,6 +127,18 @@ class OwnerError(StoreError):
 
     A change that was under way may have been made.
     """
+
+
+class RemoteError(HyrecallError, OSError):
+    """A remote place that holds pushed generations cannot be reached, or refuses a request."""
+
+
+class RemoteNotFoundError(RemoteError, FileNotFoundError):
+    """Nothing was pushed to the remote place yet."""
+
+
+class CorruptRemoteError(RemoteError):
+    """What a remote place holds, or the file REMOTE of a folder, is damaged or incomplete."""
 
 
 E_ = TypeVar("E_", bound=HyrecallError)

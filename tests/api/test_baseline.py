@@ -23,6 +23,7 @@ MODULES = (
         "hyrecall.memory.backends",
         "hyrecall.embed",
         "hyrecall.evaluate",
+        "hyrecall.replicas",
         "hyrecall.rerank",
         "hyrecall.migrate",
         "hyrecall.serve",

@@ -32,10 +32,11 @@ MODULES = (
     ),
     *("hyrecall.evaluate", "hyrecall.memory", "hyrecall.memory.backends", "hyrecall.memory.notes"),
     *("hyrecall.memory.hypergraph", "hyrecall.rerank", "hyrecall.adapters.documents"),
-    "hyrecall.migrate",
+    *("hyrecall.migrate", "hyrecall.replicas"),
 )
 # What nobody calls with options: replies, and functions of one or two plain values.
 REPLIES = {
+    *("Held", "Pruned", "Pulled", "Pushed"),
     *(
         "Hit",
         "Explanation",

@@ -55,7 +55,7 @@ def open_database(
     if options.read_only or not options.shared:
         database = Database.open(
             folder,
-            read_only=options.read_only,
+            read_only=bool(options.read_only),
             wait=options.wait,
             accept_loss=options.accept_loss,
         )
@@ -83,7 +83,7 @@ def _shared(
 
 
 def _in_memory(options: StoreOptions) -> Database:
-    usual = type(options)()
+    usual = type(options)(read_only=False)
     for name in ("read_only", "wait", "owner_timeout", "accept_loss", "snapshot_every"):
         value = getattr(options, name)
         if value != getattr(usual, name):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from hyrecall.ask.recipe import Recipe
-from hyrecall.base.arguments import as_int, number
+from hyrecall.base.arguments import as_int, number, read_path
 from hyrecall.base.progress import ProgressFunction
+from hyrecall.base.remote_mark import replica_mark
 from hyrecall.embed.choose import AUTO, Given
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.data.fields import flag
@@ -32,7 +34,7 @@ class StoreOptions:
     analyzer: Analyzer | str | None = None
     embedder: Given = AUTO
     dim: int | None = None
-    read_only: bool = False
+    read_only: bool | None = None
     shared: bool = True
     wait: float = 0.0
     owner_timeout: float = 10.0
@@ -58,6 +60,8 @@ class StoreOptions:
             wish = "a function that returns a datetime"
             raise error(DTypeError, "clock", wish, type(self.clock).__name__)
         flag("warm", self.warm)
+        if self.read_only is not None:
+            flag("read_only", self.read_only)
         flag("shared", self.shared)
         for name in ("wait", "owner_timeout", "recall_timeout", "write_timeout"):
             number(name, getattr(self, name), 0.0, 86_400.0, SECONDS)
@@ -67,3 +71,20 @@ class StoreOptions:
         every = as_int(self.snapshot_every)
         if every is None or every < 1:
             raise error(OptionError, "snapshot_every", "an int >= 1", repr(self.snapshot_every))
+
+    def at(self, path: str | os.PathLike[str]) -> StoreOptions:
+        """Return the options for a folder: a replica is opened for reading, if nothing is said.
+
+        Raises
+        ------
+        OptionError
+            The folder is a replica, and is to be opened for writing.
+        CorruptRemoteError
+            The file REMOTE of the folder is damaged.
+        """
+        mark = replica_mark(read_path(path))
+        if mark is not None and self.read_only is False:
+            got = f"False, and the folder is a replica of {mark.noted[-1].url}"
+            remedy = "read_only=True, or hyrecall.replicas.promote(path)"
+            raise error(OptionError, "read_only", "True for a replica", got, remedy)
+        return replace(self, read_only=mark is not None or bool(self.read_only))

@@ -87,6 +87,7 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str], options: StoreOptions) -> None:
         """Open everything, or nothing."""
+        options = options.at(path)
         self.options = options
         self.recipe: Recipe = default if options.recipe is None else options.recipe
         self.formula: Recipe = loom if options.recipe is None else options.recipe

@@ -91,7 +91,7 @@ class MemorySync(RecordsOfMemorySync):
         analyzer: Analyzer | str | None = None,
         embedder: Given = AUTO,
         dim: int | None = None,
-        read_only: bool = False,
+        read_only: bool | None = None,
         shared: bool = True,
         wait: float = 0.0,
         owner_timeout: float = 10.0,
@@ -129,8 +129,9 @@ class MemorySync(RecordsOfMemorySync):
         dim : int, optional
             Length of vectors, in [1, 65536]. Default: the embedder's, else that of what is stored,
             else 768 until the embedder has replied.
-        read_only : bool, default False
+        read_only : bool, optional
             Open for reading only. Nothing in the folder is changed, and it need not be writable.
+            Default: only a replica (:func:`hyrecall.replicas.pull`), which nobody can write to.
         shared : bool, default True
             Let other processes of this user on this machine use the store too: the first one that
             opens it owns it, the others reach the owner through a socket in the folder, and when it

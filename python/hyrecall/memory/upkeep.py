@@ -22,6 +22,7 @@ from hyrecall.memory.faces.line_files import File, lines_of, write_lines
 from hyrecall.memory.faces.transfer import Imported, export_lines
 from hyrecall.memory.keeping.tasks import CheckIndex, Compact, Compacted, EmptyLog, Snapshot
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, User, audience, read_owner
+from hyrecall.memory.replica_check import replica_checks
 from hyrecall.memory.sql.cells import every_cell
 from hyrecall.memory.sql.doctor import Check, Report, examine
 from hyrecall.memory.sql.feedback_rows import Asker
@@ -341,6 +342,7 @@ def _checks(store: Store, *, full: bool) -> Iterator[Check]:
     state = store.guard.state()
     yield Check("embedder", True, json.dumps(state, default=str))
     yield from _owner(store)
+    yield from replica_checks(store)
 
 
 def _owner(store: Store) -> Iterator[Check]:

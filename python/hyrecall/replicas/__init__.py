@@ -1,0 +1,24 @@
+"""Copies of a saved index or of a store away from the machine: push, pull, follow.
+
+:func:`push` publishes the state of a folder at a URL, :func:`pull` brings a replica to the newest
+state, :func:`follow` does so again and again. docs/replicas.md says what is promised.
+"""
+
+from hyrecall.replicas.following import follow
+from hyrecall.replicas.holding import Held, held, promote
+from hyrecall.replicas.pruning import Pruned, prune
+from hyrecall.replicas.pulling import Pulled, pull
+from hyrecall.replicas.pushing import Pushed, push
+
+__all__ = [
+    "Held",
+    "Pruned",
+    "Pulled",
+    "Pushed",
+    "follow",
+    "held",
+    "promote",
+    "prune",
+    "pull",
+    "push",
+]

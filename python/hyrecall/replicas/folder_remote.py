@@ -1,0 +1,152 @@
+"""A remote place in a folder (``file://``): objects are files, HEAD is replaced under a lock.
+
+Needs no other package. A file is written beside its name and renamed, so nobody sees a part of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import secrets
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hyrecall.base import disk
+from hyrecall.errors import OptionError, RemoteError, error
+from hyrecall.replicas.remote import HEAD, AbsentError, Listed, MovedError
+
+__all__ = ["FolderRemote"]
+
+_LOCK = "LOCK"
+
+
+class FolderRemote:
+    """See :class:`hyrecall.replicas.remote.Remote`."""
+
+    def __init__(self, root: Path) -> None:
+        """Name the folder; a push makes it."""
+        self._root = root
+        self._changed: set[Path] = set()
+        self._guard = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        """The address."""
+        return self._root.absolute().as_uri()
+
+    def get(self, name: str) -> bytes:
+        """Read a file."""
+        with self._named(name):
+            try:
+                return (self._root / name).read_bytes()
+            except (FileNotFoundError, NotADirectoryError):
+                raise AbsentError(name) from None
+
+    def put(self, name: str, content: bytes) -> None:
+        """Write and sync a file, then give it its name."""
+        with self._named(name):
+            path = self._root / name
+            self._make(path.parent)
+            part = path.with_name(f".{secrets.token_hex(8)}.tmp")
+            try:
+                handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                with open(handle, "wb", buffering=0) as file:
+                    _write_all(file.fileno(), content)
+                    os.fsync(file.fileno())
+                os.replace(part, path)
+            except BaseException:
+                disk.remove([part])
+                raise
+            with self._guard:
+                self._changed.add(path.parent)
+
+    def has(self, name: str) -> bool:
+        """Return whether there is such a file."""
+        with self._named(name):
+            return (self._root / name).is_file()
+
+    def settle(self) -> None:
+        """Sync the folders in which files got their names."""
+        with self._guard:
+            changed, self._changed = self._changed, set()
+        for folder in sorted(changed):
+            with self._named(folder.name):
+                disk.sync_folder(folder)
+
+    def get_head(self) -> tuple[bytes, str] | None:
+        """Read HEAD; its tag is its SHA-256."""
+        try:
+            content = self.get(HEAD)
+        except AbsentError:
+            return None
+        return content, hashlib.sha256(content).hexdigest()
+
+    def replace_head(self, content: bytes, tag: str | None) -> None:
+        """Compare and rename under a lock."""
+        with self._named(HEAD), self._alone():
+            found = self.get_head()
+            if (None if found is None else found[1]) != tag:
+                raise MovedError
+            disk.prepare(self._root, HEAD, content)
+            disk.commit(self._root, HEAD)
+
+    def listed(self, prefix: str) -> Iterator[Listed]:
+        """List files, those that an interrupted push left among them."""
+        with self._named(prefix):
+            for folder, _, names in os.walk(self._root / prefix):
+                for name in names:
+                    path = Path(folder, name)
+                    try:
+                        found = path.stat()
+                    except FileNotFoundError:
+                        continue
+                    when = datetime.fromtimestamp(found.st_mtime, UTC)
+                    yield Listed(path.relative_to(self._root).as_posix(), found.st_size, when)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove files."""
+        for name in names:
+            with self._named(name), contextlib.suppress(FileNotFoundError):
+                os.unlink(self._root / name)
+
+    def _make(self, folder: Path) -> None:
+        if self._root.exists() and not self._root.is_dir():  # another thread may make it now
+            raise error(OptionError, "url", "a folder", f"the file {self._root}")
+        disk.make_folder(self._root, mode=0o700)
+        disk.make_folder(folder, mode=0o700)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the lock around a replacement of HEAD, which takes a moment."""
+        self._make(self._root)
+        handle = os.open(self._root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    @contextmanager
+    def _named(self, name: str) -> Iterator[None]:
+        """Turn an error of the disk into one that names the place."""
+        try:
+            yield
+        except RemoteError:
+            raise
+        except OSError as fault:
+            told = fault.strerror or str(fault)
+            made = error(RemoteError, f"{self.url}/{name}", "a disk that works", told)
+            made.errno = fault.errno or errno.EIO
+            raise made from fault
+
+
+def _write_all(handle: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(handle, view) :]

@@ -1,0 +1,96 @@
+"""Keeps a replica at the newest generation of a place."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+
+from hyrecall.base.arguments import number
+from hyrecall.base.keywords import check_keywords
+from hyrecall.base.progress import ProgressFunction
+from hyrecall.errors import CorruptRemoteError, DTypeError, RemoteError, error
+from hyrecall.replicas.pulling import Pulled, pull
+from hyrecall.replicas.remote import Place
+
+__all__ = ["follow"]
+
+_log = logging.getLogger("hyrecall.replicas")
+_log.addHandler(logging.NullHandler())
+
+
+@check_keywords
+def follow(
+    url: Place,
+    path: str | os.PathLike[str],
+    *,
+    every: float = 10.0,
+    stop: threading.Event | None = None,
+    progress: ProgressFunction | None = None,
+) -> Iterator[Pulled]:
+    """Pull again and again; yields each new generation when the folder holds it.
+
+    Parameters
+    ----------
+    url, path, progress
+        As in :func:`pull`.
+    every : float, default 10
+        Seconds between two looks, in [0, 86400]. A look without a new generation is one request.
+    stop : threading.Event, optional
+        Ends the iteration when it is set, at once if it waits. Leaving the loop ends it, too.
+
+    Yields
+    ------
+    Pulled
+
+    Raises
+    ------
+    OptionError, DTypeError, CorruptRemoteError, WriterBusyError, StoreError, MissingExtraError
+        As :func:`pull`. A place that cannot be reached, or that is still empty, is tried again at
+        the next look, and the log says so.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from hyrecall.memory import MemorySync
+    >>> from hyrecall.recipes import loom
+    >>> from hyrecall.replicas import follow, push
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> url = (folder / "remote").as_uri()
+    >>> with MemorySync.open(folder / "store", recipe=loom, embedder=None) as memory:
+    ...     pushed = push(folder / "store", url)
+    ...     for pulled in follow(url, folder / "copy", every=0):
+    ...         print(pulled.generation)
+    ...         if pulled.generation == 2:
+    ...             break
+    ...         kept = memory.remember("hot tea", user_id="ann")
+    ...         pushed = push(folder / "store", url)
+    1
+    2
+    """
+    seconds = number("every", every, 0.0, 86_400.0, "seconds in [0, 86400]")
+    if stop is not None and not isinstance(stop, threading.Event):
+        raise error(DTypeError, "stop", "a threading.Event", type(stop).__name__)
+    return _follow(url, path, seconds, stop or threading.Event(), progress)
+
+
+def _follow(
+    url: Place,
+    path: str | os.PathLike[str],
+    seconds: float,
+    stop: threading.Event,
+    progress: ProgressFunction | None,
+) -> Iterator[Pulled]:
+    while not stop.is_set():
+        try:
+            done = pull(url, path, progress=progress)
+        except CorruptRemoteError:
+            raise
+        except RemoteError as fault:
+            _log.warning("tried again in %g s: %s", seconds, fault)
+        else:
+            if done.is_new:
+                yield done
+        stop.wait(seconds)

@@ -1,0 +1,315 @@
+"""A pushed generation as data: its files in chunks, and HEAD, which names the newest generation.
+
+Chunks are named by their SHA-256, and a generation by the SHA-256 of its own text. So nothing that
+arrives is trusted before it was compared with its name. docs/replicas.md describes the objects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from hyrecall.base.file_entry import FILE_NAME, check_int, check_text
+from hyrecall.base.remote_mark import Noted, read_utc
+from hyrecall.errors import CorruptRemoteError, error
+from hyrecall.replicas.remote import HEAD, Remote
+
+__all__ = [
+    "CHUNKS",
+    "GENERATIONS",
+    "INDEX",
+    "STORE",
+    "Generation",
+    "Head",
+    "PushedFile",
+    "epoch_of",
+    "hash_of",
+    "name_of",
+    "now",
+    "object_of",
+    "read_generation",
+    "read_head",
+]
+
+FORMAT = 1
+INDEX, STORE = "index", "store"
+CHUNKS, GENERATIONS = "chunks", "generations"
+DATABASE, HEADER = "memory.db", "index/HEADER"
+
+_MOST_CHUNK = 2**28
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_CHUNK = re.compile(r"([0-9a-f]{64})-[0-9a-f]{16}")
+_SEAL = re.compile(rb"sha256 ([0-9a-f]{64})\n")
+_SEAL_BYTES = len(b"sha256 \n") + 64
+_PART = re.compile(r"index/(nodes|edges)/(.+)")
+
+
+def hash_of(content: bytes | memoryview) -> str:
+    """Return the SHA-256 of some bytes."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def epoch_of(head: bytes | None) -> str:
+    """Return the end of the names of the chunks that a push on top of this HEAD writes.
+
+    A prune changes HEAD before it removes anything. So what it removes never has a name that a
+    push uses which can still be published.
+    """
+    return hash_of(head or b"")[:16]
+
+
+def now() -> str:
+    """Return the time, ISO 8601 in UTC."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True)
+class PushedFile:
+    """One file of a generation.
+
+    Attributes
+    ----------
+    name : str
+        Its path in the folder.
+    size : int
+    mark : str
+        Equal for equal content, known without reading the file; "" where nothing is known.
+    chunk_bytes : int
+        The size of each chunk but the last.
+    chunks : tuple of str
+        SHA-256 of each chunk, a dash, and the epoch in which it was written.
+    """
+
+    name: str
+    size: int
+    mark: str
+    chunk_bytes: int
+    chunks: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse values that no push can have written."""
+        check_text("file name", self.name)
+        check_int(f"size of {self.name}", self.size, 0, 2**63 - 1)
+        check_text("mark", self.mark)
+        check_int("chunk_bytes", self.chunk_bytes, 1, _MOST_CHUNK)
+        for chunk in self.chunks:
+            check_text(f"chunk of {self.name}", chunk, _CHUNK)
+        if len(self.chunks) != -(-self.size // self.chunk_bytes):
+            raise ValueError(f"{len(self.chunks)} chunks of {self.size} bytes")
+
+    def length_of(self, number: int) -> int:
+        """Return the size of a chunk."""
+        return min(self.chunk_bytes, self.size - number * self.chunk_bytes)
+
+
+def object_of(chunk: str) -> str:
+    """Return the name of the object with a chunk."""
+    return f"{CHUNKS}/{chunk[:2]}/{chunk}"
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One published state of a folder.
+
+    Attributes
+    ----------
+    kind : str
+        :data:`INDEX` or :data:`STORE`.
+    number : int
+        Counts the pushes to the place, from 1.
+    parent : str or None
+        SHA-256 of the generation before.
+    pushed_at : str
+    generator : str
+        The program that pushed, for messages.
+    state : dict
+        What the folder held: ``seal`` of an index; ``store_id``, ``sequence``, ``erasures``.
+    files : tuple of PushedFile
+    """
+
+    kind: str
+    number: int
+    parent: str | None
+    pushed_at: str
+    generator: str
+    state: Mapping[str, str | int]
+    files: tuple[PushedFile, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse values that no push can have written, above all names outside the folder."""
+        check_int("generation", self.number, 1, 2**63 - 1)
+        if self.parent is not None:
+            check_text("parent", self.parent, _SHA256)
+        read_utc(self.pushed_at)
+        check_text("generator", self.generator)
+        names = [file.name for file in self.files]
+        twice = next((name for name, count in Counter(names).items() if count > 1), None)
+        if twice is not None:
+            raise ValueError(f"{twice} listed twice")
+        if self.kind == INDEX:
+            check_text("seal", self.state["seal"])
+            needed, known = "MANIFEST", _is_of_index
+        elif self.kind == STORE:
+            check_text("store_id", self.state["store_id"])
+            for name in ("sequence", "erasures"):
+                check_int(name, self.state[name], 0, 2**63 - 1)
+            needed, known = DATABASE, _is_of_store
+        else:
+            raise ValueError(f"kind {self.kind!r}")
+        if needed not in names:
+            raise ValueError(f"no {needed}")
+        for name in names:
+            if not known(name):
+                raise ValueError(f"file {name!r}")
+
+    @property
+    def version(self) -> str:
+        """What the folder held, in one word; see :class:`hyrecall.base.remote_mark.Noted`."""
+        return str(self.state["seal" if self.kind == INDEX else "sequence"])
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of all files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def chunks(self) -> set[str]:
+        """The chunks of all files."""
+        return {chunk for file in self.files for chunk in file.chunks}
+
+    def to_bytes(self) -> bytes:
+        """Return the text form."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, text: bytes, where: str) -> Generation:
+        """Make a generation from its text form; ``where`` is for messages.
+
+        Raises
+        ------
+        CorruptRemoteError
+            Other fields, or a newer format.
+        """
+        try:
+            data: dict[str, Any] = json.loads(text)
+            if data.pop("format") == FORMAT:
+                files = tuple(
+                    PushedFile(**{**one, "chunks": tuple(one["chunks"])})
+                    for one in data.pop("files")
+                )
+                return cls(files=files, **data)
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as fault:
+            raise error(CorruptRemoteError, where, "the fields of a generation", fault) from fault
+        raise error(CorruptRemoteError, where, f"format {FORMAT}", "a newer one")
+
+    def noted(self, url: str, manifest: str) -> Noted:
+        """Return what a folder notes of this generation."""
+        return Noted(url, self.number, manifest, self.version, self.pushed_at)
+
+
+def _is_of_index(name: str) -> bool:
+    return name == "MANIFEST" or FILE_NAME.fullmatch(name) is not None
+
+
+def _is_of_store(name: str) -> bool:
+    part = _PART.fullmatch(name)
+    return name in (DATABASE, HEADER) or (part is not None and _is_of_index(part[2]))
+
+
+@dataclass(frozen=True)
+class Head:
+    """The content of HEAD.
+
+    Attributes
+    ----------
+    number : int
+    manifest : str
+        SHA-256 of the generation's text.
+    prunes : int
+        Counts the prunes. Each changes HEAD, so that a push which began before it fails.
+    """
+
+    number: int
+    manifest: str
+    prunes: int
+
+    def __post_init__(self) -> None:
+        """Refuse values that no push can have written."""
+        check_int("generation", self.number, 1, 2**63 - 1)
+        check_text("manifest", self.manifest, _SHA256)
+        check_int("prunes", self.prunes, 0, 2**63 - 1)
+
+    @property
+    def object_name(self) -> str:
+        """The name of the object with the generation."""
+        return name_of(self.number, self.manifest)
+
+    def to_bytes(self) -> bytes:
+        """Return the text form: a line of JSON and a line with its checksum."""
+        text = json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":")).encode()
+        return text + b"\nsha256 " + hash_of(text + b"\n").encode() + b"\n"
+
+    @classmethod
+    def from_bytes(cls, text: bytes, where: str) -> Head:
+        """Make a HEAD from its text form; ``where`` is for messages.
+
+        Raises
+        ------
+        CorruptRemoteError
+            Damaged, or of a newer format.
+        """
+        body, seal = text[:-_SEAL_BYTES], _SEAL.fullmatch(text[-_SEAL_BYTES:])
+        if seal is None or hash_of(body).encode() != seal[1]:
+            raise error(CorruptRemoteError, where, "a body with its checksum", "another body")
+        try:
+            data = json.loads(body)
+            if data.pop("format") == FORMAT:
+                return cls(**data)
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as fault:
+            raise error(CorruptRemoteError, where, "the fields of HEAD", fault) from fault
+        raise error(CorruptRemoteError, where, f"format {FORMAT}", "a newer one")
+
+
+def name_of(number: int, manifest: str) -> str:
+    """Return the name of the object with a generation."""
+    return f"{GENERATIONS}/{number:010}-{manifest}"
+
+
+def read_head(remote: Remote) -> tuple[Head, bytes, str] | None:
+    """Read HEAD: its content, its bytes and its tag; None: nothing was pushed yet.
+
+    Raises
+    ------
+    CorruptRemoteError, RemoteError
+    """
+    found = remote.get_head()
+    if found is None:
+        return None
+    text, tag = found
+    return Head.from_bytes(text, f"{remote.url}/{HEAD}"), text, tag
+
+
+def read_generation(remote: Remote, number: int, manifest: str) -> Generation:
+    """Read a generation and compare it with its name.
+
+    Raises
+    ------
+    AbsentError
+        It is not there.
+    CorruptRemoteError, RemoteError
+    """
+    name = name_of(number, manifest)
+    text = remote.get(name)
+    where = f"{remote.url}/{name}"
+    if hash_of(text) != manifest:
+        raise error(CorruptRemoteError, where, f"SHA-256 {manifest}", hash_of(text))
+    found = Generation.from_bytes(text, where)
+    if found.number != number:
+        raise error(CorruptRemoteError, where, f"generation {number}", found.number)
+    return found

@@ -1,0 +1,181 @@
+"""Pulls the newest generation into a folder, which becomes a replica or follows as one."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from hyrecall.base import disk
+from hyrecall.base.arguments import read_path
+from hyrecall.base.keywords import check_keywords
+from hyrecall.base.progress import ProgressFunction, read_progress
+from hyrecall.base.remote_mark import MARK, REPLICA, Mark, read_mark, write_mark
+from hyrecall.errors import CorruptRemoteError, OptionError, RemoteNotFoundError, error
+from hyrecall.replicas.folder_lock import folder_lock
+from hyrecall.replicas.generation import INDEX, STORE, Generation, Head, read_generation, read_head
+from hyrecall.replicas.holding import version_of
+from hyrecall.replicas.places import open_remote
+from hyrecall.replicas.remote import AbsentError, Place, Remote
+from hyrecall.replicas.sources import kind_of
+from hyrecall.replicas.targets import put_index, put_store, tidy_store
+from hyrecall.replicas.transfer import Transfer
+
+__all__ = ["Pulled", "pull"]
+
+_FOREIGN = "a new or empty folder, or a replica"
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """What a pull did.
+
+    Attributes
+    ----------
+    generation : int
+        The one that the folder holds now.
+    is_new : bool
+        False: the folder held it already.
+    pushed_at : str
+        When it was published, ISO 8601 in UTC.
+    n_bytes : int
+        Size of all files.
+    n_fetched, bytes_fetched : int
+        Chunks that travelled, and their bytes.
+    """
+
+    generation: int
+    is_new: bool
+    pushed_at: str
+    n_bytes: int
+    n_fetched: int
+    bytes_fetched: int
+
+
+@check_keywords
+def pull(
+    url: Place,
+    path: str | os.PathLike[str],
+    *,
+    discard_changes: bool = False,
+    progress: ProgressFunction | None = None,
+) -> Pulled:
+    """Bring a folder to the newest generation of a place; only what it lacks travels.
+
+    Parameters
+    ----------
+    url : str or obstore store
+        As in :func:`push`.
+    path : path-like
+        A new or empty folder, which becomes a replica, or one that is a replica already. Readers
+        may have it open: an index takes the new version up by ``index.reload()``, a store by its
+        next call.
+    discard_changes : bool, default False
+        Replace an index that was saved here since the last pull. By default it is an error.
+    progress : callable, optional
+        ``progress(done, total)``, in bytes of the generation's files, on this thread.
+
+    Returns
+    -------
+    Pulled
+
+    Raises
+    ------
+    RemoteNotFoundError
+        Nothing was pushed there yet.
+    OptionError
+        The folder holds something else; a replica of another store or of a later state; or an
+        index with changes of its own.
+    CorruptRemoteError
+        A file is not what its name says, or is missing. The folder holds what it held.
+    RemoteError
+        The place cannot be reached, or refuses a request.
+    WriterBusyError
+        Another pull of this folder is under way, or a writer has it open.
+    MissingExtraError
+        The URL needs ``obstore``.
+
+    Notes
+    -----
+    A pull that ends early goes on with the next one: chunks that arrived are not fetched again.
+    """
+    folder, remote = read_path(path), open_remote(url)
+    tell = read_progress(progress)
+    found = read_head(remote)
+    if found is None:
+        wish = "a place to which something was pushed"
+        raise error(RemoteNotFoundError, remote.url, wish, "an empty one", "push(path, url)")
+    _make(folder)
+    with folder_lock(folder):
+        head = found[0]
+        while True:
+            try:
+                generation = read_generation(remote, head.number, head.manifest)
+                return _pull(remote, head, generation, folder, tell, discard=discard_changes)
+            except AbsentError as fault:
+                # A prune may have removed this generation while it was read.
+                newer = read_head(remote)
+                if newer is None or newer[0].manifest == head.manifest:
+                    where = f"{remote.url}/{fault.args[0]}"
+                    wish = f"an object of generation {head.number}"
+                    raise error(CorruptRemoteError, where, wish, "none") from None
+                head = newer[0]
+
+
+def _make(folder: Path) -> None:
+    """Make the folder, for its owner only; refuse one that holds other things."""
+    if folder.exists() and not folder.is_dir():
+        raise error(OptionError, "path", _FOREIGN, f"the file {folder}")
+    if not folder.is_dir():
+        disk.make_folder(folder, mode=0o700)
+    mark = read_mark(folder)
+    if mark is None:
+        first = next((one.name for one in sorted(folder.iterdir())), None)
+        if first is not None and first != f"{MARK}.tmp":
+            raise error(OptionError, "path", _FOREIGN, f"a folder with {first!r} in it")
+    elif mark.role != REPLICA:
+        got = f"a folder that is pushed to {mark.noted[-1].url}"
+        raise error(OptionError, "path", _FOREIGN, got)
+
+
+def _pull(
+    remote: Remote,
+    head: Head,
+    generation: Generation,
+    folder: Path,
+    tell: ProgressFunction | None,
+    *,
+    discard: bool,
+) -> Pulled:
+    noted = generation.noted(remote.url, head.manifest)
+    mark = read_mark(folder)
+    kind = kind_of(folder)
+    if kind is not None and kind != generation.kind:
+        got = f"one of an {kind}" if kind == INDEX else f"one of a {kind}"
+        raise error(OptionError, "path", f"a replica of a pushed {generation.kind}", got)
+    version = version_of(folder)
+    if mark is not None and mark.noted == (noted,) and version == noted.version:
+        if kind == STORE:
+            tidy_store(folder)
+        at = generation.pushed_at
+        return Pulled(head.number, False, at, generation.n_bytes, 0, 0)
+    if kind == INDEX and not discard and (mark is None or mark.holds(version or "") is None):
+        wish, got = "a replica as it was pulled", "an index that was saved here since"
+        remedy = "pull(url, path, discard_changes=True)"
+        raise error(OptionError, "path", wish, got, remedy)
+    here = None if mark is None or version is None else mark.holds(version)
+    # Noted before anything is written: an interruption at any point leaves a true file.
+    coming = Mark(REPLICA, (noted,) if here is None else (here,)).with_coming(noted)
+    write_mark(folder, coming)
+    put = put_index if generation.kind == INDEX else put_store
+    with Transfer(remote, generation.n_bytes, tell) as transfer:
+        put(folder, generation, transfer)
+    write_mark(folder, coming.settled(noted))
+    return Pulled(
+        head.number,
+        True,
+        generation.pushed_at,
+        generation.n_bytes,
+        transfer.n_moved,
+        transfer.bytes_moved,
+    )

@@ -1,0 +1,258 @@
+"""Pushes a folder: chunks that the place lacks, then the list of files, then HEAD on a condition.
+
+HEAD is written last, so a push that ends early leaves objects that nothing names.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from hyrecall.base.arguments import read_path
+from hyrecall.base.keywords import check_keywords
+from hyrecall.base.progress import ProgressFunction, read_progress
+from hyrecall.base.remote_mark import REPLICA, SOURCE, Mark, Noted, read_mark, write_mark
+from hyrecall.base.version import __version__
+from hyrecall.errors import OptionError, PushConflictError, error
+from hyrecall.replicas.folder_lock import folder_lock
+from hyrecall.replicas.generation import (
+    STORE,
+    Generation,
+    Head,
+    PushedFile,
+    epoch_of,
+    hash_of,
+    now,
+    read_generation,
+    read_head,
+)
+from hyrecall.replicas.places import open_remote
+from hyrecall.replicas.remote import MovedError, Place, Remote
+from hyrecall.replicas.sources import Captured, SourceFile, captured
+from hyrecall.replicas.transfer import Transfer
+
+__all__ = ["Pushed", "push"]
+
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What a push did.
+
+    Attributes
+    ----------
+    generation : int
+        The newest generation of the place.
+    is_new : bool
+        False: the place held this very state already, and nothing was published.
+    n_bytes : int
+        Size of all files.
+    n_sent, bytes_sent : int
+        Chunks that travelled, and their bytes.
+    """
+
+    generation: int
+    is_new: bool
+    n_bytes: int
+    n_sent: int
+    bytes_sent: int
+
+
+@check_keywords
+def push(
+    path: str | os.PathLike[str],
+    url: Place,
+    *,
+    overwrite: bool = False,
+    progress: ProgressFunction | None = None,
+) -> Pushed:
+    """Publish the present state of a saved index or of a store; only what changed travels.
+
+    Parameters
+    ----------
+    path : path-like
+        The folder. It may be in use: one state of it is published, and writers go on.
+    url : str or obstore store
+        ``file:///folder``, ``s3://bucket/prefix``, ``gs://``, ``az://`` or ``memory://name``, or a
+        store that was made with ``obstore``. One place holds one index or store.
+    overwrite : bool, default False
+        Publish on top of whatever is there. By default only a generation that this folder has
+        published itself is followed by another.
+    progress : callable, optional
+        ``progress(done, total)``, in bytes of the folder's files, on this thread.
+
+    Returns
+    -------
+    Pushed
+
+    Raises
+    ------
+    PushConflictError
+        Another folder, or another process, has published there. Nothing was published.
+    IndexNotFoundError
+        The folder holds neither an index nor a store.
+    OptionError
+        The folder is a replica itself; or a URL that cannot be opened.
+    WriterBusyError
+        Another push or pull of this folder is under way.
+    CorruptIndexError, CorruptStoreError, StoreError
+        The folder cannot be read. Damaged files are not published.
+    RemoteError, CorruptRemoteError
+        The place cannot be reached, refuses a request, or holds something damaged.
+    MissingExtraError
+        The URL needs ``obstore``.
+
+    Notes
+    -----
+    Every file that is new since the last generation is read once, and a database every time.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from hyrecall.memory import MemorySync
+    >>> from hyrecall.recipes import loom
+    >>> from hyrecall.replicas import pull, push
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> url = (folder / "remote").as_uri()
+    >>> with MemorySync.open(folder / "store", recipe=loom, embedder=None) as memory:
+    ...     kept = memory.remember("hot tea", user_id="ann")
+    ...     push(folder / "store", url).generation
+    1
+    >>> pull(url, folder / "copy").generation
+    1
+    >>> with MemorySync.open(folder / "copy", recipe=loom, embedder=None) as replica:
+    ...     [match.episode.output for match in replica.search("tea", user_id="ann")]
+    ['hot tea']
+    """
+    folder, remote = read_path(path), open_remote(url)
+    tell = read_progress(progress)
+    with folder_lock(folder):
+        for _ in range(_TRIES):
+            mark = read_mark(folder)
+            if mark is not None and mark.role == REPLICA:
+                got = f"a replica of {mark.noted[-1].url}"
+                remedy = "replicas.promote(path)"
+                raise error(OptionError, "path", "an index or store of its own", got, remedy)
+            try:
+                return _push(folder, remote, mark, tell, overwrite=overwrite)
+            except MovedError:
+                continue  # a prune changed HEAD, or another push: which is looked at again
+        raise _conflict(remote, "one that changed again and again")
+
+
+def _push(
+    folder: Path,
+    remote: Remote,
+    mark: Mark | None,
+    tell: ProgressFunction | None,
+    *,
+    overwrite: bool,
+) -> Pushed:
+    found = read_head(remote)
+    head, text, tag = (None, None, None) if found is None else found
+    parent = None if head is None else read_generation(remote, head.number, head.manifest)
+    if head is not None and not overwrite and (mark is None or not mark.knows(head.manifest)):
+        assert parent is not None
+        got = f"generation {head.number} of another folder, pushed at {parent.pushed_at}"
+        raise _conflict(remote, got)
+    with captured(folder) as source:
+        if parent is not None and not overwrite:
+            _check_follows(remote, source, parent)
+        with Transfer(remote, sum(file.size for file in source.files), tell) as transfer:
+            files = send_files(source, parent, epoch_of(text), transfer)
+    if head is not None and parent is not None and _is_same(source, files, parent):
+        _note_again(folder, remote, mark, parent, head.manifest)
+        return Pushed(head.number, False, parent.n_bytes, 0, 0)
+    number, before = (1, None) if head is None else (head.number + 1, head.manifest)
+    made_by = f"hyrecall {__version__}"
+    made = Generation(source.kind, number, before, now(), made_by, source.state, files)
+    noted = publish(folder, remote, mark, made, tag, prunes=0 if head is None else head.prunes)
+    write_mark(folder, (mark or Mark(SOURCE, (noted,))).settled(noted))
+    return Pushed(number, True, made.n_bytes, transfer.n_moved, transfer.bytes_moved)
+
+
+def send_files(
+    source: Captured, parent: Generation | None, epoch: str, transfer: Transfer
+) -> tuple[PushedFile, ...]:
+    """Send what the newest generation lacks; return the files as the next one names them."""
+    known = {} if parent is None else {file.name: file for file in parent.files}
+    held = {} if parent is None else {chunk.partition("-")[0]: chunk for chunk in parent.chunks}
+    sent = []
+    for file in source.files:
+        before = known.get(file.name)
+        if before is not None and file.mark and _looks(before) == _looks(file):
+            sent.append(transfer.pass_over(before))
+        else:
+            sent.append(transfer.send(file, held, epoch))
+    return tuple(sent)
+
+
+def _looks(file: PushedFile | SourceFile) -> tuple[str, int, int]:
+    return file.mark, file.size, file.chunk_bytes
+
+
+def publish(
+    folder: Path, remote: Remote, mark: Mark | None, made: Generation, tag: str | None, prunes: int
+) -> Noted:
+    """Write the list of files, note it in the folder, and let HEAD name it.
+
+    Raises
+    ------
+    MovedError
+        HEAD is not the one that the push began with.
+    """
+    content = made.to_bytes()
+    head = Head(made.number, hash_of(content), prunes)
+    noted = made.noted(remote.url, head.manifest)
+    remote.put(head.object_name, content)
+    remote.settle()
+    # Noted before HEAD is written: if this process ends between the two, the next push knows it.
+    write_mark(folder, Mark(SOURCE, (noted,)) if mark is None else mark.with_coming(noted))
+    try:
+        remote.replace_head(head.to_bytes(), tag)
+    except MovedError:
+        # A request that was sent twice meets the HEAD that it wrote itself.
+        found = read_head(remote)
+        if found is None or found[0].manifest != head.manifest:
+            raise
+    return noted
+
+
+def _check_follows(remote: Remote, source: Captured, parent: Generation) -> None:
+    """Refuse a store that is another than the newest generation's, or an older copy of it."""
+    if source.kind != parent.kind:
+        raise _conflict(remote, f"the generations of another kind of folder ({parent.kind})")
+    if source.kind != STORE:
+        return
+    if source.state["store_id"] != parent.state["store_id"]:
+        raise _conflict(remote, "the generations of another store")
+    if int(source.state["sequence"]) < int(parent.state["sequence"]):
+        got = f"change {parent.state['sequence']}; this folder ends at {source.state['sequence']}"
+        raise _conflict(remote, got)
+
+
+def _is_same(source: Captured, files: tuple[PushedFile, ...], parent: Generation) -> bool:
+    """Return whether a generation holds this very state.
+
+    The last change of a store does not tell: some fields change without a number.
+    """
+    return dict(source.state) == dict(parent.state) and files == parent.files
+
+
+def _note_again(
+    folder: Path, remote: Remote, mark: Mark | None, parent: Generation, manifest: str
+) -> None:
+    """Note the newest generation as this folder's: it holds what the folder holds."""
+    noted = parent.noted(remote.url, manifest)
+    made = (mark or Mark(SOURCE, (noted,))).settled(noted)
+    if made != mark:
+        write_mark(folder, made)
+
+
+def _conflict(remote: Remote, got: str) -> PushConflictError:
+    wish = "a place that is empty, or whose newest generation this folder has published"
+    remedy = "push(path, url, overwrite=True), or push to another URL"
+    return error(PushConflictError, remote.url, wish, got, remedy)

@@ -1,0 +1,205 @@
+"""Writes a generation into a folder: new files beside the old ones, then one rename or transaction.
+
+A file arrives under the name ``NAME.part``, and gets its name when it is whole and synced. Readers
+of the folder see the generation before or the one after, never a mixture.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from hyrecall.base import disk
+from hyrecall.base.file_entry import FILE_NAME
+from hyrecall.errors import CorruptIndexError, CorruptRemoteError, OptionError, error
+from hyrecall.replicas.generation import DATABASE, HEADER, Generation, PushedFile
+from hyrecall.replicas.transfer import Transfer
+from hyrecall.segments.manifest import MANIFEST, Manifest
+
+__all__ = ["put_index", "put_store", "tidy_store"]
+
+PART = ".part"
+_PARTS = ("nodes", "edges")
+
+
+def put_index(folder: Path, generation: Generation, transfer: Transfer) -> None:
+    """Make a folder hold the index of a generation.
+
+    Raises
+    ------
+    WriterBusyError
+        A save is under way there.
+    AbsentError, CorruptRemoteError, RemoteError
+        From the place; the folder holds what it held.
+    OSError
+        From the disk; likewise.
+    """
+    with disk.writer_lock(folder):
+        text = _fetch_index(folder, {file.name: file for file in generation.files}, transfer)
+        _commit_index(folder, text)
+
+
+def put_store(folder: Path, generation: Generation, transfer: Transfer) -> None:
+    """Make a folder hold the store of a generation.
+
+    The database comes first, and then the saved index, which says itself to which state of which
+    store it belongs: so an index is never ahead of its database.
+
+    Raises
+    ------
+    WriterBusyError
+        A writer has the store open.
+    OptionError
+        The folder holds another store, or a later state.
+    AbsentError, CorruptRemoteError, RemoteError
+        From the place; the folder holds what it held.
+    StoreError
+        From the disk; likewise.
+    """
+    from hyrecall.memory.derived.snapshots import drop_snapshot
+    from hyrecall.memory.sql.copying import put_database
+    from hyrecall.memory.sql.index_header import HEADER as HEADER_NAME
+    from hyrecall.memory.sql.lock import WriterLock
+
+    files = {file.name: file for file in generation.files}
+    with ExitStack() as held:
+        held.callback(WriterLock.take(folder).release)
+        _check_store(folder, generation)
+        index = folder / "index"
+        manifests = {}
+        if HEADER in files:
+            for part in _PARTS:
+                disk.make_folder(index, mode=0o700)
+                disk.make_folder(index / part, mode=0o700)
+                manifests[part] = _fetch_index(index / part, _within(files, part), transfer)
+            header = _fetch_small(index / HEADER_NAME, files[HEADER], transfer)
+        put_database(folder, _fetch_database(folder, files[DATABASE], transfer))
+        if not manifests:
+            drop_snapshot(index)
+            return
+        for part, text in manifests.items():
+            _commit_index(index / part, text)
+        disk.prepare(index, HEADER_NAME, header)
+        disk.commit(index, HEADER_NAME)
+        disk.remove([index / f"{HEADER_NAME}{PART}"])
+
+
+def tidy_store(folder: Path) -> None:
+    """Empty the log of a replica that holds the newest generation.
+
+    Raises
+    ------
+    WriterBusyError, StoreError
+        As :func:`put_store`.
+    """
+    from hyrecall.memory.sql.connecting import LOG
+    from hyrecall.memory.sql.copying import empty_log
+    from hyrecall.memory.sql.lock import WriterLock
+
+    log = folder / LOG
+    if log.exists() and log.stat().st_size:
+        with ExitStack() as held:
+            held.callback(WriterLock.take(folder).release)
+            empty_log(folder)
+
+
+def _check_store(folder: Path, generation: Generation) -> None:
+    from hyrecall.memory.sql.copying import state_of
+
+    found = state_of(folder)
+    if found is None:
+        return
+    wish = "a replica of the pushed store, at the pushed state or before"
+    if found.store_id != generation.state["store_id"]:
+        raise error(OptionError, "path", wish, "one of another store; pull into a new folder")
+    if found.sequence > int(generation.state["sequence"]):
+        got = f"change {found.sequence} after {generation.state['sequence']}"
+        raise error(OptionError, "path", wish, f"{got}; pull into a new folder")
+
+
+def _within(files: Mapping[str, PushedFile], part: str) -> dict[str, PushedFile]:
+    begin = f"index/{part}/"
+    return {
+        name.removeprefix(begin): file for name, file in files.items() if name.startswith(begin)
+    }
+
+
+# ---- an index ----
+
+
+def _fetch_index(folder: Path, files: Mapping[str, PushedFile], transfer: Transfer) -> bytes:
+    """Fetch the files of an index that a folder lacks; return its MANIFEST, which is not there yet.
+
+    A file that has its name is whole: files are unique by name, and get it when they are synced.
+    """
+    text = _fetch_small(folder / MANIFEST, files[MANIFEST], transfer)
+    try:
+        listed = Manifest.from_bytes(text, folder / MANIFEST).files
+    except CorruptIndexError as fault:
+        raise error(CorruptRemoteError, MANIFEST, "one that this version reads", fault) from fault
+    sizes = {name: file.size for name, file in files.items() if name != MANIFEST}
+    if sizes != {name: entry.size for name, entry in listed.items()}:
+        wish, got = "the files that its MANIFEST names", "others"
+        raise error(CorruptRemoteError, MANIFEST, wish, got)
+    for name in listed:
+        path = folder / name
+        if path.exists() and path.stat().st_size == sizes[name]:
+            transfer.keep(sizes[name])
+        else:
+            disk.remove([path])
+            _fetch(path, files[name], transfer)
+    disk.sync_folder(folder)
+    return text
+
+
+def _commit_index(folder: Path, text: bytes) -> None:
+    """Let MANIFEST name the new files, and remove those that it does not name."""
+    disk.prepare(folder, MANIFEST, text)
+    disk.commit(folder, MANIFEST)
+    listed = Manifest.from_bytes(text, folder / MANIFEST).files
+    for path in list(folder.iterdir()):
+        is_old = FILE_NAME.fullmatch(path.name) and path.name not in listed
+        if is_old or path.name.endswith(PART):
+            disk.remove([path])
+
+
+# ---- a database ----
+
+
+def _fetch_database(folder: Path, file: PushedFile, transfer: Transfer) -> Path:
+    """Make the new database beside the present one, of what both have in common and the rest."""
+    from hyrecall.memory.sql.copying import copy_to
+
+    part = folder / f"{DATABASE}{PART}"
+    if not part.exists() and (folder / DATABASE).exists():
+        copy_to(folder, part)
+    is_fresh = not part.exists()
+    _write(part, file, transfer, is_fresh=is_fresh, mode=0o600)
+    return part
+
+
+# ---- one file ----
+
+
+def _fetch(path: Path, file: PushedFile, transfer: Transfer) -> None:
+    part = path.with_name(path.name + PART)
+    _write(part, file, transfer, is_fresh=not part.exists(), mode=0o644)
+    os.replace(part, path)
+
+
+def _fetch_small(path: Path, file: PushedFile, transfer: Transfer) -> bytes:
+    """Fetch a file that is renamed later; return its content."""
+    part = path.with_name(path.name + PART)
+    _write(part, file, transfer, is_fresh=not part.exists(), mode=0o600)
+    return part.read_bytes()
+
+
+def _write(part: Path, file: PushedFile, transfer: Transfer, *, is_fresh: bool, mode: int) -> None:
+    handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
+    try:
+        transfer.fetch(file, handle, is_fresh=is_fresh)
+        os.fsync(handle)
+    finally:
+        os.close(handle)

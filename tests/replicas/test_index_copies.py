@@ -1,0 +1,248 @@
+"""Pushing and pulling a saved index: what travels, what readers see, what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+
+import hyrecall as hr
+from hyrecall.base.remote_mark import Mark, read_mark, write_mark
+from hyrecall.errors import (
+    CorruptIndexError,
+    CorruptRemoteError,
+    IndexNotFoundError,
+    OptionError,
+    RemoteNotFoundError,
+    WriterBusyError,
+)
+from hyrecall.replicas import held, promote, pull, push
+from hyrecall.replicas.folder_lock import folder_lock
+from replicas.world import index_versions, new_index, next_index, rows
+
+
+def url_of(folder: Path) -> str:
+    return (folder / "remote").as_uri()
+
+
+def test_a_replica_replies_as_the_index_does(place: str, tmp_path: Path) -> None:
+    source = new_index(tmp_path / "source", 7)
+    pushed = push(tmp_path / "source", place)
+    pulled = pull(place, tmp_path / "copy")
+    assert (pushed.generation, pushed.is_new, pulled.generation, pulled.is_new) == (
+        1,
+        True,
+        1,
+        True,
+    )
+    assert pushed.bytes_sent == pushed.n_bytes == pulled.n_bytes == pulled.bytes_fetched
+    copy = hr.Index.open(tmp_path / "copy", verify="full")
+    asked = {"text": ["version"], "vectors": [[1.0, 2.0]], "scope": "ann", "fusion": hr.RRF()}
+    assert copy.recall(**asked).to_arrow() == source.recall(**asked).to_arrow()
+    seals = [(tmp_path / name / "MANIFEST").read_bytes() for name in ("source", "copy")]
+    assert seals[0] == seals[1]
+
+
+def test_only_what_changed_travels_and_readers_take_it_up(place: str, tmp_path: Path) -> None:
+    source = new_index(tmp_path / "source")
+    push(tmp_path / "source", place)
+    pull(place, tmp_path / "copy")
+    reader = hr.Index.open(tmp_path / "copy")
+    source.add(rows(1))
+    source.save(tmp_path / "source")
+    old = {path.name for path in (tmp_path / "copy").glob("*.arrow")}
+    pushed = push(tmp_path / "source", place)
+    new = {path.name for path in (tmp_path / "source").glob("*.arrow")} - old
+    sizes = [(tmp_path / "source" / name).stat().st_size for name in (*new, "MANIFEST")]
+    # Not all of it: the tokens of both segments are the same bytes.
+    assert sum(sizes) / 2 < pushed.bytes_sent < sum(sizes) < pushed.n_bytes
+    assert not reader.is_stale
+    pulled = pull(place, tmp_path / "copy")
+    assert (pulled.n_fetched, pulled.bytes_fetched) == (len(sizes), sum(sizes))
+    assert reader.is_stale
+    assert reader.reload()
+    assert len(reader) == len(source)
+
+
+def test_a_push_or_pull_of_what_is_there_does_nothing(place: str, tmp_path: Path) -> None:
+    new_index(tmp_path / "source")
+    push(tmp_path / "source", place)
+    again = push(tmp_path / "source", place)
+    assert (again.generation, again.is_new, again.n_sent) == (1, False, 0)
+    pull(place, tmp_path / "copy")
+    again_pulled = pull(place, tmp_path / "copy")
+    assert (again_pulled.is_new, again_pulled.n_fetched) == (False, 0)
+
+
+def test_a_large_file_travels_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hyrecall.base import disk
+    from hyrecall.replicas import sources
+
+    # Both by the same factor: a chunk is compared with the checksums of whole blocks.
+    monkeypatch.setattr(disk, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(sources, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(sources, "INDEX_CHUNK", 512)
+    new_index(tmp_path / "source")
+    told: list[tuple[int, int]] = []
+    pushed = push(tmp_path / "source", url_of(tmp_path), progress=lambda *at: told.append(at))
+    assert pushed.n_sent > 12
+    assert told == sorted(told)
+    assert told[-1] == (pushed.n_bytes, pushed.n_bytes)
+    told.clear()
+    pulled = pull(url_of(tmp_path), tmp_path / "copy", progress=lambda *at: told.append(at))
+    assert told == sorted(told)
+    assert told[-1] == (pulled.n_bytes, pulled.n_bytes)
+    for path in (tmp_path / "source").glob("*.arrow"):
+        assert (tmp_path / "copy" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_chunk_that_comes_again_travels_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hyrecall.memory.sql.copying import state_of
+    from hyrecall.replicas import sources
+    from replicas.world import next_store, store_versions
+
+    monkeypatch.setattr(sources, "STORE_CHUNK", 512)  # SQLite's empty pages are alike
+    next_store(tmp_path / "source", 0)
+    pushed = push(tmp_path / "source", url_of(tmp_path))
+    assert pushed.bytes_sent < pushed.n_bytes / 2
+    pulled = pull(url_of(tmp_path), tmp_path / "copy")
+    assert pulled.bytes_fetched <= pushed.bytes_sent * 1.1  # a chunk of two files goes twice
+    assert state_of(tmp_path / "copy") == state_of(tmp_path / "source")
+    assert store_versions(tmp_path / "copy") == {0}
+
+
+def test_a_damaged_index_is_not_published(tmp_path: Path) -> None:
+    new_index(tmp_path / "source")
+    path = next((tmp_path / "source").glob("*-rows.arrow"))
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CorruptIndexError, match=r"-rows\.arrow: expected checksum"):
+        push(tmp_path / "source", url_of(tmp_path))
+    path.write_bytes(content[:-1])
+    with pytest.raises(CorruptIndexError, match=r"-rows\.arrow: expected \d+ bytes"):
+        push(tmp_path / "source", url_of(tmp_path))
+    with pytest.raises(RemoteNotFoundError):
+        pull(url_of(tmp_path), tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_an_index_that_was_saved_in_a_replica_is_not_lost_in_silence(tmp_path: Path) -> None:
+    new_index(tmp_path / "source")
+    push(tmp_path / "source", url_of(tmp_path))
+    pull(url_of(tmp_path), tmp_path / "copy")
+    next_index(tmp_path / "copy", 5)
+    next_index(tmp_path / "source", 1)
+    push(tmp_path / "source", url_of(tmp_path))
+    with pytest.raises(OptionError, match=r"^path: expected a replica as it was pulled"):
+        pull(url_of(tmp_path), tmp_path / "copy")
+    assert index_versions(tmp_path / "copy") == [5]
+    assert held(tmp_path / "copy") is None
+    pull(url_of(tmp_path), tmp_path / "copy", discard_changes=True)
+    assert index_versions(tmp_path / "copy") == [1]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "MANIFEST", "memory.db"])
+def test_a_folder_with_other_things_is_not_pulled_into(tmp_path: Path, name: str) -> None:
+    new_index(tmp_path / "source")
+    push(tmp_path / "source", url_of(tmp_path))
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / name).write_bytes(b"mine")
+    with pytest.raises(OptionError, match=r"^path: expected a new or empty folder, or a replica"):
+        pull(url_of(tmp_path), tmp_path / "copy")
+    assert [one.name for one in (tmp_path / "copy").iterdir()] == [name]
+
+
+def test_neither_a_source_nor_a_file_is_pulled_into(tmp_path: Path) -> None:
+    new_index(tmp_path / "source")
+    push(tmp_path / "source", url_of(tmp_path))
+    with pytest.raises(OptionError, match="got a folder that is pushed to file://"):
+        pull(url_of(tmp_path), tmp_path / "source")
+    (tmp_path / "copy").write_bytes(b"")
+    with pytest.raises(OptionError, match="got the file"):
+        pull(url_of(tmp_path), tmp_path / "copy")
+
+
+def test_a_folder_without_an_index_is_not_pushed(tmp_path: Path) -> None:
+    with pytest.raises(IndexNotFoundError, match=r"^path: expected the folder of a saved index"):
+        push(tmp_path / "none", url_of(tmp_path))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(IndexNotFoundError, match="got another folder"):
+        push(tmp_path / "empty", url_of(tmp_path))
+
+
+def test_one_push_or_pull_of_a_folder_runs_at_a_time(tmp_path: Path) -> None:
+    new_index(tmp_path / "source")
+    with folder_lock(tmp_path / "source"), pytest.raises(WriterBusyError, match="no other push"):
+        push(tmp_path / "source", url_of(tmp_path))
+    push(tmp_path / "source", url_of(tmp_path))
+
+
+def test_a_save_may_run_beside_a_push(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pushed files are those of one version, although a save removes them meanwhile."""
+    from hyrecall.replicas import pushing
+
+    new_index(tmp_path / "source")
+    send = pushing.send_files
+
+    def save_first(*arguments: object) -> object:
+        next_index(tmp_path / "source", 3)  # compacted: every file is another one
+        return send(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pushing, "send_files", save_first)
+        push(tmp_path / "source", url_of(tmp_path))
+    pull(url_of(tmp_path), tmp_path / "copy")
+    assert index_versions(tmp_path / "copy") == [0]
+    push(tmp_path / "source", url_of(tmp_path))
+    pull(url_of(tmp_path), tmp_path / "copy")
+    assert index_versions(tmp_path / "copy") == [3]
+
+
+def test_a_replica_says_which_generation_it_holds(tmp_path: Path) -> None:
+    new_index(tmp_path / "source")
+    push(tmp_path / "source", url_of(tmp_path))
+    next_index(tmp_path / "source", 1)
+    push(tmp_path / "source", url_of(tmp_path))
+    pulled = pull(url_of(tmp_path), tmp_path / "copy")
+    found = held(tmp_path / "copy")
+    assert found is not None
+    assert (found.url, found.generation) == (url_of(tmp_path), 2)
+    assert found.pushed_at.isoformat(timespec="milliseconds") == pulled.pushed_at
+    assert found.age.total_seconds() >= 0
+    assert held(tmp_path / "source") is None
+    assert held(tmp_path) is None
+
+
+def test_a_promoted_replica_pushes_where_the_source_did(tmp_path: Path) -> None:
+    url = url_of(tmp_path)
+    new_index(tmp_path / "source")
+    push(tmp_path / "source", url)
+    pull(url, tmp_path / "copy")
+    with pytest.raises(OptionError, match="got a replica of file://"):
+        push(tmp_path / "copy", url)
+    promote(tmp_path / "copy")
+    next_index(tmp_path / "copy", 4)
+    assert push(tmp_path / "copy", url).generation == 2
+    pull(url, tmp_path / "other")
+    assert index_versions(tmp_path / "other") == [4]
+    for path in (tmp_path / "copy", tmp_path):
+        with pytest.raises(OptionError, match=r"^path: expected a replica"):
+            promote(path)
+
+
+def test_a_damaged_mark_is_found(tmp_path: Path) -> None:
+    new_index(tmp_path / "source")
+    push(tmp_path / "source", url_of(tmp_path))
+    path = tmp_path / "source" / "REMOTE"
+    mark = read_mark(tmp_path / "source")
+    assert mark is not None
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:-1], whole.replace(b"source", b"sources")):
+        path.write_bytes(damaged)
+        with pytest.raises(CorruptRemoteError, match="REMOTE: expected a body with its checksum"):
+            push(tmp_path / "source", url_of(tmp_path))
+    write_mark(tmp_path / "source", Mark(mark.role, mark.noted))
+    assert path.read_bytes() == whole

@@ -1,0 +1,197 @@
+"""A push or pull that ends at any request: a follower sees the state before or the state after."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+
+from hyrecall.errors import HyrecallError
+from hyrecall.replicas import prune, pull, push, transfer
+from hyrecall.replicas.folder_remote import FolderRemote
+from replicas.world import (
+    Killed,
+    Meddled,
+    give,
+    index_versions,
+    new_index,
+    next_index,
+    next_store,
+    store_versions,
+)
+
+NOW = timedelta(0)
+
+
+class Dying:
+    """Ends everything at the n-th request."""
+
+    def __init__(self, nth: int) -> None:
+        self.left = nth
+
+    def __call__(self, kind: str, name: str) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Killed
+
+
+class HeadFirst(FolderRemote):
+    """The planted bug: HEAD is written before what it names."""
+
+    def __init__(self, plain: Any) -> None:
+        super().__init__(plain._root)
+        self._later: list[tuple[str, bytes]] = []
+
+    def put(self, name: str, content: bytes) -> None:
+        self._later.append((name, content))
+
+    def replace_head(self, content: bytes, tag: str | None) -> None:
+        super().replace_head(content, tag)
+        for name, one in self._later:
+            self.before("late put", name)
+            super().put(name, one)
+
+    before: Callable[[str, str], object]
+
+
+def die_in_pushes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Any, Dying], Any]
+) -> int:
+    """Push a version again and again, each time a request further; pull after each."""
+    url = (folder / "remote").as_uri()
+    new_index(folder / "source")
+    push(folder / "source", url)
+    pull(url, folder / "copy")
+    n_ended = 0
+    for version in range(1, 100):
+        next_index(folder / "source", version)
+        dying = Dying(version - 1)
+        with monkeypatch.context() as patched:
+            give(patched, lambda plain, dying=dying: make(plain, dying))
+            try:
+                push(folder / "source", url)
+            except Killed:
+                n_ended += 1
+        before = index_versions(folder / "copy")
+        pull(url, folder / "copy")
+        after = index_versions(folder / "copy")
+        assert len(after) == 1
+        assert before[0] <= after[0] <= version
+        if dying.left >= 0:  # none ends early any more
+            assert after == [version]
+            return n_ended
+    raise AssertionError("pushes never end")
+
+
+def test_a_push_that_ends_at_any_request_leaves_one_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_ended = die_in_pushes(tmp_path, monkeypatch, Meddled)
+    assert n_ended >= 8
+    url = (tmp_path / "remote").as_uri()
+    pruned = prune(url, keep=1, older_than=NOW)
+    assert pruned.n_removed > 0, "interrupted pushes left objects"
+    pull(url, tmp_path / "new")
+    assert index_versions(tmp_path / "new") == index_versions(tmp_path / "copy")
+
+
+def test_a_head_that_is_published_before_its_chunks_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(plain: Any, dying: Dying) -> Any:
+        late = HeadFirst(plain)
+        late.before = dying
+        return Meddled(late, dying)
+
+    with pytest.raises(HyrecallError, match="an object of generation"):
+        die_in_pushes(tmp_path, monkeypatch, make)
+
+
+def test_a_pull_that_ends_at_any_request_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = (tmp_path / "remote").as_uri()
+    new_index(tmp_path / "source")
+    next_index(tmp_path / "source", 1)
+    pushed = push(tmp_path / "source", url)
+    fetched = n_ended = 0
+    for n_requests in range(100):
+        dying = Dying(n_requests)
+        with monkeypatch.context() as patched:
+            give(patched, lambda plain, dying=dying: Meddled(plain, dying))
+            try:
+                fetched = pull(url, tmp_path / "copy").n_fetched
+                break
+            except Killed:
+                n_ended += 1
+        assert not (tmp_path / "copy" / "MANIFEST").exists()
+    assert n_ended >= 4
+    assert fetched < pushed.n_sent, "chunks that had arrived were fetched again"
+    assert index_versions(tmp_path / "copy") == [1]
+    assert not list((tmp_path / "copy").glob("*.part"))
+
+
+def test_a_store_whose_pull_ends_at_any_request_is_never_mixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = (tmp_path / "remote").as_uri()
+    next_store(tmp_path / "source", 0)
+    push(tmp_path / "source", url)
+    pull(url, tmp_path / "copy")
+    for version in range(1, 40):
+        next_store(tmp_path / "source", version)
+        push(tmp_path / "source", url)
+        dying = Dying(version - 1)
+        before = store_versions(tmp_path / "copy")
+        with monkeypatch.context() as patched:
+            give(patched, lambda plain, dying=dying: Meddled(plain, dying))
+            try:
+                pull(url, tmp_path / "copy")
+            except Killed:
+                assert store_versions(tmp_path / "copy") == before
+        if dying.left >= 0:
+            break
+    else:
+        raise AssertionError("pulls never end")
+    assert version > 8
+    assert store_versions(tmp_path / "copy") == store_versions(tmp_path / "source")
+
+
+def damage_each_chunk(folder: Path) -> int:
+    """Change a byte of each chunk in turn; return how many pulls took it for good."""
+    url = (folder / "remote").as_uri()
+    new_index(folder / "source")
+    push(folder / "source", url)
+    n_taken = 0
+    for at, path in enumerate(sorted((folder / "remote" / "chunks").rglob("*-*"))):
+        whole = path.read_bytes()
+        for damaged in (whole[:-1], bytes([whole[0] ^ 1]) + whole[1:], whole + b"x", b""):
+            path.write_bytes(damaged)
+            try:
+                pull(url, folder / f"copy-{at}")
+            except HyrecallError:
+                pass
+            else:
+                n_taken += 1
+            path.write_bytes(whole)
+        pull(url, folder / f"copy-{at}")
+        assert index_versions(folder / f"copy-{at}") == [0]
+    return n_taken
+
+
+def test_every_damaged_chunk_is_refused_and_the_pull_goes_on_later(tmp_path: Path) -> None:
+    assert damage_each_chunk(tmp_path) == 0
+
+
+def test_a_pull_that_does_not_compare_hashes_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer.Transfer, "_check", lambda *_: None)
+    try:
+        n_taken = damage_each_chunk(tmp_path)
+    except HyrecallError:  # the index itself finds the byte when it is opened
+        return
+    assert n_taken > 0

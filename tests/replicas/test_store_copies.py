@@ -1,0 +1,284 @@
+"""Pushing and pulling a store: read-only replicas, their lag, erased text, what travels."""
+
+import json
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+
+from hyrecall.errors import OptionError, PushConflictError, WriterBusyError
+from hyrecall.memory import Episode, MemorySync
+from hyrecall.recipes import loom
+from hyrecall.replicas import held, promote, prune, pull, push, sources
+from replicas.world import next_store, open_store, store_versions
+
+NOW = timedelta(0)
+
+
+def opened(folder: Path, **options: object) -> MemorySync:
+    return MemorySync.open(folder, recipe=loom, embedder=None, warm=False, **options)  # type: ignore[arg-type]
+
+
+def texts(memory: MemorySync, query: str) -> set[str]:
+    return {match.episode.output for match in memory.search(query, user_id="ann", limit=50)}
+
+
+def url_of(folder: Path) -> str:
+    return (folder / "remote").as_uri()
+
+
+def test_a_replica_follows_its_source_while_both_are_open(place: str, tmp_path: Path) -> None:
+    with opened(tmp_path / "source") as source:
+        source.remember("first tea", user_id="ann")
+        push(tmp_path / "source", place)
+        pull(place, tmp_path / "copy")
+        with opened(tmp_path / "copy") as replica:
+            assert texts(replica, "tea") == {"first tea"}
+            source.remember("second tea", user_id="ann")
+            assert texts(replica, "tea") == {"first tea"}, "a replica lags by its last pull"
+            push(tmp_path / "source", place)
+            pull(place, tmp_path / "copy")
+            assert texts(replica, "tea") == {"first tea", "second tea"}
+            source.forget(user_id="ann", everything=True, erase=True)
+            push(tmp_path / "source", place)
+            pull(place, tmp_path / "copy")
+            assert texts(replica, "tea") == set()
+    assert store_versions(tmp_path / "copy") == set()
+
+
+def test_a_replica_is_opened_for_reading_and_refuses_writes(tmp_path: Path) -> None:
+    next_store(tmp_path / "source", 0)
+    push(tmp_path / "source", url_of(tmp_path))
+    pull(url_of(tmp_path), tmp_path / "copy")
+    with opened(tmp_path / "copy") as replica:
+        with pytest.raises(OptionError, match="a store opened for writing"):
+            replica.remember("mine", user_id="ann")
+        assert len(texts(replica, "version")) == 3
+    with opened(tmp_path / "copy", read_only=True) as replica:
+        assert len(texts(replica, "version")) == 3
+    with pytest.raises(OptionError, match=r"^read_only: expected True for a replica, got False"):
+        opened(tmp_path / "copy", read_only=False)
+    with opened(tmp_path / "source", read_only=False) as source:
+        source.remember("a source is written as ever", user_id="ann")
+    promote(tmp_path / "copy")
+    with opened(tmp_path / "copy") as own:
+        own.remember("version 9, promoted", user_id="ann")
+    assert held(tmp_path / "copy") is None
+
+
+def test_a_replica_says_by_how_much_it_lags(tmp_path: Path) -> None:
+    next_store(tmp_path / "source", 0)
+    push(tmp_path / "source", url_of(tmp_path))
+    next_store(tmp_path / "source", 1)
+    push(tmp_path / "source", url_of(tmp_path))
+    pulled = pull(url_of(tmp_path), tmp_path / "copy")
+    later = datetime.fromisoformat(pulled.pushed_at) + timedelta(minutes=3)
+    with opened(tmp_path / "copy", clock=lambda: later) as replica:
+        told = {check.name: check for check in replica.doctor().checks}["replica"]
+    assert told.ok
+    assert json.loads(told.detail) == {
+        "url": url_of(tmp_path), "generation": 2, "pushed_at": pulled.pushed_at, "age": 180.0,
+    }  # fmt: skip
+    found = held(tmp_path / "copy")
+    assert found is not None
+    assert (found.generation, found.pushed_at) == (2, datetime.fromisoformat(pulled.pushed_at))
+    with opened(tmp_path / "source") as source:
+        assert "replica" not in {check.name for check in source.doctor().checks}
+
+
+def test_a_pull_that_committed_and_was_cut_short_says_the_new_generation(tmp_path: Path) -> None:
+    """REMOTE names the new generation before the database is replaced, and the old one still."""
+    url = url_of(tmp_path)
+    next_store(tmp_path / "source", 0)
+    push(tmp_path / "source", url)
+    pull(url, tmp_path / "copy")
+    next_store(tmp_path / "source", 1)
+    push(tmp_path / "source", url)
+
+    class CutShortError(Exception):
+        pass
+
+    from hyrecall.replicas import pulling
+
+    def generation() -> int:
+        found = held(tmp_path / "copy")
+        assert found is not None
+        return found.generation
+
+    put = pulling.put_store
+    for is_before, expected in ((True, 1), (False, 2)):
+
+        def cut(*arguments: object, is_before: bool = is_before) -> None:
+            if not is_before:
+                put(*arguments)  # type: ignore[arg-type]
+            raise CutShortError
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(pulling, "put_store", cut)
+            with pytest.raises(CutShortError):
+                pull(url, tmp_path / "copy")
+        assert generation() == expected
+    assert pull(url, tmp_path / "copy").is_new, "what was cut short is done again"
+    assert generation() == 2
+
+
+def test_the_saved_index_comes_along_where_it_is_of_the_database(tmp_path: Path) -> None:
+    next_store(tmp_path / "source", 0)  # closed: its index is saved
+    push(tmp_path / "source", url_of(tmp_path))
+    pull(url_of(tmp_path), tmp_path / "copy")
+    with opened(tmp_path / "copy") as replica:
+        report = replica._store.opened
+        assert report is not None
+        assert report.how == "snapshot"
+    # An index with erased rows does not: it is made anew where it is opened.
+    with opened(tmp_path / "source") as source:
+        saved = tmp_path / "saved"
+        shutil.copytree(tmp_path / "source" / "index", saved)
+        source.forget(user_id="ann", everything=True, erase=True)
+    shutil.rmtree(tmp_path / "source" / "index")
+    shutil.copytree(saved, tmp_path / "source" / "index")
+    push(tmp_path / "source", url_of(tmp_path))
+    pull(url_of(tmp_path), tmp_path / "copy")
+    assert not list((tmp_path / "copy" / "index").rglob("*.arrow"))
+    assert store_versions(tmp_path / "copy") == set()
+
+
+def holders(folder: Path, word: bytes) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and word in path.read_bytes()]
+
+
+def test_erased_text_is_not_in_the_newest_generation_and_a_prune_removes_the_rest(
+    place: str, tmp_path: Path
+) -> None:
+    with opened(tmp_path / "source") as source:
+        kept = source.remember("the word is xyzzyplugh", user_id="ann")
+        source.remember("something else", user_id="ann")
+    push(tmp_path / "source", place)
+    pull(place, tmp_path / "copy")
+    assert holders(tmp_path / "copy", b"xyzzyplugh")
+    with opened(tmp_path / "source") as source:
+        source.forget(kept.id, user_id="ann", erase=True)
+    push(tmp_path / "source", place)
+    pull(place, tmp_path / "copy")
+    assert holders(tmp_path / "copy", b"xyzzyplugh") == []
+    pull(place, tmp_path / "new")
+    assert holders(tmp_path / "new", b"xyzzyplugh") == []
+
+    from hyrecall.replicas.places import open_remote
+
+    def remote_holders() -> list[str]:
+        remote = open_remote(place)
+        names = [one.name for one in (*remote.listed("chunks"), *remote.listed("generations"))]
+        return [name for name in names if b"xyzzyplugh" in remote.get(name)]
+
+    assert remote_holders(), "the generation before still has it"
+    assert prune(place, keep=2, older_than=NOW).n_removed == 0
+    assert remote_holders()
+    assert prune(place, keep=1, older_than=timedelta(hours=1)).n_removed == 0
+    assert remote_holders()
+    assert prune(place, keep=1, older_than=NOW).n_removed > 0
+    assert remote_holders() == []
+    pull(place, tmp_path / "last")
+    with opened(tmp_path / "last") as replica:
+        assert texts(replica, "something word") == {"something else"}
+
+
+def test_only_changed_chunks_of_a_database_travel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "STORE_CHUNK", 16_384)
+    url = url_of(tmp_path)
+    with opened(tmp_path / "source", snapshot_every=10**6) as source:
+        source.remember_batch(
+            [Episode(user_id="ann", output=f"tea {at} " + "x" * 2000) for at in range(1500)]
+        )
+        first = push(tmp_path / "source", url)
+        fetched = pull(url, tmp_path / "copy").bytes_fetched
+        source.remember("one more tea", user_id="ann")
+        second = push(tmp_path / "source", url)
+        pulled = pull(url, tmp_path / "copy")
+    assert first.n_bytes - 10 * sources.STORE_CHUNK < fetched <= first.n_bytes  # equal ones go once
+    assert fetched == first.bytes_sent
+    assert first.bytes_sent > 3_000_000
+    assert second.bytes_sent < first.bytes_sent / 4
+    # And the first chunk, with the counters that SQLite keeps in each file.
+    assert pulled.bytes_fetched <= second.bytes_sent + sources.STORE_CHUNK
+    with opened(tmp_path / "copy") as replica:
+        assert "one more tea" in texts(replica, "one more")
+
+
+def test_another_store_and_an_older_copy_are_refused(tmp_path: Path) -> None:
+    url = url_of(tmp_path)
+    next_store(tmp_path / "source", 0)
+    push(tmp_path / "source", url)
+    shutil.copytree(tmp_path / "source", tmp_path / "backup")
+    next_store(tmp_path / "source", 1)
+    push(tmp_path / "source", url)
+    pull(url, tmp_path / "copy")
+    with pytest.raises(PushConflictError):
+        push(tmp_path / "backup", url)
+    shutil.copy(tmp_path / "source" / "REMOTE", tmp_path / "backup" / "REMOTE")
+    with pytest.raises(PushConflictError, match="this folder ends at"):
+        push(tmp_path / "backup", url)
+    next_store(tmp_path / "other", 5)
+    shutil.copy(tmp_path / "source" / "REMOTE", tmp_path / "other" / "REMOTE")
+    with pytest.raises(PushConflictError, match="the generations of another store"):
+        push(tmp_path / "other", url)
+    push(tmp_path / "other", url, overwrite=True)
+    with pytest.raises(OptionError, match="one of another store; pull into a new folder"):
+        pull(url, tmp_path / "copy")
+    assert store_versions(tmp_path / "copy") == {0, 1}
+    push(tmp_path / "backup", url, overwrite=True)
+    with pytest.raises(OptionError, match="pull into a new folder"):
+        pull(url, tmp_path / "copy")
+    assert store_versions(tmp_path / "copy") == {0, 1}
+
+
+def test_a_store_that_is_being_written_elsewhere_is_not_pulled_into(tmp_path: Path) -> None:
+    url = url_of(tmp_path)
+    next_store(tmp_path / "source", 0)
+    push(tmp_path / "source", url)
+    pull(url, tmp_path / "copy")
+    next_store(tmp_path / "source", 1)
+    push(tmp_path / "source", url)
+    from hyrecall.memory.sql.database import Database
+
+    database = Database.open(tmp_path / "copy")
+    with pytest.raises(WriterBusyError):
+        pull(url, tmp_path / "copy")
+    database.close()
+    pull(url, tmp_path / "copy")
+    assert store_versions(tmp_path / "copy") == {0, 1}
+
+
+def test_readings_see_one_state_while_a_pull_replaces_the_database(tmp_path: Path) -> None:
+    """A reading that began before sees the old state to its end."""
+    url = url_of(tmp_path)
+    next_store(tmp_path / "source", 0)
+    push(tmp_path / "source", url)
+    pull(url, tmp_path / "copy")
+    with open_store(tmp_path / "copy", read_only=True) as replica:
+        database = replica._store.database
+        with database.reading() as connection:
+            count = "SELECT count(*) FROM versions"
+            before = connection.execute(count).get
+            next_store(tmp_path / "source", 1)
+            push(tmp_path / "source", url)
+            pull(url, tmp_path / "copy")
+            assert connection.execute(count).get == before
+            assert (tmp_path / "copy" / "memory.db-wal").stat().st_size, "it is still read"
+        with database.reading() as connection:
+            assert connection.execute(count).get == before + 3
+    assert not pull(url, tmp_path / "copy").is_new
+    log = tmp_path / "copy" / "memory.db-wal"
+    assert not log.exists() or log.stat().st_size == 0
+
+
+def test_the_time_of_a_push_is_in_utc(tmp_path: Path) -> None:
+    next_store(tmp_path / "source", 0)
+    push(tmp_path / "source", url_of(tmp_path))
+    at = datetime.fromisoformat(pull(url_of(tmp_path), tmp_path / "copy").pushed_at)
+    assert abs(datetime.now(UTC) - at) < timedelta(minutes=5)
