@@ -9,7 +9,6 @@ After a change that is meant, ``pytest tests/cli/test_screens.py --update-screen
 anew; read what git says of them. A new command fails until ``SCREENS`` has calls of it.
 """
 
-import json
 import re
 import shlex
 from collections.abc import Callable, Iterator
@@ -20,8 +19,6 @@ from shutil import copytree
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("typer", reason="the extra [cli] is not installed")
@@ -32,7 +29,7 @@ import typer
 from hyrecall import _core
 from hyrecall.base.text_tables import width_of
 from hyrecall.cli.app import app
-from retrieval_set import small_set, write_folder
+from screen_corpus import write_corpus
 
 SCREENS_FOLDER = Path(__file__).parent / "screens"
 WIDTHS = (80, 120)
@@ -160,6 +157,20 @@ SCREENS = {
     ),
     "doctor": of_store("doctor", "doctor --full --rescue x --repair", "doctor --path none.mem"),
     "compact": of_store("compact"),
+    "push": of_store(
+        "push remote", "push remote", "push remote --prune --keep 1 --older-than 0s",
+        "push remote --keep 1", "push remote --prune --older-than soon",
+        "push remote --path none.mem",
+    ),
+    "pull": Screen(
+        ("pull remote --path copy.mem", "pull remote --path copy.mem",
+         "remember 'mine' --path copy.mem", "push remote --path copy.mem",
+         "pull remote --path copy.mem --promote",
+         "pull remote --path agent.mem", "pull none --path new.mem",
+         "pull indexes --path copy.index"),
+        (*STORE, "push remote", INDEX, "push indexes --path notes.index"), ("apsw",),
+    ),
+    "follow": of_store("follow remote --path copy.mem --every -1"),
     "mcp": of_store("mcp --user ann --any-user", "mcp --system hebb", "mcp --http --host 0.0.0.0"),
     "browse ls": of_store("browse ls --user ann", "browse ls /memories/note --user ann"),
     "browse cat": of_store("browse cat /index.md --user ann", "browse cat /none --user ann",
@@ -276,37 +287,6 @@ def world(
     return tmp_path
 
 
-def write_corpus(folder: Path) -> None:
-    texts = [
-        ("Release", "Deploys run on Friday at noon, after the database has been copied."),
-        ("Release", "We deployed twice in May; the second deploy was rolled back within an hour, "
-         "because the migration of the largest table took longer than the window that had been "
-         "agreed with the customers, and replicas fell behind by more than ten minutes."),
-        ("Tea", "Green tea is in the kitchen."),
-        ("数据库", "数据库在五月迁移，备份已经完成。"),
-        ("Plan", "The database of jobs moves to another host."),
-    ]  # fmt: skip
-    table = {
-        "id": [f"note-{at:032d}" for at in range(len(texts))],
-        "tenant": ["acme", "acme", "acme", "acme", "bolt"],
-        "title": [title for title, _ in texts],
-        "text": [text for _, text in texts],
-        "stars": [5, 4, 3, 2, 1],
-        "embedding": pa.array(
-            [[1, 0, 0, 0], [0.8, 0.6, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]],
-            pa.list_(pa.float32(), 4),
-        ),
-    }
-    pq.write_table(pa.table(table), folder / "notes.parquet")
-    asked = [{"q": "deploy", "tenant": "acme"}, {"q": "jobs", "tenant": "bolt"}]
-    bad = [*asked, {"q": "tea", "tenant": None}]
-    for name, rows in (("queries.jsonl", asked), ("bad.jsonl", bad)):
-        (folder / name).write_text("".join(json.dumps(one) + "\n" for one in rows))
-    memories = [{"id": "m1", "memory": "Tea", "user_id": "ann", "hash": "5d"}, {"id": "m2"}]
-    (folder / "mem0.json").write_text(json.dumps(memories))
-    write_folder(small_set(), folder / "small")
-
-
 def normal(text: str) -> str:
     """Show what differs from run to run and machine to machine as zeros."""
 
@@ -315,6 +295,7 @@ def normal(text: str) -> str:
 
     text = re.sub(r"\d+\.\d+ (s|ms|MiB)\b", r"0.0 \1", text)
     text = re.sub(r"[\d,]+ queries/s", "0 queries/s", text)
+    text = re.sub(r"file:///\S+/(\w+)", r"file:///\1", text)
     text = re.sub(r"\(\w+, \d+ threads\)", "(scalar, 0 threads)", text)
     text = re.sub(r"[\d,]+ bytes before, [\d,]+ after", "0 bytes before, 0 after", text)
     text = re.sub(r"(Python +|memory +)\d+\.\d+(\.\d+)?( \(\w+\))?", r"\g<1>0.0", text)

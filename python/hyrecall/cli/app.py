@@ -17,6 +17,7 @@ from hyrecall.cli.help import Group
 from hyrecall.cli.show import one_line, say
 from hyrecall.errors import (
     CorruptIndexError,
+    CorruptRemoteError,
     CorruptStoreError,
     HyrecallError,
     IndexNotFoundError,
@@ -34,8 +35,8 @@ _EXIT_CODES = (
     (REFUSED, "A value, a file or data was refused; a measure of eval fell below its baseline; or "
      "doctor, import or reembed found a problem."),
     (USAGE, "The command line is wrong, or an extra is not installed."),
-    (CORRUPT, "The index or store at the path cannot be read: it is incomplete, damaged, or of a "
-     "newer format."),
+    (CORRUPT, "The index or store at the path, or what was pushed to the URL, cannot be read: it "
+     "is incomplete, damaged, or of a newer format."),
     (INTERNAL, "An internal error of hyrecall: please report it."),
     (INTERRUPTED, "Interrupted."),
 )  # fmt: skip
@@ -117,6 +118,7 @@ def _judge(fault: BaseException) -> tuple[int, str]:
             IndexNotFoundError: REFUSED,  # a CorruptIndexError too, but nothing is damaged
             CorruptIndexError: CORRUPT,
             CorruptStoreError: CORRUPT,
+            CorruptRemoteError: CORRUPT,
             StoreFormatError: CORRUPT,
             MissingExtraError: USAGE,
         }

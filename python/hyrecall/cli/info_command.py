@@ -14,6 +14,7 @@ from hyrecall.cli import report
 from hyrecall.cli.show import print_json, print_lines, print_table, screen_width
 from hyrecall.errors import IndexNotFoundError, error
 from hyrecall.index import Index
+from hyrecall.replicas import held
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
@@ -108,7 +109,7 @@ def _show_index(folder: Path, as_json: bool) -> None:
         got = "a store (hyrecall doctor --path shows it)"
         raise error(IndexNotFoundError, str(folder), "a saved index", got)
     index = Index.open(folder)
-    facts = _facts(index)
+    facts = _facts(index) | {"replica": _replica(folder)}
     if as_json:
         print_json(facts)
     else:
@@ -123,6 +124,19 @@ def _facts(index: Index) -> dict[str, Any]:
         "analyzer": {arm: repr(analyzer) for arm, analyzer in facts.analyzers.items()},
         "bm25": {arm: repr(bm25) for arm, bm25 in facts.bm25.items()},
         **index.stats(),
+    }
+
+
+def _replica(folder: Path) -> dict[str, Any] | None:
+    """Return which pushed generation an index is, and how many seconds old; None: no replica."""
+    found = held(folder)
+    if found is None:
+        return None
+    return {
+        "url": found.url,
+        "generation": found.generation,
+        "pushed_at": found.pushed_at.isoformat(timespec="milliseconds"),
+        "age": found.age.total_seconds(),
     }
 
 
@@ -148,6 +162,11 @@ def _lines(index: Index, facts: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("attributes", typed(schema["attributes"])))
     if schema.get("thread") is not None:
         lines.append(("threads", f"{schema['thread']}, by {schema['place'] or 'insertion'}"))
+    replica = facts["replica"]
+    if replica is not None:
+        told = f"generation {replica['generation']:,} of {replica['url']}"
+        when = f"pushed at {replica['pushed_at']} ({replica['age']:,.1f} s ago)"
+        lines.append(("replica", f"{told}, {when}"))
     lines.append(("runs on", f"{facts['device']} ({facts['isa']}, {facts['threads']} threads)"))
     return lines
 
