@@ -12,7 +12,15 @@ from hyrecall.ask.expansion import Context
 from hyrecall.ask.shaping import SessionSignals
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["HasParts", "check_graphs", "graphs_of", "names_in", "parts_of", "put_graphs"]
+__all__ = [
+    "HasParts",
+    "check_graphs",
+    "graphs_of",
+    "has_graphs",
+    "names_in",
+    "parts_of",
+    "put_graphs",
+]
 
 _FIELDS = ("more", "on_no_match", "shaping", "expansion")
 
@@ -55,6 +63,11 @@ def names_in(how: HasParts) -> Iterator[tuple[str, object]]:
         for _, graph in graphs_of(part):
             if isinstance(graph, str):
                 yield graph, part
+
+
+def has_graphs(how: HasParts) -> bool:
+    """Return whether any part has a graph, or the name of one."""
+    return any(True for part in parts_of(how) for _ in graphs_of(part))
 
 
 def graphs_of(part: object) -> Iterator[tuple[str, object]]:

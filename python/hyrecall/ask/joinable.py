@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hyrecall.ask.graph_names import has_graphs
 from hyrecall.ask.recipe import Recipe
 
 __all__ = ["is_joinable"]
@@ -14,4 +15,4 @@ def is_joinable(recipe: Recipe) -> bool:
     whole batch. Where some queries fall back to other arms, the trace names these arms to all.
     """
     tells_of_all = recipe.shaping or recipe.expansion or recipe.on_no_match
-    return not tells_of_all and recipe.without_graphs() == recipe
+    return not (tells_of_all or has_graphs(recipe))

@@ -21,7 +21,7 @@ from hyrecall.hits.arm_texts import join_texts
 from hyrecall.hits.around import Around
 from hyrecall.hits.dropped import Dropped
 from hyrecall.hits.explanation import Explanation
-from hyrecall.hits.reply_arrays import Arrays, arrow_column, only_queries
+from hyrecall.hits.reply_arrays import Arrays, arm_column, arm_values, arrow_column, only_queries
 from hyrecall.hits.trace import Trace
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State, gather_column
@@ -154,14 +154,13 @@ class BatchReply(ABC):
     def cached(self, kind: str, name: str) -> list[Any]:
         """Return a "row" column, or an arm's "text", "score" or "rank", as Python values."""
         if (kind, name) not in self._values:
-            read = {
-                "row": self.column,
-                "text": self.texts,
-                "score": self.arm_scores,
-                "rank": self.arm_ranks,
-            }[kind]
-            self._values[kind, name] = python_values(read(name))
+            self._values[kind, name] = self._read(kind, name)
         return self._values[kind, name]
+
+    def _read(self, kind: str, name: str) -> list[Any]:
+        read = {"row": self.column, "text": self.texts}
+        read |= {"score": self.arm_scores, "rank": self.arm_ranks}
+        return python_values(read[kind](name))
 
     def check_arm(self, arm: str) -> None:
         """Refuse an arm that the call did not know.
@@ -312,21 +311,16 @@ class Reply(BatchReply):
 
     def arm_scores(self, arm: str) -> pa.Array:
         """Return an arm's score of every hit, float32; null where it was not computed."""
-        places = self.places(arm)
-        if not places:
-            return pa.nulls(self.n_hits, pa.float32())
-        scores = self.arrays["arm_scores"].reshape(-1, len(self.ran))
-        values = scores[:, places].max(axis=1)  # a row lies in one table
-        return pa.array(values, pa.float32(), mask=values == -np.inf)
+        return arm_column(self.arrays, "score", len(self.ran), self.places(arm))
 
     def arm_ranks(self, arm: str) -> pa.Array:
         """Return an arm's rank of every hit, int32 from 1; null outside the arm's list."""
-        places = self.places(arm)
-        if not places:
-            return pa.nulls(self.n_hits, pa.int32())
-        ranks = self.arrays["arm_ranks"].reshape(-1, len(self.ran))
-        values = ranks[:, places].max(axis=1)
-        return pa.array(values, pa.int32(), mask=values == 0)
+        return arm_column(self.arrays, "rank", len(self.ran), self.places(arm))
+
+    def _read(self, kind: str, name: str) -> list[Any]:
+        if kind in ("row", "text"):
+            return super()._read(kind, name)
+        return arm_values(self.arrays, kind, len(self.ran), self.places(name))
 
     def places(self, arm: str) -> list[int]:
         """Return the places of an arm among those that ran: one for each table, one, or none."""

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["QUERY_ARRAYS", "Arrays", "arrow_column", "join_pieces", "only_queries"]
+__all__ = [
+    "QUERY_ARRAYS",
+    "Arrays",
+    "arm_column",
+    "arm_values",
+    "arrow_column",
+    "join_pieces",
+    "only_queries",
+]
 
 Arrays = dict[str, npt.NDArray[Any]]
 
 QUERY_ARRAYS = ("offsets", "scales", "list_sizes")
 """What the native reply says of queries; the rest is an entry a hit."""
+
+# What stands for no score and no rank of an arm, and the types of columns of them.
+_MISSING: Final[dict[str, float]] = {"score": -np.inf, "rank": 0}
+_TYPES: Final = {"score": pa.float32(), "rank": pa.int32()}
 
 
 def only_queries(arrays: Arrays, asked: npt.NDArray[np.bool_]) -> Arrays:
@@ -46,6 +58,36 @@ def join_pieces(pieces: Sequence[Arrays]) -> Arrays:
     counts = [np.diff(piece["offsets"]) for piece in pieces]
     joined["offsets"] = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
     return joined
+
+
+def arm_column(arrays: Arrays, kind: str, n_arms: int, places: Sequence[int]) -> pa.Array:
+    """Return an arm's "score" or "rank" of every hit, null where it has none.
+
+    ``places`` are those of the arm among ``n_arms``: one, one for each table, or none if it did not
+    run.
+    """
+    values = _of_arm(arrays, kind, n_arms, places)
+    if values is None:
+        return pa.nulls(len(arrays["rank"]), _TYPES[kind])
+    return pa.array(values, _TYPES[kind], mask=values == _MISSING[kind])
+
+
+def arm_values(arrays: Arrays, kind: str, n_arms: int, places: Sequence[int]) -> list[Any]:
+    """Return what :func:`arm_column` has as Python values."""
+    values, missing = _of_arm(arrays, kind, n_arms, places), _MISSING[kind]
+    if values is None:
+        return [None] * len(arrays["rank"])
+    return [None if one == missing else one for one in values.tolist()]
+
+
+def _of_arm(
+    arrays: Arrays, kind: str, n_arms: int, places: Sequence[int]
+) -> npt.NDArray[Any] | None:
+    if not places:
+        return None
+    rows = arrays[f"arm_{kind}s"].reshape(-1, n_arms)
+    # A row lies in one table.
+    return rows[:, places[0]] if len(places) == 1 else rows[:, places].max(axis=1)
 
 
 def arrow_column(array: npt.NDArray[Any]) -> pa.Array:

@@ -121,7 +121,7 @@ class Trace:
         Trace
         """
         if self.n_queries == 1:
-            return replace(self, about={})
+            return replace(self, about={}) if self.about else self
         degraded, notes = (
             tuple(self._told(note, at) for note in told if at in self.about.get(note, (at,)))
             for told in (self.degraded, self.notes)

@@ -17,6 +17,10 @@ __all__ = ["python_values", "readable"]
 
 
 NAT = -(2**63)  # NumPy's NaT
+# Types without a time in them, which most columns have.
+_TIMELESS = frozenset(
+    one.id for one in (pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.large_string())
+)
 
 
 def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
@@ -31,7 +35,7 @@ def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
     >>> python_values(pa.array([1_000, 1_001], pa.duration("ns")))
     [datetime.timedelta(microseconds=1), np.timedelta64(1001,'ns')]
     """
-    kind = _in_microseconds(array.type)
+    kind = array.type if array.type.id in _TIMELESS else _in_microseconds(array.type)
     try:
         values: list[Any] = (array if array.type == kind else array.cast(kind)).to_pylist()
         return values

@@ -39,8 +39,7 @@ class ComparableVectors:
         ready : Ready
         cells : tuple of int
         """
-        scores = reply_of(hits).arm_scores("embedding")
-        if scores.null_count < len(scores):
+        if any(one is not None for one in reply_of(hits).cached("score", "embedding")):
             return False
         # To answer True every row is read, hence the cache.
         key = (ready.sequence, ready.model, ready.dim, cells)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.ask.expansion import Context
+from hyrecall.ask.graph_names import has_graphs
 from hyrecall.ask.joinable import is_joinable
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import Scope
@@ -85,7 +86,6 @@ class IndexSearch:
         has_vector = vectors[0] is not None
         # Without a vector alpha has no effect, unless alpha itself excluded vectors.
         recipe = first.recipe if has_vector or first.ranks_words_alone else first.by_words
-        names_graph = recipe != recipe.without_graphs()
         has_text = bool(first.query.strip()) or not has_vector
         hits = ready.index.recall(
             text=[one.query for one in questions] if has_text else None,
@@ -97,7 +97,7 @@ class IndexSearch:
             recipe=recipe,
             session=first.session,  # a recipe that reads sessions is never joined
             candidates=_candidates(recipe, [one.candidates for one in questions]),
-            graphs={GRAPH: ready.graph} if names_graph else None,
+            graphs={GRAPH: ready.graph} if has_graphs(recipe) else None,
             columns=("row",),
             surrounding=first.around,
             now=first.now,
@@ -207,7 +207,7 @@ def _found(
         phase=one.phase,
         related=tuple((tuple(near_by.cell), near_by.key) for near_by in one.related),
         context=_keys(near, n_rows),
-        around=_rows_around(one),
+        around=() if around is None else _rows_around(one),
         edges=tuple(hit.evidence(EDGES) for hit in one) if tells_edges else (),
         reasons=reasons,
         is_behind=is_behind,
