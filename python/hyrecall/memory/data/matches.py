@@ -142,17 +142,14 @@ class Matches(list[EpisodeMatch]):
         found : Found, optional
             How they came about.
         hits : Ranked, optional
-            What the index gave.
+            What the index gave, which is the origin of each match.
         places : tuple of int, default ()
             Those of the matches among the hits.
         """
         super().__init__(matches)
         self._found = found = Found() if found is None else found
         self._ranked, self._places = hits, places
-        if hits is not None:
-            for match, place in zip(self, places, strict=True):
-                match._origin = Origin(hits, place)
-        elif found.lexical_mode == "substring":
+        if hits is None and found.lexical_mode == "substring":
             for match in self:
                 match._origin = Origin(missing=WITHOUT_INDEX)
         self.reasons, self.lexical_mode = found.reasons, found.lexical_mode

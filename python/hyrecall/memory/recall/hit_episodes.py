@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import chain
-from typing import Any
 
 import apsw
 
 from hyrecall._core.arithmetic import unit_scale
+from hyrecall.memory.data.construct import construct
 from hyrecall.memory.data.degradation import Degradation
+from hyrecall.memory.data.match_origin import Origin
 from hyrecall.memory.data.matches import Found, Matches
 from hyrecall.memory.data.types import Edge, Episode, EpisodeMatch, MatchParts
 from hyrecall.memory.recall.audience import Audience
@@ -33,26 +34,33 @@ def matches_of(
     with_edges: bool,
 ) -> Matches:
     """Read the episodes of ranked rows; leaves out those that are damaged or no longer live."""
-    episodes = episodes_of_rows(connection, ranked.rows, tuple(seen.cells), damaged)
-    places = tuple(at for at, row in enumerate(ranked.rows) if row in episodes)
+    episodes = episodes_of_rows(connection, ranked.rows, seen.cells, damaged)
+    places = tuple([at for at, row in enumerate(ranked.rows) if row in episodes])
     context = _context(connection, ranked, seen, places, damaged)
+    parts = _parts(ranked, places, context)
+    nothing = (None,) * len(ranked.rows)
+    reranked = ranked.stages.get("rerank_score", nothing)
     matches = [
-        EpisodeMatch(
-            episode=episodes[ranked.rows[at]],
-            score=ranked.scores[at],
-            vector_score=ranked.vector_scores[at],
-            bm25_score=ranked.bm25_scores[at],
-            rerank_score=_of_stage(ranked, "rerank_score", at),
-            parts=_parts(ranked, at, context[place] if context else ()),
-            is_fill=ranked.fills[at],
-            is_exact=ranked.exact[at],
+        construct(
+            EpisodeMatch,
+            {
+                "episode": episodes[ranked.rows[at]],
+                "score": ranked.scores[at],
+                "vector_score": ranked.vector_scores[at],
+                "bm25_score": ranked.bm25_scores[at],
+                "rerank_score": reranked[at],
+                "parts": part,
+                "is_fill": ranked.fills[at],
+                "is_exact": ranked.exact[at],
+            },
+            {"_origin": Origin(ranked.ranked, at)},
         )
-        for place, at in enumerate(places)
+        for at, part in zip(places, parts, strict=True)
     ]
     found = Found(
         reasons=tuple(dict.fromkeys(reasons)),
         now=now,
-        origins=tuple("fill" if ranked.fills[at] else "hit" for at in places),
+        origins=tuple(["fill" if ranked.fills[at] else "hit" for at in places]),
         trace=ranked.trace,
         related=_related(connection, ranked, seen, damaged),
         context=context,
@@ -62,43 +70,51 @@ def matches_of(
         tiers=dict(ranked.n_candidates),
         scopes=seen.readings,
         faults=seen.faults,
-        rows=tuple(ranked.rows[at] for at in places),
+        rows=tuple([ranked.rows[at] for at in places]),
     )
     return Matches(matches, found, hits=ranked.ranked, places=places)
 
 
-# Parts of a match, and the columns of stages that hold them.
+# The parts of a match that stages compute, and their columns.
 _COLUMNS = {
     "provenance": "provenance_weight",
+    "recency": "recency_factor",
     "importance": "importance_score",
     "relevance": "relevance_score",
     "composite": "composite_raw",
     "general": "general_score",
     "topical": "topical_score",
     "session": "session_score",
-    "tokens": "token_estimate",
 }
 
 
-def _of_stage(ranked: FoundRows, column: str, at: int, default: object = None) -> Any:
-    """Return what a stage computed of a row; the default if the stage did not run."""
-    values = ranked.stages.get(column)
-    return default if values is None else values[at]
-
-
-def _parts(ranked: FoundRows, at: int, near: Sequence[Episode]) -> MatchParts:
-    cosine = ranked.vector_scores[at]
-    recency = _of_stage(ranked, "recency_factor", at)
-    ranks = {arm: of_arm[at] for arm, of_arm in ranked.ranks.items()}
-    return MatchParts(
-        similarity=None if cosine is None else unit_scale(cosine),
-        **{name: _of_stage(ranked, column, at) for name, column in _COLUMNS.items()},
-        fused=_of_stage(ranked, "fused_score", at, ranked.scores[at]),  # the same without stages
-        recency=_of_stage(ranked, "recency_score", at, recency),
-        phase=None if ranked.phase is None else ranked.phase.name,
-        tiers={arm: rank for arm, rank in ranks.items() if rank is not None},
-        related=tuple(one.id for one in near),
-    )
+def _parts(
+    ranked: FoundRows, places: Sequence[int], context: Sequence[Sequence[Episode]]
+) -> list[MatchParts]:
+    """Return what the scores of the rows at some places are made of."""
+    nothing = (None,) * len(ranked.rows)
+    stages = ranked.stages
+    computed = {part: stages.get(column, nothing) for part, column in _COLUMNS.items()}
+    computed["recency"] = stages.get("recency_score", computed["recency"])
+    fused = stages.get("fused_score", ranked.scores)  # the same without stages
+    tokens = stages.get("token_estimate", nothing)
+    phase = None if ranked.phase is None else ranked.phase.name
+    made = []
+    for place, at in enumerate(places):
+        cosine = ranked.vector_scores[at]
+        fields = {
+            "similarity": None if cosine is None else unit_scale(cosine),
+            "fused": fused[at],
+            **{part: column[at] for part, column in computed.items()},
+            "phase": phase,
+            "tokens": tokens[at],
+            "tiers": {
+                arm: of_arm[at] for arm, of_arm in ranked.ranks.items() if of_arm[at] is not None
+            },
+            "related": tuple(one.id for one in context[place]) if context else (),
+        }
+        made.append(construct(MatchParts, fields))
+    return made
 
 
 def _related(
@@ -139,7 +155,7 @@ def _around(
     if not ranked.around:
         return ()
     wanted = tuple(dict.fromkeys(chain.from_iterable(ranked.around[at] for at in places)))
-    known = episodes_of_rows(connection, wanted, tuple(seen.cells), set())
+    known = episodes_of_rows(connection, wanted, seen.cells, set())
     return tuple(tuple(known[row] for row in ranked.around[at] if row in known) for at in places)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.errors import OptionError, ShapeError, error
+from hyrecall.memory.data.construct import construct
 from hyrecall.memory.data.types import Episode
 from hyrecall.memory.sql.cells import Cell
 from hyrecall.memory.sql.damaged_rows import checksum, is_text
@@ -107,6 +108,9 @@ def vector_checksum(blob: bytes | None, model: str | None) -> int | None:
 # ---- JSON ----
 
 
+_READ = json.JSONDecoder().decode  # json.loads looks at its options first, for each text
+
+
 def to_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
     """Write metadata, tags, or a list for SQL."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -114,7 +118,7 @@ def to_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
 
 def from_json(text: str) -> Any:
     """Read what :func:`to_json` wrote."""
-    return json.loads(text)
+    return _READ(text)
 
 
 # ---- episodes ----
@@ -213,20 +217,26 @@ def episode_of(cell: Cell, key: str, pinned: int, columns: Sequence[Any]) -> Epi
 
     It was checked when it was written, and is not checked again.
     """
-    kept = EpisodeColumns(*columns)
-    time = from_micros(kept.occurred_at)
-    return Episode.model_construct(
-        **cell.identity(),
-        id=key,
-        input=kept.input,
-        output=kept.output,
-        kind=kept.kind,
-        source=kept.source,
-        session_id=kept.session_id,
-        occurred_at=time,
-        created_at=time,
-        importance=kept.importance,
-        pinned=bool(pinned),
-        tags=tuple(from_json(kept.tags)),
-        metadata=from_json(kept.metadata),
+    kind, source, session_id, given, output, occurred_at, importance, tags, metadata = columns
+    time = from_micros(occurred_at)
+    return construct(
+        Episode,
+        {
+            "user_id": cell.user,
+            "org": cell.org,
+            "workspace": cell.workspace,
+            "visibility": cell.visibility,
+            "id": key,
+            "input": given,
+            "output": output,
+            "kind": kind,
+            "source": source,
+            "session_id": session_id,
+            "occurred_at": time,
+            "created_at": time,
+            "importance": importance,
+            "pinned": bool(pinned),
+            "tags": () if tags == "[]" else tuple(from_json(tags)),
+            "metadata": {} if metadata == "{}" else from_json(metadata),
+        },
     )

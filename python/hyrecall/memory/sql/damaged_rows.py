@@ -31,17 +31,17 @@ def checksum(*values: str | bytes | float | None) -> int:
     (True, False)
     """
     parts = []
-    for value in values:  # in one loop: each row that is read comes by here
-        if isinstance(value, str):
-            parts.append(b"text " + value.encode("utf-8", "surrogateescape"))
-        elif value is None:
+    for value in values:  # in one loop, the frequent types first: each row that is read comes by
+        if value is None:
             parts.append(b"None")
+        elif isinstance(value, str):
+            parts.append(b"text " + value.encode("utf-8", "surrogateescape"))
+        elif isinstance(value, int):
+            parts.append(b"%d" % value)
         elif isinstance(value, bytes):
             parts.append(b"blob " + value)
-        elif isinstance(value, float):
-            parts.append(ascii(value + 0.0).encode())  # SQLite gives 0.0 for -0.0
         else:
-            parts.append(b"%d" % value)
+            parts.append(ascii(value + 0.0).encode())  # SQLite gives 0.0 for -0.0
     digest = xxhash.xxh3_64_digest(b"\0".join(parts))
     return int.from_bytes(digest, "big", signed=True)
 

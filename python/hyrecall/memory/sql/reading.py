@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import apsw
@@ -88,10 +88,12 @@ def changed_since(connection: apsw.Connection, sequence: int, limit: int) -> lis
 def episodes_of_rows(
     connection: apsw.Connection,
     numbers: Sequence[int],
-    cells: Collection[int],
+    cells: Mapping[int, Cell] | Collection[int],
     damaged: set[int] | None = None,
 ) -> dict[int, Episode]:
     """Return the episodes of version rows, by row.
+
+    Cells that come with their numbers were read before, and are not read again.
 
     A row is left out if it is not its document's live version (any more), or lies in none of the
     cells: nothing of it but that is looked at. One that is damaged is left out and put into
@@ -106,7 +108,7 @@ def episodes_of_rows(
         f"WHERE v.row IN {_LISTED} AND v.cell IN {_LISTED} ORDER BY v.row"
     )
     given = (to_json(tuple(numbers)), to_json(tuple(cells)))
-    homes = cells_by_number(connection, cells)
+    homes = cells if isinstance(cells, Mapping) else cells_by_number(connection, cells)
     found, bad = {}, set()
     for row, pinned, head, highest, *checked in rows(connection, select, given):
         _, cell, key, _, status, *_ = checked
