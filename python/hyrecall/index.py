@@ -31,7 +31,7 @@ from hyrecall.base.workers import off_loop
 from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
 from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import Hits
-from hyrecall.hits.trace import Told
+from hyrecall.hits.trace import NOTHING_TOLD
 from hyrecall.recall.answer import answer
 from hyrecall.segments import writer
 from hyrecall.segments.device_placement import choose_device, place
@@ -587,7 +587,7 @@ class Index(IndexReads):
             fusion=fusion, more=arms, min_score=min_score, min_fused=min_fused, bm25=bm25,
             normalize=normalize, shaping=shaping, expansion=expansion, depth=depth,
         )  # fmt: skip
-        told = Told()
+        told = NOTHING_TOLD
         if self._embedders is not None:
             request, told = self._embedders.of_queries(facts, state, request, recipe, options)
         return Hits(answer(facts, state, self._device, request, options, recipe, graphs, told))
@@ -631,11 +631,12 @@ class Index(IndexReads):
         """
         check_no_list(scope)
         # Candidates of another type are refused where they are read.
-        lists = batch_of_one(candidates) if isinstance(candidates, Mapping) else candidates
+        if candidates is not None and isinstance(candidates, Mapping):
+            candidates = batch_of_one(candidates)
         facts = self._facts
         request = Request(
             now=call_time(now), text=batch_of_one(text), vectors=batch_of_one(vector),
-            filter=filter, session=session, scope=scope, candidates=lists, limit=limit,
+            filter=filter, session=session, scope=scope, candidates=candidates, limit=limit,
             offset=offset, columns=read_columns(facts, columns), group=group,
             surrounding=surrounding,
         )  # fmt: skip
@@ -644,7 +645,7 @@ class Index(IndexReads):
             fusion=fusion, more=arms, min_score=min_score, min_fused=min_fused, bm25=bm25,
             normalize=normalize, shaping=shaping, expansion=expansion, depth=depth,
         )  # fmt: skip
-        told = Told()
+        told = NOTHING_TOLD
         if self._embedders is not None:
             request, told = self._embedders.of_queries(facts, state, request, recipe, options)
         reply = answer(facts, state, self._device, request, options, recipe, graphs, told)

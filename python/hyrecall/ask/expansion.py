@@ -90,7 +90,7 @@ Expansion: TypeAlias = Context | SharedTags
 
 def read_expansion(given: object) -> tuple[Expansion, ...]:
     """Read ``expansion=``: one, several or None."""
-    if given is None:
+    if given is None or (isinstance(given, tuple) and not given):
         return ()
     parts = given if isinstance(given, tuple | list) else (given,)
     for part in parts:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from hyrecall.ask.graph_names import check_graphs, names_in, put_graphs
@@ -103,6 +104,9 @@ def _is_empty(parts: object) -> bool:
 
 def batch_of_one(one: Any) -> Any:
     """Convert the input of one query to that of a batch: a list of one, or such lists by name."""
-    if isinstance(one, Mapping):
+    if one is None:
+        return None
+    # A check against an abstract class is slow, so the usual types come first.
+    if not isinstance(one, str | np.ndarray) and isinstance(one, Mapping):
         return {name: [value] for name, value in one.items()}
-    return None if one is None else [one]
+    return [one]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Final, Protocol
 
 __all__ = ["MEMORY_RECALL", "RECALL", "SpanLike", "record_trace", "span"]
 
@@ -50,17 +50,23 @@ class _TraceLike(Protocol):
     def stages(self) -> tuple[Any, ...]: ...
 
 
-@contextmanager
-def span(name: str, attributes: Mapping[str, Any] | None = None) -> Iterator[SpanLike | None]:
+_NO_SPAN: Final = nullcontext()
+
+
+def span(
+    name: str, attributes: Mapping[str, Any] | None = None
+) -> AbstractContextManager[SpanLike | None]:
     """Open a span around a block; gives None where OpenTelemetry is not in use or not recording.
 
     A program that records spans has imported ``opentelemetry.trace`` before its first recall, so
     it is not imported here, and other programs pay one look-up.
     """
     api: Any = sys.modules.get("opentelemetry.trace")
-    if api is None:
-        yield None
-        return
+    return _NO_SPAN if api is None else _span(api, name, attributes)
+
+
+@contextmanager
+def _span(api: Any, name: str, attributes: Mapping[str, Any] | None) -> Iterator[SpanLike | None]:
     # record_exception would write the message of an error, which may quote a text.
     tracer = api.get_tracer(_NAME)
     with tracer.start_as_current_span(

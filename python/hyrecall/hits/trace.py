@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from hyrecall.hits.second_look import SecondLook
 
-__all__ = ["Notes", "StageTrace", "Told", "Trace"]
+__all__ = ["NOTHING_TOLD", "Notes", "StageTrace", "Told", "Trace"]
 
 Notes: TypeAlias = "Mapping[str, Mapping[int, str] | None]"
 """What is noted of a batch. None: it holds for the whole batch, whatever the queries ask. Else it
@@ -20,6 +20,9 @@ class Told(NamedTuple):
 
     degraded: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+NOTHING_TOLD: Final = Told()
 
 
 @dataclass(frozen=True)

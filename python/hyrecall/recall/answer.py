@@ -19,7 +19,7 @@ from hyrecall.base.spans import RECALL, record_trace, span
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits.joined_reply import join_replies
 from hyrecall.hits.reply import BatchReply, Reply
-from hyrecall.hits.trace import Told
+from hyrecall.hits.trace import NOTHING_TOLD, Told
 from hyrecall.recall.arms.run import runs, text_readers
 from hyrecall.recall.batch import run_recall
 from hyrecall.recall.graph_views import BoundGraphs
@@ -44,8 +44,6 @@ OF_A_RECIPE = (
 )
 """Options of a call that are refused beside ``recipe=``, in the order in which they are checked."""
 
-_NOTHING = Told()
-
 
 def answer(
     facts: IndexFacts,
@@ -55,7 +53,7 @@ def answer(
     options: CallOptions,
     recipe: object = None,
     graphs: object = None,
-    told: Told = _NOTHING,
+    told: Told = NOTHING_TOLD,
 ) -> BatchReply:
     """Answer a batch as its options say, or as a recipe, or a list of one for each query.
 
@@ -88,7 +86,7 @@ def answer_by_options(
     request: Request,
     options: CallOptions,
     graphs: object = None,
-    told: Told = _NOTHING,
+    told: Told = NOTHING_TOLD,
 ) -> Reply:
     """Answer a batch as its single options say; see :func:`answer`."""
     held: BoundGraphs = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,8 @@ from hyrecall.ask.shaping import RerankBy
 from hyrecall.base.arguments import as_list
 from hyrecall.hits.reply import Reply
 from hyrecall.hits.reply_arrays import Arrays, join_pieces, only_queries
-from hyrecall.hits.trace import Notes, Told, Trace
+from hyrecall.hits.second_look import SecondLook
+from hyrecall.hits.trace import NOTHING_TOLD, Notes, Told, Trace
 from hyrecall.recall.arms.batch import FoundDocs
 from hyrecall.recall.evidence import with_columns
 from hyrecall.recall.expansion import expand
@@ -44,8 +46,6 @@ BATCH_QUERIES = 4096
 SHAPED_QUERIES = 512
 """The same where stages run: they hold the whole pools, with the columns they read."""
 
-_NOTHING = Told()
-
 
 def run_recall(
     facts: IndexFacts,
@@ -54,27 +54,21 @@ def run_recall(
     request: Request,
     ranking: Ranking,
     graphs: BoundGraphs,
-    told: Told = _NOTHING,
+    told: Told = NOTHING_TOLD,
 ) -> Reply:
     """Answer a batch on one state; what is read later is read from that state too."""
     started = time.perf_counter()
     expansion = read_expansion(ranking.how.expansion)
     with _core.arithmetic.RoundToNearest():  # weights and floors are computed here
         plan = make_plan(facts, state, request, ranking, graphs)
-    for arm in dict.fromkeys(plan.bases[plan.n_lexical :]):
-        for segment in state.segments:
-            segment.check(arm)  # does nothing but after open(verify="structure"), once
+    _check_vectors(state, plan)
     check_shaping(facts, plan)
-    whole = plan.is_shaped or plan.has_leading
-    piece = SHAPED_QUERIES if whole else BATCH_QUERIES
-    parts = [
-        (begin, min(begin + piece, plan.n_queries))
-        for begin in (range(0, plan.n_queries, piece) or (0,))
-    ]
+    is_shaped = plan.is_shaped
+    whole = is_shaped or plan.has_leading
+    parts = _parts(plan.n_queries, SHAPED_QUERIES if whole else BATCH_QUERIES)
     plan, known, looks, looking = look_twice(facts, state, plan, parts)
-    texts: list[str | None] = []
-    if expansion or any(isinstance(stage, RerankBy) for stage in plan.stages):
-        texts = _texts(facts, plan, request.text)
+    reads_texts = expansion or any(isinstance(stage, RerankBy) for stage in plan.stages)
+    texts = _texts(facts, plan, request.text) if reads_texts else []
     reaches = Reaches(plan.graphs, plan.scope)
     grouper = make_grouper(facts, state, plan, request.columns)
     shaper = Shaper(
@@ -96,7 +90,7 @@ def run_recall(
             listed.append(found)
             if plan.selected is not None:
                 arrays = only_queries(arrays, plan.selected[begin : begin + part.n_queries])
-            if plan.blank_queries and not plan.is_shaped:
+            if plan.blank_queries and not is_shaped:
                 is_blank = np.isin(np.arange(begin, begin + part.n_queries), plan.blank_queries)
                 arrays = only_queries(arrays, ~is_blank)
             if whole:
@@ -105,33 +99,18 @@ def run_recall(
                 seconds["shaping"] = time.perf_counter() - merged
             pieces.append(arrays)
             notes |= _empty_queries(execution, plan, begin)
-            notes |= _host_queries(execution, plan, begin, device)
+            if device != "cpu":
+                notes |= _host_queries(execution, plan, begin)
             for step, spent in seconds.items():
                 steps[step] = steps.get(step, 0.0) + spent
     finally:
         plan.request.release_guests()
-    trace = Trace(
-        device=device,
-        n_queries=plan.n_queries,
-        arms=tuple(dict.fromkeys(plan.bases)),
-        depth=plan.depth,
-        milliseconds={step: seconds * 1e3 for step, seconds in steps.items()},
-        degraded=(
-            *told.degraded,
-            *(note for stage in shaper.traces for note in stage.notes),
-        ),
-        notes=tuple(notes),
-        stages=shaper.traces,
-        exact=shaper.exact,
-        about=_about(notes, plan.selected) | shaper.about,
-        feedback=looks,
-    )
     reply = Reply(
         facts=facts,
         arms=(*facts.arms, *plan.extra),
         columns=request.columns,
         now=request.now,
-        trace=trace,
+        trace=_trace(device, plan, shaper, steps, notes, told, looks),
         query_keys=request.query_keys,
         arrays=join_pieces(pieces),
         ran=plan.arms,
@@ -144,6 +123,46 @@ def run_recall(
     if expansion:
         reply = _expanded(expansion, reply, plan, texts, reaches)
     return reply if grouper is None else with_groups(reply, grouper)
+
+
+def _check_vectors(state: State, plan: Plan) -> None:
+    """Check arms that run; does nothing but after ``open(verify="structure")``, once."""
+    for arm in dict.fromkeys(plan.bases[plan.n_lexical :]):
+        for segment in state.segments:
+            segment.check(arm)
+
+
+def _trace(
+    device: str,
+    plan: Plan,
+    shaper: Shaper,
+    steps: Mapping[str, float],
+    notes: Notes,
+    told: Told,
+    looks: Mapping[int, SecondLook],
+) -> Trace:
+    """Return how a batch was answered."""
+    stages = shaper.traces
+    return Trace(
+        device=device,
+        n_queries=plan.n_queries,
+        arms=tuple(dict.fromkeys(plan.bases)),
+        depth=plan.depth,
+        milliseconds={step: seconds * 1e3 for step, seconds in steps.items()},
+        degraded=(*told.degraded, *chain.from_iterable(one.notes for one in stages)),
+        notes=tuple(notes),
+        stages=stages,
+        exact=shaper.exact,
+        about=(_about(notes, plan.selected) if notes else {}) | shaper.about,
+        feedback=looks,
+    )
+
+
+def _parts(n_queries: int, most: int) -> list[tuple[int, int]]:
+    """Return the first query and the end of each piece of a batch; of none, one empty piece."""
+    if n_queries <= most:
+        return [(0, n_queries)]
+    return [(begin, min(begin + most, n_queries)) for begin in range(0, n_queries, most)]
 
 
 def _expanded(
@@ -193,10 +212,8 @@ def _run_piece(
     return execution, arrays, found, seconds
 
 
-def _host_queries(execution: _core.Execution, plan: Plan, first_query: int, device: str) -> Notes:
+def _host_queries(execution: _core.Execution, plan: Plan, first_query: int) -> Notes:
     """Say which queries of a part the CPU searched although the index is on a device."""
-    if device == "cpu":
-        return {}
     told = "has more than 32 terms in a tree of All and Any: searched on the CPU"
     return _of_texts(execution.host_queries, plan, first_query, told)
 

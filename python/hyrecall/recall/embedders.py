@@ -24,7 +24,7 @@ from hyrecall.embed.protocol import Embedder, EmbedError
 from hyrecall.embed.texts import embed_texts
 from hyrecall.errors import IndexMismatchError, OptionError, error
 from hyrecall.hits.arm_texts import join_texts
-from hyrecall.hits.trace import Told
+from hyrecall.hits.trace import NOTHING_TOLD, Told
 from hyrecall.segments.facts import EmbeddedArm, IndexFacts
 from hyrecall.segments.segments import State
 from hyrecall.table.columns import read_texts
@@ -145,10 +145,10 @@ class Embedders:
             The scope is none; no embedder has been called.
         """
         if request.vectors is not None or not (self._by or facts.embedded):
-            return request, Told()
+            return request, NOTHING_TOLD
         texts = _texts(facts, request.text)
         if texts is None or not _reads_vectors(recipe):
-            return request, Told()
+            return request, NOTHING_TOLD
         read_scopes(facts.cell_types, state.snapshot, request.scope, len(texts))
         vectors: dict[str, object] = {}
         degraded = []

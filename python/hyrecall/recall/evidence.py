@@ -11,7 +11,7 @@ import numpy as np
 from hyrecall import _core
 from hyrecall.ask.filter_program import value_codes
 from hyrecall.ask.recipe import Recipe
-from hyrecall.ask.shaping import Around, Feedback, Prior, Stage, check_stages
+from hyrecall.ask.shaping import Around, Feedback, Prior, Stage
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.explanation_parts import Step
 from hyrecall.hits.reply_arrays import Arrays
@@ -109,10 +109,14 @@ def has_effect(facts: IndexFacts, stage: Stage) -> bool:
 
 
 def read_stages(
-    facts: IndexFacts, ranking: Ranking
+    facts: IndexFacts, ranking: Ranking, stages: tuple[Stage, ...]
 ) -> tuple[Evidence | None, tuple[Stage, ...], tuple[str, ...]]:
-    """Return what comes right behind the fusion, the other stages, and notes for the trace."""
-    stages = check_stages(ranking.how.shaping)
+    """Return what comes right behind the fusion, the other stages, and notes for the trace.
+
+    ``stages`` are those of the ranking, checked.
+    """
+    if not stages:
+        return None, (), ()
     arounds = [stage for stage in stages if isinstance(stage, Around)]
     priors = [stage for stage in stages if isinstance(stage, Prior)]
     rest = tuple(stage for stage in stages if not isinstance(stage, Around | Prior | Feedback))

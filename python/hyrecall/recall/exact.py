@@ -190,7 +190,9 @@ def find_exact(
         Of the lexical arms that run.
     n_queries, depth : int
     """
-    asked = {arm: texts for arm, texts in (wanted or {}).items() if arm in bm25}
+    if not wanted:
+        return None
+    asked = {arm: texts for arm, texts in wanted.items() if arm in bm25}
     if not asked:
         return None
     by_arm = {arm: _of_terms(facts, arm, texts) for arm, texts in asked.items()}

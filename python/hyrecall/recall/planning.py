@@ -73,25 +73,27 @@ def make_plan(
     facts: IndexFacts, state: State, request: Request, ranking: Ranking, graphs: BoundGraphs
 ) -> Plan:
     """Check every argument once and freeze the batch."""
-    snapshot, how, feedback = state.snapshot, ranking.how, _feedback(ranking)
+    snapshot, how = state.snapshot, ranking.how
     candidates: Any = request.candidates
+    all_stages = check_stages(how.shaping)
+    feedback = next((stage for stage in all_stages if isinstance(stage, Feedback)), None)
     extra = read_arms(facts, how.more, candidates)
-    texts = read_texts(facts, ranking.text, text_readers(extra))
+    texts = read_texts(facts, ranking.text, text_readers(extra) if extra else ())
     given = name_vectors(facts, ranking.vectors)
     # Counted before anything of that size is made.
     n_queries = _query_count(texts, given, request, ranking, extra)
     _check_keys(request, n_queries)
     selected, tables = ranking.selected, ranking.tables
     # Else it must be known before which queries an arm gets, or several arms read them.
-    may_stay = all(one is None for one in (selected, ranking.fill, tables, feedback))
+    may_stay = selected is None and ranking.fill is None and tables is None and feedback is None
     guests, vectors = read_vectors(facts, snapshot, given, may_stay=may_stay)
     limit, offset = _count("limit", request.limit, 0), _count("offset", request.offset, 0)
     given_depth = _count("depth", ranking.depth, 1)
     texts, vectors = _only(selected, n_queries, texts, vectors)
     own = [arm for arm in facts.arms if arm in texts or arm in given]
-    running = [arm for arm in extra if runs(extra[arm], texts, candidates)]
+    running = [arm for arm in extra if runs(extra[arm], texts, candidates)] if extra else []
     idle = [f"{arm} did not run: nothing was asked" for arm in extra if arm not in running]
-    evidence, stages, told = read_stages(facts, ranking)
+    evidence, stages, told = read_stages(facts, ranking, all_stages)
     arms, weights, fusion, left_out = _choose_arms(
         facts, ranking.fusion, (*own, *running), tuple(extra), fuses_one=evidence is not None
     )
@@ -108,9 +110,7 @@ def make_plan(
     is_free = len(arms) == 1 and not (shaped or ranks_lead or evidence or feedback)
     depth = _depth(given_depth, limit, offset, is_free=is_free)
     floors = _read_floors(ranking.min_score, arms)
-    if ranking.min_fused is not None and fusion is None:
-        wish = "a fusion to act after (with one arm, min_score)"
-        raise error(OptionError, "min_fused", wish, "one arm")
+    _check_min_fused(ranking, fusion)
     scopes = read_scopes(facts.cell_types, snapshot, request.scope, n_queries)
     filters, filter_of = read_filters(facts.attribute_types, request.filter, n_queries)
     exact = find_exact(facts, state, request, ranking.exact_texts, bm25, n_queries, given_depth)
@@ -142,7 +142,7 @@ def make_plan(
     n_lexical = len(lexical) * len(numbers)
     balance = _balance_notes(ranking.fusion, n_lexical, len(given.keys() & set(bases)))
     told = (*idle, *left_out, *told, *evidence_notes(evidence, lexical))
-    notes = _joined(told, *(one.notes for _, one in asked), ranking.notes, balance)
+    notes = _joined(told, [one.notes for _, one in asked], ranking.notes, balance)
     return Plan(
         native, n_queries, arms, n_lexical, bm25, fusion, joining["normalize"], depth, notes,
         limit, offset, stages, tie_break, searches, joining, extra=tuple(extra),
@@ -152,12 +152,6 @@ def make_plan(
         has_query=None if ranking.fill is None else _has_query(bases, n_queries, texts, vectors),
         tables=tables, evidence=evidence, feedback=feedback, bases=bases, grouping=grouping,
     )  # fmt: skip
-
-
-def _feedback(ranking: Ranking) -> Feedback | None:
-    """Return the stage that searches twice, if it is among the stages."""
-    stages = check_stages(ranking.how.shaping)
-    return next((stage for stage in stages if isinstance(stage, Feedback)), None)
 
 
 def _joining(
@@ -181,12 +175,20 @@ def _joining(
     }
 
 
-def _joined(*parts: Notes | Sequence[str]) -> Notes:
+def _check_min_fused(ranking: Ranking, fusion: Fusion | None) -> None:
+    if ranking.min_fused is not None and fusion is None:
+        wish = "a fusion to act after (with one arm, min_score)"
+        raise error(OptionError, "min_fused", wish, "one arm")
+
+
+def _joined(
+    told: Sequence[str], of_arms: Sequence[Notes], of_ranking: Notes, balance: Sequence[str]
+) -> Notes:
     """Put notes together; those of a sequence hold for the whole batch."""
-    notes: dict[str, Mapping[int, str] | None] = {}
-    for part in parts:
-        notes |= part if isinstance(part, Mapping) else dict.fromkeys(part)
-    return notes
+    notes: dict[str, Mapping[int, str] | None] = dict.fromkeys(told)
+    for one in (*of_arms, of_ranking):
+        notes.update(one)
+    return notes | dict.fromkeys(balance)
 
 
 def _balance_notes(fusion: object, n_lexical: int, n_dense: int) -> tuple[str, ...]:
@@ -306,8 +308,9 @@ def _query_count(
     for arm, (value, argument) in vectors.items():
         counts["vectors", arm] = row_count(value, argument=argument)
     candidates: Any = request.candidates
-    for arm, lists in (candidates or {}).items():
-        counts["candidates", arm] = len(lists)
+    if candidates is not None:
+        for arm, lists in candidates.items():
+            counts["candidates", arm] = len(lists)
     if not counts:
         if any(runs(arm, {}, None) for arm in extra.values()):
             if ranking.n_queries is not None:
@@ -315,10 +318,11 @@ def _query_count(
             return len(request.scope) if isinstance(request.scope, list) else 1
         raise error(OptionError, "text", "text= or vectors=, or both", "neither")
     first, n_queries = next(iter(counts.items()))
-    for (argument, arm), count in counts.items():
-        if count != n_queries:
-            wish = f"{n_queries} queries as {first[0]}[{first[1]!r}] has"
-            raise error(ShapeError, f"{argument}[{arm!r}]", wish, count)
+    if len(counts) > 1:
+        for (argument, arm), count in counts.items():
+            if count != n_queries:
+                wish = f"{n_queries} queries as {first[0]}[{first[1]!r}] has"
+                raise error(ShapeError, f"{argument}[{arm!r}]", wish, count)
     if n_queries >= 2**31:  # a hit's query is an int32
         raise error(ShapeError, f"{first[0]}[{first[1]!r}]", "fewer than 2^31 queries", n_queries)
     return n_queries

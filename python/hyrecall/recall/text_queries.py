@@ -27,10 +27,15 @@ def read_texts(
     names = (*facts.text_arms, *readers)
     if not names:
         raise error(OptionError, "text", "None (the index has no text arm)", type(text).__name__)
+    # Checks against abstract classes are slow, so lists come first.
+    if isinstance(text, list):
+        return dict.fromkeys(names, text)
     given: Mapping[str, Any] = text if isinstance(text, Mapping) else dict.fromkeys(names, text)
     check_arms("text", given, names)
     given = {arm: as_list(queries) for arm, queries in given.items()}
     for arm, queries in given.items():
+        if isinstance(queries, list):
+            continue
         is_list = isinstance(queries, Sequence) and not isinstance(queries, str | bytes)
         if not is_list and not (isinstance(queries, np.ndarray) and queries.ndim == 1):
             argument = f"text[{arm!r}]" if isinstance(text, Mapping) else "text"

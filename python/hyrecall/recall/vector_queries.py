@@ -33,7 +33,7 @@ def name_vectors(facts: IndexFacts, vectors: object) -> dict[str, tuple[Any, str
     if vectors is None:
         return {}
     names = facts.vector_arms
-    if isinstance(vectors, Mapping):
+    if not isinstance(vectors, list) and isinstance(vectors, Mapping):
         check_arms("vectors", vectors, names)
         return {arm: (vectors[arm], f"vectors[{arm!r}]") for arm in names if arm in vectors}
     if len(names) != 1:
@@ -77,7 +77,8 @@ def check_idle(
     running: Sequence[str],
 ) -> None:
     """Check the vectors of arms that will not run."""
-    _on_host(facts, given, [arm for arm in guests if arm not in running])
+    if guests:
+        _on_host(facts, given, [arm for arm in guests if arm not in running])
     for arm, (matrix, _) in vectors.items():
         if arm not in running:
             check_finite(matrix, given[arm][1])

@@ -92,6 +92,8 @@ def _audience(
 
 def read_columns(facts: IndexFacts, columns: object) -> tuple[str, ...]:
     """Check names of row columns: key, cell, attribute and stored columns."""
+    if isinstance(columns, tuple) and not columns:
+        return ()
     known = facts.schema.row_columns
     named = None if isinstance(columns, str) else as_items(columns)
     if named is None or not all(is_one_of(name, known) for name in named):

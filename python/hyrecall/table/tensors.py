@@ -110,6 +110,8 @@ def query_vectors(
     >>> queries.tolist(), valid.tolist()
     ([[3.0, 4.0], [0.0, 0.0]], [True, False])
     """
+    if isinstance(value, list) and len(value) == 1 and _is_plain(value[0], 1, dim):
+        value = value[0][np.newaxis]
     if (
         _is_plain(value, 2, dim)
         and value.flags.c_contiguous
