@@ -117,41 +117,47 @@ def _answer_by_recipes(
     recipes = _bound([one for one, _ in chosen], graphs)
     held = hold_graphs(facts, state, (part for one in recipes for part in parts_of(one)))
     recipes = [_with_options(one, options) for one in recipes]
-    request = _with_own_scope(request)._replace(text=_as_lists(request.text))
+    request = _with_own_scope(request)
+    text = _as_lists(request.text)
+    if text is not request.text:
+        request = request._replace(text=text)
     by_form = by_threads(
         facts, state, request, [(own, by) for own, (_, by) in zip(recipes, chosen, strict=True)]
     )
     recipes = [one for one, _ in by_form]
     shares = _Shares(request, recipes)
     replies: list[Reply] = []
-    answers: list[npt.NDArray[np.bool_]] = []
+    answers: list[npt.NDArray[np.bool_] | None] = []  # the queries of each; None: all
 
     def run(one: Recipe, selected: npt.NDArray[np.bool_] | None) -> Ranking:
         own = shares.of(one)
         ranking = rank_by_recipe(facts, own, one, selected)
         replies.append(run_recall(facts, state, device, own, ranking, held, told))
-        everyone = np.ones(replies[-1].n_queries, np.bool_)
-        answers.append(everyone if selected is None else selected)
+        answers.append(selected)
         return ranking
 
     for one, selected in by_form:
         blank = run(one, selected).blank_queries
         if not one.on_no_match:
             continue
-        unanswered = answers[-1] & ~_found(replies[-1], blank)
+        unanswered = ~_found(replies[-1], blank)
+        if selected is not None:
+            unanswered &= selected
         if unanswered.any() and shares.asks(one.on_no_match):
             run(one.replace(arms=(), more=one.on_no_match, on_no_match=(), exact=False), unanswered)
     if len(replies) == 1:
         return replies[0]
     answered_by = np.zeros(replies[0].n_queries, np.int64)
     for number, answered in enumerate(answers):
-        answered_by[answered] = number
+        answered_by[slice(None) if answered is None else answered] = number
     return join_replies(replies, answered_by)
 
 
 def _bound(recipes: list[Recipe], graphs: object) -> list[Recipe]:
     """Return recipes with graphs in the place of names; each graph is named by one of them."""
     named = [list(names_in(one)) for one in recipes]
+    if graphs is None and not any(named):
+        return recipes
     known = check_graphs(graphs, [pair for pairs in named for pair in pairs])
     return [
         one.bind(graphs={name: known[name] for name, _ in pairs})
@@ -228,7 +234,10 @@ class _Shares:
             own = {arm.name for arm in recipe.more}
             others = self._listed - own
             candidates = {name: lists for name, lists in candidates.items() if name not in others}
-        return self._request._replace(session=session, candidates=candidates or None)
+        candidates = candidates or None
+        if session is self._request.session and candidates is self._request.candidates:
+            return self._request
+        return self._request._replace(session=session, candidates=candidates)
 
     def asks(self, arms: Sequence[More]) -> bool:
         """Whether the request has what any of these arms needs."""

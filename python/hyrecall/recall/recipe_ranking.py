@@ -20,6 +20,7 @@ from hyrecall.recall.arms.run import text_readers
 from hyrecall.recall.evidence import has_effect
 from hyrecall.recall.exact import ExactTexts, exact_texts
 from hyrecall.recall.ranking import Ranking
+from hyrecall.recall.vector_queries import check_arms
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.text.analyzer import Analyzer
 
@@ -138,16 +139,11 @@ def _exact(
 
 def _check_names(facts: IndexFacts, recipe: Recipe, request: Request) -> None:
     """Check the arms that a call names; one that the recipe leaves out is no error."""
-    readers = text_readers({arm.name: arm for arm in (*recipe.more, *recipe.on_no_match)})
-    known = {
-        "text": (*facts.text_arms, *readers),
-        "vectors": facts.vector_arms,
-    }
-    for argument, arms in known.items():
-        given = getattr(request, argument)
-        for arm in given if isinstance(given, Mapping) else ():
-            if arm not in arms:
-                raise error(OptionError, argument, f"arms of {list(arms)}", repr(arm))
+    if isinstance(request.text, Mapping):
+        readers = text_readers({arm.name: arm for arm in (*recipe.more, *recipe.on_no_match)})
+        check_arms("text", request.text, (*facts.text_arms, *readers))
+    if isinstance(request.vectors, Mapping):
+        check_arms("vectors", request.vectors, facts.vector_arms)
 
 
 def _unused(
@@ -199,7 +195,7 @@ def _arms(
 def _texts(
     text: object, lexical: Mapping[str, Lexical], facts: IndexFacts, recipe: Recipe
 ) -> dict[str, object] | None:
-    readers = text_readers({arm.name: arm for arm in recipe.more})
+    readers = text_readers({arm.name: arm for arm in recipe.more}) if recipe.more else ()
     if text is None or not (lexical or readers):
         return None
     given = text if isinstance(text, Mapping) else dict.fromkeys(facts.text_arms, text)
@@ -228,9 +224,9 @@ def _fusion(
     if is_alone and all(weight > 0 for weight in given.values()):
         return None
     weights = given if any(weight != 1.0 for weight in given.values()) else None
+    if weights is None and all(part.scale is None for part in chosen.values()):
+        return fusion
     if isinstance(fusion, RRF):
-        if weights is None:
-            return fusion
         if fusion.alpha is not None:
             raise error(OptionError, "recipe", "weights of arms or alpha, not both", "both")
         return RRF(weights, rank_constant=fusion.rank_constant)

@@ -75,46 +75,38 @@ def matches_of(
     return Matches(matches, found, hits=ranked.ranked, places=places)
 
 
-# The parts of a match that stages compute, and their columns.
-_COLUMNS = {
-    "provenance": "provenance_weight",
-    "recency": "recency_factor",
-    "importance": "importance_score",
-    "relevance": "relevance_score",
-    "composite": "composite_raw",
-    "general": "general_score",
-    "topical": "topical_score",
-    "session": "session_score",
-}
-
-
 def _parts(
     ranked: FoundRows, places: Sequence[int], context: Sequence[Sequence[Episode]]
 ) -> list[MatchParts]:
     """Return what the scores of the rows at some places are made of."""
     nothing = (None,) * len(ranked.rows)
-    stages = ranked.stages
-    computed = {part: stages.get(column, nothing) for part, column in _COLUMNS.items()}
-    computed["recency"] = stages.get("recency_score", computed["recency"])
-    fused = stages.get("fused_score", ranked.scores)  # the same without stages
-    tokens = stages.get("token_estimate", nothing)
-    phase = None if ranked.phase is None else ranked.phase.name
-    made = []
-    for place, at in enumerate(places):
-        cosine = ranked.vector_scores[at]
-        fields = {
-            "similarity": None if cosine is None else unit_scale(cosine),
-            "fused": fused[at],
-            **{part: column[at] for part, column in computed.items()},
-            "phase": phase,
-            "tokens": tokens[at],
-            "tiers": {
-                arm: of_arm[at] for arm, of_arm in ranked.ranks.items() if of_arm[at] is not None
-            },
-            "related": tuple(one.id for one in context[place]) if context else (),
-        }
-        made.append(construct(MatchParts, fields))
-    return made
+    stage = ranked.stages.get
+    tiers: list[dict[str, int]] = [{} for _ in ranked.rows]
+    for arm, ranks in ranked.ranks.items():
+        for own, rank in zip(tiers, ranks, strict=True):
+            if rank is not None:
+                own[arm] = rank
+    related: list[tuple[str, ...]] = [()] * len(ranked.rows)
+    for at, near in zip(places, context, strict=False):  # nothing of no row, if none has any
+        related[at] = tuple(one.id for one in near)
+    columns = {
+        "similarity": [None if one is None else unit_scale(one) for one in ranked.vector_scores],
+        "fused": stage("fused_score", ranked.scores),  # the same without stages
+        "provenance": stage("provenance_weight", nothing),
+        "recency": stage("recency_score", stage("recency_factor", nothing)),
+        "importance": stage("importance_score", nothing),
+        "relevance": stage("relevance_score", nothing),
+        "composite": stage("composite_raw", nothing),
+        "general": stage("general_score", nothing),
+        "topical": stage("topical_score", nothing),
+        "session": stage("session_score", nothing),
+        "phase": nothing if ranked.phase is None else (ranked.phase.name,) * len(nothing),
+        "tokens": stage("token_estimate", nothing),
+        "tiers": tiers,
+        "related": related,
+    }
+    rows = list(zip(*columns.values(), strict=True))
+    return [construct(MatchParts, dict(zip(columns, rows[at], strict=True))) for at in places]
 
 
 def _related(

@@ -89,7 +89,7 @@ class IndexSearch:
         has_text = bool(first.query.strip()) or not has_vector
         hits = ready.index.recall(
             text=[one.query for one in questions] if has_text else None,
-            vectors=np.stack([one for one in vectors if one is not None]) if has_vector else None,
+            vectors=np.array(vectors, np.float32) if has_vector else None,
             scope=[Scope([tuple(cell) for _, cell in one.cells]) for one in questions],
             filter=[one.filter for one in questions],
             limit=first.limit,
@@ -135,7 +135,8 @@ def _vector(question: Question, dim: int) -> npt.NDArray[np.float32] | None:
 
 def _joins(question: Question) -> bool:
     """Say whether a question may be searched together with others."""
-    return is_joinable(question.recipe) and is_joinable(question.by_words)
+    first, second = question.recipe, question.by_words
+    return is_joinable(first) and (second is first or is_joinable(second))
 
 
 def _may_join(one: _Asked, other: _Asked) -> bool:

@@ -30,18 +30,19 @@ def checksum(*values: str | bytes | float | None) -> int:
     >>> checksum("a", None, 1) == checksum("a", None, 1), checksum("a") == checksum(b"a")
     (True, False)
     """
-    parts = []
-    for value in values:  # in one loop, the frequent types first: each row that is read comes by
-        if value is None:
-            parts.append(b"None")
-        elif isinstance(value, str):
-            parts.append(b"text " + value.encode("utf-8", "surrogateescape"))
-        elif isinstance(value, int):
-            parts.append(b"%d" % value)
-        elif isinstance(value, bytes):
-            parts.append(b"blob " + value)
-        else:
-            parts.append(ascii(value + 0.0).encode())  # SQLite gives 0.0 for -0.0
+    # In one loop, the frequent types first: each row that is read comes by here.
+    parts = [
+        b"None"
+        if value is None
+        else b"text " + value.encode("utf-8", "surrogateescape")
+        if isinstance(value, str)
+        else b"%d" % value
+        if isinstance(value, int)
+        else b"blob " + value
+        if isinstance(value, bytes)
+        else ascii(value + 0.0).encode()  # SQLite gives 0.0 for -0.0
+        for value in values
+    ]
     digest = xxhash.xxh3_64_digest(b"\0".join(parts))
     return int.from_bytes(digest, "big", signed=True)
 
