@@ -14,7 +14,6 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hyrecall import _core
 from hyrecall.ask.predicates import IsNull, NotNull
@@ -99,6 +98,8 @@ def translate(expression: Any, make: Callable[..., F], argument: str = "expressi
 
     ``make`` makes a filter of predicates by column, as :class:`hyrecall.Filter` does.
     """
+    import pyarrow.compute as pc
+
     if not isinstance(expression, pc.Expression):
         wish = "a pyarrow.compute.Expression"
         raise error(OptionError, argument, wish, type(expression).__name__)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-import pyarrow.compute as pc
-
-from hyrecall.ask.arrow_conditions import translate
 from hyrecall.ask.filters import Filter
 from hyrecall.errors import OptionError, error
 
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
 __all__ = ["FilterLike", "read_filter"]
 
-FilterLike: TypeAlias = Filter | pc.Expression
+FilterLike: TypeAlias = "Filter | pc.Expression"
 """The types of ``filter=``."""
 
 
@@ -26,7 +26,11 @@ def read_filter(argument: str, given: object) -> Filter | None:
     """
     if given is None or isinstance(given, Filter):
         return given
+    import pyarrow.compute as pc
+
     if isinstance(given, pc.Expression):
+        from hyrecall.ask.arrow_conditions import translate
+
         return translate(given, Filter, argument)
     wish = "an hr.Filter, a pyarrow.compute.Expression or None"
     remedy = f"hr.Filter(**{given!r})" if isinstance(given, dict) else ""

@@ -6,7 +6,6 @@ value, and ``~`` and :class:`NoneOf` are plain complements, so they *do* match n
 
 from typing import Any, Final, Literal, NoReturn
 
-from hyrecall.ask.arrow_conditions import translate
 from hyrecall.ask.predicates import (
     AllOf,
     Between,
@@ -120,6 +119,8 @@ class Filter:
         >>> Filter.expression((pc.field("year") >= 2023) & pc.field("lang").isin(["de", "fr"]))
         Filter(year=(2023, None)) & Filter(lang=['de', 'fr'])
         """
+        from hyrecall.ask.arrow_conditions import translate
+
         return translate(expression, Filter)
 
     def _set(

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hyrecall.base.keywords import check_keywords
 from hyrecall.index import Index
@@ -52,6 +51,8 @@ class GraphReads:
 
     def participants(self, column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
         """Return (number of the edge, key) of every participant in a column of lists."""
+        import pyarrow.compute as pc
+
         which = pc.list_parent_indices(column).to_numpy().astype(np.int64)
         keys = pc.list_flatten(column)
         if keys.null_count:

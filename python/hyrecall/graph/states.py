@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hyrecall import _core
 from hyrecall.ask.filters import Filter
@@ -79,6 +78,8 @@ class BoundGraph:
 
     def incident(self, keys: pa.Array, scope: object) -> pa.Table:
         """Return key and cells of every edge of one scope with one of the keys as participant."""
+        import pyarrow.compute as pc
+
         graph = self.graph
         schema = graph.edges.schema
         named = [schema.key, *schema.cell_columns]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 __all__ = ["SEPARATOR", "join_texts"]
 
@@ -27,6 +26,8 @@ def join_texts(columns: Sequence[pa.Array]) -> pa.Array:
         The texts with a line break between them; null and blank ones are left out, unless there
         is nothing else. Null where every column is null.
     """
+    import pyarrow.compute as pc
+
     if len(columns) == 1:
         return columns[0]
     kind = columns[0].type

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hyrecall import _core
 from hyrecall.recall.arms.listed import newest_rows
@@ -121,6 +120,8 @@ def _newest_of_one(
 
     All documents that share the time of the last one are looked at, however many they are.
     """
+    import pyarrow.compute as pc
+
     most = n + 1
     while True:
         _, segment, row = newest_rows(facts, state, request, column, most)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hyrecall import _core
 from hyrecall.errors import DTypeError, error
@@ -119,6 +118,8 @@ def by_value(
 
 def is_value(values: pa.Array, wanted: pa.Scalar) -> npt.NDArray[np.bool_]:
     """Say which values are equal to one of their type; null is equal to nothing."""
+    import pyarrow.compute as pc
+
     if pa.types.is_float16(values.type):  # Arrow does not compare it
         values, wanted = values.cast(pa.float32()), wanted.cast(pa.float32())
     same = pc.equal(values, wanted).fill_null(False)
@@ -129,6 +130,8 @@ def order_codes(
     values: pa.Array, *, descending: bool, prefer: Sequence[object] = ()
 ) -> npt.NDArray[np.int64]:
     """Number values by their order, equal ones alike; preferred ones come first, nulls last."""
+    import pyarrow.compute as pc
+
     kind = values.type
     if pa.types.is_float16(kind):  # Arrow neither ranks nor finds it
         values = values.cast(pa.float32())

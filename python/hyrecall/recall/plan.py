@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hyrecall import _core
 from hyrecall.ask.grouping import Grouping
@@ -133,6 +132,8 @@ class Plan(NamedTuple):
         if self.tables is None or self.arms[at] == self.bases[at]:
             return np.ones(len(values), np.bool_)
         names = self.tables.all_names
+        import pyarrow.compute as pc
+
         found = pc.index_in(values, pa.array(self.tables.names, values.type))
         table = found.fill_null(len(self.tables.names)).to_numpy(zero_copy_only=False)
         return np.asarray(table == names.index(self.arms[at].removesuffix(f".{self.bases[at]}")))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hyrecall.recall.fused_lists import order_codes
 from hyrecall.segments.segments import gather_column, seqs_of
@@ -52,6 +51,8 @@ def best_namesake(pool: FusedLists, tags: pa.Array) -> Floats:
 
 def _tags(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
     """Return each pair of a row and its tag once, and how many tags there are."""
+    import pyarrow.compute as pc
+
     is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
     rows = pc.list_parent_indices(column) if is_list else pa.array(np.arange(len(column)))
     flat = (pc.list_flatten(column) if is_list else column).dictionary_encode()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hyrecall import _core
 from hyrecall.ask.session import Session
@@ -90,6 +89,8 @@ def session_signals(
     now : datetime
         Of the call.
     """
+    import pyarrow.compute as pc
+
     half_life = read_duration("half_life", stage.half_life)
     warmth = [_session_scores(one, now, half_life) for one in sessions]
     session = np.zeros(len(keys))

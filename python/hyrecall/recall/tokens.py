@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hyrecall.ask.shaping import Budget
 from hyrecall.errors import DTypeError, ShapeError, error
@@ -21,6 +20,8 @@ def token_counts(budget: Budget, texts: pa.Array) -> npt.NDArray[np.int64]:
     ShapeError, DTypeError
         The estimate gives another number of counts, or no ints >= 0.
     """
+    import pyarrow.compute as pc
+
     if budget.estimate is None:
         lengths = pc.utf8_length(pc.utf8_trim_whitespace(texts)).fill_null(0).to_numpy()
         return np.asarray(np.maximum(1, -(-lengths.astype(np.int64) // 4)), np.int64)

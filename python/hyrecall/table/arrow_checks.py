@@ -11,7 +11,6 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hyrecall.errors import OptionError, error
 
@@ -124,6 +123,8 @@ def _first_bad_nested(array: pa.Array) -> int | None:
         value = _first_bad_row(array.dictionary)
         if value is None:  # then an index is wrong
             return _first_bad_slice(array)
+        import pyarrow.compute as pc
+
         at = pc.index(array.indices, pa.scalar(value, kind.index_type)).as_py()
         row = None if at < 0 else at
     return row  # None for maps, unions and run ends

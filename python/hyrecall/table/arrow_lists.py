@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.table.arrow_checks import check_column, is_list
@@ -162,6 +161,8 @@ def _value_dtype(kind: pa.DataType, argument: str, bits: bool) -> SourceDtype:
 
 
 def _first_length(chunks: list[pa.Array]) -> int | None:
+    import pyarrow.compute as pc
+
     for chunk in chunks:
         lengths = pc.list_value_length(chunk).drop_null()
         if len(lengths):
@@ -190,6 +191,8 @@ def _fixed_rows(
 def _list_rows(
     chunk: pa.Array, dim: int, valid: Mask, dtype: np.dtype[Any], place: _Place
 ) -> Array:
+    import pyarrow.compute as pc
+
     lengths = pc.list_value_length(chunk).fill_null(dim).to_numpy(zero_copy_only=False)
     ragged = np.flatnonzero(lengths != dim)
     if len(ragged):

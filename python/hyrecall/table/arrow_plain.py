@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hyrecall.table.arrow_checks import is_list
 
@@ -47,6 +46,8 @@ def _plain(array: pa.Array, fixed_too: bool = False) -> pa.Array:  # noqa: PLR09
         values = _plain(array.dictionary)
         return pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
     if types.is_run_end_encoded(kind):
+        import pyarrow.compute as pc
+
         return _plain(pc.run_end_decode(array))
     if types.is_string(kind) or types.is_string_view(kind):
         return array.cast(pa.large_string())
@@ -62,6 +63,8 @@ def _plain(array: pa.Array, fixed_too: bool = False) -> pa.Array:  # noqa: PLR09
 def _large_list(array: pa.Array) -> pa.Array:
     # Built by hand: pyarrow 26 casts list views wrongly beside nulls (their later rows come out
     # empty).
+    import pyarrow.compute as pc
+
     lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
     offsets = np.zeros(len(array) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, ShapeError, error
 from hyrecall.table.arrow_casts import cast_line, join_column, type_nulls
@@ -226,6 +225,8 @@ def _row_column(reader: _Reader, schema: Schema, name: str) -> pa.ChunkedArray:
 def _key(reader: _Reader, name: str) -> pa.ChunkedArray:
     column = reader.plain(name)
     if column.null_count:
+        import pyarrow.compute as pc
+
         row = pc.index(column.is_null(), True).as_py()
         got = f"null {reader.where(row)}"
         remedy = f"drop such rows: table.filter(table[{name!r}].is_valid())"
@@ -331,6 +332,8 @@ def _unstorable(kind: pa.DataType) -> pa.DataType | None:
 def _int64(reader: _Reader, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     largest = np.iinfo(np.int64).max
     if pa.types.is_uint64(column.type):
+        import pyarrow.compute as pc
+
         row = pc.index(pc.greater(column, pa.scalar(largest, pa.uint64())), True).as_py()
         if row >= 0:
             got = f"{column[row]} {reader.where(row)}"

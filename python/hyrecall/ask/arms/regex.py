@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hyrecall.ask.arms.checks import read_arm_name, read_columns
 from hyrecall.ask.graphs import GraphLike
@@ -117,6 +116,8 @@ def check_pattern(arm: Regex, pattern: str, argument: str) -> str | None:
 
 def pattern_fault(pattern: str) -> str | None:
     """Return RE2's message for an invalid pattern, or None for a valid one."""
+    import pyarrow.compute as pc
+
     try:
         pc.match_substring_regex(pa.array([""]), pattern)
     except (pa.ArrowInvalid, UnicodeEncodeError) as fault:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hyrecall import _core
 from hyrecall.ask.arms.regex import Edges, Regex, check_pattern, is_pattern, pattern_fault
@@ -94,6 +93,8 @@ def search_regex(arm: Regex, batch: Batch, asked: ArmQueries) -> FoundDocs:
 
 def _matcher(arm: Regex, pattern: str) -> Matcher:
     """Return what finds a pattern in texts; one that is no pattern is searched as text."""
+    import pyarrow.compute as pc
+
     if pattern_fault(pattern) is None:
         return lambda texts: pc.match_substring_regex(texts, pattern, ignore_case=arm.ignore_case)
     if not pattern.isascii() and not _is_unicode(pattern):  # a lone surrogate, in no text
