@@ -4,30 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hyrecall import arms, recipes
-from hyrecall.ask.expansion import Context, SharedTags
 from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
 from hyrecall.ask.queries import All, Any, Boost, Phrase, Prefix
 from hyrecall.ask.scope import ANY, Scope
 from hyrecall.ask.scoring import DBSF, RRF, Above, Max, WeightedSum
-from hyrecall.ask.session import Session
-from hyrecall.ask.shaping import (
-    MMR,
-    Around,
-    Budget,
-    Composite,
-    Dedup,
-    Feedback,
-    Gate,
-    Linear,
-    Phase,
-    Prior,
-    Provenance,
-    Recency,
-    Rerank,
-    RerankBy,
-    SessionSignals,
-)
+from hyrecall.base.lazily import lazily as _lazily
 from hyrecall.base.version import __version__
 from hyrecall.errors import (
     CorruptIndexError,
@@ -55,21 +36,43 @@ from hyrecall.errors import (
     UnknownOptionError,
     WriterBusyError,
 )
-from hyrecall.graph.graph import Graph, GraphSchema
-from hyrecall.hits.around import NearRow, Neighbour, ThreadRow
-from hyrecall.hits.dropped import Dropped, DroppedRow, StageDrops
-from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.hit import Hit, QueryHits
 from hyrecall.hits.hits import Hits
 from hyrecall.hits.trace import StageTrace, Trace
 from hyrecall.index import Index
-from hyrecall.recipe import Recipe
 from hyrecall.table.schema import Schema, Text, Vector
 from hyrecall.text.analyzer import Analyzer, Token, TokenFunction
 from hyrecall.text.bm25 import BM25
 
+# A recall of texts and vectors needs nothing of this: it is imported when it is first asked for.
 if TYPE_CHECKING:
-    from hyrecall.memory import Episode, EpisodeMatch
+    from hyrecall import arms, recipes
+    from hyrecall.ask.expansion import Context, SharedTags
+    from hyrecall.ask.session import Session
+    from hyrecall.ask.shaping import (
+        MMR,
+        Around,
+        Budget,
+        Composite,
+        Dedup,
+        Feedback,
+        Gate,
+        Linear,
+        Phase,
+        Prior,
+        Provenance,
+        Recency,
+        Rerank,
+        RerankBy,
+        SessionSignals,
+    )
+    from hyrecall.graph.graph import Graph, GraphSchema
+    from hyrecall.hits.around import NearRow, Neighbour, ThreadRow
+    from hyrecall.hits.dropped import Dropped, DroppedRow, StageDrops
+    from hyrecall.hits.explanation import Explanation
+    from hyrecall.memory import Episode as Episode
+    from hyrecall.memory import EpisodeMatch as EpisodeMatch
+    from hyrecall.recipe import Recipe
 
 __all__ = [
     "ANY",
@@ -160,12 +163,25 @@ __all__ = [
     "recipes",
 ]
 
+_LATER = {
+    "ask.expansion": ("Context", "SharedTags"),
+    "ask.session": ("Session",),
+    "ask.shaping": (
+        *("MMR", "Around", "Budget", "Composite", "Dedup", "Feedback", "Gate", "Linear", "Phase"),
+        *("Prior", "Provenance", "Recency", "Rerank", "RerankBy", "SessionSignals"),
+    ),
+    "graph.graph": ("Graph", "GraphSchema"),
+    "hits.around": ("NearRow", "Neighbour", "ThreadRow"),
+    "hits.dropped": ("Dropped", "DroppedRow", "StageDrops"),
+    "hits.explanation": ("Explanation",),
+    "memory": ("Episode", "EpisodeMatch"),  # they need the extra [memory]
+    "recipe": ("Recipe",),
+}
 
-def __getattr__(name: str) -> type[Episode | EpisodeMatch]:
-    """Return what needs the extra ``[memory]`` when it is first asked for."""
-    if name not in ("Episode", "EpisodeMatch"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from hyrecall import memory
+if not TYPE_CHECKING:  # a type checker knows these names by the imports above, and no others
+    __getattr__ = _lazily(__name__, _LATER, modules=("arms", "recipe", "recipes"))
 
-    kind: type[Episode | EpisodeMatch] = getattr(memory, name)
-    return kind
+
+def __dir__() -> list[str]:
+    """Return the names that are there, and those that are imported when they are asked for."""
+    return sorted({*globals(), *__all__})

@@ -10,18 +10,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hyrecall.ask.arms import Arm
-from hyrecall.ask.expansion import Expansion
-from hyrecall.ask.filter_expression import FilterLike
-from hyrecall.ask.graphs import GraphLike
+from hyrecall import ask
 from hyrecall.ask.queries import TextQuery
 from hyrecall.ask.query_keys import read_query_keys
-from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.request import CallOptions, Floors, Request, Texts, batch_of_one
 from hyrecall.ask.scope import check_no_list, scope_entries
 from hyrecall.ask.scoring import Above, Fusion
-from hyrecall.ask.session import Session
-from hyrecall.ask.shaping import Stage
 from hyrecall.base.ages import call_time
 from hyrecall.base.arguments import as_int, read_path
 from hyrecall.base.keywords import check_keywords, same_arguments
@@ -266,7 +260,7 @@ class Index(IndexReads):
         keys: Sequence[object] | None = None,
         *,
         scope: object = None,
-        filter: FilterLike | None = None,  # noqa: A002
+        filter: ask.FilterLike | None = None,  # noqa: A002
         everything: bool = False,
     ) -> int:
         """Delete documents by key or by filter, within a scope; return how many there were.
@@ -482,19 +476,19 @@ class Index(IndexReads):
         text: Texts = None,
         vectors: object = None,
         scope: object = None,
-        filter: FilterLike | list[FilterLike | None] | None = None,  # noqa: A002
+        filter: ask.FilterLike | list[ask.FilterLike | None] | None = None,  # noqa: A002
         limit: int = 10, offset: int = 0, depth: int = 100,
         fusion: Fusion | None = None,
         min_score: Floors = None, min_fused: float | Above | None = None,
         bm25: BM25 | Mapping[str, BM25] | None = None,
         normalize: bool = False,
-        arms: Sequence[Arm] | Arm = (),
+        arms: Sequence[ask.Arm] | ask.Arm = (),
         candidates: Mapping[str, Sequence[Any]] | None = None,
-        shaping: Sequence[Stage] | Stage = (),
-        session: Session | list[Session | None] | None = None,
-        expansion: Sequence[Expansion] | Expansion = (),
-        graphs: Mapping[str, GraphLike] | None = None,
-        recipe: Recipe | list[Recipe] | None = None,
+        shaping: Sequence[ask.Stage] | ask.Stage = (),
+        session: ask.Session | list[ask.Session | None] | None = None,
+        expansion: Sequence[ask.Expansion] | ask.Expansion = (),
+        graphs: Mapping[str, ask.GraphLike] | None = None,
+        recipe: ask.Recipe | list[ask.Recipe] | None = None,
         group: str | None = None, surrounding: int = 0,
         columns: Sequence[str] = (),
         query_keys: Sequence[str] | Sequence[int] | None = None, now: datetime | None = None,
@@ -598,18 +592,18 @@ class Index(IndexReads):
         text: TextQuery | Mapping[str, TextQuery | None] | None = None,
         vector: object = None,
         scope: object = None,
-        filter: FilterLike | None = None,  # noqa: A002
+        filter: ask.FilterLike | None = None,  # noqa: A002
         limit: int = 10, offset: int = 0, depth: int = 100,
         fusion: Fusion | None = None,
         min_score: Floors = None, min_fused: float | Above | None = None,
         bm25: BM25 | Mapping[str, BM25] | None = None,
         normalize: bool = False,
-        arms: Sequence[Arm] | Arm = (),
+        arms: Sequence[ask.Arm] | ask.Arm = (),
         candidates: Mapping[str, Any] | None = None,
-        shaping: Sequence[Stage] | Stage = (),
-        session: Session | None = None, expansion: Sequence[Expansion] | Expansion = (),
-        graphs: Mapping[str, GraphLike] | None = None,
-        recipe: Recipe | None = None,
+        shaping: Sequence[ask.Stage] | ask.Stage = (),
+        session: ask.Session | None = None, expansion: Sequence[ask.Expansion] | ask.Expansion = (),
+        graphs: Mapping[str, ask.GraphLike] | None = None,
+        recipe: ask.Recipe | None = None,
         group: str | None = None, surrounding: int = 0,
         columns: Sequence[str] = (), now: datetime | None = None,
     ) -> QueryHits:  # fmt: skip

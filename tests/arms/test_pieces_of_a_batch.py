@@ -14,7 +14,7 @@ from hyrecall.hits.hits import reply_of
 from hyrecall.recall import batch as recall
 from hyrecall.recall.arms import run
 from hyrecall.recall.arms.batch import ArmQueries, Batch, FoundDocs
-from hyrecall.recall.explain import RecallSource
+from hyrecall.recall.source import RecallSource
 
 SCOPE = ("ann", "cy")
 HINTS = ("n3", "n1", "n4", "n15")

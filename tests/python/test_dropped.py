@@ -12,9 +12,9 @@ import hyrecall as hr
 from hyrecall.hits.dropped import DroppedRow
 from hyrecall.hits.hits import reply_of
 from hyrecall.recall import batch, explain_dropped
-from hyrecall.recall.explain import RecallSource
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.shaper import Shaper
+from hyrecall.recall.source import RecallSource
 from oracle import dropped as oracle
 from oracle import shaping as definition
 from oracle.dropped import Drop

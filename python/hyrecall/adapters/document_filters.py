@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hyrecall.adapters.document_table import ROW_COLUMNS, is_list, read_value
 from hyrecall.ask import filter_expression
-from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.ask.filter_like import FilterLike
 from hyrecall.ask.filters import Filter
 from hyrecall.errors import OptionError, error
 

@@ -36,7 +36,7 @@ from hyrecall.adapters.document_table import (
     read_type,
     table_of,
 )
-from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.ask.filter_like import FilterLike
 from hyrecall.ask.queries import TextQuery
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.scoring import Above, Fusion

@@ -15,7 +15,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.adapters.index_arms import check_arms, check_limit, text_of
 from hyrecall.adapters.memories import Store, UserMemories
-from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.ask.filter_like import FilterLike
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.scoring import Fusion
 from hyrecall.errors import DTypeError, error

@@ -12,7 +12,7 @@ from pydantic_ai import RunContext, Tool
 
 from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.adapters.index_arms import check_arms, check_limit, text_of
-from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.ask.filter_like import FilterLike
 from hyrecall.ask.scope import Scope, ScopePattern
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, ScopeError, error

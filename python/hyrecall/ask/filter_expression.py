@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
-
 from hyrecall.ask.filters import Filter
 from hyrecall.errors import OptionError, error
 
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-
-__all__ = ["FilterLike", "read_filter"]
-
-FilterLike: TypeAlias = "Filter | pc.Expression"
-"""The types of ``filter=``."""
+__all__ = ["read_filter"]
 
 
 def read_filter(argument: str, given: object) -> Filter | None:

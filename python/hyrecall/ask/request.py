@@ -9,11 +9,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from hyrecall.ask.graph_names import check_graphs, names_in, put_graphs
 from hyrecall.ask.queries import TextQuery
 from hyrecall.ask.scoring import Above
 
-__all__ = ["CallOptions", "Floors", "Request", "Texts", "batch_of_one"]
+__all__ = ["CallOptions", "Floors", "Request", "Texts", "batch_of_one", "is_empty"]
 
 Texts: TypeAlias = Sequence[TextQuery | None] | Mapping[str, Sequence[TextQuery | None]] | None
 Floors: TypeAlias = Mapping[str, float | Above] | float | Above | None
@@ -50,6 +49,11 @@ class Request(NamedTuple):
     group: object = None
     surrounding: object = 0
 
+    def with_own_scope(self) -> Request:
+        """Return the request with a copy of a list of scopes: the caller may change its own."""
+        scope = self.scope
+        return self._replace(scope=list(scope)) if isinstance(scope, list) else self
+
 
 class CallOptions(NamedTuple):
     """The options of ranking of a call without a recipe, not checked yet.
@@ -82,7 +86,7 @@ class CallOptions(NamedTuple):
     @property
     def has_parts(self) -> bool:
         """Whether there are arms, stages or expansions, which may have graphs."""
-        return not (_is_empty(self.more) and _is_empty(self.shaping) and _is_empty(self.expansion))
+        return not (is_empty(self.more) and is_empty(self.shaping) and is_empty(self.expansion))
 
     def bind(self, *, graphs: object) -> CallOptions:
         """Return the options with graphs instead of their names.
@@ -94,11 +98,14 @@ class CallOptions(NamedTuple):
         DTypeError
             ``graphs`` is not a mapping.
         """
+        from hyrecall.ask.graph_names import check_graphs, names_in, put_graphs
+
         known = check_graphs(graphs, names_in(self))
         return self._replace(**put_graphs(self, known)) if known else self
 
 
-def _is_empty(parts: object) -> bool:
+def is_empty(parts: object) -> bool:
+    """Return whether an argument for arms, stages or expansions is None or ()."""
     return parts is None or (isinstance(parts, tuple) and not parts)
 
 

@@ -10,7 +10,6 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 from typing import Any, Final, ParamSpec, TypeVar
 
 from hyrecall.errors import UnknownOptionError, error
@@ -140,6 +139,8 @@ def unknown_option(call: str, given: Iterable[str], known: Sequence[str]) -> Unk
 
 def _nearest(wrong: str, known: Sequence[str]) -> str | None:
     """Return the intended option: other case or underscores, a synonym, or a near spelling."""
+    from difflib import get_close_matches
+
     plain = _squeezed(wrong)
     same = [name for name in known if _squeezed(name) == plain]
     meant = [name for name in SYNONYMS.get(plain, ()) if name in known]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 __all__ = ["off_loop"]
 
@@ -21,7 +24,18 @@ class _Workers:
         os.register_at_fork(after_in_child=self._renew)
 
     def _renew(self) -> None:
-        self.executor = ThreadPoolExecutor(max_workers=8, thread_name_prefix="hyrecall")
+        self._making = threading.Lock()
+        self._executor: ThreadPoolExecutor | None = None
+
+    @property
+    def executor(self) -> ThreadPoolExecutor:
+        """The pool, made when it is first asked for."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        with self._making:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(max_workers=8, thread_name_prefix="hyrecall")
+            return self._executor
 
 
 _workers = _Workers()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Around", "NearRow", "Neighbour", "Related", "ThreadRow", "beside"]
+__all__ = ["Around", "NearRow", "Neighbour", "Related", "ThreadRow"]
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,8 @@ class Around:
 
         return Around(*map(part, (self.context, self.related, self.near, self.threads)))
 
-
-def beside(around: Around | None, name: str, query: int, place: int) -> tuple[Any, ...]:
-    """Return what stands beside a query's hit at a place; nothing if it was not asked for."""
-    found = () if around is None else getattr(around, name)
-    shown = found[query] if found else ()
-    return shown[place] if place < len(shown) else ()
+    def beside(self, name: str, query: int, place: int) -> tuple[Any, ...]:
+        """Return what stands beside a query's hit at a place; nothing if it was not asked for."""
+        found = getattr(self, name)
+        shown = found[query] if found else ()
+        return shown[place] if place < len(shown) else ()

@@ -8,10 +8,7 @@ from typing import Any
 from hyrecall.base.keywords import check_keywords
 from hyrecall.base.text_tables import Line, clean, wrap
 
-__all__ = ["MOST_DROPPED", "Dropped", "DroppedRow", "Peer", "StageDrops", "dropped_text"]
-
-MOST_DROPPED = 100
-"""Rows that are described for one query, unless a call asks for another number."""
+__all__ = ["Dropped", "DroppedRow", "Peer", "StageDrops", "dropped_text"]
 
 
 @check_keywords

@@ -9,16 +9,12 @@ from typing import Any, overload
 import numpy as np
 import pyarrow as pa
 
-from hyrecall.ask.shaping import Phase
+from hyrecall import ask, hits
 from hyrecall.base.arguments import as_int, position_in
 from hyrecall.base.keywords import check_methods
 from hyrecall.errors import OptionError, error
-from hyrecall.hits import hit_tables, rich_tables
-from hyrecall.hits.around import NearRow, Neighbour, Related, ThreadRow, beside
-from hyrecall.hits.dropped import MOST_DROPPED, Dropped
-from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.frames import pandas_of, polars_of
-from hyrecall.hits.reply import Reply
+from hyrecall.hits.reply import MOST_DROPPED, Reply
 from hyrecall.hits.trace import Trace
 
 __all__ = ["Hit", "QueryHits"]
@@ -86,18 +82,18 @@ class QueryHits(Sequence["Hit"]):
         return self._reply.n_candidates(self.query)
 
     @property
-    def phase(self) -> Phase | None:
+    def phase(self) -> ask.Phase | None:
         """The weights that ``SessionSignals`` took; None: the stage did not run."""
         phases = self._reply.phases
         return None if phases is None else phases[self.query]
 
     @property
-    def related(self) -> list[Related]:
+    def related(self) -> list[hits.Related]:
         """Documents beside the hits: those that ``expansion=SharedTags`` found."""
         around = self._reply.around
         return [] if around is None else list(around.related[self.query])
 
-    def explain_dropped(self, most: int = MOST_DROPPED) -> Dropped:
+    def explain_dropped(self, most: int = MOST_DROPPED) -> hits.Dropped:
         """Say which documents each stage left out, and why, by running the stages again.
 
         Parameters
@@ -165,14 +161,20 @@ class QueryHits(Sequence["Hit"]):
 
     def __repr__(self) -> str:
         """Show the first hits as a table, at most 80 columns wide."""
+        from hyrecall.hits import hit_tables
+
         return "\n".join(line.text for line in hit_tables.query_lines(self._reply, self.query))
 
     def _repr_html_(self) -> str:
         """Show the first hits in a notebook."""
+        from hyrecall.hits import hit_tables
+
         return hit_tables.query_html(self._reply, self.query)
 
     def __rich__(self) -> Any:
         """Show the hits as a table, where rich is installed."""
+        from hyrecall.hits import rich_tables
+
         return rich_tables.of_query(self._reply, self.query)
 
 
@@ -254,24 +256,26 @@ class Hit:
         return value
 
     @property
-    def context(self) -> tuple[Neighbour, ...]:
+    def context(self) -> tuple[hits.Neighbour, ...]:
         """Its neighbours in a graph: those that ``expansion=Context`` found."""
         return self._beside("context")
 
     @property
-    def surrounding(self) -> tuple[NearRow, ...]:
+    def surrounding(self) -> tuple[hits.NearRow, ...]:
         """The rows around it in its thread, by place: those that ``surrounding=`` asked for."""
         return self._beside("near")
 
     @property
-    def thread_rows(self) -> tuple[ThreadRow, ...]:
+    def thread_rows(self) -> tuple[hits.ThreadRow, ...]:
         """The best rows of its thread, itself first, at most 5: by ``group="thread"``."""
         return self._beside("threads")
 
     def _beside(self, name: str) -> tuple[Any, ...]:
         """Return what stands around the hit; nothing if the call did not ask for it."""
-        place = self._at - self._reply.span(self.query)[0]
-        return beside(self._reply.around, name, self.query, place)
+        around = self._reply.around
+        if around is None:
+            return ()
+        return around.beside(name, self.query, self._at - self._reply.span(self.query)[0])
 
     def evidence(self, arm: str) -> Any:
         """Return what speaks for the document in an arm of ``arms=``; None if nothing does.
@@ -300,7 +304,7 @@ class Hit:
         """The score of the only dense arm (cosine, in [-1, 1])."""
         return self._only(self._reply.facts.vector_arms, "vector_score")
 
-    def explain(self) -> Explanation:
+    def explain(self) -> hits.Explanation:
         """Recompute the score from the integers and vectors it was made of.
 
         Returns

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hyrecall.base.text_tables import Column, Line, Row, clean, cut, table
-from hyrecall.hits.around import beside
 from hyrecall.hits.reply import BatchReply, Reply
 from hyrecall.table.schema import Schema
 
@@ -53,11 +52,14 @@ class _Hit(NamedTuple):
     def beside(self, width: int) -> list[Line]:
         """Show the rows around the hit in its thread, and the best other rows of the thread."""
         where = self.query, self.at - self.reply.span(self.query)[0]
+        around = self.reply.around
+        if around is None:
+            return []
         texts = [
             f"{row.step:+d}  {clean(str(row.key))}  {'' if row.text is None else clean(row.text)}"
-            for row in beside(self.reply.around, "near", *where)
+            for row in around.beside("near", *where)
         ]
-        others = beside(self.reply.around, "threads", *where)[1:]
+        others = around.beside("threads", *where)[1:]
         if others:
             named = ", ".join(f"{clean(str(row.key))} {row.score:.6f}" for row in others)
             texts.append(f"thread: {named}")

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from hyrecall.base.arguments import position_in
 from hyrecall.base.keywords import check_methods
-from hyrecall.hits import hit_tables, rich_tables
 from hyrecall.hits.frames import pandas_of, polars_of
 from hyrecall.hits.hit import Hit, QueryHits
 from hyrecall.hits.reply import BatchReply, Reply
@@ -275,14 +274,20 @@ class Hits:
 
     def __repr__(self) -> str:
         """Show the first hits as a table, at most 80 columns wide."""
+        from hyrecall.hits import hit_tables
+
         return "\n".join(line.text for line in hit_tables.batch_lines(self._reply))
 
     def _repr_html_(self) -> str:
         """Show the first hits in a notebook."""
+        from hyrecall.hits import hit_tables
+
         return hit_tables.batch_html(self._reply)
 
     def __rich__(self) -> Any:
         """Show the hits of the first queries as tables, where rich is installed."""
+        from hyrecall.hits import rich_tables
+
         return rich_tables.of_batch(self._reply)
 
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,8 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.ask.query_keys import NAME, keys_of
 from hyrecall.ask.scoring import Fusion
-from hyrecall.ask.shaping import Phase
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.arm_texts import join_texts
-from hyrecall.hits.around import Around
-from hyrecall.hits.dropped import Dropped
-from hyrecall.hits.explanation import Explanation
 from hyrecall.hits.reply_arrays import Arrays, arm_column, arm_values, arrow_column, only_queries
 from hyrecall.hits.trace import Trace
 from hyrecall.segments.facts import IndexFacts
@@ -28,7 +24,16 @@ from hyrecall.segments.segments import State, gather_column
 from hyrecall.table.arrow_values import python_values
 from hyrecall.table.schema import STAGE_COLUMNS
 
-__all__ = ["BatchReply", "Reply", "Source"]
+if TYPE_CHECKING:
+    from hyrecall.ask.shaping import Phase
+    from hyrecall.hits.around import Around
+    from hyrecall.hits.dropped import Dropped
+    from hyrecall.hits.explanation import Explanation
+
+__all__ = ["MOST_DROPPED", "BatchReply", "Reply", "Source"]
+
+MOST_DROPPED = 100
+"""Rows that ``explain_dropped`` describes for one query, unless a call asks for another number."""
 
 
 class Source(Protocol):

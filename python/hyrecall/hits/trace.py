@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
-from hyrecall.hits.second_look import SecondLook
+from hyrecall import hits
 
 __all__ = ["NOTHING_TOLD", "Notes", "StageTrace", "Told", "Trace"]
 
@@ -105,7 +105,7 @@ class Trace:
     stages: tuple[StageTrace, ...] = ()
     exact: dict[int, int] = field(default_factory=dict)
     about: dict[str, dict[int, str]] = field(default_factory=dict)
-    feedback: Mapping[int, SecondLook] = field(default_factory=dict)
+    feedback: Mapping[int, hits.SecondLook] = field(default_factory=dict)
 
     def of_query(self, at: int) -> Trace:
         """Return what this says of one query, as if it had been asked alone.

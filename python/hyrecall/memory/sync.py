@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.ask.filter_like import FilterLike
 from hyrecall.ask.recipe import Recipe
 from hyrecall.base.keywords import check_keywords
 from hyrecall.base.progress import ProgressFunction

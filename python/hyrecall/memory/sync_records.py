@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias, Unpack
 
-from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.ask.filter_like import FilterLike
 from hyrecall.base.keywords import check_keywords
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.memory import changing

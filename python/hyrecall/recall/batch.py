@@ -3,40 +3,42 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
-from hyrecall.ask.expansion import Expansion, read_expansion
-from hyrecall.ask.queries import words_of
 from hyrecall.ask.request import Request
-from hyrecall.ask.shaping import RerankBy
-from hyrecall.base.arguments import as_list
 from hyrecall.hits.reply import Reply
 from hyrecall.hits.reply_arrays import Arrays, join_pieces, only_queries
-from hyrecall.hits.second_look import SecondLook
 from hyrecall.hits.trace import NOTHING_TOLD, Notes, Told, Trace
-from hyrecall.recall.arms.batch import FoundDocs
-from hyrecall.recall.evidence import with_columns
-from hyrecall.recall.expansion import expand
-from hyrecall.recall.explain import RecallSource
-from hyrecall.recall.fused_lists import Piece
 from hyrecall.recall.graph_views import BoundGraphs
-from hyrecall.recall.grouping import make_grouper, with_groups
+from hyrecall.recall.on_demand import (
+    check_shaping,
+    expanded,
+    look_twice,
+    make_shaper,
+    phases_of,
+    reaches_of,
+    read_expansion,
+    shaped,
+    with_columns,
+    with_groups,
+)
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.planning import make_plan
 from hyrecall.recall.ranking import Ranking
-from hyrecall.recall.reach import Reaches
-from hyrecall.recall.second_look import look_twice
-from hyrecall.recall.session_signals import phases_of
-from hyrecall.recall.shaper import Shaper
-from hyrecall.recall.shaping_checks import check_shaping
+from hyrecall.recall.source import RecallSource
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State
+
+if TYPE_CHECKING:
+    from hyrecall.hits.second_look import SecondLook
+    from hyrecall.recall.arms.batch import FoundDocs
+    from hyrecall.recall.shaper import Shaper
 
 __all__ = ["run_recall"]
 
@@ -62,18 +64,14 @@ def run_recall(
     with _core.arithmetic.RoundToNearest():  # weights and floors are computed here
         plan = make_plan(facts, state, request, ranking, graphs)
     _check_vectors(state, plan)
-    check_shaping(facts, plan)
     is_shaped = plan.is_shaped
+    if is_shaped:
+        check_shaping(facts, plan)
     whole = is_shaped or plan.has_leading
     parts = _parts(plan.n_queries, SHAPED_QUERIES if whole else BATCH_QUERIES)
     plan, known, looks, looking = look_twice(facts, state, plan, parts)
-    reads_texts = expansion or any(isinstance(stage, RerankBy) for stage in plan.stages)
-    texts = _texts(facts, plan, request.text) if reads_texts else []
-    reaches = Reaches(plan.graphs, plan.scope)
-    grouper = make_grouper(facts, state, plan, request.columns)
-    shaper = Shaper(
-        facts, state, plan, now=request.now, texts=texts, reaches=reaches, grouper=grouper
-    )
+    reaches = reaches_of(plan) if whole or expansion else None
+    shaper = make_shaper(facts, state, plan, request, reaches) if whole and reaches else None
     steps = {"plan": time.perf_counter() - started - (looking or 0.0)}
     if looking is not None:
         steps["feedback"] = looking
@@ -93,9 +91,9 @@ def run_recall(
             if plan.blank_queries and not is_shaped:
                 is_blank = np.isin(np.arange(begin, begin + part.n_queries), plan.blank_queries)
                 arrays = only_queries(arrays, ~is_blank)
-            if whole:
+            if shaper is not None:
                 merged = time.perf_counter()
-                arrays = shaper.run(arrays, Piece(execution, part, begin))
+                arrays = shaped(shaper, arrays, execution, part, begin)
                 seconds["shaping"] = time.perf_counter() - merged
             pieces.append(arrays)
             notes |= _empty_queries(execution, plan, begin)
@@ -117,12 +115,14 @@ def run_recall(
         bases=plan.bases,
         fusion=plan.fusion,
         normalize=plan.normalize,
-        phases=phases_of(plan.stages, plan.sessions) if plan.stages else None,
-        kept_source=RecallSource(plan.answered(listed), state, shaper.results, looks),
+        phases=phases_of(plan),
+        kept_source=RecallSource(
+            plan.answered(listed), state, None if shaper is None else shaper.results, looks
+        ),
     )
-    if expansion:
-        reply = _expanded(expansion, reply, plan, texts, reaches)
-    return reply if grouper is None else with_groups(reply, grouper)
+    if expansion and reaches:
+        reply = expanded(reply, expansion, plan, request.text, reaches)
+    return with_groups(reply, shaper)
 
 
 def _check_vectors(state: State, plan: Plan) -> None:
@@ -135,14 +135,15 @@ def _check_vectors(state: State, plan: Plan) -> None:
 def _trace(
     device: str,
     plan: Plan,
-    shaper: Shaper,
+    shaper: Shaper | None,
     steps: Mapping[str, float],
     notes: Notes,
     told: Told,
     looks: Mapping[int, SecondLook],
 ) -> Trace:
     """Return how a batch was answered."""
-    stages = shaper.traces
+    stages = () if shaper is None else shaper.traces
+    about = _about(notes, plan.selected) if notes else {}
     return Trace(
         device=device,
         n_queries=plan.n_queries,
@@ -152,8 +153,8 @@ def _trace(
         degraded=(*told.degraded, *chain.from_iterable(one.notes for one in stages)),
         notes=tuple(notes),
         stages=stages,
-        exact=shaper.exact,
-        about=(_about(notes, plan.selected) if notes else {}) | shaper.about,
+        exact=plan.unfound if shaper is None else shaper.exact,
+        about=about if shaper is None else about | shaper.about,
         feedback=looks,
     )
 
@@ -163,28 +164,6 @@ def _parts(n_queries: int, most: int) -> list[tuple[int, int]]:
     if n_queries <= most:
         return [(0, n_queries)]
     return [(begin, min(begin + most, n_queries)) for begin in range(0, n_queries, most)]
-
-
-def _expanded(
-    parts: Sequence[Expansion],
-    reply: Reply,
-    plan: Plan,
-    texts: Sequence[str | None],
-    reaches: Reaches,
-) -> Reply:
-    """Return the reply with what stands around its hits, and the time that it took."""
-    began = time.perf_counter()
-    around = expand(parts, reply, plan.scope, texts, reaches)
-    reply.trace.milliseconds["expansion"] = (time.perf_counter() - began) * 1e3
-    return replace(reply, around=around)
-
-
-def _texts(facts: IndexFacts, plan: Plan, text: object) -> list[str | None]:
-    """Return the queries' own words, for rerankers; None where there are none to hand over."""
-    if isinstance(text, Mapping):
-        text = next((text[arm] for arm in facts.text_arms if arm in text), None)
-    given = [None] * plan.n_queries if text is None else as_list(text)
-    return [words_of(one) for one in given]
 
 
 def _run_piece(

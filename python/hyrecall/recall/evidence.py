@@ -10,7 +10,7 @@ import numpy as np
 
 from hyrecall import _core
 from hyrecall.ask.filter_program import value_codes
-from hyrecall.ask.recipe import Recipe
+from hyrecall.ask.request import CallOptions
 from hyrecall.ask.shaping import Around, Feedback, Prior, Stage
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.explanation_parts import Step
@@ -115,13 +115,11 @@ def read_stages(
 
     ``stages`` are those of the ranking, checked.
     """
-    if not stages:
-        return None, (), ()
     arounds = [stage for stage in stages if isinstance(stage, Around)]
     priors = [stage for stage in stages if isinstance(stage, Prior)]
     rest = tuple(stage for stage in stages if not isinstance(stage, Around | Prior | Feedback))
     notes: list[str] = []
-    is_recipe = isinstance(ranking.how, Recipe)
+    is_recipe = not isinstance(ranking.how, CallOptions)
     if arounds and not has_effect(facts, arounds[0]):
         if not is_recipe:
             wish = "a schema with thread= (the rows around a hit are those of its thread)"
@@ -157,9 +155,9 @@ def _with_prior(facts: IndexFacts, around: Around | None, prior: Prior | None) -
     return Evidence(around, prior, index, list(by_code), list(by_code.values()))
 
 
-def evidence_notes(evidence: Evidence | None, lexical: Sequence[str]) -> tuple[str, ...]:
+def evidence_notes(evidence: Evidence, lexical: Sequence[str]) -> tuple[str, ...]:
     """Say which parts of Around have no effect where no text arm runs."""
-    if evidence is None or evidence.around is None or lexical:
+    if evidence.around is None or lexical:
         return ()
     parts = [name for name in ("thread", "length") if getattr(evidence.around, name) > 0]
     return (f"{' and '.join(parts)} of Around: no effect, no text arm runs",) if parts else ()

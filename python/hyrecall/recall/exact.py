@@ -169,7 +169,7 @@ def find_exact(
     facts: IndexFacts,
     state: State,
     request: Request,
-    wanted: ExactTexts | None,
+    wanted: ExactTexts,
     bm25: Mapping[str, BM25],
     n_queries: int,
     depth: int,
@@ -184,14 +184,12 @@ def find_exact(
         Of the index.
     request : Request
         Whose scope and filter are checked.
-    wanted : mapping of str to sequence, optional
-        As :func:`exact_texts` returns them; None: no rows come first.
+    wanted : mapping of str to sequence
+        As :func:`exact_texts` returns them.
     bm25 : mapping of str to BM25
         Of the lexical arms that run.
     n_queries, depth : int
     """
-    if not wanted:
-        return None
     asked = {arm: texts for arm, texts in wanted.items() if arm in bm25}
     if not asked:
         return None

@@ -50,7 +50,7 @@ _WhyOf: TypeAlias = Callable[[int], _Why]
 
 
 def explain_dropped(
-    plan: Plan, state: State, results: CallableResults, reply: Reply, query: int, most: int
+    plan: Plan, state: State, results: CallableResults | None, reply: Reply, query: int, most: int
 ) -> Dropped:
     """Run the stages again for one query and say what each dropped.
 
@@ -58,8 +58,8 @@ def explain_dropped(
     ----------
     plan, state
         Of the call.
-    results : CallableResults
-        What callables of its stages returned.
+    results : CallableResults or None
+        What callables of its stages returned; None: it has no stages.
     reply : Reply
     query, most : int
         Which query, and how many rows are described at most.
@@ -72,7 +72,7 @@ class _Again:
     """One query that is answered again, on the snapshot of the call: the same bits as in it."""
 
     def __init__(
-        self, plan: Plan, state: State, results: CallableResults, reply: Reply, query: int
+        self, plan: Plan, state: State, results: CallableResults | None, reply: Reply, query: int
     ) -> None:
         self._plan, self._state, self._query = plan, state, query
         self._facts: IndexFacts = reply.facts

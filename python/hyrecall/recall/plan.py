@@ -13,16 +13,16 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.ask.grouping import Grouping
 from hyrecall.ask.scoring import Fusion
-from hyrecall.ask.session import Session
-from hyrecall.ask.shaping import Feedback, Stage
 from hyrecall.hits.trace import Notes
-from hyrecall.recall.arms.batch import FoundDocs, join_candidates
-from hyrecall.recall.evidence import Evidence
 from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
     from hyrecall.ask.recipe import Fill, Tables, TieBreak
+    from hyrecall.ask.session import Session
+    from hyrecall.ask.shaping import Feedback, Stage
+    from hyrecall.recall.arms.batch import FoundDocs
     from hyrecall.recall.arms.run import Searches
+    from hyrecall.recall.evidence import Evidence
     from hyrecall.recall.exact import Exact
     from hyrecall.recall.graph_views import BoundGraphs
 
@@ -48,7 +48,7 @@ class Plan(NamedTuple):
     offset: int
     stages: tuple[Stage, ...]
     tie_break: tuple[TieBreak, ...]
-    searches: Searches  # what else puts arms into a part of the request
+    searches: Searches | None  # what else puts arms into a part of the request
     joining: Mapping[str, Any]  # how a part joins its arms
     extra: tuple[str, ...] = ()  # arms of the call beside the index's own, running or not
     listed: Mapping[str, FoundDocs] = _NOTHING  # what those that ran have found
@@ -80,7 +80,8 @@ class Plan(NamedTuple):
         which ends with the fusion.
         """
         if known is None:
-            found = self.searches.add_to(request, first_query)
+            searches = self.searches
+            found = {} if searches is None else searches.add_to(request, first_query)
         else:
             found = dict(known)
             self._list(request, found)
@@ -94,6 +95,7 @@ class Plan(NamedTuple):
     def _list(self, request: _core.BatchRequest, found: Mapping[str, FoundDocs]) -> None:
         """Add what other arms found for the queries of a request."""
         for arm, own in found.items():
+            assert self.searches is not None
             floor = self.searches.floors.get(arm)
             request.add_listed(arm, own.offsets, own.segment, own.row, own.score, floor)
 
@@ -117,8 +119,10 @@ class Plan(NamedTuple):
 
     def answered(self, found: Sequence[Mapping[str, FoundDocs]]) -> Plan:
         """Return the plan with what its arms found for each part, without what they were asked."""
-        if not self.searches.asked:
+        if self.searches is None or not self.searches.asked:
             return self
+        from hyrecall.recall.arms.batch import join_candidates
+
         listed = {arm: join_candidates([one[arm] for one in found]) for arm in found[0]}
         return self._replace(listed=listed, searches=self.searches._replace(asked=()))
 
@@ -142,6 +146,11 @@ class Plan(NamedTuple):
     def is_shaped(self) -> bool:
         """Whether the call asks for whole lists, which stages then order and cut."""
         return is_shaped(self.stages, self.tie_break, self.fill, self.grouping)
+
+    @property
+    def unfound(self) -> dict[int, int]:
+        """The queries that were taken as exact, with no row that holds one whole, as in a trace."""
+        return {} if self.exact is None else dict.fromkeys(self.exact.queries.tolist(), 0)
 
     @property
     def has_leading(self) -> bool:

@@ -9,24 +9,27 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
-from hyrecall.ask.arms import Arm
 from hyrecall.ask.defaults import DEFAULT_FUSION
 from hyrecall.ask.filter_program import read_filters
 from hyrecall.ask.grouping import read_grouping
 from hyrecall.ask.request import Request
 from hyrecall.ask.scope import encode_part, read_scopes
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum, read_floor
-from hyrecall.ask.shaping import Feedback, check_stages
 from hyrecall.base.arguments import as_int
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.hits.trace import Notes
-from hyrecall.recall.arms.run import Searches, read_arms, read_asked, runs, text_readers
-from hyrecall.recall.evidence import evidence_notes, read_stages
-from hyrecall.recall.exact import Exact, find_exact
 from hyrecall.recall.graph_views import BoundGraphs
+from hyrecall.recall.on_demand import (
+    evidence_notes,
+    find_exact,
+    read_call_arms,
+    read_sessions,
+    read_stages,
+    searches_of,
+    split_feedback,
+)
 from hyrecall.recall.plan import Plan, is_shaped, whole_list
 from hyrecall.recall.ranking import Ranking
-from hyrecall.recall.session_signals import read_sessions
 from hyrecall.recall.text_queries import add_lexical, read_texts
 from hyrecall.recall.vector_queries import (
     Matrix,
@@ -41,7 +44,9 @@ from hyrecall.table.tensors import row_count
 from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
-    from hyrecall.ask.recipe import Tables, TieBreak
+    from hyrecall.ask.recipe import Tables
+    from hyrecall.recall.arms.run import CallArms
+    from hyrecall.recall.exact import Exact
     from hyrecall.segments.segments import State
 
 __all__ = ["make_plan"]
@@ -75,13 +80,12 @@ def make_plan(
     """Check every argument once and freeze the batch."""
     snapshot, how = state.snapshot, ranking.how
     candidates: Any = request.candidates
-    all_stages = check_stages(how.shaping)
-    feedback = next((stage for stage in all_stages if isinstance(stage, Feedback)), None)
-    extra = read_arms(facts, how.more, candidates)
-    texts = read_texts(facts, ranking.text, text_readers(extra) if extra else ())
+    all_stages, feedback = split_feedback(how.shaping)
+    others = read_call_arms(facts, how.more, candidates)
+    texts = read_texts(facts, ranking.text, () if others is None else others.readers)
     given = name_vectors(facts, ranking.vectors)
     # Counted before anything of that size is made.
-    n_queries = _query_count(texts, given, request, ranking, extra)
+    n_queries = _query_count(texts, given, request, ranking, others)
     _check_keys(request, n_queries)
     selected, tables = ranking.selected, ranking.tables
     # Else it must be known before which queries an arm gets, or several arms read them.
@@ -91,20 +95,19 @@ def make_plan(
     given_depth = _count("depth", ranking.depth, 1)
     texts, vectors = _only(selected, n_queries, texts, vectors)
     own = [arm for arm in facts.arms if arm in texts or arm in given]
-    running = [arm for arm in extra if runs(extra[arm], texts, candidates)] if extra else []
-    idle = [f"{arm} did not run: nothing was asked" for arm in extra if arm not in running]
+    extra = () if others is None else others.names
+    running = [] if others is None else others.running(texts, candidates)
     evidence, stages, told = read_stages(facts, ranking, all_stages)
     arms, weights, fusion, left_out = _choose_arms(
-        facts, ranking.fusion, (*own, *running), tuple(extra), fuses_one=evidence is not None
+        facts, ranking.fusion, (*own, *running), extra, fuses_one=evidence is not None
     )
     check_idle(facts, given, guests, vectors, arms)
     lexical = [arm for arm in arms if arm in facts.text_arms]
     bm25 = _read_bm25(facts, ranking.bm25, lexical, joins_by_default=fusion is not ranking.fusion)
-    tie_break: tuple[TieBreak, ...] = how.tie_break
     grouping = read_grouping(
         request.group, request.surrounding, has_threads=facts.schema.thread is not None
     )
-    shaped = is_shaped(stages, tie_break, ranking.fill, grouping)
+    shaped = is_shaped(stages, how.tie_break, ranking.fill, grouping)
     # Ranks that a fusion weighs end at the depth, which then must not follow the limit.
     ranks_lead = ranking.exact_texts is not None and ranking.fusion is not None
     is_free = len(arms) == 1 and not (shaped or ranks_lead or evidence or feedback)
@@ -132,20 +135,17 @@ def make_plan(
     numbers = _numbers(tables)
     add_lexical(facts, native, lexical, texts, bm25, floors, numbers)
     add_dense(facts, native, bases, vectors, guests, given, floors, numbers)
-    asked = [
-        (arm, read_asked(facts, arm, texts.get(name), candidates, n_queries))
-        for name, arm in extra.items()
-        if name in bases
-    ]
-    searches = Searches(facts, state, asked, floors, request.scope, graphs, depth)
+    asked = () if others is None else others.asked(facts, bases, texts, candidates, n_queries)
+    searches = searches_of(asked, facts, state, floors, request.scope, graphs, depth)
     joining = _joining(ranking, fusion, bases, weights, exact)
     n_lexical = len(lexical) * len(numbers)
     balance = _balance_notes(ranking.fusion, n_lexical, len(given.keys() & set(bases)))
+    idle = [f"{arm} did not run: nothing was asked" for arm in extra if arm not in running]
     told = (*idle, *left_out, *told, *evidence_notes(evidence, lexical))
     notes = _joined(told, [one.notes for _, one in asked], ranking.notes, balance)
     return Plan(
         native, n_queries, arms, n_lexical, bm25, fusion, joining["normalize"], depth, notes,
-        limit, offset, stages, tie_break, searches, joining, extra=tuple(extra),
+        limit, offset, stages, how.tie_break, searches, joining, extra=extra,
         fill=ranking.fill, blank_queries=ranking.blank_queries,
         sessions=read_sessions(facts, request.session, stages, n_queries),
         scope=request.scope, graphs=graphs, selected=selected, exact=exact,
@@ -302,7 +302,7 @@ def _query_count(
     vectors: Mapping[str, tuple[Any, str]],
     request: Request,
     ranking: Ranking,
-    extra: Mapping[str, Arm],
+    others: CallArms | None,
 ) -> int:
     counts = {("text", arm): len(queries) for arm, queries in texts.items()}
     for arm, (value, argument) in vectors.items():
@@ -312,7 +312,7 @@ def _query_count(
         for arm, lists in candidates.items():
             counts["candidates", arm] = len(lists)
     if not counts:
-        if any(runs(arm, {}, None) for arm in extra.values()):
+        if others is not None and others.ask_by_themselves:
             if ranking.n_queries is not None:
                 return ranking.n_queries
             return len(request.scope) if isinstance(request.scope, list) else 1

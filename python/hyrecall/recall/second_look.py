@@ -47,15 +47,13 @@ class Looked(NamedTuple):
 
 
 def look_twice(
-    facts: IndexFacts, state: State, plan: Plan, parts: Sequence[tuple[int, int]]
+    facts: IndexFacts,
+    state: State,
+    plan: Plan,
+    feedback: Feedback,
+    parts: Sequence[tuple[int, int]],
 ) -> Looked:
-    """Search with each part [begin, end) of a batch, and put what the best rows add to its queries.
-
-    A plan without the stage comes back as it is.
-    """
-    feedback = plan.feedback
-    if feedback is None:
-        return Looked(plan, {}, {}, None)
+    """Search with each part [begin, end) of a batch; put what the best rows add to its queries."""
     began = time.perf_counter()
     bases = plan.bases[plan.n_lexical :]
     dense = [arm for arm in bases if arm not in plan.extra]

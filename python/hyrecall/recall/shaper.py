@@ -87,8 +87,7 @@ class Shaper:
         self._known = known
         self.grouper = grouper
         self.results = CallableResults()
-        exact = plan.exact
-        self.exact = {} if exact is None else dict.fromkeys(exact.queries.tolist(), 0)
+        self.exact = plan.unfound
         self.about: dict[str, dict[int, str]] = {}  # the stages' notes, as Trace.about
         self._traces = [StageTrace(type(s).__name__, 0, 0, 0.0, ()) for s in plan.stages]
 

@@ -5,8 +5,9 @@ alike. On an index whose schema has no thread, the stage has no effect. :data:`d
 this by itself where a query's scope holds threads. docs/evaluation.md has measurements.
 """
 
-from hyrecall.ask.defaults import DEFAULT_AROUND, DEFAULT_FUSION, THREAD_BM25
+from hyrecall.ask.defaults import DEFAULT_FUSION
 from hyrecall.ask.recipe import Dense, Lexical, Recipe
+from hyrecall.ask.thread_defaults import DEFAULT_AROUND, THREAD_BM25
 
 conversation = Recipe(
     name="conversation",

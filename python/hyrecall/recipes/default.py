@@ -8,8 +8,9 @@ Where a query's scope holds threads (a schema with ``thread=``, a store with ses
 :data:`conversation` does: ``recipes.default.for_threads()``.
 """
 
-from hyrecall.ask.defaults import DEFAULT_AROUND, DEFAULT_BM25, DEFAULT_FUSION, THREAD_BM25
+from hyrecall.ask.defaults import DEFAULT_BM25, DEFAULT_FUSION
 from hyrecall.ask.recipe import Dense, Lexical, Recipe, WithThreads
+from hyrecall.ask.thread_defaults import DEFAULT_AROUND, THREAD_BM25
 
 default = Recipe(
     name="default",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hyrecall.ask.filter_expression import FilterLike
+from hyrecall import ask
 from hyrecall.base.keywords import check_methods
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.lookup import count_where, table_of_keys
@@ -65,7 +65,7 @@ class IndexReads:
         """
         return table_of_keys(self._facts, self._state, keys, scope, columns)
 
-    def count(self, *, scope: object = None, filter: FilterLike | None = None) -> int:  # noqa: A002
+    def count(self, *, scope: object = None, filter: ask.FilterLike | None = None) -> int:  # noqa: A002
         """Return how many documents a scope holds, or how many of them pass a filter.
 
         Reads a bit per row in scope, and the columns that the filter names.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from hyrecall.base.arguments import position_in
 from hyrecall.errors import OptionError, error
-from hyrecall.hits.dropped import MOST_DROPPED
+from hyrecall.hits.reply import MOST_DROPPED
 from hyrecall.memory.data.degradation import Degradation
 from hyrecall.memory.data.match_origin import WITHOUT_INDEX, Origin, Ranked
 from hyrecall.memory.data.types import Edge, Episode, EpisodeMatch, Fact

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.ask.filter_expression import FilterLike
+from hyrecall.ask.filter_like import FilterLike
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.grouping import read_surrounding
 from hyrecall.ask.recipe import Dense, Recipe

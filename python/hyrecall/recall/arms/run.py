@@ -24,9 +24,10 @@ from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State
 
-__all__ = ["Searches", "read_arms", "read_asked", "runs", "text_readers"]
+__all__ = ["CallArms", "Searches", "read_arms", "runs", "text_readers"]
 
 Arms: TypeAlias = "dict[str, Arm]"
+Asked: TypeAlias = "Sequence[tuple[Arm, ArmQueries | ListedKeys]]"
 
 _READERS = (EdgeLexical, Tags, Regex)
 
@@ -111,6 +112,48 @@ def read_asked(
             return read_edge_lexical(arm, texts)
 
 
+class CallArms(NamedTuple):
+    """The arms of ``arms=`` by name, as :func:`read_arms` reads them."""
+
+    arms: Arms
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in the order of the call."""
+        return tuple(self.arms)
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """The arms that read the queries' texts."""
+        return text_readers(self.arms)
+
+    @property
+    def ask_by_themselves(self) -> bool:
+        """Whether an arm runs where the call has neither texts nor candidates."""
+        return any(runs(arm, {}, None) for arm in self.arms.values())
+
+    def running(
+        self, texts: Mapping[str, object], candidates: Mapping[str, object] | None
+    ) -> list[str]:
+        """Return the arms that a call gives what they need."""
+        return [name for name, arm in self.arms.items() if runs(arm, texts, candidates)]
+
+    def asked(
+        self,
+        facts: IndexFacts,
+        running: Sequence[str],
+        texts: Mapping[str, Any],
+        candidates: Mapping[str, Any] | None,
+        n_queries: int,
+    ) -> Asked:
+        """Check what the call asks of the running arms; nothing is searched yet."""
+        return [
+            (arm, read_asked(facts, arm, texts.get(name), candidates, n_queries))
+            for name, arm in self.arms.items()
+            if name in running
+        ]
+
+
 class Searches(NamedTuple):
     """The arms of a call that search by themselves, with what they are asked.
 
@@ -130,7 +173,7 @@ class Searches(NamedTuple):
 
     facts: IndexFacts
     state: State
-    asked: Sequence[tuple[Arm, ArmQueries | ListedKeys]]
+    asked: Asked
     floors: Mapping[str, tuple[float, bool] | None]
     scope: object
     graphs: BoundGraphs
