@@ -1,8 +1,10 @@
 """What a match knows of its score, without being asked to explain it."""
 
+import pickle
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
@@ -65,3 +67,29 @@ def test_where_no_index_ranked_there_are_no_parts_and_the_future_is_ignored() ->
         {"episode": episode, "score": 1.0, "parts": {"fused": 0.5, "future": 1}}
     )
     assert read.parts == MatchParts(fused=0.5)
+
+
+@pytest.mark.parametrize("name", ["default", "hebb", "honeycomb", "hypergraph", "l0", "loom"])
+def test_a_match_is_what_its_fields_are_when_they_are_checked(name: str) -> None:
+    with opened(getattr(recipes, name)) as memory:
+        keep(memory, "a", "deploy failed", source="session", tags=("deploy",), importance=3)
+        keep(memory, "b", "deploy again", metadata={"run": {"id": 2**70, "share": 0.5}})
+        memory.link(["a", "b"], "follows", user_id="ann")
+        given = {"user_id": "ann", "session_id": "s", "token_budget": 100}
+        memory.search("deploy", **given)
+        matches = memory.search("deploy", **given)
+    assert {one.episode.id for one in matches} == {"a", "b"}
+    for match in matches:
+        checked = EpisodeMatch.model_validate(match.model_dump(), strict=True)
+        for made, again in (
+            (match, checked),
+            (match.parts, checked.parts),
+            (match.episode, checked.episode),
+        ):
+            assert made == again
+            assert repr(made) == repr(again)
+            assert made.model_fields_set == again.model_fields_set
+            assert list(made.__dict__) == list(again.__dict__)
+            assert made.model_copy(deep=True) == pickle.loads(pickle.dumps(made)) == made
+        with pytest.raises(ValidationError, match="frozen"):
+            match.episode.input = "other"

@@ -19,6 +19,7 @@ from hyrecall.memory.sql.damaged_rows import checksum, is_text
 __all__ = [
     "CHECKED",
     "EPISODE_COLUMNS",
+    "N_BEFORE_CONTENT",
     "N_CHECKED",
     "EpisodeColumns",
     "content_of",
@@ -164,7 +165,8 @@ CHECKED = ", ".join(f"v.{name}" for name in f"checksum, {_KEPT}".split(", "))
 """A version's checksum and all that it covers, as SQL: what :func:`is_sound` takes."""
 
 N_CHECKED = CHECKED.count(",") + 1
-_N_BEFORE_CONTENT = N_CHECKED - len(EpisodeColumns._fields)
+N_BEFORE_CONTENT = N_CHECKED - len(EpisodeColumns._fields)
+"""Columns of :data:`CHECKED` before those of the content."""
 
 
 def is_sound(checked: Sequence[Any]) -> bool:
@@ -209,7 +211,7 @@ def is_time(micros: object) -> bool:
 
 def content_of(checked: Sequence[Any]) -> EpisodeColumns:
     """Return the content of a version from the columns :data:`CHECKED`."""
-    return EpisodeColumns(*checked[_N_BEFORE_CONTENT:])
+    return EpisodeColumns(*checked[N_BEFORE_CONTENT:])
 
 
 def episode_of(cell: Cell, key: str, pinned: int, columns: Sequence[Any]) -> Episode:

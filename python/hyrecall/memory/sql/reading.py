@@ -12,6 +12,7 @@ from hyrecall.memory.data.types import Episode, Version
 from hyrecall.memory.sql.cells import Cell, cells_by_number
 from hyrecall.memory.sql.codec import (
     CHECKED,
+    N_BEFORE_CONTENT,
     content_of,
     episode_of,
     from_micros,
@@ -115,7 +116,7 @@ def episodes_of_rows(
         if not is_sound(checked) or head not in (None, highest):
             bad.add(row)
         elif head is not None and status == "live" and cell in homes:
-            found[row] = episode_of(homes[cell], key, pinned, content_of(checked))
+            found[row] = episode_of(homes[cell], key, pinned, checked[N_BEFORE_CONTENT:])
     if damaged is None:
         warn_of_damage(len(bad))
     else:

@@ -1,0 +1,167 @@
+"""How many Python functions one query calls, and what importing the package must not import.
+
+A count is the same on a busy machine, where a time is not. Each bound has room for a tenth more:
+who needs more than that has added a layer to every call.
+"""
+
+import ast
+import importlib
+import json
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from hyrecall.embed import HashEmbedder
+from hyrecall.memory import Episode, MemorySync
+
+MOST_OF_RECALL_ONE = 138
+MOST_OF_A_SEARCH = 725  # beside its matches
+MOST_OF_A_MATCH = 15
+N_MATCHES = 10
+
+# Loaded by the calls that need them: half of the package, and packages that take a third of the
+# import. `pyarrow.compute` makes a function of each of its kernels when it is imported.
+NOT_IMPORTED = {
+    *("asyncio", "concurrent.futures", "difflib", "html", "logging", "pydoc", "sysconfig"),
+    *("pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "pyarrow.pandas_compat"),
+    *("hyrecall.arms", "hyrecall.ask.arms", "hyrecall.ask.arrow_conditions"),
+    *("hyrecall.ask.expansion", "hyrecall.ask.graph_names", "hyrecall.ask.recipe"),
+    *("hyrecall.ask.recipe_parts", "hyrecall.ask.session", "hyrecall.ask.shaping"),
+    *("hyrecall.base.text_tables", "hyrecall.embed", "hyrecall.evaluate", "hyrecall.graph"),
+    *("hyrecall.hits.around", "hyrecall.hits.dropped", "hyrecall.hits.explanation"),
+    *("hyrecall.hits.explanation_parts", "hyrecall.hits.hit_tables", "hyrecall.hits.joined_reply"),
+    *("hyrecall.hits.rich_tables", "hyrecall.hits.second_look", "hyrecall.memory"),
+    *("hyrecall.recall.arms", "hyrecall.recall.evidence", "hyrecall.recall.exact"),
+    *("hyrecall.recall.explain", "hyrecall.recall.explain_dropped", "hyrecall.recall.fused_lists"),
+    *("hyrecall.recall.grouping", "hyrecall.recall.recipe_answer", "hyrecall.recall.second_look"),
+    *("hyrecall.recall.session_signals", "hyrecall.recall.shaper", "hyrecall.recipe"),
+    *("hyrecall.recipes", "hyrecall.rerank", "hyrecall.segments.saving"),
+}
+
+
+def calls_of(call: Callable[[], object]) -> int:
+    """Return how many Python functions a call calls on this thread, the least of three times."""
+    counts = []
+    for _ in range(3):
+        count = 0
+
+        def note(_frame: FrameType, event: str, _: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(note)
+        try:
+            call()
+        finally:
+            sys.setprofile(None)
+        counts.append(count)
+    return min(counts)
+
+
+@pytest.fixture(scope="module")
+def index() -> hr.Index:
+    rng = np.random.default_rng(0)
+    table = pa.table(
+        {
+            "id": np.arange(40),
+            "user": ["ann", "bob"] * 20,
+            "text": [f"tea number {at}" for at in range(40)],
+        }
+    )
+    rows = rng.normal(size=(40, 8)).astype(np.float32)
+    schema = hr.Schema(key="id", cell="user", text="text", vector="embedding")
+    return hr.Index.build(table, schema, vectors={"embedding": rows}, device="cpu")
+
+
+def test_one_hybrid_query_calls_few_python_functions(index: hr.Index) -> None:
+    vector = np.ones(8, np.float32)
+
+    def ask() -> object:
+        return index.recall_one(text="tea number", vector=vector, scope="ann")
+
+    ask()
+    assert calls_of(ask) <= MOST_OF_RECALL_ONE
+
+
+@contextmanager
+def store() -> Iterator[MemorySync]:
+    with MemorySync.in_memory(embedder=HashEmbedder(dim=8), recall_timeout=30.0) as memory:
+        episodes = [
+            Episode(id=f"e{at}", user_id="ann", output=f"tea number {at}") for at in range(40)
+        ]
+        memory.remember_batch(episodes)
+        memory.search("tea", user_id="ann")  # the index is built
+        yield memory
+
+
+def test_a_search_of_a_store_calls_few_python_functions() -> None:
+    with store() as memory:
+
+        def search(limit: int) -> int:
+            def ask() -> None:
+                assert len(memory.search("tea number", user_id="ann", limit=limit)) == limit
+
+            return calls_of(ask)
+
+        few, many = search(1), search(1 + N_MATCHES)
+    assert (many - few) / N_MATCHES <= MOST_OF_A_MATCH
+    assert few - (many - few) / N_MATCHES <= MOST_OF_A_SEARCH
+
+
+def loaded_by(code: str) -> set[str]:
+    package = Path(hr.__file__).parent.parent
+    env = {"PYTHONPATH": str(package), "PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": ""}
+    code = f"{code}; import json, sys; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout))
+
+
+def test_importing_loads_what_an_index_needs_and_no_more() -> None:
+    loaded = loaded_by("import hyrecall; hyrecall.Index")
+    assert {"hyrecall.index", "hyrecall.recall.planning", "hyrecall._core"} <= loaded
+    assert loaded & NOT_IMPORTED == set()
+
+
+def test_what_must_not_be_imported_is_there_to_be_imported() -> None:
+    assert loaded_by(f"import {', '.join(sorted(NOT_IMPORTED))}") >= NOT_IMPORTED
+
+
+def test_names_that_are_imported_later_are_listed_and_others_are_refused() -> None:
+    assert set(hr.__all__) <= set(dir(hr))
+    with pytest.raises(AttributeError, match=r"^module 'hyrecall' has no attribute 'Indexes'$"):
+        _ = hr.Indexes
+
+
+@pytest.mark.parametrize("module", ["__init__", "ask/__init__", "hits/__init__"])
+def test_names_that_are_imported_later_are_those_that_a_type_checker_sees(module: str) -> None:
+    package = Path(hr.__file__).parent
+    tree = ast.parse((package / f"{module}.py").read_text())
+    (seen,) = (
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    wanted = {
+        (f"{node.module}.{one.name}", one.asname or one.name)
+        for node in seen.body
+        if isinstance(node, ast.ImportFrom)
+        for one in node.names
+    }
+    name = ".".join(("hyrecall", *Path(module).parts[:-1]))
+    lazy = importlib.import_module(name)
+    for home, own in wanted:
+        assert getattr(lazy, own) is pkgutil.resolve_name(home), own
+    later = {one for names in vars(lazy).get("_LATER", {}).values() for one in names}
+    assert later <= {own for _, own in wanted}
