@@ -67,6 +67,12 @@ def calls_of(call: Callable[[], object]) -> int:
     return min(counts)
 
 
+@pytest.fixture(autouse=True)
+def _records_no_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count what a program without OpenTelemetry pays, whatever other tests have imported."""
+    monkeypatch.delitem(sys.modules, "opentelemetry.trace", raising=False)
+
+
 @pytest.fixture(scope="module")
 def index() -> hr.Index:
     rng = np.random.default_rng(0)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import hyrecall as hr
-from hyrecall.arms import Regex
+from hyrecall.arms import EdgeLexical, Regex
 from hyrecall.embed import HashEmbedder
 from hyrecall.hits.trace import Trace
 from hyrecall.memory import Matches, MemorySync
@@ -280,3 +280,13 @@ def test_a_search_waits_for_changes_no_longer_than_its_own_budget(
             assert not patient.done()
         (again,) = set(patient.result(timeout=20).rows) - set(before.rows)
         assert again > max(before.rows)
+
+
+def test_a_recipe_whose_only_arm_reads_a_graph_is_searched() -> None:
+    recipe = hr.Recipe(name="edges", arms=(), more=(EdgeLexical("graph"),), fusion=hr.RRF())
+    with MemorySync.in_memory(embedder=None) as memory:
+        for key in ("tea", "milk", "oak"):
+            memory.remember(key, id=key, user_id="ann")
+        memory.link(["tea", "milk"], "goes with", user_id="ann")
+        matches = memory.search("goes with", user_id="ann", recipe=recipe)
+        assert [one.episode.id for one in matches] == ["tea", "milk"]
