@@ -11,6 +11,7 @@ void bind_arms(pybind11::module_& m);
 void bind_columns(pybind11::module_& m);
 void bind_device(pybind11::module_& m);
 void bind_errors(pybind11::module_& m);
+void bind_files(pybind11::module_& m);
 void bind_filter(pybind11::module_& m);
 void bind_graph(pybind11::module_& m);
 void bind_guest(pybind11::module_& m);

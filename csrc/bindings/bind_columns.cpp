@@ -95,7 +95,7 @@ py::dict lexical_parts(LexicalColumn const& column) {
 
 // Makes a column from the parts of a file, all of which are checked.
 std::shared_ptr<LexicalColumn> lexical_from_parts(std::string name, py::dict const& parts,
-                                                  int threads) {
+                                                  int threads, bool is_mapped, bool is_late) {
   auto const at = [&](char const* key) {
     if (!parts.contains(key)) throw Error(ErrorCode::kOption, key, "expected an array, got none");
     return py::array(parts[key]);
@@ -117,10 +117,14 @@ std::shared_ptr<LexicalColumn> lexical_from_parts(std::string name, py::dict con
   p.escape_offsets = take_buffer<std::uint32_t>(at("escape_offsets"), "escape_offsets");
   p.escapes = pairs_of<PostingEscape>(take_buffer<std::uint32_t>(at("escapes"), "escapes"));
   NativeRun const run;
-  check_cuts(p, offsets.span());
-  p.forward_offsets = NarrowOffsets(offsets.span());
-  check_lexical(p, threads);
-  return std::make_shared<LexicalColumn>(std::move(p));
+  auto column = std::make_shared<LexicalColumn>(std::move(p), offsets, is_mapped);
+  if (!is_late) column->check(threads);
+  return column;
+}
+
+void check_lexical_column(LexicalColumn& column, int threads) {
+  NativeRun const run;
+  column.check(threads);
 }
 
 std::shared_ptr<LexicalColumn> build_lexical_column(std::string const& name,
@@ -172,8 +176,13 @@ void bind_lexical(py::module_& m) {
                   "Join columns: row i is row source_row[i] of sources[source[i]].",
                   py::arg("sources"), py::arg("source"), py::arg("source_row"))
       .def_static("from_parts", &lexical_from_parts,
-                  "Make a column from parts, after checking all.", py::arg("name"),
-                  py::arg("parts"), py::arg("threads"))
+                  "Make a column from parts, after checking all. is_mapped: they lie in files that "
+                  "may be cut; what leads to other data is copied. is_late: check() does both.",
+                  py::arg("name"), py::arg("parts"), py::arg("threads"),
+                  py::arg("is_mapped") = false, py::arg("is_late") = false)
+      .def("check", &check_lexical_column,
+           "Check the parts that it was made of, once; not on two threads at a time.",
+           py::arg("threads"))
       .def("parts", &lexical_parts, "Return the parts by name, as a file stores them.")
       .def("doc_length", &doc_length_of, "Return a row's number of positions; None without a text.",
            py::arg("row"))
@@ -249,6 +258,22 @@ py::array rows_of(DenseColumn const& column) {
   return give(column.rows);
 }
 
+py::array row_of(DenseColumn const& column, Row row) {
+  require(row < column.n_rows(), "a row of the column");
+  return give(std::vector<std::uint8_t>(column.row(row), column.row(row) + column.row_bytes()));
+}
+
+void read_late(DenseColumn& column, std::shared_ptr<BlockChecks> const& rows,
+               std::shared_ptr<BlockChecks> const& plane) {
+  column.rows_checks = rows;
+  column.plane_checks = plane;
+}
+
+void check_dense(DenseColumn const& column) {
+  WithoutGil const nogil;
+  column.check();
+}
+
 py::array inverse_norms_of(DenseColumn const& column) {
   return give(column.inverse_norms);
 }
@@ -287,7 +312,15 @@ void bind_dense(py::module_& m) {
       .def_static("from_parts", &dense_from_parts, "Make a column from the parts of a file.",
                   py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("rows"),
                   py::arg("inverse_norms"), py::arg("plane") = py::none())
-      .def_property_readonly("rows", &rows_of, "The vectors as given, as bytes.")
+      .def(
+          "read_late", &read_late,
+          "Compare blocks of the files of rows and plane when they are first read; call it once, "
+          "before others have the column. None: a file that was checked. Norms have to be checked.",
+          py::arg("rows"), py::arg("plane"))
+      .def("check", &check_dense, "Compare all blocks with their checksums that nobody has read.")
+      .def("row", &row_of, "Return a copy of a row's vector, as bytes.", py::arg("row"))
+      .def_property_readonly("rows", &rows_of,
+                             "The vectors as given, as bytes; call check() before reading them.")
       .def_property_readonly(
           "int8_plane", &int8_plane_of,
           "The int8 plane: codes + 128 in blocks of 16 rows x 4 elements, scales, residuals.")

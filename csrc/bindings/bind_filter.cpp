@@ -80,8 +80,9 @@ std::shared_ptr<AttributeColumn> build_column(
   std::size_t const n_values = std::visit([](auto const& typed) { return typed.size(); }, taken);
   ValidityBits const bits = take_valid(valid, first_valid, n_values);
   if (!offsets) {
+    auto owner = keep(values);
     NativeRun const run;
-    return std::make_shared<AttributeColumn>(build_scalar_column(taken, bits));
+    return std::make_shared<AttributeColumn>(build_scalar_column(taken, bits, std::move(owner)));
   }
   std::span<std::int64_t const> const lists = view_of<std::int64_t>(*offsets);
   check_offsets(lists, static_cast<std::int64_t>(n_values), "offsets");

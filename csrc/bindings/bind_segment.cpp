@@ -168,7 +168,7 @@ py::array seqs_of(Segment const& segment) {
 }
 
 auto duplicate_of(Segment const& segment) {
-  return segment.p.keys.duplicate();
+  return segment.p.keys.duplicate(segment.p.cells);
 }
 
 py::dict bytes_of(Segment const& segment) {

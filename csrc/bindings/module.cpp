@@ -15,6 +15,7 @@ PYBIND11_MODULE(_core, m) {
   bind_arithmetic(m);
   bind_analyzer(m);
   bind_filter(m);
+  bind_files(m);  // columns take checks
   bind_columns(m);
   bind_guest(m);  // a snapshot takes some
   bind_scopes(m);

@@ -31,7 +31,7 @@ from hyrecall.segments import writer
 from hyrecall.segments.device_placement import choose_device, place
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.lookup import read_columns
-from hyrecall.segments.opening import Opening, is_current, open_index
+from hyrecall.segments.opening import Opening, is_current, open_index, read_pin
 from hyrecall.segments.reads import IndexReads
 from hyrecall.segments.saved_versions import Lineage
 from hyrecall.segments.segments import State
@@ -63,8 +63,6 @@ class Index(IndexReads):
     >>> index.add(pa.table({"id": ["c"], "user": ["alice"], "text": ["tea and tea"]}))
     >>> index.recall_one(text="tea", scope="alice").keys
     ['c', 'a']
-    >>> index.delete(["a", "b"], scope="alice"), len(index)
-    (1, 2)
     """
 
     def __init__(
@@ -177,6 +175,8 @@ class Index(IndexReads):
 
     @_state.setter
     def _state(self, state: State) -> None:
+        if self._held is not None:
+            self._held.files.check_reads()  # of which the new state was made
         self._held = place(self._device, state, self._held)
         if self._closed:  # by another thread, while this one wrote
             self._held = None
@@ -187,7 +187,9 @@ class Index(IndexReads):
         if not self._writing.acquire(blocking=False):
             raise error(WriterBusyError, "index", "no other writer", "one at work")
         try:
-            yield self._state
+            state = self._state
+            with state.reading():
+                yield state
         finally:
             self._writing.release()
 
@@ -265,8 +267,6 @@ class Index(IndexReads):
     ) -> int:
         """Delete documents by key or by filter, within a scope; return how many there were.
 
-        Keys, a filter or ``everything`` has to say which.
-
         Parameters
         ----------
         keys : sequence of str or int, optional
@@ -326,8 +326,7 @@ class Index(IndexReads):
         Parameters
         ----------
         path : path-like
-            A folder; made if need be. What it holds is replaced; a reader that has it open keeps
-            it.
+            A folder; made if need be. What it holds is replaced; open readers keep it.
         overwrite : bool, default False
             Replace whichever index is there. By default only the version that this index was
             opened from or last saved as is replaced: what another writer saved since would be lost.
@@ -361,6 +360,7 @@ class Index(IndexReads):
         embed: Embeds = None,
         memory: str = "mmap",
         verify: str | None = None,
+        pin: Sequence[str] | str = (),
         device: str = "auto",
         threads: int | None = None,
     ) -> Index:
@@ -379,8 +379,11 @@ class Index(IndexReads):
         memory : {"mmap", "ram"}, default "mmap"
             Map the files, or read them whole.
         verify : {"full", "structure"}, optional
-            Check every block's checksum now, or vectors only when they are first read. Default:
-            full below 8 GB.
+            Check every block's checksum now, or blocks of vectors, text arms and stored columns
+            when they are first read. Default: full below 8 GB.
+        pin : str or sequence of str, default ()
+            Parts of a mapped index to lock in memory, of "plane", "terms", "documents", "rows" and
+            "vectors" (docs/larger-than-memory.md).
         device, threads
             As in :meth:`build`.
 
@@ -390,12 +393,15 @@ class Index(IndexReads):
             The vectors of the index are of another embedder.
         CorruptIndexError
             A file that is damaged, missing, or of a newer format; it is named. With
-            ``verify="structure"``, damaged vectors are found by the first recall that reads them.
+            ``verify="structure"``, other damage is found by the first call that reads it. Any call
+            raises it if a file was cut or written to since.
+        OptionError
+            An unknown option, or parts to pin that the system does not lock.
         IndexNotFoundError
             Nothing at ``path``; a CorruptIndexError and a FileNotFoundError.
         """
         check_device(device)
-        how = Opening(analyzer, memory, verify, choose_threads(threads))
+        how = Opening(analyzer, memory, verify, choose_threads(threads), read_pin(pin))
         folder = read_path(path)
         facts, state, seal = open_index(folder, how)
         embedders = None
@@ -584,7 +590,8 @@ class Index(IndexReads):
         told = NOTHING_TOLD
         if self._embedders is not None:
             request, told = self._embedders.of_queries(facts, state, request, recipe, options)
-        return Hits(answer(facts, state, self._device, request, options, recipe, graphs, told))
+        with state.reading():
+            return Hits(answer(facts, state, self._device, request, options, recipe, graphs, told))
 
     def recall_one(
         self,
@@ -642,7 +649,8 @@ class Index(IndexReads):
         told = NOTHING_TOLD
         if self._embedders is not None:
             request, told = self._embedders.of_queries(facts, state, request, recipe, options)
-        reply = answer(facts, state, self._device, request, options, recipe, graphs, told)
+        with state.reading():
+            reply = answer(facts, state, self._device, request, options, recipe, graphs, told)
         return QueryHits(reply.part_of(0), 0)
 
     @same_arguments(recall)

@@ -325,6 +325,10 @@ def collect(pool: Pool, index: hr.Index, table: pa.Table, dim: int) -> None:
         )
         some = pa.array(["k1", "k2"], pa.large_string())
         add(adjacency, _core.arms.Neighbours(adjacency, np.array([0, 1, 1, 2]), some))
+    with open(__file__, "rb") as file:
+        mapped = _core.files.MappedFile(__file__, file.fileno(), 1000)
+    add(mapped, _core.files.MappedFiles([mapped]))
+    add(_core.files.BlockChecks("file", bytes(1000), [0, 0], 500, [1]))
     offsets = np.array([0, 2, 2, 3])
     add(
         _core.shaping.FusedLists(

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from engine.saved_index import (
     table,
 )
 from hyrecall.base import disk
+from hyrecall.segments import segment_files
 
 MODES = [("mmap", "full"), ("mmap", "structure"), ("ram", "full"), ("ram", "structure")]
 
@@ -269,17 +271,18 @@ def test_a_delta_is_saved_where_the_variant_has_one_and_nowhere_else(tmp_path: P
 def test_a_late_check_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "BLOCK_BYTES", 512)
     index = build()
-    again = saved(index, tmp_path, verify="structure")
     checked: list[str] = []
-    check = disk.check_blocks
+    check = segment_files._check_lexical
 
-    def counted(path: Path, *rest: object) -> None:
-        checked.append(path.name)
-        check(path, *rest)
+    def counted(column: Any, documents: Any, *rest: Any) -> None:
+        checked.append(documents.path.name)
+        check(column, documents, *rest)
 
-    monkeypatch.setattr(disk, "check_blocks", counted)
-    assert question(again, "text").equals(question(index, "text"))
+    monkeypatch.setattr(segment_files, "_check_lexical", counted)
+    again = saved(index, tmp_path, verify="structure")
+    assert question(again, "vector").equals(question(index, "vector"))
     assert checked == []
     for _ in range(2):
-        assert question(again, "vector").equals(question(index, "vector"))
-        assert [name.split("-", 1)[1] for name in checked] == ["vectors-0.arrow"]
+        assert question(again, "text").equals(question(index, "text"))
+        names = [name.split("-", 1)[1] for name in checked]
+        assert names == ["documents-0.arrow", "documents-1.arrow"]

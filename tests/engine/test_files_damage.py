@@ -161,5 +161,6 @@ def test_the_checks_above_notice_an_engine_that_does_not_verify(
     assert outcome(folder, right, memory="mmap", verify="full") == REFUSED
     assert outcome(folder, right, memory="mmap", verify="structure") == REFUSED
     monkeypatch.setattr(disk, "check_blocks", lambda *_: None)
+    monkeypatch.setattr(disk, "late_checks", lambda *_: None)
     assert outcome(folder, right, memory="mmap", verify="full") == WRONG
     assert outcome(folder, right, memory="mmap", verify="structure") == WRONG

@@ -105,7 +105,7 @@ TEST(key_table_finds_a_key_in_its_own_cell_only) {
   std::vector<std::string> const keys{"1", "2", "3", "1", "4", ""};
   CellDirectory const directory(std::vector<CellPart>{column_of(cells)}, cells.size());
   KeyTable const table(column_of(keys), directory);
-  CHECK(!table.duplicate().has_value());
+  CHECK(!table.duplicate(directory).has_value());
   std::map<std::pair<std::string, std::string>, Row> expected;
   for (Row row = 0; row < keys.size(); ++row) expected[{cells[row], keys[row]}] = row;
   std::uint32_t number = 0;
@@ -123,9 +123,9 @@ TEST(key_table_finds_a_key_in_its_own_cell_only) {
 TEST(key_table_reports_a_duplicate_within_a_cell) {
   CellDirectory const directory(
       std::vector<CellPart>{column_of(std::vector<std::string>{"a", "a", "b"})}, 3);
-  CHECK(KeyTable(ints_of({7, 7, 8}), directory).duplicate() ==
+  CHECK(KeyTable(ints_of({7, 7, 8}), directory).duplicate(directory) ==
         std::optional(std::pair<Row, Row>(0, 1)));
-  CHECK(!KeyTable(ints_of({7, 8, 7}), directory).duplicate().has_value());
+  CHECK(!KeyTable(ints_of({7, 8, 7}), directory).duplicate(directory).has_value());
 }
 
 using Counts = std::map<std::pair<std::uint32_t, std::uint32_t>, std::int64_t>;

@@ -165,11 +165,27 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
   return column;
 }
 
+void DenseColumn::check_plane(Row begin_block, Row end_block) const {
+  if (plane_checks == nullptr) return;
+  std::size_t const block_bytes = cpu::int8_block_bytes(dim);
+  std::size_t const begin = begin_block * std::size_t{cpu::kInt8BlockRows};
+  std::size_t const end = end_block * std::size_t{cpu::kInt8BlockRows};
+  plane_checks->ensure(plane.codes, begin_block * block_bytes, end_block * block_bytes);
+  plane_checks->ensure(plane.scales, begin, end);
+  plane_checks->ensure(plane.residuals, begin, end);
+}
+
+void DenseColumn::check() const {
+  if (rows_checks != nullptr) rows_checks->ensure_all();
+  if (plane_checks != nullptr) plane_checks->ensure_all();
+}
+
 void DenseColumn::widen(Row r, float* out) const {
-  auto const* const bits = reinterpret_cast<std::uint16_t const*>(row(r));
+  std::uint8_t const* const at = row(r);
+  auto const* const bits = reinterpret_cast<std::uint16_t const*>(at);
   switch (dtype) {
     case DType::kFloat32:
-      std::memcpy(out, row(r), row_bytes());
+      std::memcpy(out, at, row_bytes());
       break;
     case DType::kFloat16:
       for (std::size_t i = 0; i < dim; ++i) out[i] = float16_value(bits[i]);
@@ -190,7 +206,8 @@ void DenseColumn::score(float const* padded_query, float inverse_query_norm, Row
                         float* scores) const {
   cpu::DotKernels const& dot = cpu::kernels().dot;
   std::size_t const n = end - begin;
-  auto const* const at = row(begin);
+  auto const* const at = address(begin);
+  if (rows_checks != nullptr) rows_checks->ensure(at, n * row_bytes());
   switch (dtype) {
     case DType::kFloat32:
       dot.float32(padded_query, reinterpret_cast<float const*>(at), n, dim, scores);
@@ -216,7 +233,7 @@ void DenseColumn::score(float const* padded_query, float inverse_query_norm,
     std::size_t end = i + 1;  // rows that lie behind each other are scored together
     while (end < some.size() && end - i < kAhead && some[end] == some[end - 1] + 1) ++end;
     for (std::size_t next = i + kAhead; next < std::min(some.size(), end + kAhead); ++next) {
-      std::uint8_t const* const first = row(some[next]);
+      std::uint8_t const* const first = address(some[next]);
       for (std::size_t at = 0; at < std::min<std::size_t>(row_bytes(), 512); at += 64)
         __builtin_prefetch(first + at);
     }

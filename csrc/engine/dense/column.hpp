@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/block_checks.hpp"
 #include "core/buffer.hpp"
 #include "core/types.hpp"
 #include "engine/dense/int8_plane.hpp"
@@ -35,10 +36,21 @@ struct DenseColumn {
   Buffer<float> inverse_norms;  // [n_rows]; 0 = no vector (null, or a zero row)
   Int8Plane plane;              // empty: too few rows, too many dimensions, or saved without it
   mutable PlaneUse plane_use;
+  // Of a file that was opened without reading its vectors: blocks are checked when they are first
+  // read. Null: all were. Norms are checked always.
+  std::shared_ptr<BlockChecks const> rows_checks;
+  std::shared_ptr<BlockChecks const> plane_checks;
 
   std::size_t n_rows() const { return inverse_norms.size(); }
   std::size_t row_bytes() const { return dim * item_size(dtype); }
-  std::uint8_t const* row(Row r) const { return rows.data() + r * row_bytes(); }
+  std::uint8_t const* row(Row r) const {
+    if (rows_checks != nullptr) rows_checks->ensure(address(r), row_bytes());
+    return address(r);
+  }
+  // Before anything reads blocks of 16 rows of the plane.
+  void check_plane(Row begin_block, Row end_block) const;
+  // Checks all that nobody has read yet.
+  void check() const;
   bool has(Row r) const { return inverse_norms[r] != 0.0f; }
   std::size_t bytes() const { return rows.bytes() + inverse_norms.bytes() + plane.bytes(); }
 
@@ -68,6 +80,7 @@ struct DenseColumn {
              float* scores) const;
 
  private:
+  std::uint8_t const* address(Row r) const { return rows.data() + r * row_bytes(); }
   void quantize(int threads, FirstPassChoice choice);
 };
 

@@ -43,6 +43,7 @@ std::vector<std::vector<float>> sample_scores(Snapshot const& snapshot, DenseReq
       std::uint32_t const wanted = selected.mask.bits_from(first) & 0xffff;
       if (wanted == 0) continue;
       Row const block = selected.tile * kTileBlocks + in_tile;
+      column.check_plane(block, block + 1);
       float const* const residuals = plane.residuals.data() + block * cpu::kInt8BlockRows;
       cpu::FirstPassRows const rows{plane.codes.data() + block * cpu::int8_block_bytes(column.dim),
                                     plane.scales.data() + block * cpu::kInt8BlockRows, residuals,

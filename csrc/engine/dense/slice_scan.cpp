@@ -139,6 +139,7 @@ class SliceScan {
     }
     if (first == std::numeric_limits<Row>::max()) return false;
     window_end_ = (first / kWindowTiles + 1) * kWindowTiles;
+    if (has_plane_) column_->check_plane(first * kTileBlocks, end_block(window_end_));
     here_.clear();
     any_plain_ = false;
     for (std::size_t m = 0; m < left_.size(); ++m) {
@@ -153,6 +154,12 @@ class SliceScan {
       }
     }
     return true;
+  }
+
+  // The end of the blocks of 16 rows before a tile.
+  Row end_block(Row tile) const {
+    auto const n_blocks = static_cast<Row>((segment_->n_rows() + kBlockRows - 1) / kBlockRows);
+    return std::min(tile * kTileBlocks, n_blocks);
   }
 
   void set_cut(std::size_t q) {

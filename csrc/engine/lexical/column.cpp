@@ -4,13 +4,45 @@
 #include <numeric>
 
 #include "core/error.hpp"
+#include "engine/lexical/check.hpp"
 
 namespace hyrecall {
 
-LexicalColumn::LexicalColumn(Parts parts) : parts_(std::move(parts)) {
-  slots_ = StringSlots(parts_.terms);
+namespace {
+
+template <typename T>
+void own(Buffer<T>& buffer) {
+  buffer = std::vector<T>(buffer.begin(), buffer.end());
+}
+
+}  // namespace
+
+void LexicalColumn::Parts::own_directories() {
+  own(terms.offsets);
+  own(terms.bytes);
+  own(posting_offsets);
+  own(run_offsets);
+  own(runs);
+  own(escape_offsets);
+  own(escapes);
+}
+
+LexicalColumn::LexicalColumn(Parts parts) : given_(std::move(parts)) {
+  slots_ = StringSlots(given_.terms);
+  find_lengths();
+}
+
+LexicalColumn::LexicalColumn(Parts parts, Buffer<std::uint64_t> forward_offsets, bool is_mapped)
+    : given_(std::move(parts)),
+      is_checked_(false),
+      late_offsets_(std::move(forward_offsets)),
+      is_mapped_(is_mapped) {
+  find_lengths();
+}
+
+void LexicalColumn::find_lengths() {
   min_length_ = kNoText;
-  for (std::uint32_t length : parts_.doc_lengths) {
+  for (std::uint32_t length : given_.doc_lengths) {
     if (length == kNoText) continue;
     min_length_ = std::min(min_length_, length);
     max_length_ = std::max(max_length_, length);
@@ -18,12 +50,27 @@ LexicalColumn::LexicalColumn(Parts parts) : parts_(std::move(parts)) {
   min_length_ = std::min(min_length_, max_length_);
 }
 
+void LexicalColumn::check(int threads) {
+  if (is_checked()) return;
+  auto made = std::make_unique<Parts>(given_);
+  if (is_mapped_) made->own_directories();  // before they are checked
+  check_cuts(*made, late_offsets_.span());
+  made->forward_offsets = NarrowOffsets(late_offsets_.span());
+  check_lexical(*made, threads);
+  slots_ = StringSlots(made->terms);
+  late_offsets_ = {};
+  checked_ = std::move(made);
+  parts_.store(checked_.get(), std::memory_order_release);
+  is_checked_.store(true, std::memory_order_release);
+}
+
 std::span<TermId const> LexicalColumn::with_prefix(std::string_view prefix) const {
+  require_checked();
   std::vector<TermId> const& sorted = terms_in_order();
   auto const begin = std::partition_point(sorted.begin(), sorted.end(),
-                                          [&](TermId t) { return parts_.terms[t] < prefix; });
+                                          [&](TermId t) { return parts().terms[t] < prefix; });
   auto const end = std::partition_point(
-      begin, sorted.end(), [&](TermId t) { return parts_.terms[t].starts_with(prefix); });
+      begin, sorted.end(), [&](TermId t) { return parts().terms[t].starts_with(prefix); });
   return {begin, end};
 }
 
@@ -34,14 +81,15 @@ std::vector<TermId> const& LexicalColumn::terms_in_order() const {
   auto made = std::make_unique<std::vector<TermId>>(n_terms());
   std::iota(made->begin(), made->end(), TermId{0});
   std::sort(made->begin(), made->end(),
-            [this](TermId a, TermId b) { return parts_.terms[a] < parts_.terms[b]; });
+            [this](TermId a, TermId b) { return parts().terms[a] < parts().terms[b]; });
   if (sorted_.compare_exchange_strong(held, made.get(), std::memory_order_acq_rel))
     return *made.release();
   return *held;
 }
 
 PostingList LexicalColumn::list_of(TermId term) const {
-  Parts const& p = parts_;
+  require_checked();
+  Parts const& p = parts();
   std::uint64_t const begin = p.posting_offsets[term];
   return {PostingFormat(p.posting_width), p.postings.data() + begin * p.posting_width,
           static_cast<std::uint32_t>(p.posting_offsets[term + 1] - begin),
@@ -83,7 +131,7 @@ std::uint32_t LexicalColumn::count_places(Row row, std::span<TermId const> terms
 }
 
 std::size_t LexicalColumn::bytes() const {
-  Parts const& p = parts_;
+  Parts const& p = parts();
   return p.doc_lengths.bytes() + p.terms.offsets.bytes() + p.terms.bytes.bytes() +
          p.posting_offsets.bytes() + p.postings.bytes() + p.run_offsets.bytes() + p.runs.bytes() +
          p.escape_offsets.bytes() + p.escapes.bytes() + p.forward_offsets.bytes() +

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/buffer.hpp"
+#include "core/error.hpp"
 #include "core/narrow_offsets.hpp"
 #include "core/string_slots.hpp"
 #include "core/types.hpp"
@@ -36,39 +37,52 @@ class LexicalColumn {
     // read it.
     NarrowOffsets forward_offsets;  // [n_rows + 1]
     Buffer<std::uint8_t> forward_bytes;
+
+    // Copies what leads to other data: terms, offsets, runs and escapes. What is left in a mapped
+    // file may then turn to zeros at any moment (core/mapped_file.hpp), and no read leaves it.
+    void own_directories();
   };
 
-  explicit LexicalColumn(Parts parts);
+  explicit LexicalColumn(Parts parts);  // checked ones
+  // Of files that nothing but the lengths has been read of. Until check(), only lengths and sizes
+  // are known, and what reads more throws.
+  LexicalColumn(Parts parts, Buffer<std::uint64_t> forward_offsets, bool is_mapped);
   ~LexicalColumn() { delete sorted_.load(std::memory_order_acquire); }
   LexicalColumn(LexicalColumn const&) = delete;
   LexicalColumn& operator=(LexicalColumn const&) = delete;
 
-  Parts const& parts() const { return parts_; }
-  std::string const& name() const { return parts_.name; }
-  std::size_t n_rows() const { return parts_.doc_lengths.size(); }
-  std::size_t n_terms() const { return parts_.terms.size(); }
-  bool has(Row row) const { return parts_.doc_lengths[row] != kNoText; }
-  std::uint32_t doc_length(Row row) const { return parts_.doc_lengths[row]; }
+  // Checks the parts of files, once. One thread at a time calls it; others may read sizes
+  // meanwhile.
+  void check(int threads);
+  bool is_checked() const { return is_checked_.load(std::memory_order_acquire); }
+  Parts const& parts() const { return *parts_.load(std::memory_order_acquire); }
+  std::string const& name() const { return parts().name; }
+  std::size_t n_rows() const { return parts().doc_lengths.size(); }
+  std::size_t n_terms() const { return parts().terms.size(); }
+  bool has(Row row) const { return parts().doc_lengths[row] != kNoText; }
+  std::uint32_t doc_length(Row row) const { return parts().doc_lengths[row]; }
 
   TermId find(std::string_view term) const {  // kNone32 if it is nowhere
-    return slots_.find(parts_.terms, term);
+    require_checked();
+    return slots_.find(parts().terms, term);
   }
   // Calls use(i, find(term(i))) for i < n.
   template <typename F, typename G>
   void find_each(std::size_t n, F const& term, G const& use) const {
-    slots_.find_each(parts_.terms, n, term, use);
+    require_checked();
+    slots_.find_each(parts().terms, n, term, use);
   }
   std::span<TermId const> with_prefix(std::string_view prefix) const;  // in UTF-8 byte order
   PostingList list_of(TermId term) const;
   void prefetch_list(TermId term) const {  // what list_of() reads
-    __builtin_prefetch(&parts_.posting_offsets[term]);
-    __builtin_prefetch(&parts_.run_offsets[term]);
-    __builtin_prefetch(&parts_.escape_offsets[term]);
+    __builtin_prefetch(&parts().posting_offsets[term]);
+    __builtin_prefetch(&parts().run_offsets[term]);
+    __builtin_prefetch(&parts().escape_offsets[term]);
   }
-  std::size_t n_postings() const { return parts_.posting_offsets[n_terms()]; }
+  std::size_t n_postings() const { return parts().posting_offsets[n_terms()]; }
   // How often each row holds a term; null where the term is too rare.
   FrequencyBits const* frequencies_of(TermId term) const {
-    std::size_t const n = parts_.posting_offsets[term + 1] - parts_.posting_offsets[term];
+    std::size_t const n = parts().posting_offsets[term + 1] - parts().posting_offsets[term];
     return FrequentTerms::pays(n, n_rows()) ? &frequent_.of(term, list_of(term), n_rows())
                                             : nullptr;
   }
@@ -90,7 +104,15 @@ class LexicalColumn {
  private:
   std::vector<TermId> const& terms_in_order() const;
 
-  Parts parts_;
+  void require_checked() const { require(is_checked(), "a lexical column that was checked"); }
+  void find_lengths();
+
+  Parts given_;
+  std::unique_ptr<Parts const> checked_;  // where it is not what was given
+  std::atomic<Parts const*> parts_{&given_};
+  std::atomic<bool> is_checked_{true};
+  Buffer<std::uint64_t> late_offsets_;  // of the forward view, until it is checked
+  bool is_mapped_ = false;
   std::uint32_t min_length_ = 0;
   std::uint32_t max_length_ = 0;
   StringSlots slots_;
@@ -145,12 +167,13 @@ inline std::uint8_t* put_token(std::uint8_t* to, TermId term, std::uint32_t posi
 template <typename F>
 void for_each_forward_token(std::uint8_t const* at, std::uint8_t const* end, F&& f) {
   std::uint32_t position = kBeforeFirst;
-  while (at != end) {
+  while (at < end) {
     std::uint32_t value = get_varint(at);
     std::uint32_t distance = 1;
     if (value == 0) {
       distance = get_varint(at);
       value = get_varint(at);
+      if (value == 0) return;  // the zeros of a lost page
     }
     f(value - 1, position += distance);
   }
@@ -158,9 +181,10 @@ void for_each_forward_token(std::uint8_t const* at, std::uint8_t const* end, F&&
 
 template <typename F>
 void LexicalColumn::for_each_token(Row row, F&& f) const {
-  std::uint8_t const* const bytes = parts_.forward_bytes.data();
-  for_each_forward_token(bytes + parts_.forward_offsets[row],
-                         bytes + parts_.forward_offsets[row + 1], f);
+  require_checked();
+  Parts const& p = parts();
+  std::uint8_t const* const bytes = p.forward_bytes.data();
+  for_each_forward_token(bytes + p.forward_offsets[row], bytes + p.forward_offsets[row + 1], f);
 }
 
 }  // namespace hyrecall

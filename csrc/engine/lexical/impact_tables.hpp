@@ -18,7 +18,8 @@ class ImpactTables {
   void make(Bm25Query const& query, LexicalColumn const& column, std::span<LeafCursor> leaves);
   // The norm of a length that postings hold.
   float norm(Bm25Query const& query, std::uint32_t length) const {
-    return has_norms_ ? norms_[length - norms_from_] : query.length_norm(length);
+    std::size_t const at = length - norms_from_;  // large where a lost page says 0
+    return has_norms_ && at < norms_.size() ? norms_[at] : query.length_norm(length);
   }
 
  private:

@@ -175,12 +175,18 @@ Row checked_rows(std::size_t n_rows) {
 
 }  // namespace
 
-AttributeColumn build_scalar_column(ArrowValues const& values, ValidityBits valid) {
+AttributeColumn build_scalar_column(ArrowValues const& values, ValidityBits valid,
+                                    std::shared_ptr<void const> owner) {
   AttributeColumn column;
   column.n_rows = checked_rows(std::visit([](auto const& typed) { return typed.size(); }, values));
-  encode(
-      values, column.n_rows,
-      [&](std::size_t i) { return valid[i] ? static_cast<std::int64_t>(i) : -1; }, column);
+  auto const* const whole = std::get_if<std::span<std::int64_t const>>(&values);
+  if (whole != nullptr && valid.bits == nullptr && owner != nullptr) {
+    column.codes = {whole->data(), whole->size(), std::move(owner)};  // values are their own codes
+  } else {
+    encode(
+        values, column.n_rows,
+        [&](std::size_t i) { return valid[i] ? static_cast<std::int64_t>(i) : -1; }, column);
+  }
   finish(column, valid);
   return column;
 }

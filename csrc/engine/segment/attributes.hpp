@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <variant>
 #include <vector>
@@ -63,8 +64,9 @@ using ArrowValues = std::variant<std::span<std::int8_t const>, std::span<std::in
                                  std::span<std::uint32_t const>, std::span<std::uint64_t const>,
                                  std::span<float const>, std::span<double const>, Strings>;
 
-// A column with one value a row.
-AttributeColumn build_scalar_column(ArrowValues const& values, ValidityBits valid);
+// A column with one value a row. owner: of the values, where they need not be copied.
+AttributeColumn build_scalar_column(ArrowValues const& values, ValidityBits valid,
+                                    std::shared_ptr<void const> owner = nullptr);
 
 // A column with a list a row: offsets [n_rows + 1] point into values. Null elements are left out.
 AttributeColumn build_list_column(std::span<std::int64_t const> offsets, ValidityBits valid,

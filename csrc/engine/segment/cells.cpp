@@ -43,6 +43,23 @@ void append_part(std::string& out, CellPart const& part, std::size_t row) {
       part);
 }
 
+// Whether a row has the value of the row before it.
+bool repeats(CellPart const& part, std::size_t row) {
+  return std::visit(
+      [&](auto const& column) {
+        using Column = std::decay_t<decltype(column)>;
+        bool const is_there = column.valid[row];
+        if (is_there != column.valid[row - 1]) return false;
+        if (!is_there) return true;
+        if constexpr (std::is_same_v<Column, BoolColumn>) {
+          return column[row] == column[row - 1];
+        } else {
+          return column.values[row] == column.values[row - 1];
+        }
+      },
+      part);
+}
+
 // The encoded value that a cell begins with.
 std::string_view first_part(std::string_view cell) {
   switch (cell.front()) {
@@ -106,9 +123,11 @@ CellDirectory::CellDirectory(std::span<CellPart const> parts, std::size_t n_rows
   std::string current;
   std::size_t const n_read = parts.empty() ? std::min<std::size_t>(n_rows, 1) : n_rows;
   for (std::size_t row = 0; row < n_read; ++row) {
+    if (row > 0 && std::all_of(parts.begin(), parts.end(),
+                               [&](CellPart const& part) { return repeats(part, row); }))
+      continue;
     current.clear();
     for (CellPart const& part : parts) append_part(current, part, row);
-    if (row > 0 && current == previous) continue;
     if (row > 0 && current < previous) {  // only a file can have them so
       throw Error(ErrorCode::kCorrupt, "rows",
                   "expected rows sorted by cell, got row " + std::to_string(row) + " out of order");

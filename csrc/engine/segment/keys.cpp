@@ -27,8 +27,14 @@ KeyValue key_at(KeyColumn const& keys, std::size_t row) {
 }
 
 KeyTable::KeyTable(KeyColumn keys, CellDirectory const& cells) : keys_(std::move(keys)) {
+  require(cells.n_rows() == n_keys(keys_), "a key a row");
+}
+
+KeyTable::Slots const& KeyTable::slots(CellDirectory const& cells) const {
+  if (Slots const* const held = made_->slots.load(std::memory_order_acquire)) return *held;
+  // Made without a lock: two threads may both do it, and the first result stays.
+  auto fresh = std::make_unique<Slots>();
   std::size_t const n_rows = n_keys(keys_);
-  require(cells.n_rows() == n_rows, "a key a row");
   std::vector<Row> slots(std::bit_ceil(n_rows + n_rows / 2 + 1), kNone32);
   std::size_t const mask = slots.size() - 1;
   for (std::uint32_t cell = 0; cell < cells.size(); ++cell) {
@@ -38,20 +44,34 @@ KeyTable::KeyTable(KeyColumn keys, CellDirectory const& cells) : keys_(std::move
       std::size_t at = hash_of(cell, value) & mask;
       for (; slots[at] != kNone32; at = (at + 1) & mask) {
         Row const other = slots[at];
-        if (other >= rows.begin && key(other) == value) duplicate_ = std::minmax(other, row);
+        if (other >= rows.begin && key(other) == value) fresh->duplicate = std::minmax(other, row);
       }
       slots[at] = row;
     }
   }
-  slots_ = std::move(slots);
+  fresh->rows = std::move(slots);
+  Slots const* expected = nullptr;
+  if (!made_->slots.compare_exchange_strong(expected, fresh.get(), std::memory_order_acq_rel))
+    return *expected;
+  return *fresh.release();
+}
+
+std::size_t KeyTable::bytes() const {
+  Slots const* const held = made_->slots.load(std::memory_order_acquire);
+  return held == nullptr ? 0 : held->rows.bytes();
 }
 
 Row KeyTable::find(CellDirectory const& cells, std::uint32_t cell, KeyValue const& wanted) const {
   if (wanted.index() != keys_.index()) return kNone32;
+  Slots const& table = slots(cells);
+  if (table.duplicate) {  // opening a file leaves this check to the first look
+    throw Error(ErrorCode::kCorrupt, "key", "expected keys unique within a cell, got others");
+  }
   RowRange const rows = cells.rows(cell);
-  std::size_t const mask = slots_.size() - 1;
-  for (std::size_t at = hash_of(cell, wanted) & mask; slots_[at] != kNone32; at = (at + 1) & mask) {
-    Row const row = slots_[at];
+  Buffer<Row> const& found = table.rows;
+  std::size_t const mask = found.size() - 1;
+  for (std::size_t at = hash_of(cell, wanted) & mask; found[at] != kNone32; at = (at + 1) & mask) {
+    Row const row = found[at];
     if (row >= rows.begin && row < rows.end && key(row) == wanted) return row;
   }
   return kNone32;

@@ -1,6 +1,8 @@
 // (cell, key) -> row, per segment. A document's identity is its cell and its key.
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -20,20 +22,36 @@ KeyValue key_at(KeyColumn const& keys, std::size_t row);
 class KeyTable {
  public:
   KeyTable() = default;
+  // The table is made by whoever first looks into it. `cells` is the segment's, here and below.
   KeyTable(KeyColumn keys, CellDirectory const& cells);
 
-  // Looks only at rows of the given cell of this segment.
+  // Looks only at rows of the given cell of this segment. Throws if any identity occurs twice.
   Row find(CellDirectory const& cells, std::uint32_t cell, KeyValue const& key) const;
-  // Two rows with the same identity, found while building; the segment must then be refused.
-  std::optional<std::pair<Row, Row>> duplicate() const { return duplicate_; }
+  // Two rows with the same identity; the segment must then be refused.
+  std::optional<std::pair<Row, Row>> duplicate(CellDirectory const& cells) const {
+    return slots(cells).duplicate;
+  }
   KeyValue key(Row row) const;
   std::size_t n_rows() const { return n_keys(keys_); }
-  std::size_t bytes() const { return slots_.bytes(); }
+  std::size_t bytes() const;
 
  private:
+  struct Slots {
+    Buffer<Row> rows;  // open addressing over the hash of (cell number, key); kNone32 = free
+    std::optional<std::pair<Row, Row>> duplicate{};
+  };
+  // A plain pointer, because no fork may meet a lock that is held.
+  struct Made {
+    std::atomic<Slots const*> slots{nullptr};  // owned
+    Made() = default;
+    Made(Made const&) = delete;
+    Made& operator=(Made const&) = delete;
+    ~Made() { delete slots.load(std::memory_order_acquire); }
+  };
+  Slots const& slots(CellDirectory const& cells) const;
+
   KeyColumn keys_;
-  Buffer<Row> slots_;  // open addressing over the hash of (cell number, key); kNone32 = free
-  std::optional<std::pair<Row, Row>> duplicate_;
+  std::shared_ptr<Made> made_ = std::make_shared<Made>();
 };
 
 }  // namespace hyrecall

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from hyrecall._core import arithmetic as arithmetic
 from hyrecall._core import arms as arms
 from hyrecall._core import device as device
+from hyrecall._core import files as files
 from hyrecall._core import queries as queries
 from hyrecall._core import rows as rows
 from hyrecall._core import shaping as shaping
@@ -16,9 +17,11 @@ from hyrecall._core import shaping as shaping
 _Rows: TypeAlias = npt.NDArray[np.uint32]
 _Int64s: TypeAlias = npt.NDArray[np.int64]
 _Prior: TypeAlias = tuple[int, Sequence[int | bytes], Sequence[float]] | None
+_Arrays: TypeAlias = Sequence[npt.NDArray[Any]]
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 _Floats: TypeAlias = npt.NDArray[np.float32]
 _Plane: TypeAlias = tuple[_Bytes, _Floats, _Floats] | None  # codes, scales, residuals
+_Checks: TypeAlias = files.BlockChecks | None
 _Floor: TypeAlias = tuple[float, bool] | None  # (value, strict)
 _Bm25: TypeAlias = tuple[str, float, float, float, float]  # (variant, k1, b, delta, b_mixed)
 
@@ -129,12 +132,7 @@ class CellDirectory:
     @property
     def n_cells(self) -> int: ...
 
-def sort_rows(
-    parts: list[_ArrowArray],
-    n_rows: int,
-    cluster: npt.NDArray[np.int64],
-    seqs: npt.NDArray[np.int64],
-) -> _Rows: ...
+def sort_rows(parts: list[_ArrowArray], n_rows: int, cluster: _Int64s, seqs: _Int64s) -> _Rows: ...
 
 @final
 class LexicalColumn:
@@ -152,7 +150,14 @@ class LexicalColumn:
         sources: Sequence[LexicalColumn], source: _Rows, source_row: _Rows
     ) -> LexicalColumn: ...
     @staticmethod
-    def from_parts(name: str, parts: dict[str, Any], threads: int) -> LexicalColumn: ...
+    def from_parts(
+        name: str,
+        parts: dict[str, Any],
+        threads: int,
+        is_mapped: bool = False,
+        is_late: bool = False,
+    ) -> LexicalColumn: ...
+    def check(self, threads: int) -> None: ...
     def parts(self) -> dict[str, npt.NDArray[Any]]: ...
     def doc_length(self, row: int) -> int | None: ...
     @property
@@ -166,13 +171,7 @@ class LexicalColumn:
 class DenseColumn:
     @staticmethod
     def build(
-        name: str,
-        dtype: str,
-        dim: int,
-        chunks: Sequence[npt.NDArray[Any]],
-        valid: _Bytes,
-        order: _Rows,
-        threads: int,
+        name: str, dtype: str, dim: int, chunks: _Arrays, valid: _Bytes, order: _Rows, threads: int
     ) -> DenseColumn: ...
     @staticmethod
     def merge(sources: Sequence[DenseColumn], source: _Rows, source_row: _Rows) -> DenseColumn: ...
@@ -180,6 +179,9 @@ class DenseColumn:
     def from_parts(
         name: str, dtype: str, dim: int, rows: _Bytes, inverse_norms: _Floats, plane: _Plane = None
     ) -> DenseColumn: ...
+    def read_late(self, rows: _Checks, plane: _Checks) -> None: ...
+    def check(self) -> None: ...
+    def row(self, row: int) -> _Bytes: ...
     @property
     def rows(self) -> _Bytes: ...
     @property

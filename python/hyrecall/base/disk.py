@@ -2,9 +2,9 @@
 
 A power cut may drop, tear or reorder all writes that were not synced. So the order is fixed: sync
 the file's bytes, sync its folder, rename the file that makes the version valid, sync the folder
-again. A named file is never changed or truncated: a reader may have mapped it, and access beyond
-the end of a shortened mapping kills the process (SIGBUS). Removing a name is harmless: the bytes
-stay until the last mapping is gone.
+again. A named file is never changed or truncated: a reader may have mapped it, and what it reads
+beyond the new end is lost. Removing a name is harmless: the bytes stay until the last mapping is
+gone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import fcntl
 import io
 import mmap
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import xxhash
 
+from hyrecall import _core
 from hyrecall.base.file_entry import FileEntry
 from hyrecall.errors import CorruptIndexError, OptionError, WriterBusyError, error
 
@@ -33,6 +33,7 @@ __all__ = [
     "check_blocks",
     "commit",
     "late_blocks",
+    "late_checks",
     "make_folder",
     "prepare",
     "read_file",
@@ -176,11 +177,13 @@ def remove(paths: Iterable[Path]) -> None:
 
 # ---- reading ----
 
-_UNTRACKED = {"trackfd": False} if sys.version_info >= (3, 13) else {}  # saves a descriptor
 
-
-def read_file(path: Path, size: int, memory: str) -> pa.Buffer:
+def read_file(
+    path: Path, size: int, memory: str, mapped: list[_core.files.MappedFile] | None = None
+) -> pa.Buffer:
     """Map a file (``memory="mmap"``), or read it into new memory.
+
+    A mapped file is also appended to ``mapped``.
 
     Raises
     ------
@@ -196,8 +199,10 @@ def read_file(path: Path, size: int, memory: str) -> pa.Buffer:
         if found != size:
             raise error(CorruptIndexError, str(path), f"{size} bytes", f"{found} bytes")
         if memory == "mmap":
-            mapped = mmap.mmap(handle, size, access=mmap.ACCESS_READ, **_UNTRACKED)
-            return pa.py_buffer(mapped)
+            file = _core.files.MappedFile(os.fsencode(path), handle, size)
+            if mapped is not None:
+                mapped.append(file)
+            return pa.py_buffer(file)
         return _read_whole(handle, size, path)
     finally:
         os.close(handle)
@@ -220,12 +225,29 @@ def _read_whole(handle: int, size: int, path: Path) -> pa.Buffer:
 
 
 def late_blocks(entry: FileEntry) -> range:
-    """Return the blocks of a vector file that are checked at the first read of its vectors.
+    """Return the blocks of a file that may be checked when they are first read.
 
-    These are all but the first and the last two, which hold the Arrow schema and the column offsets
-    that opening the file follows.
+    These are all but the first and the last two, which hold the Arrow schema and the places of the
+    columns that opening the file follows.
     """
     return range(1, max(1, len(entry.blocks) - 2))
+
+
+def late_checks(path: Path, entry: FileEntry, buffer: pa.Buffer) -> _core.files.BlockChecks | None:
+    """Check the blocks that opening a file reads; return the checks of the others, if any.
+
+    Raises
+    ------
+    CorruptIndexError
+        A block differs; the message names the file and the offset.
+    """
+    left = late_blocks(entry)
+    now = [number for number in range(len(entry.blocks)) if number not in left]
+    check_blocks(path, entry, buffer, now)
+    if not left:
+        return None
+    sums = [int(block, 16) for block in entry.blocks]
+    return _core.files.BlockChecks(os.fsencode(path), buffer, sums, BLOCK_BYTES, now)
 
 
 def block_checksums(buffer: pa.Buffer) -> tuple[str, ...]:
@@ -258,18 +280,18 @@ def check_blocks(
 
 
 class LateCheck:
-    """The delayed check of a vector file, run by its first reader; thread-safe."""
+    """A delayed check, run by the first who needs it; thread-safe."""
 
-    def __init__(self, path: Path, entry: FileEntry, buffer: pa.Buffer) -> None:
-        """Keep the file to check."""
+    def __init__(self, check: Callable[[], None]) -> None:
+        """Keep the check."""
         self._lock = threading.Lock()
-        self._left: tuple[Path, FileEntry, pa.Buffer] | None = (path, entry, buffer)
+        self._left: Callable[[], None] | None = check
 
     def __call__(self) -> None:
-        """Check the file unless an earlier call found it good; raise for damage every time."""
+        """Check unless an earlier call found all good; raise for damage every time."""
         if self._left is None:
             return
         with self._lock:
             if self._left is not None:
-                check_blocks(*self._left, late_blocks(self._left[1]))
+                self._left()
                 self._left = None

@@ -54,14 +54,16 @@ class BoundGraph:
             filter=filter, limit=depth,
         )  # fmt: skip
         index, options = graph.edges, CallOptions(depth=depth)
-        return answer_by_options(index._facts, self.edges, index.device, request, options)
+        with self.edges.reading():
+            return answer_by_options(index._facts, self.edges, index.device, request, options)
 
     def edge_rows(self, scope: object, columns: Sequence[str]) -> pa.Table:
         """Return columns of all edges of one scope."""
         graph = self.graph
         request = scope_request(graph.edges._facts, self.edges, graph.edge_scope(scope), 1)
-        segment, row = _core.arms.Audience(self.edges.snapshot, request).rows(0)
-        return gather(self.edges.segments, segment, row, columns)
+        with self.edges.reading():
+            segment, row = _core.arms.Audience(self.edges.snapshot, request).rows(0)
+            return gather(self.edges.segments, segment, row, columns)
 
     def participants_where(
         self, scope: object, matches: Callable[[Any], npt.NDArray[np.bool_]]
@@ -92,10 +94,11 @@ class BoundGraph:
         """Return the connections between documents for n queries."""
         graph = self.graph
         edges, nodes = graph.edges, graph.nodes
-        return _core.arms.Adjacency(
-            self.edges.snapshot,
-            scope_request(edges._facts, self.edges, graph.edge_scope(scope), n),
-            list(edges.schema.attributes).index(graph.participants_column),
-            self.nodes.snapshot,
-            scope_request(nodes._facts, self.nodes, scope, n),
-        )
+        with self.edges.reading(), self.nodes.reading():
+            return _core.arms.Adjacency(
+                self.edges.snapshot,
+                scope_request(edges._facts, self.edges, graph.edge_scope(scope), n),
+                list(edges.schema.attributes).index(graph.participants_column),
+                self.nodes.snapshot,
+                scope_request(nodes._facts, self.nodes, scope, n),
+            )

@@ -309,9 +309,12 @@ class Reply(BatchReply):
             known = list(self.facts.schema.row_columns)
             raise error(OptionError, "columns", f"columns of {known}", repr(name))
         if name not in self._gathered:
-            self._gathered[name] = gather_column(
-                self.source.state.segments, self.arrays["segment"], self.arrays["row"], name
-            )
+            state = self.source.state
+            with state.reading():
+                gathered = gather_column(
+                    state.segments, self.arrays["segment"], self.arrays["row"], name
+                )
+            self._gathered[name] = gathered
         return self._gathered[name]
 
     def arm_scores(self, arm: str) -> pa.Array:

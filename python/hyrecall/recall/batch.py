@@ -63,11 +63,12 @@ def run_recall(
     expansion = read_expansion(ranking.how.expansion)
     with _core.arithmetic.RoundToNearest():  # weights and floors are computed here
         plan = make_plan(facts, state, request, ranking, graphs)
-    _check_vectors(state, plan)
     is_shaped = plan.is_shaped
     if is_shaped:
         check_shaping(facts, plan)
     whole = is_shaped or plan.has_leading
+    if plan.n_lexical or whole or plan.evidence or plan.feedback:
+        state.check_texts()  # before they are read
     parts = _parts(plan.n_queries, SHAPED_QUERIES if whole else BATCH_QUERIES)
     plan, known, looks, looking = look_twice(facts, state, plan, parts)
     reaches = reaches_of(plan) if whole or expansion else None
@@ -123,13 +124,6 @@ def run_recall(
     if expansion and reaches:
         reply = expanded(reply, expansion, plan, request.text, reaches)
     return with_groups(reply, shaper)
-
-
-def _check_vectors(state: State, plan: Plan) -> None:
-    """Check arms that run; does nothing but after ``open(verify="structure")``, once."""
-    for arm in dict.fromkeys(plan.bases[plan.n_lexical :]):
-        for segment in state.segments:
-            segment.check(arm)
 
 
 def _trace(

@@ -200,6 +200,7 @@ def find_exact(
         return None
     texts = {arm: tuple(own[at] for at in queries) for arm, own in by_arm.items()}
     phrases = _phrases(facts, state, request, texts, bm25, queries, depth)
+    state.check_texts()
     execution = _core.Execution(state.snapshot, phrases)
     found = _core.merge(phrases, [execution.candidates(execution.statistics())])
     ranks, scores = (found[name].reshape(-1, len(texts)) for name in ("arm_ranks", "arm_scores"))

@@ -162,7 +162,7 @@ def _dense(recalled: Recalled, place: Place, at: int) -> dict[str, Any]:
     if inverse_norm == 0 or inverse_query_norm == 0:
         return {"score": None}
     kind = np.float32 if column.dtype == "float32" else np.uint16
-    stored = column.rows.view(kind).reshape(-1, column.dim)[row : row + 1]
+    stored = column.row(row).view(kind).reshape(1, column.dim)
     dot = float(math.dots(query, stored, column.dtype)[0])
     return {
         "score": math.cosine(dot, inverse_norm, inverse_query_norm),

@@ -393,7 +393,4 @@ class Shaper:
 
     def dense(self, stage: Dedup | MMR) -> int:
         """Return the number of the dense column whose rows a stage compares."""
-        arm = vector_arm(self._facts, stage)
-        for segment in self._state.segments:
-            segment.check(arm)  # as the scan does: the stage reads the arm's rows
-        return self._facts.vector_arms.index(arm)
+        return self._facts.vector_arms.index(vector_arm(self._facts, stage))

@@ -47,11 +47,13 @@ class RecallSource(NamedTuple):
         from hyrecall.recall.explain import explain
         from hyrecall.recall.explain_stages import Recalled
 
-        made = explain(Recalled(self.plan, self.state, reply), query, at)
+        with self.state.reading():
+            made = explain(Recalled(self.plan, self.state, reply), query, at)
         return replace(made, feedback=self.looks.get(query))
 
     def explain_dropped(self, reply: Reply, query: int, most: int) -> Dropped:
         """Run the stages of a query again and say what each dropped."""
         from hyrecall.recall.explain_dropped import explain_dropped
 
-        return explain_dropped(self.plan, self.state, self.results, reply, query, most)
+        with self.state.reading():
+            return explain_dropped(self.plan, self.state, self.results, reply, query, most)

@@ -67,7 +67,7 @@ def place(device: str, state: State, previous: State | None) -> State:
     if device == "cpu" or state.snapshot.device_bytes:
         return _without_guests(state)
     for segment in state.segments:
-        for arm in segment.dense:
+        for arm in (*segment.lexical, *segment.dense):
             segment.check(arm)
     held = None if previous is None else previous.snapshot
     folder, ordinal = cuda_library_folder(), ordinal_of(device)

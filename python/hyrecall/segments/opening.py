@@ -6,9 +6,10 @@ the meantime, they start again with the new MANIFEST. The format is in docs/form
 
 from __future__ import annotations
 
+import os
+import resource
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.base import disk
-from hyrecall.base.arguments import one_of
+from hyrecall.base.arguments import as_items, is_one_of, one_of
 from hyrecall.errors import (
     CorruptIndexError,
     DTypeError,
@@ -27,22 +28,41 @@ from hyrecall.errors import (
     OptionError,
     error,
 )
-from hyrecall.segments.arrow_files import dead_rows, embedded_by, optional_roles, roles, segment_of
+from hyrecall.segments.arrow_files import embedded_by, optional_roles, roles
 from hyrecall.segments.facts import EmbeddedArm, IndexFacts
 from hyrecall.segments.manifest import MANIFEST, Manifest, SegmentEntry, read_seal, seal_of
 from hyrecall.segments.saved_versions import Lineage
+from hyrecall.segments.segment_files import OpenedFile, dead_rows, segment_of
 from hyrecall.segments.segments import Segment, State
 from hyrecall.table.arrow_read import damage_of, read_batch
 from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["Opening", "is_current", "open_index"]
+__all__ = ["Opening", "is_current", "open_index", "read_pin"]
 
 _MOST_GAPS = 8  # unused numbers per row, up to which duplicates are found by a table of flags
 
 FULL_CHECK_BELOW = 8 * 10**9
 """The size of an index below which opening checks every block, in about a second."""
+
+
+PINNED_PARTS = ("plane", "terms", "documents", "rows", "vectors")
+"""The parts that can be kept in memory: the roles of files in docs/format.md, without numbers."""
+
+
+def read_pin(pin: object) -> tuple[str, ...]:
+    """Return the parts to pin: a name of ``PINNED_PARTS``, or a sequence of names.
+
+    Raises
+    ------
+    OptionError
+        Something else.
+    """
+    named = (pin,) if isinstance(pin, str) else as_items(pin)
+    if named is None or not all(is_one_of(name, PINNED_PARTS) for name in named):
+        raise error(OptionError, "pin", f"parts of {list(PINNED_PARTS)}", repr(pin))
+    return tuple(dict.fromkeys(named))
 
 
 @dataclass(frozen=True)
@@ -57,24 +77,29 @@ class Opening:
     memory : {"mmap", "ram"}
         With "ram", the folder is not needed after opening.
     verify : {"full", "structure"} or None
-        "full" checks all data now, "structure" checks vectors when they are first read. None means
+        "full" checks all data now, "structure" checks most of it when it is first read. None means
         "full" below 8 GB.
     threads : int
+    pin : sequence of str
+        The parts whose files are locked in memory, of ``PINNED_PARTS``.
 
     Raises
     ------
     OptionError
-        An unknown option.
+        An unknown option, or pinned parts of an index that is in memory anyway.
     """
 
     analyzer: Analyzer | Mapping[str, Analyzer] | None = None
     memory: str = "mmap"
     verify: str | None = None
     threads: int = 1
+    pin: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the options."""
         one_of("memory", self.memory, ("mmap", "ram"))
+        if self.pin and self.memory == "ram":
+            raise error(OptionError, "pin", 'nothing with memory="ram"', repr(self.pin))
         if self.verify is not None:
             one_of("verify", self.verify, ("full", "structure"))
 
@@ -168,6 +193,7 @@ def _open_version(
         views.append(view)
     _check_together(path, manifest, segments, full)
     state = State.of(segments, views, manifest.next_seq)
+    state.files.check()  # none was cut while it was read
     if held is not None:
         _check_embedded(held[0].embedded, embedded)
         return held[0], state
@@ -208,41 +234,52 @@ def _open_segment(
     if entry.files.keys() - set(optional_roles(schema)) != wanted:
         where = f"{path / MANIFEST}: segment {entry.name}"
         raise error(CorruptIndexError, where, f"files {sorted(wanted)}", sorted(entry.files))
-    arms = {
-        f"{role}-{at}": arm
-        for role in ("vectors", "plane")
-        for at, arm in enumerate(schema.vector_arms)
-    }
-    late: dict[str, list[disk.LateCheck]] = {}
+    arms = {f"vectors-{at}": arm for at, arm in enumerate(schema.vector_arms)}
+    mapped: list[_core.files.MappedFile] = []
 
-    def open_role(role: str) -> tuple[Path, pa.RecordBatch]:
+    def open_role(role: str) -> OpenedFile:
         file = entry.files[role]
         where = path / file.name
-        buffer = disk.read_file(where, file.size, how.memory)
-        left = range(0) if full or role not in arms else disk.late_blocks(file)
-        now = [number for number in range(len(file.blocks)) if number not in left]
-        disk.check_blocks(where, file, buffer, now)
-        if left:
-            late.setdefault(arms[role], []).append(disk.LateCheck(where, file, buffer))
-        batch = read_batch(where, buffer)
+        kept = () if role == "dead" else (mapped,)  # deleted rows are copied
+        buffer = disk.read_file(where, file.size, how.memory, *kept)
+        if role.split("-", maxsplit=1)[0] in how.pin:
+            _lock(where, mapped[-1])
+        checks = None
+        if full or role == "dead":
+            disk.check_blocks(where, file, buffer)
+        else:
+            checks = disk.late_checks(where, file, buffer)
+        batch = read_batch(where, buffer, is_late=checks is not None)
+        opened = OpenedFile(where, batch, checks)
+        opened.check_outside(buffer)
         if role.startswith("vectors"):
             _note_embedder(where, batch, arms[role], embedded)
-        return where, batch
+        return opened
 
     if known is not None and known.rows.num_rows == entry.n_rows:
         segment = known
     else:
         has_role = entry.files.__contains__
         segment = segment_of(
-            entry.name, entry.n_rows, open_role, has_role, schema, dims, how.threads
+            entry.name, entry.n_rows, open_role, has_role, schema, dims, how.threads, mapped
         )
-        checks = {arm: partial(_run, of_arm) for arm, of_arm in late.items()}
-        segment = replace(segment, late=checks)
     view = _core.SegmentView(segment.core)
     if entry.n_dead:
-        dead = dead_rows(*open_role("dead"), entry.n_rows, entry.n_dead)
+        dead = dead_rows(open_role("dead"), entry.n_rows, entry.n_dead)
+        segment.check_texts()  # the statistics of dead rows are counted from their tokens
         view = view.without(dead)
     return segment, view
+
+
+def _lock(where: Path, file: _core.files.MappedFile) -> None:
+    """Keep a mapped file in memory, or refuse to if the system does."""
+    fault = file.lock()
+    if fault:
+        limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+        got = f"{os.strerror(fault)} (this process may lock {limit} bytes)"
+        remedy = "raise the limit (ulimit -l), or pin less"
+        wish = f"room to lock the {file.size} bytes of {where}"
+        raise error(OptionError, "pin", wish, got, remedy)
 
 
 def _note_embedder(
@@ -280,11 +317,6 @@ def _are_distinct(seqs: npt.NDArray[np.int64], low: int, high: int) -> bool:
     seen = np.zeros(high - low + 1, np.bool_)  # much cheaper than sorting
     seen[seqs - low] = True
     return int(np.count_nonzero(seen)) == len(seqs)
-
-
-def _run(checks: list[disk.LateCheck]) -> None:
-    for check in checks:
-        check()
 
 
 # ---- schema and analyzers ----

@@ -11,7 +11,8 @@ from hyrecall import ask
 from hyrecall.base.keywords import check_methods
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.lookup import count_where, table_of_keys
-from hyrecall.segments.segments import State, describe
+from hyrecall.segments.segments import State
+from hyrecall.segments.sizes import describe
 from hyrecall.table.schema import Schema
 
 __all__ = ["IndexReads"]
@@ -63,7 +64,9 @@ class IndexReads:
         >>> index.get([2, 1], scope="ann", columns=["text"]).to_pylist()
         [{'key': 1, 'user': 'ann', 'text': 'hot tea'}]
         """
-        return table_of_keys(self._facts, self._state, keys, scope, columns)
+        state = self._state
+        with state.reading():
+            return table_of_keys(self._facts, state, keys, scope, columns)
 
     def count(self, *, scope: object = None, filter: ask.FilterLike | None = None) -> int:  # noqa: A002
         """Return how many documents a scope holds, or how many of them pass a filter.
@@ -86,7 +89,9 @@ class IndexReads:
         ScopeError, OptionError, DTypeError
             The argument is named; no scope is a ScopeError.
         """
-        return count_where(self._facts, self._state, scope, filter)
+        state = self._state
+        with state.reading():
+            return count_where(self._facts, state, scope, filter)
 
     @property
     def device(self) -> str:

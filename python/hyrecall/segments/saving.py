@@ -70,6 +70,7 @@ def save_index(
                 _save_segment(path, facts, segment, view, before, written)
                 for segment, view in zip(named, state.views, strict=True)
             )
+            state.files.check_reads()  # else zeros of a lost page would be saved
             manifest = _describe(facts, state, entries, version=before.version + 1 if before else 1)
             content = manifest.to_bytes()
             disk.prepare(path, MANIFEST, content)

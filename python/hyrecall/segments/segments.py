@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,20 +14,17 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.base.progress import Progress, ProgressFunction
 from hyrecall.errors import KeyConflictError, error
+from hyrecall.segments.reading import Reading
 from hyrecall.table.arrow_values import readable
 from hyrecall.table.attributes import attribute_column
 from hyrecall.table.columns import Columns
 from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 
-if TYPE_CHECKING:
-    from hyrecall.segments.facts import IndexFacts
-
 __all__ = [
     "Segment",
     "State",
     "build_segment",
-    "describe",
     "document_numbers",
     "gather",
     "gather_column",
@@ -64,10 +61,15 @@ class Segment:
     name : str or None
         Its name in a saved index; None until it is saved.
     late : mapping of str to callable
-        The delayed check of each dense arm's vectors, to be called before they are first read.
+        The delayed check of each arm. That of a text arm comes before the arm is first read; that
+        of a dense arm checks whole files, while scans check what they read.
+    late_columns : mapping of str to callable
+        The delayed check of row columns, to be called before they are first read.
     guests : mapping of str to (object, ndarray)
         For dense arms, the caller's tensor on a CUDA device, and the tensor's row for each row.
         Empty after the segment is placed.
+    files : sequence of _core.files.MappedFile
+        The mapped files that its columns lie in; empty if they lie in memory.
     """
 
     core: _core.Segment
@@ -77,15 +79,33 @@ class Segment:
     name: str | None = None
     late: Mapping[str, Callable[[], None]] = field(default_factory=dict)
     guests: Mapping[str, tuple[Any, Rows]] = field(default_factory=dict)
+    files: Sequence[_core.files.MappedFile] = ()
+    late_columns: Mapping[str, Callable[[], None]] = field(default_factory=dict)
 
     def check(self, arm: str) -> None:
-        """Run the delayed check of an arm's vectors, if any; call it before reading them."""
+        """Run the delayed check of an arm, if any."""
         if arm in self.late:
             self.late[arm]()
+
+    def check_texts(self) -> None:
+        """Run the delayed checks of all text arms."""
+        for arm in self.lexical:
+            self.check(arm)
+
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        """Return row columns as a table."""
+        for name in names:
+            self._check_column(name)
+        return self.rows.select(list(names))
+
+    def _check_column(self, name: str) -> None:
+        if name in self.late_columns:
+            self.late_columns[name]()
 
     def column(self, name: str) -> pa.Array:
         """Return a row column as one array."""
         if name not in self._arrays:  # a segment of a few new rows is asked for one or two
+            self._check_column(name)
             self._arrays[name] = one_array(self.rows.column(name))
         return self._arrays[name]
 
@@ -131,6 +151,22 @@ class State:
     def n_docs(self) -> int:
         """Number of live documents."""
         return self.snapshot.n_docs
+
+    @cached_property
+    def files(self) -> _core.files.MappedFiles:
+        """The mapped files of all segments."""
+        return _core.files.MappedFiles(
+            [file for segment in self.segments for file in segment.files]
+        )
+
+    def check_texts(self) -> None:
+        """Run the delayed checks of all text arms; none but after open(verify="structure")."""
+        for segment in self.segments:
+            segment.check_texts()
+
+    def reading(self) -> Reading:
+        """Return what checks the mapped files around a call that reads the documents."""
+        return Reading(self.files)
 
     @cached_property
     def threaded_scopes(self) -> dict[object, bool]:
@@ -220,6 +256,7 @@ def segment_from_parts(
     directory: _core.CellDirectory | None = None,
     *,
     name: str | None = None,
+    files: Sequence[_core.files.MappedFile] = (),
 ) -> Segment:
     """Make a segment from columns that are already in its row order."""
     core = _core.Segment(
@@ -234,7 +271,7 @@ def segment_from_parts(
             for name in (schema.thread, schema.place)
         ),
     )
-    return Segment(core, rows, lexical, dense, name)
+    return Segment(core, rows, lexical, dense, name, files=files)
 
 
 def merge_segments(
@@ -243,7 +280,10 @@ def merge_segments(
     """Merge the live rows of several segments into one, without analyzing texts again."""
     cluster: list[npt.NDArray[np.int64]] = []
     if schema.cluster is not None:
-        cluster = [attribute_column(s.rows.column(schema.cluster)).sort_codes for s in segments]
+        cluster = [attribute_column(s.column(schema.cluster)).sort_codes for s in segments]
+    for segment in segments:
+        for arm in (*schema.text_arms, *schema.vector_arms):
+            segment.check(arm)  # damaged rows must not be saved with a new checksum
     source, source_row = _core.merge_order(list(views), cluster)
     rows = gather(segments, source, source_row, schema.row_columns)
     seqs = np.empty(len(source), np.int64)
@@ -255,9 +295,6 @@ def merge_segments(
         arm: _core.LexicalColumn.merge([s.lexical[arm] for s in segments], source, source_row)
         for arm in schema.text_arms
     }
-    for segment in segments:
-        for arm in schema.vector_arms:
-            segment.check(arm)  # damaged rows must not be saved with a new checksum
     dense = {
         arm: _core.DenseColumn.merge([s.dense[arm] for s in segments], source, source_row)
         for arm in schema.vector_arms
@@ -301,8 +338,11 @@ def seqs_of(segments: Sequence[Segment], source: Rows, row: Rows) -> npt.NDArray
 
 def gather(segments: Sequence[Segment], source: Rows, row: Rows, names: Sequence[str]) -> pa.Table:
     """Return columns of the rows (source[i], row[i]), in that order, one chunk each."""
-    tables = [segment.rows.select(list(names)) for segment in segments]
     used = [int(s) for s in np.unique(source)]
+    tables = [
+        segment.columns(names) if number in used else segment.rows.select(list(names))
+        for number, segment in enumerate(segments)
+    ]
     if len(used) <= 1:
         table = tables[used[0]].take(pa.array(row)) if used else tables[0].slice(0, 0)
         return table.combine_chunks()
@@ -326,46 +366,3 @@ def gather(segments: Sequence[Segment], source: Rows, row: Rows, names: Sequence
 def renamed(segment: Segment, name: str) -> Segment:
     """Return the segment with its name in a saved index."""
     return replace(segment, name=name)
-
-
-def describe(facts: IndexFacts, state: State, device: str) -> dict[str, Any]:
-    """Return sizes and settings, without any content of documents."""
-    return {
-        "device": device,
-        "threads": facts.threads,
-        "isa": _core.arithmetic.isa(),
-        "n_docs": state.n_docs,
-        "n_dead": sum(view.n_dead for view in state.views),
-        "n_segments": len(state.segments),
-        "next_seq": state.next_seq,
-        "device_bytes": state.snapshot.device_bytes,
-        "host_rates": None if facts.host_rates is None else facts.host_rates.as_dict(),
-        "dims": dict(facts.dims),
-        "embedded_by": {arm: one.model for arm, one in facts.embedded.items()},
-        "analyzers": {arm: analyzer.hash for arm, analyzer in facts.analyzers.items()},
-        "segments": [
-            {
-                "n_rows": view.n_rows,
-                "n_dead": view.n_dead,
-                "n_cells": segment.core.n_cells,
-                "nbytes": _nbytes(segment),
-                "plane": {arm: _plane(column) for arm, column in segment.dense.items()},
-            }
-            for segment, view in zip(state.segments, state.views, strict=True)
-        ],
-    }
-
-
-def _plane(column: _core.DenseColumn) -> dict[str, int]:
-    """Return how often queries read a window of 4,096 rows and how often they scored all of it."""
-    windows, plain = column.plane_use
-    return {"windows": windows, "plain": plain}
-
-
-def _nbytes(segment: Segment) -> dict[str, Any]:
-    return {
-        **segment.core.nbytes,
-        "lexical": {arm: column.nbytes for arm, column in segment.lexical.items()},
-        "dense": {arm: column.nbytes for arm, column in segment.dense.items()},
-        "rows": segment.rows.nbytes,
-    }

@@ -135,9 +135,13 @@ def append(
     vectors: Mapping[str, object] | None,
     *,
     replace_existing: bool = False,
+    merge: bool = True,
     progress: ProgressFunction | None = None,
 ) -> State:
-    """Add rows with the next insertion numbers; refuse or replace documents that exist."""
+    """Add rows with the next insertion numbers; refuse or replace documents that exist.
+
+    Without ``merge`` the rows stay a segment of their own, whatever segments there are.
+    """
     columns = read_table(
         table, facts.schema, vectors=vectors, dims=facts.dims, types=facts.row_types
     )
@@ -162,7 +166,8 @@ def append(
     )
     pairs = _without(state, segments[found], rows[found])
     pairs.append((added, _core.SegmentView(added.core)))
-    return _state_of(state, pairs, schema, state.next_seq + columns.n_rows)
+    next_seq = state.next_seq + columns.n_rows
+    return _state_of(state, pairs, schema, next_seq, merge=merge)
 
 
 def delete(
@@ -226,12 +231,15 @@ def _without(state: State, segments: npt.NDArray[Any], rows: npt.NDArray[np.uint
     pairs = list(zip(state.segments, state.views, strict=True))
     for number in np.unique(segments) if len(segments) else ():
         segment, view = pairs[number]
+        segment.check_texts()  # the statistics of dead rows are counted from their tokens
         pairs[number] = (segment, view.without(np.unique(rows[segments == number])))
     return pairs
 
 
-def _state_of(before: State, pairs: list[Pair], schema: Schema, next_seq: int) -> State:
+def _state_of(
+    before: State, pairs: list[Pair], schema: Schema, next_seq: int, *, merge: bool = True
+) -> State:
     # An index keeps at least one segment, even an empty one, which has the columns' types.
-    held = settle(pairs, schema) or pairs[:1]
+    held = (settle(pairs, schema) or pairs[:1]) if merge else pairs
     segments, views = [segment for segment, _ in held], [view for _, view in held]
     return State.of(segments, views, next_seq, before)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hyrecall.errors import CorruptIndexError, error
 
-__all__ = ["damage_of", "read_batch"]
+__all__ = ["check_column", "damage_of", "read_batch"]
 
 _ALIGNMENT = 8  # of buffers in an Arrow IPC file
 
@@ -36,11 +36,12 @@ def damage_of(path: Path, wish: str) -> Iterator[None]:
         raise error(CorruptIndexError, str(path), wish, fault) from fault
 
 
-def read_batch(path: Path, buffer: pa.Buffer) -> pa.RecordBatch:
+def read_batch(path: Path, buffer: pa.Buffer, *, is_late: bool = False) -> pa.RecordBatch:
     """Read the one batch of an Arrow IPC file, without a copy; ``path`` is for messages.
 
     The result needs no further checks: every offset points into its own buffer, and every buffer is
-    inside the file and aligned for its type.
+    inside the file and aligned for its type. With ``is_late`` the sizes of the buffers are checked,
+    but not what they hold: :func:`check_column` does that.
     """
     with damage_of(path, "an Arrow IPC file"):
         reader = pa.ipc.open_file(buffer)
@@ -48,10 +49,19 @@ def read_batch(path: Path, buffer: pa.Buffer) -> pa.RecordBatch:
             raise error(CorruptIndexError, str(path), "one batch", reader.num_record_batches)
         batch = reader.get_batch(0)
         for column in batch.columns:
-            _check_array(column)
+            if is_late:
+                column.validate()
+            else:
+                _check_array(column)
             for part in column.buffers():
                 _check_inside(path, part, buffer)
     return batch
+
+
+def check_column(path: Path, array: pa.Array) -> None:
+    """Check the offsets of a column that was read late."""
+    with damage_of(path, "an Arrow IPC file"):
+        _check_array(array)
 
 
 def _check_array(array: pa.Array) -> None:

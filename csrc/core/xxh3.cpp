@@ -1,0 +1,89 @@
+#include "core/xxh3.hpp"
+
+#include <array>
+#include <cstring>
+
+#include "core/error.hpp"
+
+namespace hyrecall {
+namespace {
+
+constexpr std::uint64_t kPrime32[] = {0x9E3779B1U, 0x85EBCA77U, 0xC2B2AE3DU};
+constexpr std::uint64_t kPrime64[] = {0x9E3779B185EBCA87U, 0xC2B2AE3D27D4EB4FU, 0x165667B19E3779F9U,
+                                      0x85EBCA77C2B2AE63U, 0x27D4EB2F165667C5U};
+constexpr std::uint64_t kMixPrime = 0x165667919E3779F9U;
+
+// The default secret of the specification.
+constexpr std::uint8_t kSecret[192] = {
+    0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe, 0x7c, 0x01, 0x81, 0x2c, 0xf7, 0x21, 0xad, 0x1c,
+    0xde, 0xd4, 0x6d, 0xe9, 0x83, 0x90, 0x97, 0xdb, 0x72, 0x40, 0xa4, 0xa4, 0xb7, 0xb3, 0x67, 0x1f,
+    0xcb, 0x79, 0xe6, 0x4e, 0xcc, 0xc0, 0xe5, 0x78, 0x82, 0x5a, 0xd0, 0x7d, 0xcc, 0xff, 0x72, 0x21,
+    0xb8, 0x08, 0x46, 0x74, 0xf7, 0x43, 0x24, 0x8e, 0xe0, 0x35, 0x90, 0xe6, 0x81, 0x3a, 0x26, 0x4c,
+    0x3c, 0x28, 0x52, 0xbb, 0x91, 0xc3, 0x00, 0xcb, 0x88, 0xd0, 0x65, 0x8b, 0x1b, 0x53, 0x2e, 0xa3,
+    0x71, 0x64, 0x48, 0x97, 0xa2, 0x0d, 0xf9, 0x4e, 0x38, 0x19, 0xef, 0x46, 0xa9, 0xde, 0xac, 0xd8,
+    0xa8, 0xfa, 0x76, 0x3f, 0xe3, 0x9c, 0x34, 0x3f, 0xf9, 0xdc, 0xbb, 0xc7, 0xc7, 0x0b, 0x4f, 0x1d,
+    0x8a, 0x51, 0xe0, 0x4b, 0xcd, 0xb4, 0x59, 0x31, 0xc8, 0x9f, 0x7e, 0xc9, 0xd9, 0x78, 0x73, 0x64,
+    0xea, 0xc5, 0xac, 0x83, 0x34, 0xd3, 0xeb, 0xc3, 0xc5, 0x81, 0xa0, 0xff, 0xfa, 0x13, 0x63, 0xeb,
+    0x17, 0x0d, 0xdd, 0x51, 0xb7, 0xf0, 0xda, 0x49, 0xd3, 0x16, 0x55, 0x26, 0x29, 0xd4, 0x68, 0x9e,
+    0x2b, 0x16, 0xbe, 0x58, 0x7d, 0x47, 0xa1, 0xfc, 0x8f, 0xf8, 0xb8, 0xd1, 0x7a, 0xd0, 0x31, 0xce,
+    0x45, 0xcb, 0x3a, 0x8f, 0x95, 0x16, 0x04, 0x28, 0xaf, 0xd7, 0xfb, 0xca, 0xbb, 0x4b, 0x40, 0x7e};
+
+constexpr std::size_t kStripe = 64;
+constexpr std::size_t kLanes = kStripe / 8;
+constexpr std::size_t kStripesABlock = (sizeof kSecret - kStripe) / 8;
+using Lanes = std::array<std::uint64_t, kLanes>;
+
+std::uint64_t word(std::uint8_t const* at) {
+  std::uint64_t value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+std::uint64_t fold(std::uint64_t a, std::uint64_t b) {
+  __extension__ using Wide = unsigned __int128;
+  Wide const product = static_cast<Wide>(a) * b;
+  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+
+// Two loops, so that the compiler makes vectors of both.
+inline void accumulate(Lanes& sums, std::uint8_t const* stripe, std::uint8_t const* secret) {
+  Lanes values, keys;
+  std::memcpy(values.data(), stripe, kStripe);
+  std::memcpy(keys.data(), secret, kStripe);
+  for (std::size_t i = 0; i < kLanes; ++i) sums[i] += values[i ^ 1];
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    std::uint64_t const mixed = values[i] ^ keys[i];
+    sums[i] += (mixed & 0xffffffffU) * (mixed >> 32);
+  }
+}
+
+void scramble(Lanes& sums) {
+  std::uint8_t const* const secret = kSecret + sizeof kSecret - kStripe;
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    sums[i] ^= sums[i] >> 47;
+    sums[i] ^= word(secret + 8 * i);
+    sums[i] *= kPrime32[0];
+  }
+}
+
+}  // namespace
+
+std::uint64_t xxh3_64(std::uint8_t const* bytes, std::size_t n) {
+  require(n >= kXxh3Least, "a long input of a hash");
+  Lanes sums{kPrime32[2], kPrime64[0], kPrime64[1], kPrime64[2],
+             kPrime64[3], kPrime32[1], kPrime64[4], kPrime32[0]};
+  std::size_t const n_stripes = (n - 1) / kStripe;  // the last one is apart, and may overlap
+  for (std::size_t stripe = 0; stripe < n_stripes; ++stripe) {
+    accumulate(sums, bytes + stripe * kStripe, kSecret + stripe % kStripesABlock * 8);
+    if (stripe % kStripesABlock == kStripesABlock - 1) scramble(sums);
+  }
+  accumulate(sums, bytes + n - kStripe, kSecret + sizeof kSecret - kStripe - 7);
+  std::uint64_t out = n * kPrime64[0];
+  for (std::size_t i = 0; i < kLanes; i += 2)
+    out += fold(sums[i] ^ word(kSecret + 11 + 8 * i), sums[i + 1] ^ word(kSecret + 19 + 8 * i));
+  out ^= out >> 37;
+  out *= kMixPrime;
+  return out ^ (out >> 32);
+}
+
+}  // namespace hyrecall

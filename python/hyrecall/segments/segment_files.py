@@ -1,0 +1,284 @@
+"""Makes a segment from its Arrow files. Layout: docs/format.md.
+
+The engine reads the memory of the files: nothing is copied but what leads to other data. Of a file
+of which only the structure was checked, each part is checked before it is first read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.base import disk
+from hyrecall.errors import CorruptIndexError, error
+from hyrecall.segments.arrow_files import (
+    DEAD,
+    DOCUMENTS,
+    TERMS,
+    VALUE_TYPES,
+    plane_schema,
+    vector_schema,
+)
+from hyrecall.segments.segments import Segment, segment_from_parts
+from hyrecall.table.arrow_read import check_column, damage_of
+from hyrecall.table.schema import Schema
+
+__all__ = ["OpenedFile", "dead_rows", "segment_of"]
+
+Numbers = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class OpenedFile:
+    """One file of a segment.
+
+    Attributes
+    ----------
+    path : Path
+        For messages.
+    batch : pyarrow.RecordBatch
+    checks : _core.files.BlockChecks or None
+        Of a file of which only the structure was checked; None if all was.
+    """
+
+    path: Path
+    batch: pa.RecordBatch
+    checks: _core.files.BlockChecks | None = None
+
+    def check_outside(self, file: pa.Buffer) -> None:
+        """Check all of the file that lies before and behind the columns: what Arrow follows."""
+        if self.checks is None:
+            return
+        parts = [part for array in self.batch.columns for part in array.buffers() if part]
+        begin = min((part.address for part in parts), default=file.address)
+        end = max((part.address + part.size for part in parts), default=file.address)
+        self.checks.ensure(file.address, begin - file.address)
+        self.checks.ensure(end, file.address + file.size - end)
+
+    def check(self, *columns: int) -> None:
+        """Check columns before they are first read, by default all."""
+        if self.checks is None:
+            return
+        for at in columns or range(self.batch.num_columns):
+            array = self.batch.column(at)
+            for part in array.buffers():
+                if part is not None and part.size:
+                    self.checks.ensure(part.address, part.size)
+            check_column(self.path, array)
+
+
+Open = Callable[[str], OpenedFile]
+
+
+def segment_of(
+    name: str,
+    n_rows: int,
+    open_role: Open,
+    has_role: Callable[[str], bool],
+    schema: Schema,
+    dims: Mapping[str, int],
+    threads: int,
+    mapped: Sequence[_core.files.MappedFile],
+) -> Segment:
+    """Make a segment from its files.
+
+    Parameters
+    ----------
+    name : str
+    n_rows : int
+        The number of rows according to the MANIFEST.
+    open_role : callable
+        Opens a role's file.
+    has_role : callable
+        Returns whether an optional role has a file.
+    schema : Schema
+    dims : mapping of str to int
+    threads : int
+    mapped : sequence of _core.files.MappedFile
+        What ``open_role`` has mapped so far; empty if files are read into memory.
+
+    Raises
+    ------
+    CorruptIndexError
+        A file whose columns or length do not fit its role, or with content that no save writes.
+    """
+
+    def take(role: str, *wanted: pa.Schema) -> OpenedFile:
+        file = open_role(role)
+        if not any(file.batch.schema.equals(one) for one in wanted):
+            got = file.batch.schema
+            raise error(CorruptIndexError, str(file.path), f"columns {wanted[0]}", got)
+        if role.startswith("documents") and file.batch.num_rows != n_rows:
+            raise error(CorruptIndexError, str(file.path), f"{n_rows} rows", file.batch.num_rows)
+        return file
+
+    file = open_role("rows")
+    batch = file.batch
+    names = list(schema.row_columns)
+    first = pa.field("seq", pa.int64())
+    if batch.schema.names != ["seq", *names] or not batch.schema.field(0).equals(first):
+        raise error(CorruptIndexError, str(file.path), f"columns seq, {names}", batch.schema)
+    if batch.num_rows != n_rows:
+        raise error(CorruptIndexError, str(file.path), f"{n_rows} rows", batch.num_rows)
+    late_columns = {
+        name: disk.LateCheck(partial(file.check, at))
+        for at, name in enumerate(names, 1)
+        if file.checks is not None
+    }
+    late: dict[str, Callable[[], None]] = {}
+    dense = {}
+    for at, arm in enumerate(schema.vector_arms):
+        dense[arm] = _dense(at, arm, dims[arm], n_rows, take, open_role, has_role)
+        late[arm] = dense[arm].check
+    lexical = {}
+    for at, arm in enumerate(schema.text_arms):
+        documents = take(f"documents-{at}", DOCUMENTS)
+        terms = take(f"terms-{at}", *TERMS.values())
+        is_late = documents.checks is not None or terms.checks is not None
+        documents.check(0)
+        with damage_of(terms.path, "terms of the segment's documents"):
+            lexical[arm] = _lexical(
+                arm, documents.batch, terms.batch, threads, bool(mapped), is_late
+            )
+        if is_late:
+            left = partial(_check_lexical, lexical[arm], documents, terms, threads)
+            late[arm] = disk.LateCheck(left)
+    file.check(0)
+    for column in {*schema.cell_columns, schema.key, *schema.attributes}:
+        late_columns.pop(column, _nothing)()
+    with damage_of(file.path, "rows of the schema's types"):
+        seqs = _values(batch.column(0))
+        rows = pa.table(batch.columns[1:], names=names)
+        made = segment_from_parts(rows, seqs, schema, lexical, dense, name=name, files=mapped)
+    # The table of keys is made when it is first needed, and then finds a key that comes twice.
+    is_twice = file.checks is None and made.core.duplicate is not None
+    if is_twice or made.column(schema.key).null_count:
+        raise error(CorruptIndexError, str(file.path), "keys unique within a cell", "others")
+    return replace(made, late=late, late_columns=late_columns)
+
+
+def _nothing() -> None:
+    """Check nothing: a file that was read whole."""
+
+
+def _dense(
+    at: int,
+    arm: str,
+    dim: int,
+    n_rows: int,
+    take: Callable[..., OpenedFile],
+    open_role: Open,
+    has_role: Callable[[str], bool],
+) -> _core.DenseColumn:
+    wanted = {dtype: vector_schema(dtype, dim) for dtype in VALUE_TYPES}
+    file = open_role(f"vectors-{at}")
+    vectors = file.batch
+    dtype = next((d for d, s in wanted.items() if vectors.schema.equals(s)), None)
+    if dtype is None or vectors.num_rows != n_rows:
+        got = f"{vectors.num_rows} of {vectors.schema}"
+        raise error(CorruptIndexError, str(file.path), f"{n_rows} rows of {dim} values", got)
+    file.check(1)
+    rows = _values(vectors.column(0).storage.values).view(np.uint8)
+    norms = _values(vectors.column(1))
+    int8_plane = plane_checks = None
+    path = file.path
+    if has_role(f"plane-{at}"):
+        blocks = take(f"plane-{at}", plane_schema(dim))
+        path, plane_checks = blocks.path, blocks.checks
+        int8_plane = _int8_plane(blocks.batch)
+    with damage_of(path, "a part of the segment"):
+        column = _core.DenseColumn.from_parts(arm, dtype, dim, rows, norms, int8_plane)
+    column.read_late(file.checks, plane_checks)
+    return column
+
+
+def _check_lexical(
+    column: _core.LexicalColumn, documents: OpenedFile, terms: OpenedFile, threads: int
+) -> None:
+    """Check what opening left of a lexical arm, before it is first searched."""
+    documents.check()
+    terms.check()
+    with damage_of(terms.path, "terms of the segment's documents"):
+        column.check(threads)
+
+
+def _int8_plane(batch: pa.RecordBatch) -> tuple[Numbers, Numbers, Numbers]:
+    codes, scales, residuals = batch.columns
+    n_bytes = len(codes) * codes.type.byte_width
+    return (
+        _view(codes.buffers()[1], np.uint8, n_bytes),
+        _values(scales.values),
+        _values(residuals.values),
+    )
+
+
+def _lexical(
+    arm: str,
+    documents: pa.RecordBatch,
+    terms: pa.RecordBatch,
+    threads: int,
+    is_mapped: bool,
+    is_late: bool,
+) -> _core.LexicalColumn:
+    term_offsets, term_bytes = _strings(terms.column(0))
+    forward_offsets, forward_bytes = _strings(documents.column(1))
+    postings, runs, escapes = terms.columns[1:]
+    width = postings.type.value_type.byte_width
+    parts: dict[str, Any] = {
+        "doc_lengths": _values(documents.column(0)),
+        "term_offsets": term_offsets,
+        "term_bytes": term_bytes,
+        "forward_offsets": forward_offsets.view(np.uint64),
+        "forward_bytes": forward_bytes,
+        "posting_offsets": _offsets(postings).view(np.uint64),
+        "posting_width": width,
+        "postings": _view(postings.values.buffers()[1], np.uint8, len(postings.values) * width),
+        "run_offsets": _offsets(runs, np.int32).view(np.uint32),
+        "runs": _values(runs.values.values),
+        "escape_offsets": _offsets(escapes, np.int32).view(np.uint32),
+        "escapes": _values(escapes.values.values),
+    }
+    return _core.LexicalColumn.from_parts(arm, parts, threads, is_mapped, is_late)
+
+
+def dead_rows(file: OpenedFile, n_rows: int, n_dead: int) -> npt.NDArray[np.uint32]:
+    """Return deleted rows; refuse numbers that are not ascending and below ``n_rows``."""
+    path, batch = file.path, file.batch
+    if not batch.schema.equals(DEAD) or batch.num_rows != n_dead:
+        got = f"{batch.num_rows} of {batch.schema}"
+        raise error(CorruptIndexError, str(path), f"{n_dead} row numbers", got)
+    dead = _values(batch.column(0))
+    if n_dead and not (np.all(dead[1:] > dead[:-1]) and dead[-1] < n_rows):
+        raise error(CorruptIndexError, str(path), f"ascending row numbers below {n_rows}", "others")
+    return dead
+
+
+def _values(array: pa.Array) -> Numbers:
+    """View the numbers of an array in the memory of the file."""
+    return _view(array.buffers()[1], array.type.to_pandas_dtype(), len(array))
+
+
+def _offsets(array: pa.Array, dtype: Any = np.int64) -> Numbers:
+    # Arrow may leave out the offsets of an array without items.
+    if len(array) == 0:
+        return np.zeros(1, dtype)
+    return _view(array.buffers()[1], dtype, len(array) + 1)
+
+
+def _strings(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    offsets = _offsets(array)
+    return offsets, _view(array.buffers()[2], np.uint8, int(offsets[-1]))
+
+
+def _view(buffer: pa.Buffer | None, dtype: Any, n_values: int) -> Numbers:
+    if buffer is None or n_values == 0:
+        return np.zeros(n_values, dtype)
+    return np.frombuffer(buffer, dtype, n_values)

@@ -1,0 +1,203 @@
+"""What ``verify="structure"`` leaves unchecked is checked by the first call that reads it."""
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import xxhash
+
+import hyrecall as hr
+from engine.saved_index import DIM, ask, build, everyone, question
+from hyrecall import _core
+from hyrecall.base import disk
+
+BLOCK = 512
+ALICE = ("alice",)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A saved index whose files are many blocks long."""
+    monkeypatch.setattr(disk, "BLOCK_BYTES", BLOCK)
+    build(600).save(tmp_path / "index")
+    return tmp_path / "index"
+
+
+def opened(folder: Path) -> hr.Index:
+    """The index, of which only the structure is checked."""
+    return hr.Index.open(folder, verify="structure", device="cpu")
+
+
+def damage(folder: Path, role: str, block: int) -> str:
+    """Turn a bit of a block of a role's file; return the file's path."""
+    file = next(iter(sorted(folder.glob(f"*-{role}.arrow"))))
+    content = bytearray(file.read_bytes())
+    assert 1 <= block < len(content) // BLOCK - 2, "a block that opening leaves"
+    content[block * BLOCK + BLOCK // 2] ^= 4
+    file.unlink()
+    file.write_bytes(content)
+    return str(file)
+
+
+def refused(call: Callable[[], object], path: str, block: int) -> None:
+    """The call raises the damage, each time."""
+    for _ in range(2):
+        with pytest.raises(hr.CorruptIndexError) as caught:
+            call()
+        assert str(caught.value).startswith(f"{path}: expected checksum")
+        assert f"of the block at byte {block * BLOCK}, got" in str(caught.value)
+
+
+def texts(index: hr.Index) -> Callable[[], object]:
+    return lambda: index.recall(text={"body": ["oak tea"]}, scope=everyone(index))
+
+
+def vectors(index: hr.Index) -> Callable[[], object]:
+    query = np.ones((1, DIM), np.float32)
+    return lambda: index.recall(vectors=query, scope=everyone(index), limit=600, depth=600)
+
+
+CALLS: dict[str, tuple[str, Callable[[hr.Index], Callable[[], object]]]] = {
+    "texts read documents": ("documents-0", texts),
+    "texts read terms": ("terms-0", texts),
+    "vectors read rows": ("vectors-0", vectors),
+    "a save reads vectors": ("vectors-0", lambda index: lambda: index.save("other")),
+    "a save reads documents": ("documents-1", lambda index: lambda: index.save("other")),
+    "a delete reads documents": (
+        "documents-1",
+        lambda index: lambda: index.delete([3], scope=everyone(index)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_damage_is_met_by_the_first_call_that_reads_it(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    role, make = CALLS[name]
+    block = 8  # behind the lengths of documents, which opening reads
+    path = damage(folder, role, block)
+    index = opened(folder)
+    refused(make(index), path, block)
+    with pytest.raises(hr.CorruptIndexError):
+        hr.Index.open(folder, verify="full", device="cpu")
+
+
+def test_an_arm_that_is_not_asked_does_not_meet_its_damage(folder: Path) -> None:
+    right = opened(folder)
+    expected = {name: question(right, name) for name in ("text", "vector")}
+    damage(folder, "vectors-0", 3)
+    assert question(opened(folder), "text").equals(expected["text"])
+    shutil.rmtree(folder)
+    build(600).save(folder)
+    damage(folder, "terms-0", 3)
+    assert question(opened(folder), "vector").equals(expected["vector"])
+
+
+def test_a_stored_column_is_checked_when_it_is_first_read(folder: Path) -> None:
+    file = next(folder.glob("*-rows.arrow"))
+    content = file.read_bytes()
+    place = content.index(b"OAK")  # the stored titles are in capital letters
+    path, block = str(file), place // BLOCK
+    damage(folder, "rows", block)
+    index = opened(folder)
+    hits = index.recall(text=["tea"], scope=everyone(index))
+    assert hits[0].keys
+    key = hits[0].keys[0]
+    refused(lambda: index.get([key], scope=everyone(index), columns=["title"]), path, block)
+    assert index.get([key], scope=everyone(index), columns=["body"]).num_rows == 1
+
+
+def test_a_tenant_does_not_read_the_rows_of_others(folder: Path) -> None:
+    """Blocks are checked one by one: the first tenant does not meet damage of the last one."""
+    right = opened(folder)
+    query = np.ones((1, DIM), np.float32)
+    expected = right.recall(vectors=query, scope=ALICE, limit=100).to_arrow()
+    last = 600 * DIM * 4 // BLOCK - 4
+    path = damage(folder, "vectors-0", last)
+    index = opened(folder)
+    assert index.recall(vectors=query, scope=ALICE, limit=100).to_arrow().equals(expected)
+    refused(vectors(index), path, last)
+
+
+def test_replies_are_those_of_a_whole_check(folder: Path) -> None:
+    assert ask(opened(folder)) == ask(hr.Index.open(folder, verify="full", device="cpu"))
+
+
+def test_a_key_that_comes_twice_is_found_by_the_first_look() -> None:
+    """A segment that no build makes: two rows of one cell with one key."""
+    cells = [pa.array(["a", "a"], pa.large_string())]
+    seqs, keys = np.arange(2, dtype=np.int64), pa.array([1, 1], pa.int64())
+    core = _core.Segment(seqs, _core.CellDirectory(cells, 2), keys, [], [], [])
+    snapshot = _core.Snapshot([_core.SegmentView(core)])
+    with pytest.raises(hr.CorruptIndexError, match="keys unique within a cell"):
+        snapshot.locate_rows(cells, keys)
+    assert core.duplicate == (0, 1)
+
+
+def test_checksums_of_blocks_are_those_of_the_manifest() -> None:
+    draw = random.Random(4)
+    for block_bytes in (241, 512, 1024, 1025, 5000, 65_536):
+        content = draw.randbytes(block_bytes * 5)
+        sums = [
+            xxhash.xxh3_64_intdigest(content[at : at + block_bytes])
+            for at in range(0, len(content), block_bytes)
+        ]
+        buffer = pa.py_buffer(content)
+        checks = _core.files.BlockChecks("file", buffer, sums, block_bytes, [0, 4])
+        assert checks.n_left == 3
+        checks.ensure(buffer.address + 2 * block_bytes - 1, 2)
+        assert checks.n_left == 1
+        checks.ensure_all()
+        assert checks.n_left == 0
+        sums[3] ^= 1
+        wrong = _core.files.BlockChecks("file", buffer, sums, block_bytes, [])
+        wrong.ensure(buffer.address, 3 * block_bytes)
+        with pytest.raises(hr.CorruptIndexError, match=f"byte {3 * block_bytes}"):
+            wrong.ensure(buffer.address + 3 * block_bytes, 1)
+
+
+PINS: list[tuple[object, str]] = [
+    ("planes", "parts of"),
+    (["plane", 3], "parts of"),
+    (3, "parts of"),
+]
+
+
+@pytest.mark.parametrize(("pin", "told"), PINS)
+def test_a_part_that_nobody_knows_is_not_pinned(folder: Path, pin: object, told: str) -> None:
+    with pytest.raises(hr.OptionError, match=f"pin: expected {told}"):
+        hr.Index.open(folder, pin=pin)  # type: ignore[arg-type]
+
+
+def test_an_index_in_memory_has_nothing_to_pin(folder: Path) -> None:
+    with pytest.raises(hr.OptionError, match='pin: expected nothing with memory="ram"'):
+        hr.Index.open(folder, memory="ram", pin="plane")
+
+
+def test_pinned_parts_are_locked_and_others_are_not(folder: Path) -> None:
+    index = hr.Index.open(folder, pin=("plane", "terms"), device="cpu")
+    locked: dict[str, bool] = {}
+    name = ""
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if line.endswith(".arrow"):
+            name = line.rsplit("/", 1)[1].split("-", 1)[1] if str(folder) in line else ""
+        elif line.startswith("VmFlags:") and name:
+            locked[name] = " lo" in line
+            name = ""
+    assert locked["terms-0.arrow"]
+    assert locked["terms-1.arrow"]
+    assert not locked["vectors-0.arrow"]
+    assert not locked["rows.arrow"]
+    assert ask(index) == ask(opened(folder))
+
+
+def test_a_limit_on_locked_memory_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_core.files.MappedFile, "lock", lambda _: 12)
+    with pytest.raises(hr.OptionError, match=r"room to lock the .* bytes of .*Cannot allocate"):
+        hr.Index.open(folder, pin="terms", device="cpu")
