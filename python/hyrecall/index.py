@@ -22,6 +22,7 @@ from hyrecall.base.keywords import check_keywords, same_arguments
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.base.runtime import check_device, choose_threads
 from hyrecall.base.workers import off_loop
+from hyrecall.building import IndexBuilds
 from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
 from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import Hits
@@ -47,7 +48,7 @@ __all__ = ["Index"]
 
 
 @check_keywords
-class Index(IndexReads):
+class Index(IndexBuilds, IndexReads):
     """A scoped hybrid index: BM25 and cosine over one table, fused.
 
     Make one with :meth:`build` or :meth:`open`. Any number of threads may recall while one thread
@@ -379,11 +380,10 @@ class Index(IndexReads):
         memory : {"mmap", "ram"}, default "mmap"
             Map the files, or read them whole.
         verify : {"full", "structure"}, optional
-            Check every block's checksum now, or blocks of vectors, text arms and stored columns
-            when they are first read. Default: full below 8 GB.
+            Check every block's checksum now, or most of them when they are first read (default:
+            full below 8 GB).
         pin : str or sequence of str, default ()
-            Parts of a mapped index to lock in memory, of "plane", "terms", "documents", "rows" and
-            "vectors" (docs/larger-than-memory.md).
+            Parts of a mapped index to lock in memory, see docs/larger-than-memory.md.
         device, threads
             As in :meth:`build`.
 

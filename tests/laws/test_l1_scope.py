@@ -24,7 +24,7 @@ from oracle.recall import Oracle
 # Every public callable of an index, by how it keeps the law. A new one fails the walk until it is
 # entered here, and in `without_scope` if it takes a scope.
 TAKES_A_SCOPE = {"recall", "recall_one", "arecall", "arecall_one", "get", "count", "delete"}
-ROWS_NAME_THEIR_CELLS = {"build", "add", "upsert"}
+ROWS_NAME_THEIR_CELLS = {"build", "build_in_parts", "add", "upsert"}
 GIVES_NO_DOCUMENT = {"compact", "save", "open", "reload", "stats", "close"}
 
 # Native callables that meet the documents of a snapshot: they name cells or scopes, or belong

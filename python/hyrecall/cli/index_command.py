@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from hyrecall.cli.index_in_parts import index_in_parts
 from hyrecall.cli.options import Threads
 from hyrecall.cli.show import say
 from hyrecall.cli.tables import read_corpus
@@ -145,6 +146,20 @@ def index(
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace an index in the folder.")
     ] = False,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory",
+            metavar="SIZE",
+            show_default="as much as it takes",
+            help="Index a .parquet file in parts, so that the command takes at most so much "
+            "memory: 2GB, 512MiB.",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="With --memory: go on with an unfinished build, if any."),
+    ] = False,
     threads: Threads = None,
 ) -> None:
     """Index a file of documents.
@@ -163,8 +178,16 @@ def index(
         attributes=names(attribute), cluster=cluster, stored=names(stored) if stored else None,
         thread=thread, place=place, analyzer=analyzer, stopwords=stopwords, bm25=bm25,
     )  # fmt: skip
-    started = time.perf_counter()
     wanted = _wanted(schema, embedded)
+    if memory is not None:
+        for option, is_given in (("--embed", embedded), ("--replace", replace)):
+            if is_given:
+                raise error(OptionError, option, "nothing with --memory", "it")
+        index_in_parts(corpus, output, schema, wanted, memory, resume=resume, threads=threads)
+        return
+    if resume:
+        raise error(OptionError, "--resume", "--memory with it", "none")
+    started = time.perf_counter()
     as_text = [c for c, option in wanted.items() if option in ("--text", "--embed")]
     if corpus.suffix.lower() == ".csv":
         as_text += [key, *schema.cell_columns]

@@ -1,0 +1,121 @@
+"""Builds an index that is larger than memory, from a stream of rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+from hyrecall.base.arguments import as_int, read_path
+from hyrecall.base.keywords import check_methods
+from hyrecall.base.progress import ProgressFunction, read_progress
+from hyrecall.base.runtime import choose_threads
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.segments.parts import LEAST_MEMORY, PartsBuild, batches_of
+from hyrecall.table.schema import Schema
+from hyrecall.text.analyzer import Analyzer
+from hyrecall.text.bm25 import BM25
+
+__all__ = ["IndexBuilds"]
+
+
+@check_methods
+class IndexBuilds:
+    """The method of an index that builds it from more rows than memory holds."""
+
+    @classmethod
+    def open(cls, *args: Any, **options: Any) -> Any:
+        """Open a saved index; Index has it."""
+        raise NotImplementedError
+
+    @classmethod
+    def build_in_parts(
+        cls,
+        batches: object,
+        schema: Schema,
+        path: str | Path,
+        *,
+        memory_limit: int,
+        analyzer: Analyzer | None = None,
+        bm25: BM25 | None = None,
+        threads: int | None = None,
+        resume: bool = False,
+        total_rows: int | None = None,
+        progress: ProgressFunction | None = None,
+    ) -> Self:
+        """Index a stream of rows in parts that fit a limit of memory, and open the saved index.
+
+        Replies are those of :meth:`build` of all rows, to the last bit. Each part becomes a
+        segment, so a small limit makes many segments, and queries of many segments take longer;
+        :meth:`compact` joins them in memory.
+
+        Parameters
+        ----------
+        batches : object
+            With ``__arrow_c_stream__``, such as a ``pyarrow.RecordBatchReader``, or an iterable of
+            tables or record batches. Vectors are columns. It is read once, batch after batch.
+        schema : Schema
+            As in :meth:`build`.
+        path : path-like
+            The folder to write; it must not exist. Until the end the index lies beside it, in
+            ``PATH.unfinished``.
+        memory_limit : int
+            Bytes that the process may take, at least 256 MiB: a part is as large as fits. A batch
+            that is larger is not cut.
+        analyzer, bm25, threads
+            As in :meth:`build`.
+        resume : bool, default False
+            Go on where an earlier call with the same rows was interrupted, if there was one. Rows
+            that are saved are read again, to see that they are the same documents, and not indexed
+            again.
+        total_rows : int, optional
+            How many rows there are, for ``progress``.
+        progress : callable, optional
+            ``progress(done, total)`` after each part, in rows; ``total`` is ``total_rows``, or
+            ``done`` without it.
+
+        Returns
+        -------
+        Index
+            Mapped, on the CPU.
+
+        Raises
+        ------
+        OptionError
+            ``path`` exists; an unfinished build is there and ``resume`` is False, or it was of
+            other rows; there is no batch; the limit is too small.
+        DTypeError, ShapeError
+            A column that the schema cannot take.
+        KeyConflictError
+            A null key, or one that comes twice in a cell; the row is counted within its part.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> import pyarrow as pa
+        >>> import hyrecall as hr
+        >>> rows = [{"id": n, "text": "tea"} for n in range(6)]
+        >>> reader = pa.Table.from_pylist(rows).to_reader(max_chunksize=2)
+        >>> folder = pathlib.Path(tempfile.mkdtemp()) / "index"
+        >>> schema = hr.Schema(key="id", cell=None, text="text")
+        >>> index = hr.Index.build_in_parts(reader, schema, folder, memory_limit=2**30)
+        >>> index.recall_one(text="tea", limit=2).keys
+        [0, 1]
+        """
+        if not isinstance(schema, Schema):
+            raise error(DTypeError, "schema", "an hr.Schema", type(schema).__name__)
+        limit = as_int(memory_limit)
+        if limit is None or limit < LEAST_MEMORY:
+            wish = f"an int of at least {LEAST_MEMORY} bytes"
+            raise error(OptionError, "memory_limit", wish, repr(memory_limit))
+        if not isinstance(resume, bool):
+            raise error(DTypeError, "resume", "True or False", repr(resume))
+        total = None if total_rows is None else as_int(total_rows)
+        if total_rows is not None and (total is None or total < 0):
+            raise error(OptionError, "total_rows", "an int of at least 0", repr(total_rows))
+        folder, count = read_path(path), choose_threads(threads)
+        tell = read_progress(progress)
+        build = PartsBuild(folder, schema, limit, analyzer, bm25, count, total, tell)
+        build.run(batches_of(batches), resume=resume)
+        given = build.callables() or None
+        made: Self = cls.open(folder, analyzer=given, device="cpu", threads=threads)
+        return made
