@@ -59,7 +59,8 @@ class IndexBuilds:
             The folder to write; it must not exist. Until the end the index lies beside it, in
             ``PATH.unfinished``.
         memory_limit : int
-            Bytes that the process may take, at least 256 MiB: a part is as large as fits. A batch
+            Bytes of memory that the process may take, at least 256 MiB, beside pages of mapped
+            files, which the system drops when it needs them. A part is as large as fits; a batch
             that is larger is not cut.
         analyzer, bm25, threads
             As in :meth:`build`.
@@ -117,5 +118,7 @@ class IndexBuilds:
         build = PartsBuild(folder, schema, limit, analyzer, bm25, count, total, tell)
         build.run(batches_of(batches), resume=resume)
         given = build.callables() or None
-        made: Self = cls.open(folder, analyzer=given, device="cpu", threads=threads)
+        made: Self = cls.open(
+            folder, analyzer=given, verify="structure", device="cpu", threads=threads
+        )
         return made

@@ -47,7 +47,7 @@ INDEX = {
     "compact": ("self",),
     "save": ("self", "path", "*", "overwrite"),
     "reload": ("self", "*", "discard_changes"),
-    "open": ("path", "*", "analyzer", "embed", "memory", "verify", "device", "threads"),
+    "open": ("path", "*", "analyzer", "embed", "memory", "verify", "pin", "device", "threads"),
     "stats": ("self",),
     "close": ("self",),
 }
