@@ -230,11 +230,23 @@ std::shared_ptr<DenseColumn> merge_dense_columns(
 }
 
 using PlaneArrays = std::tuple<py::array, py::array, py::array>;  // codes, scales, residuals
+using HeadArrays = std::tuple<py::array, PlaneArrays>;            // directions, plane
+using AllPlanes = std::tuple<PlaneArrays, std::optional<HeadArrays>>;
+
+Int8Plane take_plane(PlaneArrays const& arrays) {
+  auto const& [codes, scales, residuals] = arrays;
+  return {take_buffer<std::uint8_t>(codes, "codes"), take_buffer<float>(scales, "scales"),
+          take_buffer<float>(residuals, "residuals")};
+}
+
+py::tuple give_plane(Int8Plane const& plane) {
+  return py::make_tuple(give(plane.codes), give(plane.scales), give(plane.residuals));
+}
 
 std::shared_ptr<DenseColumn> dense_from_parts(std::string name, std::string const& dtype,
                                               std::uint32_t dim, py::array const& rows,
                                               py::array const& inverse_norms,
-                                              std::optional<PlaneArrays> const& int8_plane) {
+                                              std::optional<AllPlanes> const& planes) {
   require(dim > 0, "a dimension");
   auto column = std::make_shared<DenseColumn>();
   column->name = std::move(name);
@@ -244,13 +256,16 @@ std::shared_ptr<DenseColumn> dense_from_parts(std::string name, std::string cons
   column->inverse_norms = take_buffer<float>(inverse_norms, "inverse_norms");
   if (column->rows.size() != column->inverse_norms.size() * column->row_bytes())
     throw Error(ErrorCode::kCorrupt, column->name, "expected as many rows as norms, got others");
-  if (int8_plane) {
-    auto const& [codes, scales, residuals] = *int8_plane;
-    column->plane = {take_buffer<std::uint8_t>(codes, "codes"),
-                     take_buffer<float>(scales, "scales"),
-                     take_buffer<float>(residuals, "residuals")};
-    column->plane.check(column->inverse_norms.size(), dim, column->name);
-  }
+  if (!planes) return column;
+  auto const& [int8_plane, head] = *planes;
+  column->plane = take_plane(int8_plane);
+  column->plane.check(column->n_rows(), dim, column->name);
+  if (!head) return column;
+  auto const& [directions, plane] = *head;
+  column->head.directions =
+      std::make_shared<Directions>(take_buffer<float>(directions, "directions"), dim, column->name);
+  column->head.plane = take_plane(plane);
+  column->head.plane.check(column->n_rows(), column->head.directions->head_dim(), column->name);
   return column;
 }
 
@@ -264,9 +279,11 @@ py::array row_of(DenseColumn const& column, Row row) {
 }
 
 void read_late(DenseColumn& column, std::shared_ptr<BlockChecks> const& rows,
-               std::shared_ptr<BlockChecks> const& plane) {
+               std::shared_ptr<BlockChecks> const& plane,
+               std::shared_ptr<BlockChecks> const& heads) {
   column.rows_checks = rows;
-  column.plane_checks = plane;
+  column.plane.checks = plane;
+  column.head.plane.checks = heads;
 }
 
 void check_dense(DenseColumn const& column) {
@@ -280,8 +297,12 @@ py::array inverse_norms_of(DenseColumn const& column) {
 
 py::object int8_plane_of(DenseColumn const& column) {
   if (column.plane.empty()) return py::none();
-  return py::make_tuple(give(column.plane.codes), give(column.plane.scales),
-                        give(column.plane.residuals));
+  return give_plane(column.plane);
+}
+
+py::object head_of(DenseColumn const& column) {
+  if (column.head.empty()) return py::none();
+  return py::make_tuple(give(column.head.directions->values()), give_plane(column.head.plane));
 }
 
 py::tuple plane_use_of(DenseColumn const& column) {
@@ -298,8 +319,7 @@ std::size_t bytes_of(DenseColumn const& column) {
 
 void bind_dense(py::module_& m) {
   py::class_<DenseColumn, std::shared_ptr<DenseColumn>>(
-      m, "DenseColumn",
-      "A dense arm of one segment: vectors as given, norms, and their int8 plane.")
+      m, "DenseColumn", "A dense arm of one segment: vectors as given, norms, and their planes.")
       .def_static(
           "build", &build_dense_column,
           "Take vectors. chunks: (n, dim) each; valid: a byte for each that says whether it "
@@ -311,12 +331,12 @@ void bind_dense(py::module_& m) {
                   py::arg("sources"), py::arg("source"), py::arg("source_row"))
       .def_static("from_parts", &dense_from_parts, "Make a column from the parts of a file.",
                   py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("rows"),
-                  py::arg("inverse_norms"), py::arg("plane") = py::none())
-      .def(
-          "read_late", &read_late,
-          "Compare blocks of the files of rows and plane when they are first read; call it once, "
-          "before others have the column. None: a file that was checked. Norms have to be checked.",
-          py::arg("rows"), py::arg("plane"))
+                  py::arg("norms"), py::arg("planes") = py::none())
+      .def("read_late", &read_late,
+           "Compare blocks of the files of rows, plane and heads when they are first read; call it "
+           "once, before others have the column. None: a file that was checked, or is not there. "
+           "Norms and directions have to be checked.",
+           py::arg("rows"), py::arg("plane"), py::arg("heads"))
       .def("check", &check_dense, "Compare all blocks with their checksums that nobody has read.")
       .def("row", &row_of, "Return a copy of a row's vector, as bytes.", py::arg("row"))
       .def_property_readonly("rows", &rows_of,
@@ -325,13 +345,17 @@ void bind_dense(py::module_& m) {
           "int8_plane", &int8_plane_of,
           "The int8 plane: codes + 128 in blocks of 16 rows x 4 elements, scales, residuals.")
       .def_property_readonly(
+          "head", &head_of,
+          "The heads of the vectors: directions one after the other, and the plane of the heads' "
+          "int8 codes; None if heads would not pay.")
+      .def_property_readonly(
           "plane_use", &plane_use_of,
           "(windows of rows that queries read through the plane, windows that they scored whole).")
       .def_property_readonly("inverse_norms", &inverse_norms_of,
                              "1 / |vector| of each row; 0 where there is no vector.")
       .def_property_readonly("dtype", &dtype_of, "The type of the vectors' elements.")
       .def_readonly("dim", &DenseColumn::dim, "The number of elements of a vector.")
-      .def_property_readonly("nbytes", &bytes_of, "Bytes of memory, the plane included.");
+      .def_property_readonly("nbytes", &bytes_of, "Bytes of memory, the planes included.");
 }
 
 }  // namespace

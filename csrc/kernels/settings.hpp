@@ -15,9 +15,10 @@ namespace hyrecall {
 
 // What the first pass over vectors reads.
 enum class FirstPassChoice : std::uint8_t {
-  kAny,   // what is faster
-  kInt8,  // the int8 plane, which every column then has
-  kRows,  // the rows themselves
+  kAny,    // what is faster
+  kHead8,  // heads of 8 bits, then the int8 plane; every column then has both
+  kInt8,   // the int8 plane, which every column then has
+  kRows,   // the rows themselves
 };
 
 // How a batch on a device is staged, and how many candidates a query keeps meanwhile.
@@ -28,7 +29,7 @@ struct DenseTuning {
 };
 
 struct Settings {
-  FirstPassChoice first_pass = FirstPassChoice::kAny;  // HYRECALL_FRONT_PLANE=int8|rows
+  FirstPassChoice first_pass = FirstPassChoice::kAny;  // HYRECALL_FRONT_PLANE=head8|int8|rows
   KernelChoice kernels{};               // HYRECALL_CUDA_KERNELS=generic,-int8:256:sm_90a,...
   std::optional<DenseTuning> tuning{};  // HYRECALL_DENSE_TUNING=capacity,seed tiles,stride
   bool times_kernels = false;           // HYRECALL_CUDA_TIMES=1

@@ -1,4 +1,4 @@
-"""The dense scan through the int8 plane: the same replies as the plain scan, whatever the rows.
+"""The dense scan through its planes: the same replies as the plain scan, whatever the rows.
 
 The plain scan is held to the oracle by the laws; `HYRECALL_FRONT_PLANE` says which of the two runs.
 """
@@ -18,11 +18,12 @@ from hyrecall.segments.segments import State, segment_from_parts
 
 Floats = np.ndarray
 Plane = tuple[np.ndarray, np.ndarray, np.ndarray]
+Head = tuple[np.ndarray, Plane]
 
 
-@pytest.fixture(autouse=True)
-def _forced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HYRECALL_FRONT_PLANE", "int8")
+@pytest.fixture(autouse=True, params=["int8", "head8"])
+def _forced(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYRECALL_FRONT_PLANE", request.param)
 
 
 def built(vectors: object, *, threads: int = 1, cells: int = 1) -> hr.Index:
@@ -283,21 +284,29 @@ def test_the_plane_is_its_definition_bit_for_bit(dim: int) -> None:
 # ---- planted bugs: planes that a scan must not be able to live with ----
 
 
-def with_plane(index: hr.Index, change: Callable[[Plane], Plane]) -> hr.Index:
-    """The index with another plane."""
+def with_parts(
+    index: hr.Index, change: Callable[[Plane, Head | None], tuple[Plane, Head | None]]
+) -> hr.Index:
+    """The index with other planes."""
     schema = index._facts.schema
     segments = []
     for one in index._state.segments:
         column = one.dense["embedding"]
-        int8_plane = change(tuple(part.copy() for part in column.int8_plane))
+        int8_plane, head = change(tuple(part.copy() for part in column.int8_plane), column.head)
         broken = _core.DenseColumn.from_parts(
-            "embedding", column.dtype, column.dim, column.rows, column.inverse_norms, int8_plane
-        )
+            "embedding", column.dtype, column.dim, column.rows, column.inverse_norms,
+            (int8_plane, head),
+        )  # fmt: skip
         dense = {"embedding": broken}
         segments.append(segment_from_parts(one.rows, one.core.seqs, schema, one.lexical, dense))
     views = [_core.SegmentView(one.core) for one in segments]
     index._state = State.of(segments, views, index._state.next_seq)
     return index
+
+
+def with_plane(index: hr.Index, change: Callable[[Plane], Plane]) -> hr.Index:
+    """The index with another int8 plane, and without heads, which would keep rows from it."""
+    return with_parts(index, lambda plane, _: (change(plane), None))
 
 
 def no_residual(plane: Plane) -> Plane:
@@ -348,5 +357,10 @@ def test_a_plane_of_another_size_is_refused() -> None:
     codes, scales, residuals = column.int8_plane
     with pytest.raises(hr.CorruptIndexError, match="expected a plane of"):
         _core.DenseColumn.from_parts(
-            "v", "float32", 8, column.rows, column.inverse_norms, (codes[:-1], scales, residuals)
+            "v",
+            "float32",
+            8,
+            column.rows,
+            column.inverse_norms,
+            ((codes[:-1], scales, residuals), None),
         )

@@ -42,7 +42,7 @@ def run_batch(folder: Path, kind: str, first: int, count: int, tally: Tally, *op
         command += [str(folder), kind, str(first), str(end - first), *options]
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]),
-            "HYRECALL_FRONT_PLANE": "int8",  # so that every column has a plane, and scans read it
+            "HYRECALL_FRONT_PLANE": "head8",  # so that every column has planes, and scans read them
         }
         done = subprocess.run(
             command,

@@ -15,7 +15,8 @@ constexpr std::size_t kSliceRows = 4'096;  // a scan is split among threads abov
 constexpr std::size_t kSlicesAThread = 4;  // so that threads end together
 // The first pass leaves a few times `depth` rows; where there are hardly more, it saves nothing.
 constexpr std::size_t kPlainRowsADepth = 4;
-constexpr std::size_t kPlainRows = 160;  // as dear as quantising a query
+constexpr std::size_t kPlainRows = 160;         // as dear as quantising a query
+constexpr std::size_t kLeastHeadRows = 16'384;  // below, a query's head costs what it saves
 
 struct Group {
   std::size_t number;
@@ -81,12 +82,23 @@ double work_of(QueryCohort const& cohort) {
 std::vector<QueryCohort> plan_cohorts(Snapshot const& snapshot, BatchRequest const& request,
                                       DenseRequest const& arm, Audience const& audience) {
   std::size_t dim = 1;
-  for (auto const& view : snapshot.segments)
-    dim = std::max<std::size_t>(dim, view->segment().p.dense[arm.column]->dim);
+  bool has_heads = false;
+  for (auto const& view : snapshot.segments) {
+    DenseColumn const& column = *view->segment().p.dense[arm.column];
+    dim = std::max<std::size_t>(dim, column.dim);
+    has_heads = has_heads || !column.head.empty();
+  }
   std::size_t const most = std::max(kLeastGroup, kPanelBytes / dim / 32 * 32);
   FirstPassChoice const first_pass = request.settings.first_pass;
-  std::size_t const plain_below =
-      first_pass == FirstPassChoice::kInt8 ? 0 : kPlainRows + kPlainRowsADepth * request.depth;
+  bool const is_forced =
+      first_pass == FirstPassChoice::kInt8 || first_pass == FirstPassChoice::kHead8;
+  std::size_t const plain_below = is_forced ? 0 : kPlainRows + kPlainRowsADepth * request.depth;
+  // Several queries share what is read of the int8 plane, but each looks for itself.
+  auto const reads_heads = [&](QueryCohort const& cohort) {
+    bool const may_pay = first_pass == FirstPassChoice::kAny && cohort.n_queries == 1 &&
+                         cohort.n_rows >= kLeastHeadRows;
+    return has_heads && (may_pay || first_pass == FirstPassChoice::kHead8);
+  };
 
   std::vector<QueryCohort> cohorts;
   std::size_t leader = 0;  // group of the first member of the last cohort
@@ -114,6 +126,7 @@ std::vector<QueryCohort> plan_cohorts(Snapshot const& snapshot, BatchRequest con
       cohort.n_rows = std::max(cohort.n_rows, group.n_rows);
     }
   }
+  for (QueryCohort& cohort : cohorts) cohort.reads_heads = !cohort.is_plain && reads_heads(cohort);
   std::stable_sort(cohorts.begin(), cohorts.end(), [](QueryCohort const& a, QueryCohort const& b) {
     return work_of(a) > work_of(b);
   });

@@ -22,8 +22,9 @@ struct CohortMember {
 struct QueryCohort {
   std::vector<CohortMember> members;
   std::size_t n_queries = 0;
-  std::size_t n_rows = 0;  // that its largest member may see
-  bool is_plain = false;   // its rows are so few that the first pass would not pay
+  std::size_t n_rows = 0;    // that its largest member may see
+  bool is_plain = false;     // its rows are so few that the first pass would not pay
+  bool reads_heads = false;  // where a segment has them
   std::size_t n_slices = 1;
 };
 

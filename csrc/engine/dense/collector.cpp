@@ -88,6 +88,23 @@ void DenseCollector::score_tile(DenseColumn const& column, std::span<Seq const> 
   });
 }
 
+void DenseCollector::score_row(DenseColumn const& column, std::span<Seq const> seqs, DocRef doc) {
+  DenseQuery const query = arm_->query(query_);
+  float score;
+  column.score(query.padded.data(), query.inverse_norm, std::span(&doc.row, 1), &score);
+  if (score < threshold_) return;
+  offer(score, seqs[doc.row], doc);
+  ++n_offered_;
+}
+
+void DenseCollector::settle_early() {
+  if (waiting_.size() + n_offered_ < n_settled_ + depth_ / 4 + 4) return;
+  n_offered_ = 0;
+  best_.tighten();
+  raise(best_.threshold());
+  settle();
+}
+
 void DenseCollector::score(std::span<Waiting> rows) {
   DenseQuery const query = arm_->query(query_);
   // Segment by segment.
@@ -141,6 +158,7 @@ void DenseCollector::settle() {
     raise(best_.threshold());
     has_exploded_ = true;
   }
+  n_settled_ = waiting_.size();
 }
 
 void DenseCollector::join(DenseCollector&& other) {

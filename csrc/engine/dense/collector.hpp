@@ -39,12 +39,13 @@ class SharedThreshold {
   std::atomic<float> value_{kLeast};
 };
 
-// Legal calls: begin_window() before each window of rows. Then each row of the window once: wait(),
-// if its reach is at least cut(), or score_tile() while is_plain(). Between two tiles, go_plain()
-// if has_exploded(). join() takes over another collector of the same query, which is not used
-// again. End: finish() returns the result; no call may follow. Cost: wait() is constant, except
-// that every `capacity` rows are settled together, which scores `depth` of them or more.
-// score_tile() scores the rows of the tile. finish() scores all rows that still wait.
+// Legal calls: begin_window() before each window of rows. Then each row of the window at most once:
+// wait(), if its reach is at least cut(), score_row(), if it may still be among the best, or
+// score_tile() while is_plain(). Between two tiles, go_plain() if has_exploded(). join() takes over
+// another collector of the same query, which is not used again. End: finish() returns the result;
+// no call may follow. Cost: wait() is constant, except that every `capacity` rows are settled
+// together, which scores `depth` of them or more. score_row() and score_tile() score rows right
+// away. finish() scores all rows that still wait.
 class DenseCollector {
  public:
   // All but the threshold must outlive it.
@@ -55,6 +56,8 @@ class DenseCollector {
   QuantizedQuery const& quantized() const { return *quantized_; }
   // A row passes if its reach is at least that.
   float cut() const { return cut_; }
+  // No row below that is among the best.
+  float threshold() const { return threshold_; }
 
   // Begins a window of rows: takes over the threshold and says whether to read it plainly.
   bool begin_window();
@@ -69,6 +72,10 @@ class DenseCollector {
     waiting_.push_back({reach, doc});
     if (waiting_.size() >= capacity_) settle();
   }
+  // Raises the threshold if many rows are new, for scans that gain from one that rises soon.
+  void settle_early();
+  // A row scored canonically right away.
+  void score_row(DenseColumn const& column, std::span<Seq const> seqs, DocRef doc);
   // Rows of a tile, scored canonically right away.
   void score_tile(DenseColumn const& column, std::span<Seq const> seqs, std::uint32_t segment,
                   SelectedTile const& selected);
@@ -98,6 +105,8 @@ class DenseCollector {
   std::size_t capacity_;
   TopK best_;
   std::vector<Waiting> waiting_;
+  std::size_t n_settled_ = 0;  // of them: were there when rows were settled last
+  std::size_t n_offered_ = 0;  // by score_row() since then
   float threshold_;
   float cut_;
   bool has_exploded_ = false;

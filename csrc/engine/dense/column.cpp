@@ -12,6 +12,7 @@
 #include "core/interrupt.hpp"
 #include "core/parallel.hpp"
 #include "core/zeroed.hpp"
+#include "engine/dense/head_choice.hpp"
 #include "engine/request/dense_query.hpp"
 #include "engine/segment/merge_order.hpp"
 #include "kernels/cpu/isa.hpp"
@@ -38,6 +39,10 @@ double norm_of(DType dtype, std::uint8_t const* row, std::size_t dim) {
 
 constexpr std::size_t kRowsAtOnce = 4096;  // rows a thread takes at a time
 
+constexpr std::size_t padded_dim(std::size_t dim) {
+  return (dim + kLanes - 1) / kLanes * kLanes;
+}
+
 // Codes of a row and what they leave.
 Int8Row quantize_any(DType dtype, std::uint8_t const* row, std::size_t dim, std::int8_t* codes) {
   double const norm = norm_of(dtype, row, dim);
@@ -58,7 +63,9 @@ Int8Row quantize_any(DType dtype, std::uint8_t const* row, std::size_t dim, std:
 constexpr std::size_t kLeastPlaneRows = 512;
 
 bool deserves_plane(std::size_t n_rows, std::size_t dim, FirstPassChoice first_pass) {
-  return n_rows > 0 && (n_rows >= kLeastPlaneRows || first_pass == FirstPassChoice::kInt8) &&
+  bool const is_forced =
+      first_pass == FirstPassChoice::kInt8 || first_pass == FirstPassChoice::kHead8;
+  return n_rows > 0 && (n_rows >= kLeastPlaneRows || is_forced) &&
          dim <= max_first_pass_dim(FirstPassPlane::kInt8);
 }
 
@@ -103,6 +110,7 @@ std::shared_ptr<DenseColumn const> DenseColumn::build(std::string name, DType dt
   column->rows = std::move(rows).finish();
   column->inverse_norms = std::move(inverse_norms);
   column->quantize(threads, first_pass);
+  column->make_heads(threads, first_pass);
   return column;
 }
 
@@ -121,6 +129,49 @@ void DenseColumn::quantize(int threads, FirstPassChoice choice) {
     }
   });
   plane = std::move(builder).finish();
+}
+
+Int8Row DenseColumn::head_of(Row r, float* padded, std::int8_t* codes) const {
+  double const norm = norm_of(dtype, row(r), dim);
+  widen(r, padded);
+  return head.directions->quantize(padded, norm, codes);
+}
+
+void DenseColumn::make_heads(int threads, FirstPassChoice choice) {
+  head.directions = choose_directions(*this, threads, choice);
+  if (head.empty()) return;
+  Int8PlaneBuilder builder(n_rows(), head.directions->head_dim());
+  std::size_t const n_blocks = (n_rows() + kRowsAtOnce - 1) / kRowsAtOnce;
+  parallel_for(n_blocks, threads, [&](int, std::size_t block) {
+    std::vector<float> padded(padded_dim(dim), 0.0f);
+    std::vector<std::int8_t> codes(head.directions->head_dim());
+    std::size_t const end = std::min(n_rows(), (block + 1) * kRowsAtOnce);
+    for (std::size_t i = block * kRowsAtOnce; i < end; ++i) {
+      auto const r = static_cast<Row>(i);
+      builder.set(r, head_of(r, padded.data(), codes.data()), codes.data());
+    }
+  });
+  head.plane = std::move(builder).finish();
+}
+
+void DenseColumn::merge_heads(DenseColumn const& from,
+                              std::span<std::shared_ptr<DenseColumn const> const> all,
+                              std::span<std::uint32_t const> source,
+                              std::span<Row const> source_row) {
+  head.directions = from.head.directions;
+  Int8PlaneBuilder builder(n_rows(), head.directions->head_dim());
+  std::vector<float> padded(padded_dim(dim), 0.0f);
+  std::vector<std::int8_t> codes(head.directions->head_dim());
+  for (std::size_t i = 0; i < n_rows(); ++i) {
+    if (i % kRowsAtOnce == 0) poll_interrupt();
+    auto const to = static_cast<Row>(i);
+    if (all[source[i]].get() == &from) {
+      builder.copy(to, from.head.plane, source_row[i]);
+    } else {
+      builder.set(to, head_of(to, padded.data(), codes.data()), codes.data());
+    }
+  }
+  head.plane = std::move(builder).finish();
 }
 
 std::shared_ptr<DenseColumn const> DenseColumn::merge(
@@ -162,22 +213,22 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
     }
   }
   column->plane = std::move(builder).finish();
+  // Directions that most rows have stay; otherwise those of the new rows are learnt.
+  std::vector<std::size_t> counts(sources.size());
+  for (std::uint32_t const from : source) ++counts[from];
+  for (std::size_t s = 0; s < sources.size(); ++s) {
+    if (2 * counts[s] < source.size() || sources[s]->head.empty()) continue;
+    column->merge_heads(*sources[s], sources, source, source_row);
+    return column;
+  }
+  column->make_heads(1, first_pass);
   return column;
-}
-
-void DenseColumn::check_plane(Row begin_block, Row end_block) const {
-  if (plane_checks == nullptr) return;
-  std::size_t const block_bytes = cpu::int8_block_bytes(dim);
-  std::size_t const begin = begin_block * std::size_t{cpu::kInt8BlockRows};
-  std::size_t const end = end_block * std::size_t{cpu::kInt8BlockRows};
-  plane_checks->ensure(plane.codes, begin_block * block_bytes, end_block * block_bytes);
-  plane_checks->ensure(plane.scales, begin, end);
-  plane_checks->ensure(plane.residuals, begin, end);
 }
 
 void DenseColumn::check() const {
   if (rows_checks != nullptr) rows_checks->ensure_all();
-  if (plane_checks != nullptr) plane_checks->ensure_all();
+  for (Int8Plane const* one : {&plane, &head.plane})
+    if (one->checks != nullptr) one->checks->ensure_all();
 }
 
 void DenseColumn::widen(Row r, float* out) const {
@@ -197,7 +248,7 @@ void DenseColumn::widen(Row r, float* out) const {
 }
 
 std::vector<float> DenseColumn::widen(Row r) const {
-  std::vector<float> out((dim + kLanes - 1) / kLanes * kLanes, 0.0f);
+  std::vector<float> out(padded_dim(dim), 0.0f);
   widen(r, out.data());
   return out;
 }

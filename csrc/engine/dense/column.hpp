@@ -11,6 +11,7 @@
 #include "core/block_checks.hpp"
 #include "core/buffer.hpp"
 #include "core/types.hpp"
+#include "engine/dense/head.hpp"
 #include "engine/dense/int8_plane.hpp"
 #include "kernels/settings.hpp"
 
@@ -35,11 +36,11 @@ struct DenseColumn {
   Buffer<std::uint8_t> rows;    // [n_rows, dim] of dtype
   Buffer<float> inverse_norms;  // [n_rows]; 0 = no vector (null, or a zero row)
   Int8Plane plane;              // empty: too few rows, too many dimensions, or saved without it
+  Head head;                    // empty: it would not pay, or was saved without it
   mutable PlaneUse plane_use;
   // Of a file that was opened without reading its vectors: blocks are checked when they are first
   // read. Null: all were. Norms are checked always.
   std::shared_ptr<BlockChecks const> rows_checks;
-  std::shared_ptr<BlockChecks const> plane_checks;
 
   std::size_t n_rows() const { return inverse_norms.size(); }
   std::size_t row_bytes() const { return dim * item_size(dtype); }
@@ -47,12 +48,12 @@ struct DenseColumn {
     if (rows_checks != nullptr) rows_checks->ensure(address(r), row_bytes());
     return address(r);
   }
-  // Before anything reads blocks of 16 rows of the plane.
-  void check_plane(Row begin_block, Row end_block) const;
   // Checks all that nobody has read yet.
   void check() const;
   bool has(Row r) const { return inverse_norms[r] != 0.0f; }
-  std::size_t bytes() const { return rows.bytes() + inverse_norms.bytes() + plane.bytes(); }
+  std::size_t bytes() const {
+    return rows.bytes() + inverse_norms.bytes() + plane.bytes() + head.bytes();
+  }
 
   // Copies the rows into `order` and takes their norms. valid: a byte a row of the input, empty =
   // all are there. Throws with the input row if a norm leaves [2^-60, 2^60].
@@ -82,6 +83,11 @@ struct DenseColumn {
  private:
   std::uint8_t const* address(Row r) const { return rows.data() + r * row_bytes(); }
   void quantize(int threads, FirstPassChoice choice);
+  void make_heads(int threads, FirstPassChoice choice);
+  // As `from` has them; heads of other columns' rows are made anew.
+  void merge_heads(DenseColumn const& from, std::span<std::shared_ptr<DenseColumn const> const> all,
+                   std::span<std::uint32_t const> source, std::span<Row const> source_row);
+  Int8Row head_of(Row r, float* padded, std::int8_t* codes) const;
 };
 
 }  // namespace hyrecall

@@ -43,7 +43,7 @@ std::vector<std::vector<float>> sample_scores(Snapshot const& snapshot, DenseReq
       std::uint32_t const wanted = selected.mask.bits_from(first) & 0xffff;
       if (wanted == 0) continue;
       Row const block = selected.tile * kTileBlocks + in_tile;
-      column.check_plane(block, block + 1);
+      plane.check_late(column.dim, block, block + 1);
       float const* const residuals = plane.residuals.data() + block * cpu::kInt8BlockRows;
       cpu::FirstPassRows const rows{plane.codes.data() + block * cpu::int8_block_bytes(column.dim),
                                     plane.scales.data() + block * cpu::kInt8BlockRows, residuals,
@@ -95,7 +95,7 @@ std::vector<float> guess_thresholds(Snapshot const& snapshot, BatchRequest const
   for (QueryCohort const& cohort : cohorts) {
     if (cohort.is_plain) continue;
     for (CohortMember const& member : cohort.members) {
-      if (member.queries.size() < kLeastQueries) continue;
+      if (member.queries.size() < kLeastQueries && !cohort.reads_heads) continue;
       std::size_t const n = member.queries.size();
       // Whole panels, for every thread some; the more queries, the less often a sample is read.
       auto const panel = static_cast<std::size_t>(cpu::kernels().first_pass_for(n).width);

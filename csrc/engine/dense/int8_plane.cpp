@@ -34,6 +34,16 @@ void Int8Plane::check(std::size_t n_rows, std::uint32_t dim, std::string const& 
   }
 }
 
+void Int8Plane::check_late(std::uint32_t dim, Row begin_block, Row end_block) const {
+  if (checks == nullptr) return;
+  std::size_t const block_bytes = cpu::int8_block_bytes(dim);
+  std::size_t const begin = begin_block * std::size_t{cpu::kInt8BlockRows};
+  std::size_t const end = end_block * std::size_t{cpu::kInt8BlockRows};
+  checks->ensure(codes, begin_block * block_bytes, end_block * block_bytes);
+  checks->ensure(scales, begin, end);
+  checks->ensure(residuals, begin, end);
+}
+
 Int8PlaneBuilder::Int8PlaneBuilder(std::size_t n_rows, std::uint32_t dim)
     : dim_(dim),
       codes_(padded(n_rows, dim) * cpu::int8_steps(dim) * cpu::kInt8Step),

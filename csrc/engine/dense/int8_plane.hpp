@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "core/block_checks.hpp"
 #include "core/buffer.hpp"
 #include "core/types.hpp"
 #include "core/zeroed.hpp"
@@ -20,10 +22,15 @@ struct Int8Plane {
   Buffer<std::uint8_t> codes;  // [n_blocks, int8_steps(dim), 16, 4], n_blocks = int8_blocks(...)
   Buffer<float> scales;        // [n_blocks x 16]; 0 where there is no vector
   Buffer<float> residuals;     // [n_blocks x 16]; -inf where there is no vector
+  // Of a file that was opened without reading it: blocks are checked when they are first read.
+  // Null: all were.
+  std::shared_ptr<BlockChecks const> checks{};
 
   bool empty() const { return scales.empty(); }
   // Throws unless the arrays have the sizes of a plane of so many rows.
   void check(std::size_t n_rows, std::uint32_t dim, std::string const& argument) const;
+  // Before anything reads blocks of 16 rows.
+  void check_late(std::uint32_t dim, Row begin_block, Row end_block) const;
   std::size_t bytes() const { return codes.bytes() + scales.bytes() + residuals.bytes(); }
 };
 

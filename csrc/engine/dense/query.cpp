@@ -7,16 +7,39 @@
 
 namespace hyrecall {
 
+namespace {
+
+double norm_of(float const* values, std::uint32_t dim) {
+  return row_norm(dim, [&](std::size_t i) { return static_cast<double>(values[i]); });
+}
+
+std::int32_t sum_of(std::vector<std::int8_t> const& codes) {
+  return std::accumulate(codes.begin(), codes.end(), std::int32_t{0});
+}
+
+}  // namespace
+
 QuantizedQuery quantize_query(DenseQuery const& query, std::uint32_t dim) {
   QuantizedQuery out;
   out.codes.resize(dim);
   float const* const values = query.padded.data();
-  double const norm = row_norm(dim, [&](std::size_t i) { return static_cast<double>(values[i]); });
-  Int8Row const made =
-      quantize_row(dim, [&](std::size_t i) { return values[i]; }, norm, out.codes.data());
-  out.sum = std::accumulate(out.codes.begin(), out.codes.end(), std::int32_t{0});
+  Int8Row const made = quantize_row(
+      dim, [&](std::size_t i) { return values[i]; }, norm_of(values, dim), out.codes.data());
+  out.sum = sum_of(out.codes);
   out.scale = made.scale;
   out.bound = query_bound(FirstPassPlane::kInt8, dim, made.residual);
+  return out;
+}
+
+QuantizedQuery quantize_head(DenseQuery const& query, Directions const& directions) {
+  QuantizedQuery out;
+  out.codes.resize(directions.head_dim());
+  float const* const values = query.padded.data();
+  Int8Row const made =
+      directions.quantize(values, norm_of(values, directions.dim()), out.codes.data());
+  out.sum = sum_of(out.codes);
+  out.scale = made.scale;
+  out.bound = head_query_bound(directions.dim(), made.residual, directions.bound());
   return out;
 }
 

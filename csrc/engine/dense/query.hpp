@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/dense/head.hpp"
 #include "engine/request/request.hpp"
 #include "kernels/int8_bound.hpp"
 
@@ -17,5 +18,7 @@ struct QuantizedQuery {
   QueryBound bound{1.0f, 0.0f};
 };
 QuantizedQuery quantize_query(DenseQuery const& query, std::uint32_t dim);
+// The query's head along these directions.
+QuantizedQuery quantize_head(DenseQuery const& query, Directions const& directions);
 
 }  // namespace hyrecall

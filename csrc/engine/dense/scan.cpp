@@ -35,6 +35,7 @@ class DenseScan {
         audience_(audience),
         cohorts_(plan_cohorts(snapshot, request, arm, audience)),
         quantized_(request.n_queries),
+        heads_(snapshot.segments.size()),
         thresholds_(request.n_queries),
         lists_(request.n_queries) {}
 
@@ -61,6 +62,25 @@ class DenseScan {
     parallel_for(to_quantize.size(), request_.threads, [&](int, std::size_t i) {
       quantized_[to_quantize[i]] = quantize_query(arm_.query(to_quantize[i]), dim);
     });
+    quantize_heads();
+  }
+
+  void quantize_heads() {
+    std::vector<std::uint32_t> some;
+    for (QueryCohort const& cohort : cohorts_) {
+      for (CohortMember const& member : cohort.members) {
+        if (cohort.reads_heads)
+          some.insert(some.end(), member.queries.begin(), member.queries.end());
+      }
+    }
+    for (std::size_t s = 0; s < snapshot_.segments.size() && !some.empty(); ++s) {
+      Head const& head = snapshot_.segments[s]->segment().p.dense[arm_.column]->head;
+      if (head.empty()) continue;
+      heads_[s].resize(request_.n_queries);
+      parallel_for(some.size(), request_.threads, [&](int, std::size_t i) {
+        heads_[s][some[i]] = quantize_head(arm_.query(some[i]), *head.directions);
+      });
+    }
   }
 
   void scan() {
@@ -108,7 +128,7 @@ class DenseScan {
     if (cohort.is_plain && cohort.n_slices == 1 && cohort.members.size() == 1) {
       scan_plainly(snapshot_, arm_, audience_.tiles(cohort.members[0].group), queries);
     } else {
-      scan_slice(snapshot_, arm_, audience_, cohort, slice, queries);
+      scan_slice(snapshot_, arm_, audience_, cohort, heads_, slice, queries);
     }
     return queries;
   }
@@ -143,10 +163,11 @@ class DenseScan {
   DenseRequest const& arm_;
   Audience const& audience_;
   std::vector<QueryCohort> cohorts_;
-  std::vector<QuantizedQuery> quantized_;    // [n_queries]; of those in a cohort that is not plain
-  std::vector<float> guesses_;               // [n_queries]
-  std::vector<SharedThreshold> thresholds_;  // [n_queries]
-  std::vector<std::vector<Candidate>> lists_;  // [n_queries]
+  std::vector<QuantizedQuery> quantized_;  // [n_queries]; of those in a cohort that is not plain
+  std::vector<std::vector<QuantizedQuery>> heads_;  // [n_segments][n_queries]; empty: no heads
+  std::vector<float> guesses_;                      // [n_queries]
+  std::vector<SharedThreshold> thresholds_;         // [n_queries]
+  std::vector<std::vector<Candidate>> lists_;       // [n_queries]
 };
 
 }  // namespace

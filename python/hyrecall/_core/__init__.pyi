@@ -20,7 +20,9 @@ _Prior: TypeAlias = tuple[int, Sequence[int | bytes], Sequence[float]] | None
 _Arrays: TypeAlias = Sequence[npt.NDArray[Any]]
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 _Floats: TypeAlias = npt.NDArray[np.float32]
-_Plane: TypeAlias = tuple[_Bytes, _Floats, _Floats] | None  # codes, scales, residuals
+_Plane: TypeAlias = tuple[_Bytes, _Floats, _Floats]  # codes, scales, residuals
+_Head: TypeAlias = tuple[_Floats, _Plane] | None  # directions, plane
+_Planes: TypeAlias = tuple[_Plane, _Head] | None
 _Checks: TypeAlias = files.BlockChecks | None
 _Floor: TypeAlias = tuple[float, bool] | None  # (value, strict)
 _Bm25: TypeAlias = tuple[str, float, float, float, float]  # (variant, k1, b, delta, b_mixed)
@@ -66,8 +68,6 @@ class Analyzer:
         self, texts: Sequence[str | bytes], role: Literal["document", "query"]
     ) -> tuple[list[str], npt.NDArray[np.uint64], _Rows, _Rows, _Rows]:
         """Return terms, offsets, term_ids, positions, lengths."""
-
-# ---- filters ----
 
 @final
 class AttributeColumn:
@@ -177,15 +177,17 @@ class DenseColumn:
     def merge(sources: Sequence[DenseColumn], source: _Rows, source_row: _Rows) -> DenseColumn: ...
     @staticmethod
     def from_parts(
-        name: str, dtype: str, dim: int, rows: _Bytes, inverse_norms: _Floats, plane: _Plane = None
+        name: str, dtype: str, dim: int, rows: _Bytes, norms: _Floats, planes: _Planes = None
     ) -> DenseColumn: ...
-    def read_late(self, rows: _Checks, plane: _Checks) -> None: ...
+    def read_late(self, rows: _Checks, plane: _Checks, heads: _Checks) -> None: ...
     def check(self) -> None: ...
     def row(self, row: int) -> _Bytes: ...
     @property
     def rows(self) -> _Bytes: ...
     @property
-    def int8_plane(self) -> _Plane: ...
+    def int8_plane(self) -> _Plane | None: ...
+    @property
+    def head(self) -> _Head: ...
     @property
     def plane_use(self) -> tuple[int, int]: ...
     @property

@@ -22,10 +22,12 @@ from hyrecall.table.schema import Schema
 __all__ = [
     "DEAD",
     "DOCUMENTS",
+    "REST",
     "TERMS",
     "VALUE_TYPES",
     "batches_of",
     "dead_batch",
+    "directions_schema",
     "embedded_by",
     "optional_roles",
     "plane_schema",
@@ -35,6 +37,7 @@ __all__ = [
 ]
 
 PLANE_ROWS = 16  # rows per block of an int8 plane
+REST = 4  # elements of a head beside one for each direction
 
 _value = partial(pa.field, nullable=False)  # the engine's arrays have no nulls
 
@@ -74,7 +77,8 @@ def roles(schema: Schema) -> tuple[str, ...]:
 
 def optional_roles(schema: Schema) -> tuple[str, ...]:
     """Return the roles of optional files, which make scans faster."""
-    return tuple(f"plane-{at}" for at in range(len(schema.vector_arms)))
+    arms = range(len(schema.vector_arms))
+    return tuple(f"{part}-{at}" for at in arms for part in ("plane", "directions", "heads"))
 
 
 def write_batch(sink: Any, batch: pa.RecordBatch) -> None:
@@ -103,6 +107,10 @@ def batches_of(
         int8_plane = segment.dense[arm].int8_plane
         if int8_plane is not None:
             yield f"plane-{at}", _plane(segment.dense[arm].dim, *int8_plane)
+        head = segment.dense[arm].head
+        if head is not None:
+            yield f"directions-{at}", _directions(segment.dense[arm].dim, head[0])
+            yield f"heads-{at}", _plane(len(head[0]) // segment.dense[arm].dim + REST, *head[1])
     for at, arm in enumerate(schema.text_arms):
         segment.check(arm)
         parts = segment.lexical[arm].parts()
@@ -169,6 +177,21 @@ def _plane(dim: int, codes: Numbers, scales: Numbers, residuals: Numbers) -> pa.
         for kind, of in zip(schema.types[1:], (scales, residuals), strict=True)
     ]
     return pa.record_batch([blocks, *floats], schema=schema)
+
+
+def directions_schema(dim: int) -> pa.Schema:
+    """Return the columns of a file with the directions of heads."""
+    return pa.schema([_value("direction", pa.fixed_shape_tensor(pa.float32(), [dim]))])
+
+
+def _directions(dim: int, values: Numbers) -> pa.RecordBatch:
+    schema = directions_schema(dim)
+    kind = schema.types[0]
+    n_directions = len(values) // dim
+    storage = pa.Array.from_buffers(
+        kind.storage_type, n_directions, [None], 0, children=[_numbers(values, pa.float32())]
+    )
+    return pa.record_batch([pa.ExtensionArray.from_storage(kind, storage)], schema=schema)
 
 
 def _terms(parts: Mapping[str, Any]) -> pa.RecordBatch:

@@ -242,7 +242,8 @@ def _open_segment(
         where = path / file.name
         kept = () if role == "dead" else (mapped,)  # deleted rows are copied
         buffer = disk.read_file(where, file.size, how.memory, *kept)
-        if role.split("-", maxsplit=1)[0] in how.pin:
+        part = role.split("-", maxsplit=1)[0]
+        if ("plane" if part == "heads" else part) in how.pin:
             _lock(where, mapped[-1])
         checks = None
         if full or role == "dead":

@@ -22,8 +22,10 @@ from hyrecall.errors import CorruptIndexError, error
 from hyrecall.segments.arrow_files import (
     DEAD,
     DOCUMENTS,
+    REST,
     TERMS,
     VALUE_TYPES,
+    directions_schema,
     plane_schema,
     vector_schema,
 )
@@ -188,15 +190,24 @@ def _dense(
     file.check(1)
     rows = _values(vectors.column(0).storage.values).view(np.uint8)
     norms = _values(vectors.column(1))
-    int8_plane = plane_checks = None
+    planes = head = plane_checks = head_checks = None
     path = file.path
-    if has_role(f"plane-{at}"):
+    has = [has_role(f"{part}-{at}") for part in ("plane", "directions", "heads")]
+    if has[1:] not in ([False, False], [has[0], has[0]]):
+        raise error(CorruptIndexError, str(path), "plane, directions and heads", "some of them")
+    if has[1]:
+        given = take(f"directions-{at}", directions_schema(dim))
+        given.check()
+        heads = take(f"heads-{at}", plane_schema(given.batch.num_rows + REST))
+        path, head_checks = heads.path, heads.checks
+        head = _values(given.batch.column(0).storage.values), _int8_plane(heads.batch)
+    if has[0]:
         blocks = take(f"plane-{at}", plane_schema(dim))
-        path, plane_checks = blocks.path, blocks.checks
-        int8_plane = _int8_plane(blocks.batch)
+        path, plane_checks = blocks.path if head is None else path, blocks.checks
+        planes = _int8_plane(blocks.batch), head
     with damage_of(path, "a part of the segment"):
-        column = _core.DenseColumn.from_parts(arm, dtype, dim, rows, norms, int8_plane)
-    column.read_late(file.checks, plane_checks)
+        column = _core.DenseColumn.from_parts(arm, dtype, dim, rows, norms, planes)
+    column.read_late(file.checks, plane_checks, head_checks)
     return column
 
 

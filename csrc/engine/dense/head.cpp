@@ -1,0 +1,47 @@
+#include "engine/dense/head.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "kernels/cpu/isa.hpp"
+
+namespace hyrecall {
+namespace {
+
+// Four sums, in float64: the bound allows any order.
+double dot_of(float const* a, float const* b, std::size_t n) {
+  double sums[4] = {};
+  for (std::size_t i = 0; i < n; ++i) sums[i % 4] += static_cast<double>(a[i]) * b[i];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+}  // namespace
+
+Directions::Directions(Buffer<float> values, std::uint32_t dim, std::string const& argument)
+    : values_(std::move(values)), dim_(dim), size_(0) {
+  if (dim == 0 || values_.empty() || values_.size() % dim != 0 ||
+      values_.size() / dim > std::min<std::size_t>(dim, kMostDirections))
+    throw Error(ErrorCode::kCorrupt, argument,
+                "expected directions of " + std::to_string(dim) + " elements, got another size");
+  size_ = static_cast<std::uint32_t>(values_.size() / dim);
+  double const deviation = head_deviation(dim, size_, [&](std::size_t i, std::size_t j) {
+    return dot_of(values_.data() + i * dim, values_.data() + j * dim, dim);
+  });
+  std::optional<HeadBound> const bound = head_bound(dim, size_, deviation);
+  if (!bound)
+    throw Error(ErrorCode::kCorrupt, argument, "expected orthonormal directions, got others");
+  bound_ = *bound;
+}
+
+Int8Row Directions::quantize(float const* padded, double norm, std::int8_t* codes) const {
+  std::vector<float> head(head_dim(), 0.0f);
+  if (norm != 0.0) {
+    cpu::kernels().dot.float32(padded, values_.data(), size_, dim_, head.data());
+    fill_rest(size_, norm, bound_, head.data());
+  }
+  return quantize_row(head.size(), [&](std::size_t i) { return head[i]; }, norm, codes);
+}
+
+}  // namespace hyrecall

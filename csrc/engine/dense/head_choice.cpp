@@ -1,0 +1,249 @@
+#include "engine/dense/head_choice.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "core/formulas.hpp"
+#include "core/parallel.hpp"
+#include "engine/dense/head_balance.hpp"
+#include "kernels/cpu/isa.hpp"
+#include "kernels/shared/dense_rows.hpp"
+
+namespace hyrecall {
+namespace {
+
+// Below, a scan of the int8 plane takes less time than learning is worth.
+constexpr std::size_t kLeastRows = 65'536;
+constexpr std::size_t kLeastDim = 128;
+constexpr std::size_t kMostDim = 4'096;  // learning takes dim^3
+
+constexpr std::size_t kLearnRows = 2'048;
+constexpr int kRounds = 3;  // of two products with the second moments each
+
+constexpr std::size_t kTrialRows = 4'096;
+constexpr std::size_t kTrialQueries = 32;
+// Rows have nearer neighbours than queries have, so a query's 100th best row (an arm's depth by
+// default) is about as far as the 1,000th of a row.
+constexpr double kTrialDepth = 1'000;
+constexpr float kTrialError = 0.013f;  // what the codes of a row and of a query add to a score
+
+// A row that passes its head costs as much as so many rows of the int8 plane in a stream.
+constexpr double kLookCost = kRowCost * cpu::kInt8BlockRows;
+constexpr double kWorthIt = 0.85;  // of reading the int8 plane alone
+
+// A matrix by rows, each padded with +0 to whole lanes.
+struct Matrix {
+  Matrix(std::size_t n_rows, std::size_t n_columns)
+      : rows(n_rows),
+        columns(n_columns),
+        stride((n_columns + kLanes - 1) / kLanes * kLanes),
+        values(n_rows * stride, 0.0f) {}
+  float* row(std::size_t i) { return values.data() + i * stride; }
+  float const* row(std::size_t i) const { return values.data() + i * stride; }
+
+  std::size_t rows, columns, stride;
+  std::vector<float> values;
+};
+
+// out[i] = <a, row begin + i>.
+void dots(Matrix const& matrix, float const* a, std::size_t begin, std::size_t end, float* out) {
+  cpu::kernels().dot.float32(a, matrix.row(begin), end - begin, matrix.stride, out);
+}
+
+double norm_of(float const* values, std::size_t n) {
+  return row_norm(n, [&](std::size_t i) { return static_cast<double>(values[i]); });
+}
+
+// Unit rows of a column, spread evenly over it; rows without a vector stay 0.
+Matrix sample(DenseColumn const& column, std::size_t most) {
+  std::size_t const n = column.n_rows();
+  Matrix out(std::min(n, most), column.dim);
+  for (std::size_t i = 0; i < out.rows; ++i) {
+    float* const values = out.row(i);
+    column.widen(static_cast<Row>(i * n / out.rows), values);
+    double const norm = norm_of(values, column.dim);
+    bool const is_there = norm != 0.0 && is_norm(norm);  // forged files hold anything
+    for (std::size_t k = 0; k < column.dim; ++k)
+      values[k] = is_there ? static_cast<float>(values[k] / norm) : 0.0f;
+  }
+  return out;
+}
+
+Matrix transposed(Matrix const& of) {
+  Matrix out(of.columns, of.rows);
+  for (std::size_t i = 0; i < of.rows; ++i) {
+    for (std::size_t k = 0; k < of.columns; ++k) out.row(k)[i] = of.row(i)[k];
+  }
+  return out;
+}
+
+// a b' of matrices with rows of one length.
+Matrix product(Matrix const& a, Matrix const& b, int threads) {
+  Matrix out(a.rows, b.rows);
+  parallel_for(a.rows, threads,
+               [&](int, std::size_t i) { dots(b, a.row(i), 0, b.rows, out.row(i)); });
+  return out;
+}
+
+// Pseudo-random signs: the same in every process.
+Matrix signs(std::size_t n_rows, std::size_t n_columns) {
+  Matrix out(n_rows, n_columns);
+  std::uint64_t state = 0x9e3779b97f4a7c15;
+  for (std::size_t i = 0; i < n_rows; ++i) {
+    for (std::size_t k = 0; k < n_columns; ++k) {
+      state = state * 6364136223846793005 + 1442695040888963407;
+      out.row(i)[k] = (state >> 63) != 0 ? 1.0f : -1.0f;
+    }
+  }
+  return out;
+}
+
+// Makes the rows orthonormal, one after the other, twice over for the roundings (Gram-Schmidt). A
+// row that the others leave nothing of is replaced by the first axis that they do not span.
+void orthonormalize(Matrix& rows) {
+  std::vector<float> along(rows.rows);
+  std::size_t axis = 0;
+  for (std::size_t i = 0; i < rows.rows; ++i) {
+    float* const own = rows.row(i);
+    for (;;) {
+      double const before = norm_of(own, rows.columns);
+      for (int pass = 0; pass < 2; ++pass) {
+        dots(rows, own, 0, i, along.data());
+        for (std::size_t j = 0; j < i; ++j) {
+          float const factor = along[j];
+          float const* const other = rows.row(j);
+          for (std::size_t k = 0; k < rows.stride; ++k) own[k] -= factor * other[k];
+        }
+      }
+      if (norm_of(own, rows.columns) > 1e-3 * before) break;
+      std::fill(own, own + rows.stride, 0.0f);
+      own[axis++] = 1.0f;
+    }
+    auto const factor = static_cast<float>(1.0 / norm_of(own, rows.columns));
+    for (std::size_t k = 0; k < rows.stride; ++k) own[k] *= factor;
+  }
+}
+
+// The directions of most energy of the rows, the strongest first, by subspace iteration. The last
+// of them need not be exact: a few rounds give nearly all the energy that there is to have.
+Matrix strongest(Matrix const& rows, std::size_t n_directions, int threads) {
+  Matrix const columns = transposed(rows);
+  Matrix const moments = product(columns, columns, threads);
+  Matrix found = signs(n_directions, rows.columns);
+  for (int round = 0; round < kRounds; ++round) {
+    found = product(product(found, moments, threads), moments, threads);
+    orthonormalize(found);
+  }
+  return found;
+}
+
+// Of each query [sizes]: the share of rows that pass the head of the first sizes[i] directions.
+// Rows of a sample serve as queries.
+using Shares = std::vector<std::vector<double>>;
+
+Shares try_sizes(DenseColumn const& column, Matrix const& directions,
+                 std::span<std::size_t const> sizes, int threads) {
+  Matrix const rows = sample(column, kTrialRows);
+  Matrix const heads = product(rows, directions, threads);
+  double const rank = kTrialDepth * static_cast<double>(rows.rows) /
+                      static_cast<double>(std::max<std::size_t>(column.n_rows(), 1));
+  std::size_t const depth = static_cast<std::size_t>(std::ceil(rank)) + 1;  // and the row itself
+  std::vector<std::vector<float>> rests(sizes.size(), std::vector<float>(rows.rows));
+  for (std::size_t r = 0; r < rows.rows; ++r) {
+    float square = 0.0f;
+    for (std::size_t s = 0, k = 0; s < sizes.size(); ++s) {
+      for (; k < sizes[s]; ++k) square += heads.row(r)[k] * heads.row(r)[k];
+      rests[s][r] = std::sqrt(std::max(0.0f, 1.0f - square));
+    }
+  }
+  std::size_t const n_queries = std::min(kTrialQueries, rows.rows);
+  Shares shares(n_queries);
+  parallel_for(n_queries, threads, [&](int, std::size_t q) {
+    std::size_t const own = q * rows.rows / n_queries;
+    std::vector<float> scores(rows.rows);
+    dots(rows, rows.row(own), 0, rows.rows, scores.data());
+    std::vector<float> sorted = scores;
+    std::size_t const at = std::min(depth, sorted.size() - 1);
+    std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(at), sorted.end(),
+                     std::greater<>());
+    float const threshold = sorted[at];
+    std::vector<std::size_t> n_passed(sizes.size());
+    for (std::size_t r = 0; r < rows.rows; ++r) {
+      float sum = 0.0f;
+      for (std::size_t s = 0, k = 0; s < sizes.size(); ++s) {
+        for (; k < sizes[s]; ++k) sum += heads.row(own)[k] * heads.row(r)[k];
+        float const most = sum + rests[s][own] * rests[s][r] + kTrialError;
+        n_passed[s] += most >= threshold ? 1 : 0;
+      }
+    }
+    for (std::size_t const n : n_passed)
+      shares[q].push_back(static_cast<double>(n) / static_cast<double>(rows.rows));
+  });
+  return shares;
+}
+
+// The size that costs least, 0 if none is worth it.
+std::size_t best_size(DenseColumn const& column, Matrix const& directions,
+                      std::span<std::size_t const> sizes, int threads) {
+  Shares const shares = try_sizes(column, directions, sizes, threads);
+  auto const row_bytes = [](std::size_t dim) { return static_cast<double>(dim + 8); };
+  double const whole = row_bytes(column.dim);
+  double best = kWorthIt * whole;
+  std::size_t size = 0;
+  for (std::size_t s = 0; s < sizes.size(); ++s) {
+    double cost = 0.0;  // a query whose looks cost too much reads the int8 plane alone
+    for (auto const& of_query : shares)
+      cost += std::min(whole, row_bytes(head_dim(sizes[s])) + kLookCost * of_query[s] * whole);
+    cost /= static_cast<double>(std::max<std::size_t>(shares.size(), 1));
+    if (cost < best) {
+      best = cost;
+      size = sizes[s];
+    }
+  }
+  return size;
+}
+
+// Rising. With the greatest, both planes take 37.5 % of the bytes of float32 rows.
+std::vector<std::size_t> sizes_of(std::size_t dim) {
+  return {dim / 4 - 4, dim / 3 - 4, dim * 5 / 12 - 4, dim / 2 - 20};
+}
+
+// The same space, each direction a mixture of all: so a head's elements are about equally large,
+// and eight bits tell them apart best.
+Matrix mixed(Matrix const& directions, std::size_t size, int threads) {
+  Matrix mixture = signs(size, size);
+  orthonormalize(mixture);
+  Matrix first(size, directions.columns);
+  std::copy_n(directions.values.begin(), first.values.size(), first.values.begin());
+  Matrix out = product(mixture, transposed(first), threads);
+  orthonormalize(out);
+  return out;
+}
+
+}  // namespace
+
+std::shared_ptr<Directions const> choose_directions(DenseColumn const& column, int threads,
+                                                    FirstPassChoice choice) {
+  bool const is_forced = choice == FirstPassChoice::kHead8;
+  bool const may_pay = choice == FirstPassChoice::kAny && column.n_rows() >= kLeastRows &&
+                       column.dim >= kLeastDim && column.dim <= kMostDim;
+  if (column.plane.empty() || (!is_forced && !may_pay)) return nullptr;
+  Matrix const rows = sample(column, kLearnRows);
+  std::vector<std::size_t> const sizes = sizes_of(column.dim);
+  std::size_t size = std::min<std::size_t>((column.dim + 1) / 2, 32);
+  if (!is_forced) size = sizes.back();
+  Matrix const directions = strongest(rows, size, threads);
+  if (!is_forced) size = best_size(column, directions, sizes, threads);
+  if (size == 0) return nullptr;
+  Matrix const found = mixed(directions, size, threads);
+  std::vector<float> values(size * column.dim);
+  for (std::size_t i = 0; i < size; ++i)
+    std::copy_n(found.row(i), column.dim,
+                values.begin() + static_cast<std::ptrdiff_t>(i * column.dim));
+  return std::make_shared<Directions>(std::move(values), column.dim, column.name);
+}
+
+}  // namespace hyrecall

@@ -1,0 +1,314 @@
+"""Heads of vectors: which columns get them, what they hold, and that scans live by their bound."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from engine import forge
+from engine.test_dense_plane import changed, is_plain_reply, with_parts
+from hyrecall import _core
+
+Floats = np.ndarray
+Plane = tuple[np.ndarray, np.ndarray, np.ndarray]
+Head = tuple[np.ndarray, Plane]
+
+REST = 4  # elements of a head that hold the length of what its directions leave
+DIM = 64
+PAYING_ROWS = 65_536  # from so many rows on a column may get heads by itself
+
+
+@pytest.fixture
+def _forced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYRECALL_FRONT_PLANE", "head8")
+
+
+@dataclass
+class World:
+    rows: Floats
+    queries: Floats
+
+
+def spectral(n: int, dim: int, seed: int = 0, fall: float = 8) -> World:
+    """Rows of falling energy by direction, as sentence models make them, around some centres."""
+    n_queries = 40
+    rng = np.random.default_rng(seed)
+    turn, _ = np.linalg.qr(rng.standard_normal((dim, dim)))
+    strength = np.exp(-np.arange(dim) * fall / dim)
+    centres = rng.standard_normal((200, dim)) * strength
+    near = centres[rng.integers(200, size=n + n_queries)]
+    drawn = (near + 0.5 * rng.standard_normal(near.shape) * strength) @ turn
+    return World(drawn[:n].astype(np.float32), drawn[n:].astype(np.float32))
+
+
+def built(vectors: object, *, threads: int = 1, cells: int = 1) -> hr.Index:
+    n = len(vectors)  # type: ignore[arg-type]
+    table = pa.table({"id": np.arange(n), "cell": np.arange(n) % cells, "at": np.arange(n) % 7})
+    return hr.Index.build(
+        table,
+        hr.Schema(key="id", cell=("cell",), text=(), vector="embedding", attributes=("at",)),
+        vectors={"embedding": vectors},
+        device="cpu",
+        threads=threads,
+    )
+
+
+def heads_of(index: hr.Index) -> list[Head | None]:
+    return [segment.dense["embedding"].head for segment in index._state.segments]
+
+
+# ---- who has heads ----
+
+
+def test_rows_of_few_directions_get_heads_and_others_none() -> None:
+    made = spectral(PAYING_ROWS, 128)
+    index = built(made.rows, threads=2)
+    (head,) = heads_of(index)
+    assert head is not None
+    planes = index._state.segments[0].dense["embedding"].nbytes - made.rows.nbytes
+    assert planes <= 0.38 * made.rows.nbytes + 4 * len(made.rows)  # and the norms
+    few = built(made.rows[: PAYING_ROWS - 1])
+    assert heads_of(few) == [None]
+    rng = np.random.default_rng(3)
+    gaussian = rng.standard_normal((PAYING_ROWS, 128)).astype(np.float32)
+    assert heads_of(built(gaussian, threads=2)) == [None]
+
+
+def test_replies_with_heads_by_choice_are_the_plain_scans(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = spectral(PAYING_ROWS, 128)
+    index = built(made.rows, threads=2)
+    for n_queries, limit in ((1, 10), (1, 100), (5, 10), (40, 10)):
+        for first in range(0, 40, max(n_queries, 8)):
+            queries = made.queries[first : first + n_queries]
+            assert is_plain_reply(monkeypatch, index, queries, limit)
+
+
+@pytest.mark.usefixtures("_forced")
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_rows_of_every_type(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = spectral(20_000, 48)
+    index = built(made.rows.astype(dtype), threads=2)
+    for n_queries in (1, 8, 9, 40):
+        assert is_plain_reply(monkeypatch, index, made.queries[:n_queries], 20)
+
+
+@pytest.mark.usefixtures("_forced")
+def test_several_vector_columns_have_directions_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, other = spectral(3_000, 40), spectral(3_000, 24, seed=1)
+    schema = hr.Schema(key="id", cell=None, text=(), vector=("a", "b"))
+    vectors = {"a": made.rows, "b": other.rows}
+    index = hr.Index.build(pa.table({"id": np.arange(3_000)}), schema, vectors=vectors)
+    queries = {"a": made.queries, "b": other.queries}
+    through_heads = index.recall(vectors=queries, limit=20).to_arrow()
+    sizes = [len(index._state.segments[0].dense[arm].head[0]) for arm in ("a", "b")]
+    assert sizes == [20 * 40, 12 * 24]
+    monkeypatch.setenv("HYRECALL_FRONT_PLANE", "rows")
+    assert through_heads.equals(index.recall(vectors=queries, limit=20).to_arrow())
+
+
+# ---- life of an index ----
+
+
+@pytest.mark.usefixtures("_forced")
+def test_merges_keep_the_directions_that_most_rows_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = spectral(3_000, DIM)
+    index = built(made.rows, cells=5)
+    (before,) = heads_of(index)
+    columns = {"id": np.arange(3_000, 3_900), "cell": np.arange(900) % 5, "at": np.arange(900) % 7}
+    index.add(pa.table(columns), vectors={"embedding": spectral(900, DIM, seed=4).rows})
+    index.delete([0], scope=0)
+    assert is_plain_reply(monkeypatch, index, made.queries, 30, 5)
+    index.compact()
+    (after,) = heads_of(index)
+    assert np.array_equal(before[0], after[0])
+    rows = index._state.segments[0].dense["embedding"].rows.view(np.float32).reshape(-1, DIM)
+    check_definition(rows, after)
+    assert is_plain_reply(monkeypatch, index, made.queries, 30, 5)
+
+
+@pytest.mark.usefixtures("_forced")
+def test_merges_of_many_small_segments_learn_directions(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = spectral(2_000, DIM)
+    index = built(made.rows, cells=5)
+    changed(index, made.rows[::-1].copy())
+    index.compact()
+    (head,) = heads_of(index)
+    rows = index._state.segments[0].dense["embedding"].rows.view(np.float32).reshape(-1, DIM)
+    check_definition(rows, head)
+    assert is_plain_reply(monkeypatch, index, made.queries, 30, 5)
+
+
+@pytest.mark.usefixtures("_forced")
+@pytest.mark.parametrize("memory", ["mmap", "ram"])
+def test_heads_are_saved_and_opened(
+    memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = spectral(1_500, 30)
+    index = built(made.rows, cells=2)
+    index.save(tmp_path)
+    opened = hr.Index.open(tmp_path, memory=memory)
+    (ours,), (theirs,) = heads_of(index), heads_of(opened)
+    assert np.array_equal(ours[0], theirs[0])
+    assert all(np.array_equal(a, b) for a, b in zip(ours[1], theirs[1], strict=True))
+    assert is_plain_reply(monkeypatch, opened, made.queries, 10, 2)
+
+
+def without(folder: Path, *parts: str) -> None:
+    """Take parts of a saved index out of its MANIFEST."""
+    data = forge.read_manifest(folder)
+    for part in parts:
+        del data["segments"][0]["files"][f"{part}-0"]
+    forge.seal(folder, forge.json.dumps(data).encode() + b"\n")
+
+
+@pytest.mark.usefixtures("_forced")
+def test_an_index_saved_without_heads_opens_and_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = spectral(1_500, 30)
+    built(made.rows, cells=2).save(tmp_path)
+    without(tmp_path, "directions", "heads")
+    opened = hr.Index.open(tmp_path)
+    assert heads_of(opened) == [None]
+    assert is_plain_reply(monkeypatch, opened, made.queries, 10, 2)
+
+
+@pytest.mark.usefixtures("_forced")
+@pytest.mark.parametrize("part", ["plane", "directions", "heads"])
+def test_a_folder_with_a_part_of_the_heads_is_refused(part: str, tmp_path: Path) -> None:
+    built(spectral(1_500, 30).rows).save(tmp_path)
+    without(tmp_path, part)
+    with pytest.raises(hr.CorruptIndexError, match="plane, directions and heads"):
+        hr.Index.open(tmp_path)
+
+
+# ---- heads themselves ----
+
+
+def unpacked(plane: Plane, n: int, dim: int) -> Plane:
+    codes, scales, residuals = plane
+    steps = -(-dim // 4)
+    blocks = codes.reshape(-1, steps, 16, 4).transpose(0, 2, 1, 3).reshape(-1, steps * 4)
+    return (blocks[:n, :dim].astype(np.int16) - 128).astype(np.int8), scales[:n], residuals[:n]
+
+
+def check_definition(rows: Floats, head: Head) -> None:
+    """The head of a row is its dots with the directions, and half of what these leave, four times;
+    codes and residual say so."""
+    n, dim = rows.shape
+    directions = head[0].reshape(-1, dim).astype(np.float64)
+    assert np.abs(directions @ directions.T - np.eye(len(directions))).max() < 1e-5
+    unit = rows.astype(np.float64)
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    along = unit @ directions.T
+    rest = np.linalg.norm(unit - along @ directions, axis=1)
+    wanted = np.concatenate([along, np.repeat(rest[:, None] / 2, REST, axis=1)], axis=1)
+    codes, scales, residuals = unpacked(head[1], n, wanted.shape[1])
+    left = np.linalg.norm(wanted - codes * scales[:, None].astype(np.float64), axis=1)
+    assert np.all(np.abs(left - residuals) < 1e-3)  # the rest is rounded up, by most where it is 0
+    assert np.all(codes * scales[:, None] <= np.abs(wanted) + scales[:, None])
+
+
+@pytest.mark.usefixtures("_forced")
+@pytest.mark.parametrize("dim", [1, 3, 31, 33, 100])
+def test_heads_are_their_definition(dim: int) -> None:
+    rows = spectral(600, dim).rows
+    column = _core.DenseColumn.build(
+        "v", "float32", dim, [rows], np.zeros(0, np.uint8), np.arange(600, dtype=np.uint32), 2
+    )
+    assert column.head is not None
+    check_definition(rows, column.head)
+
+
+@pytest.mark.usefixtures("_forced")
+def test_directions_capture_the_energy_that_there_is_to_have() -> None:
+    rows = spectral(4_000, DIM).rows
+    unit = rows.astype(np.float64) / np.linalg.norm(rows, axis=1, keepdims=True)
+    (head,) = heads_of(built(rows))
+    directions = head[0].reshape(-1, DIM).astype(np.float64)
+    most = np.sort(np.linalg.eigvalsh(unit.T @ unit))[::-1][: len(directions)].sum()
+    assert ((unit @ directions.T) ** 2).sum() > 0.98 * most
+
+
+@pytest.mark.usefixtures("_forced")
+def test_directions_are_the_same_whatever_the_threads() -> None:
+    rows = spectral(4_000, DIM).rows
+    one, several = heads_of(built(rows)), heads_of(built(rows, threads=3))
+    assert np.array_equal(one[0][0], several[0][0])
+
+
+@pytest.mark.usefixtures("_forced")
+@pytest.mark.parametrize("rows", [np.zeros((700, 24)), np.ones((700, 24)), np.eye(24)[:5]])
+def test_rows_that_span_little_get_directions_all_the_same(
+    rows: Floats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = built(rows.astype(np.float32))
+    assert is_plain_reply(monkeypatch, index, spectral(1, 24).queries, 5)
+
+
+@pytest.mark.usefixtures("_forced")
+def test_directions_that_are_no_basis_are_refused() -> None:
+    column = built(spectral(600, 24).rows)._state.segments[0].dense["embedding"]
+    directions, plane = column.head
+    nan = directions.copy()
+    nan[5] = np.nan
+    for wrong in (directions * np.float32(1.01), nan, directions[:-1], np.zeros(0, np.float32)):
+        with pytest.raises(hr.CorruptIndexError, match="directions"):
+            _core.DenseColumn.from_parts(
+                "v", "float32", 24, column.rows, column.inverse_norms,
+                (column.int8_plane, (wrong, plane)),
+            )  # fmt: skip
+
+
+# ---- planted bugs: heads that a scan must not be able to live with ----
+
+
+def no_rest(head: Head) -> Head:
+    """A bound without the length of what the directions leave."""
+    directions, (codes, scales, residuals) = head
+    lines = codes.reshape(-1, len(directions) // DIM // 4 + 1, 64).copy()
+    lines[:, -1] = 128
+    return directions, (lines.reshape(-1), scales, residuals)
+
+
+def no_residual(head: Head) -> Head:
+    """A bound without what the codes leave."""
+    directions, (codes, scales, residuals) = head
+    kept = np.where(np.isfinite(residuals), -0.01, residuals)
+    return directions, (codes, scales, kept.astype(np.float32))
+
+
+def other_directions(head: Head) -> Head:
+    """A query turned otherwise than the rows."""
+    directions, plane = head
+    return np.roll(directions.reshape(-1, DIM), 1, axis=0).reshape(-1).copy(), plane
+
+
+def lost_rows(head: Head) -> Head:
+    """One row of each block never passes."""
+    directions, (codes, scales, residuals) = head
+    kept = residuals.copy()
+    kept[5::16] = -np.inf
+    return directions, (codes, scales, kept)
+
+
+@pytest.mark.usefixtures("_forced")
+@pytest.mark.parametrize("bug", [no_rest, no_residual, other_directions, lost_rows])
+def test_a_planted_bug_in_the_heads_is_seen(
+    bug: Callable[[Head], Head], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    for fall in (8, 1):
+        made = spectral(12_000, DIM, fall=fall)
+        same = with_parts(built(made.rows), lambda plane, head: (plane, head))
+        assert is_plain_reply(monkeypatch, same, made.queries, 10)
+        broken = with_parts(built(made.rows), lambda plane, head: (plane, bug(head)))
+        seen.append(not is_plain_reply(monkeypatch, broken, made.queries, 10))
+    assert any(seen)
