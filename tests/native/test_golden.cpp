@@ -136,14 +136,14 @@ TEST(golden_blocks_of_rows_equal_single_rows) {
   Rng rng(5);
   for (cpu::Kernels const& kernels : cpu::found_kernels()) {
     for (std::size_t dim : {1u, 5u, 32u, 47u, 100u}) {
-      constexpr std::size_t kRows = 11;
+      constexpr std::size_t kMostRows = 11;
       std::vector<float> query((dim + kLanes - 1) / kLanes * kLanes, 0.0f);
       for (std::size_t i = 0; i < dim; ++i) query[i] = static_cast<float>(rng.unit() - 0.5);
-      std::vector<float> rows(kRows * dim);
+      std::vector<float> rows(kMostRows * dim);
       for (float& x : rows) x = static_cast<float>(rng.unit() - 0.5);
-      std::vector<float> together(kRows);
-      kernels.dot.float32(query.data(), rows.data(), kRows, dim, together.data());
-      for (std::size_t r = 0; r < kRows; ++r) {
+      std::vector<float> together(kMostRows);
+      kernels.dot.float32(query.data(), rows.data(), kMostRows, dim, together.data());
+      for (std::size_t r = 0; r < kMostRows; ++r) {
         float alone = 0.0f;
         kernels.dot.float32(query.data(), rows.data() + r * dim, 1, dim, &alone);
         CHECK_EQ(std::bit_cast<std::uint32_t>(alone), std::bit_cast<std::uint32_t>(together[r]));
