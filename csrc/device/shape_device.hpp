@@ -1,4 +1,4 @@
-// The stages that compare vectors of a batch's lists, on a device.
+// The stages that score a batch's lists anew or compare their vectors, on a device.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,11 @@ struct ShapeBatch {
   std::span<double const> scores{};
   std::span<std::int64_t const> tokens{};
   std::span<std::int64_t const> budgets{};
+  RescoreRule rule{};
+  std::span<double const> ages{};
+  std::span<double const> half_lives{};
+  std::span<double const> worths{};
+  std::span<std::int64_t const> ties{};
 };
 
 // Where results lie is the library's again once they have been taken.

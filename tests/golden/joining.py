@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from golden.exact import composite_sum, recency_factor
 from golden.table import scalar_line
 
 f32 = np.float32
@@ -150,9 +151,33 @@ def shaping_lines() -> Iterator[str]:
         yield scalar_line("is_chosen_before", (value, place, other, other_place), before)
 
 
+def rescoring_lines() -> Iterator[str]:
+    day = 86_400.0
+    for score in (0.7, 1 / 3, -0.3, 0.0, 17.25):
+        for age in (math.nan, -day, 0.0, 1.0, day, 30.3 * day, 1e9):
+            for half_life, exponent in ((30 * day, 1.0), (day, 0.3), (7.7, 2.0)):
+                left = score * recency_factor(age, half_life, exponent)
+                yield scalar_line("recency_score", (score, age, half_life, exponent), left)
+            for importance in (0.0, 0.3, 1.0):
+                recency = recency_factor(age, 1.0, 1.0)
+                raw = composite_sum(1.0, recency, 0.5, importance, 0.25, score)
+                yield scalar_line("composite_raw", (score, age, importance), raw)
+                yield scalar_line("composite_score", (score, age, importance), raw / 1.75)
+        for weight in (0.0, 0.1, 1.0, 3.3):
+            yield scalar_line("weight_score", (score, weight), weight * score)
+    for one, other in (
+        *(((1, 5, 9), (0.5, 2, 1)), ((0.5, 2, 1), (1, 5, 9)), ((1, 2, 9), (1, 5, 1))),
+        *(((1, 5, 1), (1, 2, 9)), ((1, 2, 1), (1, 2, 9)), ((1, 2, 9), (1, 2, 1))),
+        *(((0.0, 3, 1), (-0.0, 4, 0)), ((-0.0, 4, 0), (0.0, 3, 1)), ((1, -3, 2), (1, -2, 1))),
+    ):
+        before = (-one[0], *one[1:]) < (-other[0], *other[1:])
+        yield scalar_line("is_listed_before", (*one, *other), before)
+
+
 def lines() -> Iterator[str]:
     """Yield all of them."""
     yield from scale_lines()
     yield from joining_lines()
     yield from balance_lines()
     yield from shaping_lines()
+    yield from rescoring_lines()

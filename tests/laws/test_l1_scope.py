@@ -46,7 +46,15 @@ NATIVE_DOORS = {
 # The same among the submodules. Functions of numbers alone meet no document.
 NATIVE_MODULES = {
     "shaping": {
-        "by an execution": {"dedup", "diversify", "row_cosine", "second_look"},
+        "by an execution": {
+            "dedup",
+            "diversify",
+            "rescore_by_age",
+            "rescore_by_composite",
+            "rescore_by_weight",
+            "row_cosine",
+            "second_look",
+        },
         "no document": {
             "FusedLists",
             "asked_again",

@@ -162,6 +162,30 @@ def test_a_recipe_is_fused_where_its_depth_says(emulated: Emulator) -> None:
     assert launches(60) == launches(1024) == launches(1025) + 3  # join, complete, fuse
 
 
+@pytest.mark.parametrize(
+    "stage",
+    [
+        hr.Recency("created_at", half_life="30d"),
+        hr.Recency("created_at", half_life="30d", by="source", half_lives={"memory": "7d"}),
+        hr.Provenance("source", {"memory": 0.5}),
+        hr.Composite(time="created_at", rating="importance", half_life="30d"),
+        hr.Dedup(0.8),
+        hr.MMR(0.4),
+    ],
+    ids=lambda stage: type(stage).__name__,
+)
+def test_a_stage_with_a_formula_is_one_launch_more(emulated: Emulator, stage: Stage) -> None:
+    def launches(*stages: Stage) -> tuple[int, bytes]:
+        before = emulated.n_launches()
+        hits = ask("cuda:0", recipes.default.replace(depth=60, exact=False, shaping=stages))
+        return emulated.n_launches() - before, bytes(ipc_bytes(hits.to_arrow()))
+
+    launches()  # uploads
+    (n_without, without), (n_with, with_it) = launches(), launches(stage)
+    assert n_with == n_without + 1
+    assert with_it != without
+
+
 # ---- a store's recipes ----
 
 

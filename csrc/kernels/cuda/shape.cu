@@ -4,6 +4,7 @@
 // Launch: one of the kernels of shape.cuh.
 // Cost:   a copy each way, one launch.
 // Oracle: the CPU path, bit for bit (tests/native/test_shape_device.cpp, tests/laws).
+#include <algorithm>
 #include <bit>
 
 #include "kernels/cuda/layout.cuh"
@@ -22,6 +23,74 @@ struct ShapePlaces {
   ShapeJob job;  // of device memory
 };
 
+void lay_out_inputs(ShapeParams const& params, ShapeJob& job, BlockLayout& layout) {
+  job.offsets = layout.copy(params.offsets, std::size_t{params.n_queries} + 1);
+  job.segment = layout.copy(params.segment);
+  job.row = layout.copy(params.row, params.segment.n);
+  job.threshold = params.threshold;
+  job.is_unit = params.is_unit;
+  job.relevance_weight = params.relevance_weight;
+  job.scale = params.scale;
+  job.n_wanted = params.n_wanted;
+  job.rule = params.rule;
+  if (params.preference.n > 0) job.preference = layout.copy(params.preference);
+  if (params.scores.n > 0) job.scores = layout.copy(params.scores);
+  if (params.tokens.n > 0) {
+    job.tokens = layout.copy(params.tokens);
+    job.budgets = layout.copy(params.budgets);
+  }
+  if (params.ages.n > 0) job.ages = layout.copy(params.ages);
+  if (params.half_lives.n > 0) job.half_lives = layout.copy(params.half_lives);
+  if (params.worths.n > 0) job.worths = layout.copy(params.worths);
+  if (params.ties.n > 0) job.ties = layout.copy(params.ties);
+}
+
+// What a stage needs beside what it makes.
+void lay_out_scratch(ShapeParams const& params, ShapeJob& job, BlockLayout& layout) {
+  std::size_t const n = params.segment.n;
+  switch (params.stage) {
+    case ShapeStage::kDedup:
+      job.cluster_of = layout.room<std::uint32_t>(n);
+      job.best_of = layout.room<std::uint32_t>(n);
+      job.sizes = layout.room<std::uint32_t>(n);
+      return;
+    case ShapeStage::kMmr:
+      job.entry_relevance = layout.room<double>(n);
+      job.entry_similarity = layout.room<double>(n);
+      job.entry_nearest = layout.room<std::uint32_t>(n);
+      job.entry_compared = layout.room<std::uint32_t>(n);
+      job.vectors = layout.room<std::uint32_t>(std::size_t{params.n_queries} * params.n_wanted);
+      return;
+    case ShapeStage::kRescore:
+      return;
+  }
+}
+
+void lay_out_results(ShapeParams const& params, ShapeJob& job, BlockLayout& layout) {
+  std::size_t const n = params.segment.n;
+  std::size_t const n_places = std::size_t{params.n_queries} * params.n_wanted;
+  switch (params.stage) {
+    case ShapeStage::kDedup:
+      job.kept_for = layout.room<std::uint32_t>(n);
+      job.n_alike = layout.room<std::uint32_t>(n);
+      return;
+    case ShapeStage::kMmr:
+      job.counts = layout.room<std::uint32_t>(params.n_queries);
+      job.chosen = layout.room<std::uint32_t>(n_places);
+      job.values = layout.room<double>(n_places);
+      job.relevances = layout.room<double>(n_places);
+      job.similarities = layout.room<double>(n_places);
+      job.nearest = layout.room<std::uint32_t>(n_places);
+      return;
+    case ShapeStage::kRescore:
+      job.signals = layout.room<double>(n);
+      job.raws = layout.room<double>(n);
+      job.new_scores = layout.room<double>(n);
+      job.order = layout.room<std::uint32_t>(n);
+      return;
+  }
+}
+
 // With memory, writes the job and what it brings too. The job itself stands at the beginning.
 ShapePlaces lay_out_lists(ShapeParams const& params, std::uint8_t* host, std::uint8_t* device) {
   BlockLayout layout(host, device);
@@ -29,56 +98,35 @@ ShapePlaces lay_out_lists(ShapeParams const& params, std::uint8_t* host, std::ui
   ShapeJob& job = places.job;
   (void)layout.room<ShapeJob>(1);
   auto const& table = *static_cast<ColumnTable const*>(params.table);
-  std::size_t const n = params.segment.n;
-  bool const is_mmr = params.stage == ShapeStage::kMmr;
   job.n_queries = params.n_queries;
   job.dim = table.dim;
   job.row_type = table.type;
   job.segments = table.segments.data();
-  job.offsets = layout.copy(params.offsets, std::size_t{params.n_queries} + 1);
-  job.segment = layout.copy(params.segment);
-  job.row = layout.copy(params.row, n);
-  job.threshold = params.threshold;
-  job.is_unit = params.is_unit;
-  job.relevance_weight = params.relevance_weight;
-  job.scale = params.scale;
-  job.n_wanted = params.n_wanted;
-  if (params.preference.n > 0) job.preference = layout.copy(params.preference);
-  if (is_mmr) job.scores = layout.copy(params.scores);
-  if (params.tokens.n > 0) {
-    job.tokens = layout.copy(params.tokens);
-    job.budgets = layout.copy(params.budgets);
-  }
+  lay_out_inputs(params, job, layout);
   places.input_bytes = layout.bytes();
-
-  std::size_t const n_places = std::size_t{params.n_queries} * params.n_wanted;
-  if (is_mmr) {
-    job.entry_relevance = layout.room<double>(n);
-    job.entry_similarity = layout.room<double>(n);
-    job.entry_nearest = layout.room<std::uint32_t>(n);
-    job.entry_compared = layout.room<std::uint32_t>(n);
-    job.vectors = layout.room<std::uint32_t>(n_places);
-  } else {
-    job.cluster_of = layout.room<std::uint32_t>(n);
-    job.best_of = layout.room<std::uint32_t>(n);
-    job.sizes = layout.room<std::uint32_t>(n);
-  }
+  lay_out_scratch(params, job, layout);
   places.result_begin = layout.bytes();
-  if (is_mmr) {
-    job.counts = layout.room<std::uint32_t>(params.n_queries);
-    job.chosen = layout.room<std::uint32_t>(n_places);
-    job.values = layout.room<double>(n_places);
-    job.relevances = layout.room<double>(n_places);
-    job.similarities = layout.room<double>(n_places);
-    job.nearest = layout.room<std::uint32_t>(n_places);
-  } else {
-    job.kept_for = layout.room<std::uint32_t>(n);
-    job.n_alike = layout.room<std::uint32_t>(n);
-  }
+  lay_out_results(params, job, layout);
   places.result_bytes = layout.bytes() - places.result_begin;
   places.all_bytes = layout.bytes();
   layout.write_first(job);
   return places;
+}
+
+cudaError_t launch_stage(ShapeParams const& params, ShapeJob const* job, cudaStream_t stream) {
+  unsigned const n = params.n_queries;
+  switch (params.stage) {
+    case ShapeStage::kDedup:
+      return launch(dedup_lists, n, kShapeThreads, dedup_bytes(), stream, job);
+    case ShapeStage::kMmr:
+      return launch(diversify_lists, n, kShapeThreads, mmr_bytes(), stream, job);
+    case ShapeStage::kRescore:
+      break;
+  }
+  std::uint32_t longest = 1;
+  for (unsigned q = 0; q < n; ++q)
+    longest = std::max(longest, params.offsets[q + 1] - params.offsets[q]);
+  return launch(rescore_entries, n, kShapeThreads, rescore_bytes(longest), stream, job);
 }
 
 void run_stage(ShapeParams const& params) {
@@ -97,9 +145,7 @@ void run_stage(ShapeParams const& params) {
   // What nothing fills is copied as well.
   check(cudaMemsetAsync(memory + places.result_begin, 0, places.result_bytes, stream));
   auto const* const job = reinterpret_cast<ShapeJob const*>(memory);
-  bool const is_mmr = params.stage == ShapeStage::kMmr;
-  check(launch(is_mmr ? diversify_lists : dedup_lists, params.n_queries, kShapeThreads,
-               is_mmr ? mmr_bytes() : dedup_bytes(), stream, job));
+  check(launch_stage(params, job, stream));
   check(cudaMemcpyAsync(workspace->results.data(), memory + places.result_begin,
                         places.result_bytes, cudaMemcpyDeviceToHost, stream));
   check(cudaStreamSynchronize(stream));
@@ -111,10 +157,11 @@ void run_stage(ShapeParams const& params) {
                                       (place - (memory + places.result_begin)));
   };
   ShapeJob const& made = places.job;
-  ShapeResults const results{on_host(made.kept_for),     on_host(made.n_alike),
-                             on_host(made.counts),       on_host(made.chosen),
-                             on_host(made.values),       on_host(made.relevances),
-                             on_host(made.similarities), on_host(made.nearest)};
+  ShapeResults const results{
+      on_host(made.kept_for),     on_host(made.n_alike),    on_host(made.counts),
+      on_host(made.chosen),       on_host(made.values),     on_host(made.relevances),
+      on_host(made.similarities), on_host(made.nearest),    on_host(made.signals),
+      on_host(made.raws),         on_host(made.new_scores), on_host(made.order)};
   params.take(params.context, results);
 }
 

@@ -1,4 +1,4 @@
-// The kernels of the stages that compare vectors of a batch's lists.
+// The kernels of the stages that score a batch's lists anew or compare their vectors.
 #pragma once
 
 #include "kernels/cuda/primitives.cuh"
@@ -11,11 +11,13 @@ namespace hyrecall::cuda {
 inline constexpr unsigned kShapeThreads = 128;
 inline constexpr unsigned kShapeWarps = kShapeThreads / 32;
 
-// A CTA a query each, with dedup_bytes() or mmr_bytes() of shared memory.
+// A CTA a query each, with so much shared memory as the function after it says.
 __global__ void dedup_lists(ShapeJob const* job);
 std::size_t dedup_bytes();
 __global__ void diversify_lists(ShapeJob const* job);
 std::size_t mmr_bytes();
+__global__ void rescore_entries(ShapeJob const* job);
+std::size_t rescore_bytes(std::uint32_t longest_list);
 
 // Runs a stage on the lists of a batch.
 Status shape_lists(ShapeParams const* params);

@@ -70,6 +70,11 @@ enum class ArithmeticOp : std::int32_t {
   kNearestSimilarity,  // two cosines to what is chosen, in its order
   kNearestEntry,       // the same
   kIsChosenBefore,     // value, place, other value, other place
+  kRecencyScore,       // score, age, half_life, exponent
+  kWeightScore,        // score, weight
+  kCompositeRaw,       // half-life 1, weights 1, 0.5, 0.25: score, age, importance
+  kCompositeScore,     // the same
+  kIsListedBefore,     // score, tie, place, those of the other
 };
 
 struct NamedOp {
@@ -135,6 +140,11 @@ inline constexpr NamedOp kArithmeticOps[] = {
     {"nearest_similarity", ArithmeticOp::kNearestSimilarity},
     {"nearest_entry", ArithmeticOp::kNearestEntry},
     {"is_chosen_before", ArithmeticOp::kIsChosenBefore},
+    {"recency_score", ArithmeticOp::kRecencyScore},
+    {"weight_score", ArithmeticOp::kWeightScore},
+    {"composite_raw", ArithmeticOp::kCompositeRaw},
+    {"composite_score", ArithmeticOp::kCompositeScore},
+    {"is_listed_before", ArithmeticOp::kIsListedBefore},
 };
 inline constexpr int kMaxArity = 6;
 
@@ -195,6 +205,11 @@ HYRECALL_HD inline NearestChosen nearest_of(double const* cosines) {
   NearestChosen out;
   for (int i = 0; i < 2; ++i) out.add(static_cast<float>(cosines[i]), i);
   return out;
+}
+
+// A score beside an age and an importance. x: see kCompositeRaw.
+HYRECALL_HD inline EntryScore composite_of(double const* x) {
+  return rescored({Rescoring::kComposite, 1.0, 1.0, 1.0, 0.5, 0.25}, x[0], {x[1], 1.0, x[2]});
 }
 
 HYRECALL_HD inline double evaluate(ArithmeticOp op, double const* x) {
@@ -325,6 +340,19 @@ HYRECALL_HD inline double evaluate(ArithmeticOp op, double const* x) {
     case ArithmeticOp::kIsChosenBefore:
       return is_chosen_before(x[0], static_cast<std::size_t>(x[1]), x[2],
                               static_cast<std::size_t>(x[3]))
+                 ? 1.0
+                 : 0.0;
+    case ArithmeticOp::kRecencyScore:
+      return rescored({Rescoring::kRecency, x[2], x[3]}, x[0], {x[1], x[2], 0.0}).score;
+    case ArithmeticOp::kWeightScore:
+      return rescored({Rescoring::kWeight}, x[0], {0.0, 1.0, x[1]}).score;
+    case ArithmeticOp::kCompositeRaw:
+      return composite_of(x).raw;
+    case ArithmeticOp::kCompositeScore:
+      return composite_of(x).score;
+    case ArithmeticOp::kIsListedBefore:
+      return is_listed_before(x[0], integer(1), static_cast<std::size_t>(x[2]), x[3], integer(4),
+                              static_cast<std::size_t>(x[5]))
                  ? 1.0
                  : 0.0;
   }

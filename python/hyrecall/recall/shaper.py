@@ -26,8 +26,6 @@ from hyrecall.ask.shaping import (
     SessionSignals,
     Stage,
 )
-from hyrecall.ask.shaping.checks import read_duration
-from hyrecall.base.ages import age_seconds, importances
 from hyrecall.hits.arm_texts import join_texts
 from hyrecall.hits.reply_arrays import QUERY_ARRAYS
 from hyrecall.hits.trace import StageTrace
@@ -48,6 +46,7 @@ from hyrecall.recall.linear import with_linear
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.reach import Reaches
 from hyrecall.recall.rerankers import rerank_scores, told_of
+from hyrecall.recall.rescoring import rescored
 from hyrecall.recall.session_signals import phase_of, session_signals, signal_sums
 from hyrecall.recall.shaping_checks import text_columns, vector_arm
 from hyrecall.recall.tokens import token_counts
@@ -157,18 +156,14 @@ class Shaper:
             case Linear():
                 held = self._plan, self._state, self._facts.schema
                 pool = self._ordered(with_linear(stage, pool, *held, self._now))
-            case Provenance():
-                pool = self._provenance(stage, pool)
+            case Provenance() | Recency() | Composite():
+                pool = rescored(stage, pool, piece.execution, self._state, self._now)
             case Rerank():
                 pool = self._rerank(stage, pool)
             case RerankBy():
                 pool, note = self._rerank_by(stage, pool, piece.first_query)
             case Dedup():
                 pool = self._dedup(stage, pool, piece)
-            case Recency():
-                pool = self._recency(stage, pool)
-            case Composite():
-                pool = self._composite(stage, pool)
             case Budget():  # with MMR it bounds what that chooses
                 if not any(isinstance(other, MMR) for other in self._stages):
                     pool = self._choose(pool, piece, stage, None)
@@ -215,11 +210,10 @@ class Shaper:
         """Replace each entry by the number of its value in a column."""
         return by_value(self.column(pool, column), pairs, default, column)
 
-    def _provenance(self, stage: Provenance, pool: FusedLists) -> FusedLists:
-        weight = self._by_value(pool, stage.column, stage.by_value, stage.default)
-        score = weight * pool.score
-        told = {"provenance_weight": weight, "provenance_change": score - pool.score}
-        return self._ordered(pool.with_arrays(**told, score=score))
+    def _rescored(self, pool: FusedLists, found: Any, **told: Array) -> FusedLists:
+        """Return the lists with their new scores, in the order of these."""
+        pool = pool.with_arrays(**told, score=found["score"])
+        return lead(pool.take(found["ordered"]))
 
     def _rerank(self, stage: Rerank, pool: FusedLists) -> FusedLists:
         places = self._plan.places(vector_arm(self._facts, stage))
@@ -283,34 +277,6 @@ class Shaper:
         return _core.shaping.dedup(
             pool.native, piece.execution, column, stage.limit, stage.scale == "unit", preference
         )
-
-    def _recency(self, stage: Recency, pool: FusedLists) -> FusedLists:
-        age = age_seconds(self.column(pool, stage.column), self._now)
-        common = read_duration("half_life", stage.half_life)
-        half_life: Floats | float = common
-        if stage.by is not None:
-            half_life = self._by_value(pool, stage.by, stage.by_value, common)
-        factor = _core.shaping.recency_factors(age, half_life, stage.exponent)
-        scored = pool.with_arrays(recency_factor=factor, score=pool.score * factor)
-        # Nothing is penalised: the list stays as it is, to the last bit.
-        return scored if (factor == 1.0).all() else self._ordered(scored)
-
-    def _composite(self, stage: Composite, pool: FusedLists) -> FusedLists:
-        age = age_seconds(self.column(pool, stage.time), self._now)
-        recency = _core.shaping.recency_factors(age, read_duration("half_life", stage.half_life), 1)
-        importance = importances(self.column(pool, stage.rating), stage.default, stage.scale)
-        raw = _core.shaping.composite_sums(
-            stage.recency, recency, stage.importance, importance, stage.relevance, pool.score
-        )
-        total = (stage.recency + stage.importance) + stage.relevance
-        scored = pool.with_arrays(
-            recency_score=recency,
-            importance_score=importance,
-            relevance_score=pool.score,
-            composite_raw=raw,
-            score=_core.shaping.composite_means(raw, total),
-        )
-        return self._ordered(scored)
 
     def _session_signals(self, stage: SessionSignals, pool: FusedLists, piece: Piece) -> FusedLists:
         counts = np.diff(pool.offsets)
