@@ -85,6 +85,11 @@ std::vector<CellTextStatistics> Execution::sum_scopes(std::size_t arm) const {
   return sums;
 }
 
+QueryOnSegment Execution::query_on(std::size_t arm, std::size_t query, std::size_t segment) {
+  std::uint32_t const scope = request_.scopes_of(request_.lexical[arm].table)[query];
+  return {&scopes_[scope][segment], &*queries_[arm][query], postings_[arm].at(query, segment)};
+}
+
 // Finds where the leaves of an arm's queries occur, and counts them.
 std::vector<QueryStatistics> Execution::find_leaves(std::size_t arm) {
   LexicalRequest const& lexical = request_.lexical[arm];
@@ -95,28 +100,41 @@ std::vector<QueryStatistics> Execution::find_leaves(std::size_t arm) {
   auto const n_workers = static_cast<std::size_t>(std::max(request_.threads, 1));
   std::vector<PostingScratch> scratch(n_workers);
   std::vector<ThreadCounts> counting(threads_ == nullptr ? 0 : n_workers);
-  parallel_runs(
-      request_.n_queries, run_of(scopes_), request_.threads, [&](int worker, std::size_t q) {
-        auto const& query = queries_[arm][q];
-        if (!query) return;
-        CellTextStatistics const& sum = sums[scope_of[q]];
-        QueryStatistics statistics{sum.n_docs, sum.total_length,
-                                   QueryStatistics::DocFreqs(query->leaves.size(), 0)};
-        statistics.squared_length = sum.squared_length;
-        std::map<std::size_t, std::set<std::string>> expanded;
+  std::size_t const run = std::min(run_of(scopes_), kQueriesTogether);
+  parallel_for(
+      (request_.n_queries + run - 1) / run, request_.threads, [&](int worker, std::size_t part) {
+        std::size_t const begin = part * run;
+        std::size_t const end = std::min(request_.n_queries, begin + run);
+        std::vector<QueryOnSegment> together;
         for (std::size_t s = 0; s < n_segments; ++s) {
-          std::span<LeafPostings> const leaves = postings_[arm].at(q, s);
-          find_postings(*snapshot_.segments[s], lexical.column, scopes_[scope_of[q]][s], *query,
-                        expanded, lexical.name, scratch[static_cast<std::size_t>(worker)], leaves);
-          for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
-            statistics.doc_freqs[leaf] += leaves[leaf].doc_freq;
+          together.clear();
+          for (std::size_t q = begin; q < end; ++q) {
+            if (queries_[arm][q]) together.push_back(query_on(arm, q, s));
+          }
+          find_terms(*snapshot_.segments[s], lexical.column, together,
+                     scratch[static_cast<std::size_t>(worker)]);
         }
-        if (threads_ != nullptr && request_.evidence->thread > 0.0) {
-          count_threads(snapshot_, *threads_, lexical.column, *query, scopes_[scope_of[q]],
-                        postings_of(arm, q), counting[static_cast<std::size_t>(worker)],
-                        statistics);
+        for (std::size_t q = begin; q < end; ++q) {
+          auto const& query = queries_[arm][q];
+          if (!query) continue;
+          CellTextStatistics const& sum = sums[scope_of[q]];
+          QueryStatistics statistics{sum.n_docs, sum.total_length,
+                                     QueryStatistics::DocFreqs(query->leaves.size(), 0)};
+          statistics.squared_length = sum.squared_length;
+          std::map<std::size_t, std::set<std::string>> expanded;
+          for (std::size_t s = 0; s < n_segments; ++s) {
+            QueryOnSegment const own = query_on(arm, q, s);
+            find_phrases(*snapshot_.segments[s], lexical.column, own, expanded, lexical.name);
+            for (std::size_t leaf = 0; leaf < own.out.size(); ++leaf)
+              statistics.doc_freqs[leaf] += own.out[leaf].doc_freq;
+          }
+          if (threads_ != nullptr && request_.evidence->thread > 0.0) {
+            count_threads(snapshot_, *threads_, lexical.column, *query, scopes_[scope_of[q]],
+                          postings_of(arm, q), counting[static_cast<std::size_t>(worker)],
+                          statistics);
+          }
+          found[q] = std::move(statistics);
         }
-        found[q] = std::move(statistics);
       });
   return found;
 }

@@ -110,6 +110,7 @@ class Execution {
   };
 
   std::vector<CellTextStatistics> sum_scopes(std::size_t arm) const;
+  QueryOnSegment query_on(std::size_t arm, std::size_t query, std::size_t segment);
   std::vector<QueryStatistics> find_leaves(std::size_t arm);
   std::vector<std::int64_t> count_terms(std::size_t arm, std::size_t query,
                                         std::span<std::string_view const> terms,

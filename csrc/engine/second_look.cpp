@@ -1,6 +1,4 @@
 // What the best rows of the first answers add to the queries of an execution.
-#include <map>
-#include <set>
 #include <string>
 
 #include "core/error.hpp"
@@ -18,12 +16,11 @@ std::vector<std::int64_t> Execution::count_terms(std::size_t arm, std::size_t qu
   LexicalQuery asked;
   for (std::string_view const term : terms)
     asked.leaves.emplace_back().terms.push_back(std::string(term));
-  std::map<std::size_t, std::set<std::string>> no_prefixes;
   std::vector<std::int64_t> counts(terms.size(), 0);
   for (std::size_t s = 0; s < snapshot_.segments.size(); ++s) {
     std::vector<LeafPostings> found(terms.size());
-    find_postings(*snapshot_.segments[s], lexical.column, scopes_[scope][s], asked, no_prefixes,
-                  lexical.name, scratch, found);
+    QueryOnSegment const own{&scopes_[scope][s], &asked, found};
+    find_terms(*snapshot_.segments[s], lexical.column, {&own, 1}, scratch);
     for (std::size_t i = 0; i < terms.size(); ++i) counts[i] += found[i].doc_freq;
   }
   return counts;

@@ -30,6 +30,8 @@ class BatchReader : public Reader {
     batch_.n_words.clear();
   }
 
+  void expect_terms(std::size_t n) { numbers_.expect(n); }
+
   std::uint32_t number_of(std::string_view term) {
     std::uint32_t const number = numbers_.add(term);
     if (number == batch_.terms.size()) batch_.terms.emplace_back(term);
@@ -174,6 +176,7 @@ class PresetReader final : public BatchReader {
 
   void read(std::span<std::string_view const> texts) override {
     begin_texts();
+    if (role_ == Role::kQuery) raw_.raws.expect(most_words(texts));
     split(texts, analyzer_.preset(), role_, raw_);
     number_terms();
     batch_.term_ids.reserve(raw_.items.size());
@@ -195,10 +198,18 @@ class PresetReader final : public BatchReader {
     std::uint32_t n_positions;
   };
 
+  // About how many words of a usual length the texts have, at most.
+  static std::size_t most_words(std::span<std::string_view const> texts) {
+    std::size_t n_bytes = 0;
+    for (std::string_view const text : texts) n_bytes += text.size();
+    return n_bytes / 5;
+  }
+
   // Raw tokens are numbered by first use, and so are their terms.
   void number_terms() {
     auto const first = static_cast<std::uint32_t>(plain_.size());
     std::vector<Value> const values = analyzer_.resolve(raw_.raws, first);
+    expect_terms(raw_.raws.size());
     for (std::uint32_t raw = first; raw < raw_.raws.size(); ++raw) {
       Value const& value = values[raw - first];
       if (value == nullptr) {

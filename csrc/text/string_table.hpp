@@ -32,6 +32,11 @@ class StringTable {
     return slots_.empty() ? kNone32 : slots_[slot_of(key, tag_of(key))].id;
   }
 
+  // An empty table has room for so many keys from the beginning.
+  void expect(std::size_t n_keys) {
+    if (slots_.empty()) slots_.resize(std::bit_ceil(std::max<std::size_t>(64, (n_keys + 2) * 2)));
+  }
+
   // All of them, by number; the table is of no more use.
   Strings take() && {
     slots_ = {};
@@ -44,6 +49,7 @@ class StringTable {
   // Appends the numbers of all keys. A large table lies in no near cache, so the keys' places are
   // asked for together before the first is looked at.
   void add_all(std::span<std::string_view const> keys, std::vector<std::uint32_t>& numbers) {
+    expect(keys.size());
     std::array<std::uint32_t, kTogether> tags;
     for (std::size_t begin = 0; begin < keys.size(); begin += kTogether) {
       std::span const group = keys.subspan(begin, std::min(kTogether, keys.size() - begin));

@@ -112,50 +112,6 @@ void find_in_range(Entrance const& entry, RowRange range, std::size_t n_rows) {
   }
 }
 
-// A query's plain terms together: what one step asks for is on its way when the next one reads it.
-void find_terms(SegmentView const& view, std::size_t arm, LexicalColumn const& column,
-                ScopeRows const& scope, LexicalQuery const& query, PostingScratch& scratch,
-                std::span<LeafPostings> out) {
-  std::vector<std::uint32_t>& leaves = scratch.leaves;
-  leaves.clear();
-  for (std::uint32_t leaf = 0; leaf < query.leaves.size(); ++leaf) {
-    if (query.leaves[leaf].kind == Leaf::Kind::kTerm) leaves.push_back(leaf);
-  }
-  column.find_each(
-      leaves.size(),
-      [&](std::size_t i) { return std::string_view(query.leaves[leaves[i]].terms.front()); },
-      [&](std::size_t i, TermId term) {
-        out[leaves[i]].term = term;
-        if (term != kNone32) column.prefetch_list(term);
-      });
-  std::erase_if(leaves, [&](std::uint32_t leaf) { return out[leaf].term == kNone32; });
-  for (std::uint32_t leaf : leaves) {
-    out[leaf].list = column.list_of(out[leaf].term);
-    out[leaf].list.prefetch_run(scope.ranges.front().begin);
-  }
-  if (scope.ranges.size() == 1) {
-    RowRange const range = scope.ranges.front();
-    constexpr std::size_t kAtOnce = 16;
-    Entrance entries[kAtOnce];
-    for (std::size_t begin = 0; begin < leaves.size(); begin += kAtOnce) {
-      std::size_t const n = std::min(kAtOnce, leaves.size() - begin);
-      for (std::size_t i = 0; i < n; ++i) {
-        LeafPostings& leaf = out[leaves[begin + i]];
-        entries[i] = {&leaf, leaf.list.run_from(range.begin / kDocTileRows)};
-        if (starts_inside_a_tile(range)) leaf.list.prefetch_posting(entries[i].run, range.begin);
-      }
-      for (std::size_t i = 0; i < n; ++i) find_in_range(entries[i], range, column.n_rows());
-    }
-  } else {
-    for (std::uint32_t leaf : leaves)
-      keep_own(gather_in_scope(out[leaf].list, scope, scratch), out[leaf]);
-  }
-  for (std::uint32_t leaf : leaves) {
-    out[leaf].doc_freq =
-        out[leaf].n_in_scope() - view.dead_doc_freq(arm, out[leaf].term, scope.cells);
-  }
-}
-
 // Calls f(row, term_freq) for the term's postings inside the scope.
 template <typename F>
 void for_each_in_scope(PostingList const& list, ScopeRows const& scope, F&& f) {
@@ -246,23 +202,75 @@ void find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows
 
 }  // namespace
 
-void find_postings(SegmentView const& view, std::size_t arm, ScopeRows const& scope,
-                   LexicalQuery const& query,
-                   std::map<std::size_t, std::set<std::string>>& expanded,
-                   std::string const& argument, PostingScratch& scratch,
-                   std::span<LeafPostings> out) {
+void find_terms(SegmentView const& view, std::size_t arm, std::span<QueryOnSegment const> queries,
+                PostingScratch& scratch) {
   LexicalColumn const& column = *view.segment().p.lexical[arm];
-  if (scope.ranges.empty()) return;
-  find_terms(view, arm, column, scope, query, scratch, out);
-  for (std::size_t i = 0; i < query.leaves.size(); ++i) {
-    Leaf const& leaf = query.leaves[i];
+  std::vector<TermPlace>& terms = scratch.terms;
+  terms.clear();
+  for (std::uint32_t q = 0; q < queries.size(); ++q) {
+    if (queries[q].scope->ranges.empty()) continue;
+    auto const& leaves = queries[q].query->leaves;
+    for (std::uint32_t leaf = 0; leaf < leaves.size(); ++leaf) {
+      if (leaves[leaf].kind == Leaf::Kind::kTerm) terms.push_back({q, leaf});
+    }
+  }
+  auto const found = [&](TermPlace at) -> LeafPostings& { return queries[at.query].out[at.leaf]; };
+  column.find_each(
+      terms.size(),
+      [&](std::size_t i) {
+        LexicalQuery const& query = *queries[terms[i].query].query;
+        return std::string_view(query.leaves[terms[i].leaf].terms.front());
+      },
+      [&](std::size_t i, TermId term) {
+        found(terms[i]).term = term;
+        if (term != kNone32) column.prefetch_list(term);
+      });
+  std::erase_if(terms, [&](TermPlace at) { return found(at).term == kNone32; });
+  for (TermPlace const at : terms) {
+    LeafPostings& leaf = found(at);
+    leaf.list = column.list_of(leaf.term);
+    leaf.list.prefetch_run(queries[at.query].scope->ranges.front().begin);
+  }
+  constexpr std::size_t kAtOnce = 64;
+  Entrance entries[kAtOnce];
+  for (std::size_t begin = 0; begin < terms.size(); begin += kAtOnce) {
+    std::span const some = std::span(terms).subspan(begin, std::min(kAtOnce, terms.size() - begin));
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      ScopeRows const& scope = *queries[some[i].query].scope;
+      if (scope.ranges.size() != 1) continue;
+      RowRange const range = scope.ranges.front();
+      LeafPostings& leaf = found(some[i]);
+      entries[i] = {&leaf, leaf.list.run_from(range.begin / kDocTileRows)};
+      if (starts_inside_a_tile(range)) leaf.list.prefetch_posting(entries[i].run, range.begin);
+    }
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      ScopeRows const& scope = *queries[some[i].query].scope;
+      LeafPostings& leaf = found(some[i]);
+      if (scope.ranges.size() == 1) {
+        find_in_range(entries[i], scope.ranges.front(), column.n_rows());
+      } else {
+        keep_own(gather_in_scope(leaf.list, scope, scratch), leaf);
+      }
+      leaf.doc_freq = leaf.n_in_scope() - view.dead_doc_freq(arm, leaf.term, scope.cells);
+    }
+  }
+}
+
+void find_phrases(SegmentView const& view, std::size_t arm, QueryOnSegment const& query,
+                  std::map<std::size_t, std::set<std::string>>& expanded,
+                  std::string const& argument) {
+  if (query.scope->ranges.empty()) return;
+  LexicalColumn const& column = *view.segment().p.lexical[arm];
+  for (std::size_t i = 0; i < query.query->leaves.size(); ++i) {
+    Leaf const& leaf = query.query->leaves[i];
+    LeafPostings& out = query.out[i];
     if (leaf.kind == Leaf::Kind::kTerm) continue;
     if (leaf.kind == Leaf::Kind::kPhrase) {
-      find_phrase(view, column, scope, leaf, out[i]);
+      find_phrase(view, column, *query.scope, leaf, out);
     } else {
-      find_prefix(view, column, scope, leaf, expanded[i], argument, out[i]);
+      find_prefix(view, column, *query.scope, leaf, expanded[i], argument, out);
     }
-    out[i].doc_freq = out[i].n_in_scope();
+    out.doc_freq = out.n_in_scope();
   }
 }
 

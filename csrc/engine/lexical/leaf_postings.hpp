@@ -56,20 +56,39 @@ class ArmPostings {
   std::vector<LeafPostings> leaves_;    // by query, segment and leaf
 };
 
+// A query on a segment: what it may read, and where it finds.
+struct QueryOnSegment {
+  ScopeRows const* scope;
+  LexicalQuery const* query;
+  std::span<LeafPostings> out;  // [query.leaves]
+};
+
+// A plain term of one of some queries.
+struct TermPlace {
+  std::uint32_t query;
+  std::uint32_t leaf;
+};
+
 // Working memory of one thread: two write no cache line both.
 struct alignas(128) PostingScratch {
   std::vector<std::uint8_t> bytes;
   std::vector<PostingRun> runs;
-  std::vector<std::uint32_t> leaves;
+  std::vector<TermPlace> terms;
 };
 
-// Fills in where each leaf of a query occurs. expanded: the distinct terms that prefixes stood for
-// so far, by leaf, over all segments; past kPrefixBudget it is an error.
-void find_postings(SegmentView const& view, std::size_t arm, ScopeRows const& scope,
-                   LexicalQuery const& query,
-                   std::map<std::size_t, std::set<std::string>>& expanded,
-                   std::string const& argument, PostingScratch& scratch,
-                   std::span<LeafPostings> out);
+// So many queries together keep the memory busy.
+inline constexpr std::size_t kQueriesTogether = 8;
+
+// Fills in where each plain term of some queries occurs: what one step asks for is on its way when
+// the next one reads it.
+void find_terms(SegmentView const& view, std::size_t arm, std::span<QueryOnSegment const> queries,
+                PostingScratch& scratch);
+
+// Fills in where each phrase and prefix of a query occurs. expanded: the distinct terms that
+// prefixes stood for so far, by leaf, over all segments; past kPrefixBudget it is an error.
+void find_phrases(SegmentView const& view, std::size_t arm, QueryOnSegment const& query,
+                  std::map<std::size_t, std::set<std::string>>& expanded,
+                  std::string const& argument);
 
 // How often a phrase occurs, given each term's positions: places of its first term for which every
 // other term lies so that the displacements (position - offset) of all span at most slop. With slop

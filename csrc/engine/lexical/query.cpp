@@ -23,10 +23,9 @@ struct Token {
   std::uint32_t position;
 };
 
-constexpr std::size_t kTextsAtOnce = 128;  // some 100 us, as against 20 to wake a thread
+constexpr std::size_t kQueriesAtOnce = 128;  // some 100 us, as against 20 to wake a thread
 
-// The texts of all queries. Those of an analyzer that calls back are analysed in one go: token
-// functions run once per distinct token of the batch.
+// The texts of some queries, analysed in one go.
 class Texts {
  public:
   // Gives the number of the query's first text; its others follow.
@@ -38,44 +37,31 @@ class Texts {
     for (TextQuery const& child : query.children) collect(child);
     return first;
   }
-  void analyze(text::Analyzer const& analyzer, int threads) {
-    at_once_ = analyzer.calls_back() ? std::max<std::size_t>(texts_.size(), 1) : kTextsAtOnce;
-    batches_.resize((texts_.size() + at_once_ - 1) / at_once_);
-    parallel_for(batches_.size(), threads, [&](int, std::size_t batch) {
-      std::size_t const begin = batch * at_once_;
-      std::size_t const n = std::min(at_once_, texts_.size() - begin);
-      batches_[batch] = analyzer.analyze(std::span(texts_).subspan(begin, n), text::Role::kQuery);
-    });
+  void analyze(text::Analyzer const& analyzer) {
+    batch_ = analyzer.analyze(texts_, text::Role::kQuery);
   }
 
   // Words that the text was cut into.
-  std::uint32_t n_words(std::size_t text) const {
-    return batches_[text / at_once_].n_words[text % at_once_];
-  }
-  // The terms of its tokens, by their UTF-8 bytes.
-  std::vector<std::string const*> sorted_terms_of(std::size_t text) const {
-    text::TokenBatch const& batch = batches_[text / at_once_];
-    std::size_t const at = text % at_once_;
-    std::vector<std::string const*> out;
-    out.reserve(batch.offsets[at + 1] - batch.offsets[at]);
-    for (std::uint64_t t = batch.offsets[at]; t < batch.offsets[at + 1]; ++t)
-      out.push_back(&batch.terms[batch.term_ids[t]]);
-    std::sort(out.begin(), out.end(), [](auto* a, auto* b) { return *a < *b; });
-    return out;
+  std::uint32_t n_words(std::size_t text) const { return batch_.n_words[text]; }
+  // The terms of its tokens, by their UTF-8 bytes; until it is called again.
+  std::span<std::string const* const> sorted_terms_of(std::size_t text) {
+    sorted_.clear();
+    for (std::uint64_t t = batch_.offsets[text]; t < batch_.offsets[text + 1]; ++t)
+      sorted_.push_back(&batch_.terms[batch_.term_ids[t]]);
+    std::sort(sorted_.begin(), sorted_.end(), [](auto* a, auto* b) { return *a < *b; });
+    return sorted_;
   }
   std::vector<Token> tokens_of(std::size_t text) const {
-    text::TokenBatch const& batch = batches_[text / at_once_];
-    std::size_t const at = text % at_once_;
     std::vector<Token> out;
-    for (std::uint64_t t = batch.offsets[at]; t < batch.offsets[at + 1]; ++t)
-      out.push_back({&batch.terms[batch.term_ids[t]], batch.positions[t]});
+    for (std::uint64_t t = batch_.offsets[text]; t < batch_.offsets[text + 1]; ++t)
+      out.push_back({&batch_.terms[batch_.term_ids[t]], batch_.positions[t]});
     return out;
   }
 
  private:
   std::vector<std::string_view> texts_;
-  std::size_t at_once_ = 1;
-  std::vector<text::TokenBatch> batches_;  // of so many texts each
+  text::TokenBatch batch_;
+  std::vector<std::string const*> sorted_;
 };
 
 Error too_many_leaves(std::string const& argument) {
@@ -85,9 +71,9 @@ Error too_many_leaves(std::string const& argument) {
 }
 
 // A query that is one text: what most are, and needs none of Compiler's tables.
-LexicalQuery compile_words(Texts const& texts, std::size_t text, std::string const& argument) {
-  // Within a batch a term has one address.
-  std::vector<std::string const*> const terms = texts.sorted_terms_of(text);
+LexicalQuery compile_words(Texts& texts, std::size_t text, std::string const& argument) {
+  // Among the texts a term has one address.
+  std::span<std::string const* const> const terms = texts.sorted_terms_of(text);
   std::size_t n_distinct = 0;
   for (std::size_t i = 0; i < terms.size(); ++i)
     n_distinct += i == 0 || terms[i] != terms[i - 1] ? 1 : 0;
@@ -266,20 +252,30 @@ std::string Leaf::label() const {
 std::vector<std::optional<LexicalQuery>> analyze_queries(
     std::span<std::optional<TextQuery> const> queries, text::Analyzer const& analyzer,
     std::string const& argument, std::size_t first_query, int threads) {
-  Texts texts;
-  std::vector<std::size_t> firsts(queries.size());
-  for (std::size_t i = 0; i < queries.size(); ++i) {
-    if (queries[i]) firsts[i] = texts.collect(*queries[i]);
-  }
-  texts.analyze(analyzer, threads);
+  // Those of an analyzer that calls back go in one: token functions run once per distinct token of
+  // the batch.
+  std::size_t const at_once =
+      analyzer.calls_back() ? std::max<std::size_t>(queries.size(), 1) : kQueriesAtOnce;
   std::vector<std::optional<LexicalQuery>> out(queries.size());
-  parallel_runs(queries.size(), kShortRun, threads, [&](int, std::size_t i) {
-    if (!queries[i]) return;
-    out[i] =
-        queries[i]->kind == Kind::kText && queries[i]->added.empty()
-            ? compile_words(texts, firsts[i], argument)
-            : Compiler(texts, firsts[i], argument, "text[" + std::to_string(first_query + i) + "]")
-                  .compile(*queries[i]);
+  parallel_for((queries.size() + at_once - 1) / at_once, threads, [&](int, std::size_t part) {
+    std::size_t const begin = part * at_once;
+    std::size_t const end = std::min(queries.size(), begin + at_once);
+    Texts texts;
+    std::vector<std::size_t> firsts(end - begin);
+    for (std::size_t i = begin; i < end; ++i) {
+      if (queries[i]) firsts[i - begin] = texts.collect(*queries[i]);
+    }
+    texts.analyze(analyzer);
+    for (std::size_t i = begin; i < end; ++i) {
+      if (!queries[i]) continue;
+      std::size_t const first = firsts[i - begin];
+      if (queries[i]->kind == Kind::kText && queries[i]->added.empty()) {
+        out[i] = compile_words(texts, first, argument);
+      } else {
+        Compiler compiler(texts, first, argument, "text[" + std::to_string(first_query + i) + "]");
+        out[i] = compiler.compile(*queries[i]);
+      }
+    }
   });
   return out;
 }
