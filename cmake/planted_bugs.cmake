@@ -69,6 +69,12 @@ hyrecall_plant(rest_skipped kernels/cuda/sequence.cu sequence
   "scan(\"scan of the rest\", 1);" "scan(\"scan of the rest\", 2);")
 hyrecall_plant(guess_taken_for_proof kernels/cuda/select.cu select
   "bool const is_guessed = guess > job.floors[query];" "bool const is_guessed = false;")
+hyrecall_plant(few_keys_not_waited_for kernels/cuda/seeds.cu seeds
+  "sync_block();  // all few are there" "")
+hyrecall_plant(few_keys_above_the_least kernels/cuda/seeds.cu seeds
+  "static_cast<std::uint32_t>(some[k] >> 32) < least" "static_cast<std::uint32_t>(some[k] >> 32) <= least")
+hyrecall_plant(few_keys_of_half_the_rank kernels/cuda/seeds.cu seeds
+  "kSelectThreads, wanted, scratch.select" "kSelectThreads, (wanted + 1) / 2, scratch.select")
 hyrecall_plant(seed_rows_left_out kernels/cuda/seeds.cu seeds
   "at < part.end;" "at + kTileRows < part.end;")
 hyrecall_plant(barrier_missing kernels/cuda/scan.cuh "${generic_scans}"

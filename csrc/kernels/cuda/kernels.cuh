@@ -23,7 +23,7 @@ __global__ void cut_candidates(DenseJob const* job, std::uint32_t stage);
 __global__ void rescore(DenseJob const* job, std::uint32_t is_second);
 __global__ void tighten(DenseJob const* job);
 __global__ void finish(DenseJob const* job);
-// Shared memory of set_thresholds, cut_candidates and tighten, and what finish has before its rows.
+// Shared memory of cut_candidates and tighten, and what finish has before its rows.
 std::size_t select_bytes();
 
 // Candidates of a query that were kept.

@@ -4,8 +4,10 @@
 //         candidates.
 // In/Out: DenseJob: seeds; thresholds, guesses, cuts, pivots, candidates, counts.
 // Launch: grid (CTAs a query, queries) of kSelectThreads; set_thresholds() has SeedScratch.
-// Cost:   the seed's places, 8 bytes each and some 16,384 a query, a few times from L2.
+// Cost:   the seed's places, 8 bytes each and some 16,384 a query: twice where few are wanted, else
+//         some eight times.
 // Oracle: a full sort (tests/emulator, tests/laws/test_l8_exact.py).
+#include "kernels/cuda/seeds.cuh"
 #include "kernels/cuda/select.cuh"
 #include "kernels/cuda/warp_math.cuh"
 #include "kernels/shared/score_key.hpp"
@@ -13,8 +15,13 @@
 namespace hyrecall::cuda {
 namespace {
 
+constexpr std::uint32_t kFewKeys = 1024;
+
 struct SeedScratch {
   SelectScratch select;
+  std::uint32_t bests[kSelectThreads];  // score keys; 0: none
+  std::uint64_t few[kFewKeys];          // keys among which those that are wanted are
+  std::uint32_t n_few;
   std::uint32_t total;
   std::uint32_t n_kept;
   std::uint32_t guess;  // score key
@@ -36,26 +43,67 @@ struct Best {
   std::uint32_t least;  // score key of the last that is wanted, where so many are there
 };
 
+// Puts the keys that may be among the best `wanted` into scratch.few. If so many threads have a key
+// of at least some score, the best keys have it too; and hardly any others, since each thread has
+// keys from all over the seed. Every thread calls it and learns whether there was room for them.
+__device__ bool find_few(std::uint64_t const* keys, std::uint32_t n, std::uint32_t wanted,
+                         SeedScratch& scratch) {
+  if (n <= kFewKeys || wanted > kSelectThreads) return false;
+  auto const score_at = [&](std::uint32_t i) {
+    return Entry<std::uint32_t>{static_cast<std::uint32_t>(load_published(keys + i) >> 32), true};
+  };
+  std::uint32_t own = 0;
+  for_each_entry<std::uint32_t>(n, score_at,
+                                [&](std::uint32_t score) { own = score > own ? score : own; });
+  if (threadIdx.x == 0) scratch.n_few = 0;
+  scratch.bests[threadIdx.x] = own;
+  std::uint32_t const least = select_kth<std::uint32_t>(
+      kSelectThreads, wanted, scratch.select,
+      [&](std::uint32_t i) { return Entry<std::uint32_t>{scratch.bests[i], true}; });
+  if (least == 0) return false;  // of no score
+  for (std::uint32_t begin = threadIdx.x; begin < n; begin += kLoads * kSelectThreads) {
+    std::uint64_t some[kLoads];
+#pragma unroll
+    for (std::uint32_t k = 0; k < kLoads; ++k) {
+      std::uint32_t const i = begin + k * kSelectThreads;
+      some[k] = i < n ? load_published(keys + i) : 0;
+    }
+#pragma unroll
+    for (std::uint32_t k = 0; k < kLoads; ++k) {
+      if (static_cast<std::uint32_t>(some[k] >> 32) < least) continue;
+      std::uint32_t const place = atomicAdd(&scratch.n_few, 1u);
+      if (place < kFewKeys) scratch.few[place] = some[k];
+    }
+  }
+  sync_block();  // all few are there
+  return scratch.n_few <= kFewKeys;
+}
+
 // Calls use(place, key) with `wanted` of the n keys that no other is above; with all if there are
 // fewer.
 template <typename Use>
 __device__ Best for_each_best(std::uint64_t const* keys, std::uint32_t n, std::uint32_t wanted,
                               SeedScratch& scratch, Use&& use) {
+  bool const are_few = find_few(keys, n, wanted, scratch);
+  std::uint32_t const n_read = are_few ? scratch.n_few : n;
+  auto const key_at = [&](std::uint32_t i) {
+    return are_few ? scratch.few[i] : load_published(keys + i);
+  };
   auto const entry = [&](std::uint32_t i) {
-    std::uint64_t const key = load_published(keys + i);
+    std::uint64_t const key = key_at(i);
     return Entry<std::uint32_t>{static_cast<std::uint32_t>(key >> 32), key != 0};
   };
-  std::uint32_t const n_there = count_entries<std::uint32_t>(n, scratch.total, entry);
+  std::uint32_t const n_there = count_entries<std::uint32_t>(n_read, scratch.total, entry);
   std::uint32_t least = 1;  // of no score
-  if (n_there >= wanted) least = select_kth<std::uint32_t>(n, wanted, scratch.select, entry);
+  if (n_there >= wanted) least = select_kth<std::uint32_t>(n_read, wanted, scratch.select, entry);
   // Those of the least score come last, so that they take the places which are left.
   if (threadIdx.x == 0) scratch.n_kept = 0;
 #pragma unroll 1
   for (int pass = 0; pass < 2; ++pass) {
     bool const is_least = pass == 1;
     sync_block();
-    for (std::uint32_t i = threadIdx.x; i < n; i += kSelectThreads) {
-      std::uint64_t const key = load_published(keys + i);
+    for (std::uint32_t i = threadIdx.x; i < n_read; i += kSelectThreads) {
+      std::uint64_t const key = key_at(i);
       auto const score = static_cast<std::uint32_t>(key >> 32);
       if (is_least ? score != least : score <= least) continue;
       std::uint32_t const place = atomicAdd(&scratch.n_kept, 1u);
@@ -66,19 +114,13 @@ __device__ Best for_each_best(std::uint64_t const* keys, std::uint32_t n, std::u
   return {n_there, least};
 }
 
-// Of n keys with the best of a query's seed.
-__device__ void set_threshold(DenseJob const& job, std::uint32_t query, std::uint64_t const* keys,
-                              std::uint32_t n, std::uint32_t wanted, SeedScratch& scratch) {
-  bool const is_guess = job.batch.guess_ranks[query] > 0;
-  std::uint32_t* const slots = job.score_keys + std::size_t{query} * job.capacity;  // unused yet
-  if (threadIdx.x == 0) scratch.guess = ~0u;
-  Best const best =
-      for_each_best(keys, n, wanted, scratch, [&](std::uint32_t place, std::uint64_t key) {
-        if (is_guess) slots[place] = candidate_slot(key);
-      });
+// By the best of a query's seed; slots: of a sample, where these are.
+__device__ void set_threshold(DenseJob const& job, std::uint32_t query, Best const& best,
+                              std::uint32_t wanted, std::uint32_t const* slots,
+                              SeedScratch& scratch) {
   if (best.n_there < wanted) return;
   QueryBound const bound = job.bounds[query];
-  if (!is_guess) {
+  if (slots == nullptr) {
     if (threadIdx.x == 0) {
       job.pivots[query] = best.least;
       // `depth` rows have a lower score of at least the pivot's, so a canonical one of at least
@@ -102,6 +144,10 @@ __device__ void set_threshold(DenseJob const& job, std::uint32_t query, std::uin
 
 }  // namespace
 
+std::size_t seed_bytes() {
+  return sizeof(SeedScratch);
+}
+
 // Each CTA finds the best of its part; the last to be done finds the best of those.
 __global__ void __launch_bounds__(kSelectThreads, 4) set_thresholds(DenseJob const* job_at) {
   DenseJob const& job = *job_at;
@@ -113,20 +159,35 @@ __global__ void __launch_bounds__(kSelectThreads, 4) set_thresholds(DenseJob con
   // Without room for its bests a query has no guess.
   if (n_rows == 0 || wanted == 0 || (rank > 0 && rank > job.capacity)) return;
   auto& scratch = *reinterpret_cast<SeedScratch*>(shared_memory());
-  std::uint64_t const* keys = job.seeds + std::size_t{query} * job.most_seed_rows;
-  std::uint32_t n = n_rows;
   // The bests of all parts lie where there are no candidates yet.
   std::uint32_t n_parts = job.capacity / wanted;
   if (n_parts > gridDim.x) n_parts = gridDim.x;
   if (n_parts <= 1) n_parts = 1;
   if (blockIdx.x >= n_parts) return;
-  if (n_parts > 1) {
-    SeedPart const part = seed_part(n_rows, blockIdx.x, n_parts);
-    std::uint64_t* const bests = job.candidates + std::size_t{query} * job.capacity;
-    std::uint64_t* const own = bests + std::size_t{blockIdx.x} * wanted;
-    for (std::uint32_t i = threadIdx.x; i < wanted; i += kSelectThreads) own[i] = 0;
-    for_each_best(keys + part.begin, part.end - part.begin, wanted, scratch,
-                  [&](std::uint32_t place, std::uint64_t key) { own[place] = key; });
+  std::uint64_t* const bests = job.candidates + std::size_t{query} * job.capacity;
+  std::uint64_t* const own = bests + std::size_t{blockIdx.x} * wanted;
+  std::uint32_t* const slots =  // unused yet
+      rank > 0 ? job.score_keys + std::size_t{query} * job.capacity : nullptr;
+  if (threadIdx.x == 0) scratch.guess = ~0u;
+  SeedPart const part = seed_part(n_rows, blockIdx.x, n_parts);
+  std::uint64_t const* keys = job.seeds + std::size_t{query} * job.most_seed_rows + part.begin;
+  std::uint32_t n = part.end - part.begin;
+  bool is_part = n_parts > 1;
+  for (std::uint32_t i = threadIdx.x; is_part && i < wanted; i += kSelectThreads) own[i] = 0;
+#pragma unroll 1
+  for (;;) {
+    Best const best =
+        for_each_best(keys, n, wanted, scratch, [&](std::uint32_t place, std::uint64_t key) {
+          if (is_part) {
+            own[place] = key;
+          } else if (slots != nullptr) {
+            slots[place] = candidate_slot(key);
+          }
+        });
+    if (!is_part) {
+      set_threshold(job, query, best, wanted, slots, scratch);
+      return;
+    }
     publish_memory();
     sync_block();
     if (threadIdx.x == 0) scratch.ticket = atomicAdd(&job.tickets[query], 1u);
@@ -135,8 +196,8 @@ __global__ void __launch_bounds__(kSelectThreads, 4) set_thresholds(DenseJob con
     publish_memory();  // the ticket before what the others have written
     keys = bests;
     n = n_parts * wanted;
+    is_part = false;
   }
-  set_threshold(job, query, keys, n, wanted, scratch);
 }
 
 __global__ void __launch_bounds__(kSelectThreads) take_seeds(DenseJob const* job_at) {

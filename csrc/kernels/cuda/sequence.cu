@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/cuda/seeds.cuh"
 #include "kernels/cuda/sequence.cuh"
 
 namespace hyrecall::cuda {
@@ -99,7 +100,7 @@ void run_dense(DenseJob const* job, GraphKey const& key, Scanner const& scanner,
   };
   scan("scan of the seed", 0);
   dim3 const seed_grid(seed_ctas(n, scanner), n);
-  to.run("set_thresholds", set_thresholds, seed_grid, kSelectThreads, scratch, job);
+  to.run("set_thresholds", set_thresholds, seed_grid, kSelectThreads, seed_bytes(), job);
   to.run("take_seeds", take_seeds, seed_grid, kSelectThreads, 0, job);
   scan("scan of the rest", 1);
   to.run("cut_candidates", cut_candidates, n, kSelectThreads, scratch, job, 1u);
