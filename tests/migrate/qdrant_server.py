@@ -32,8 +32,13 @@ def answer(client: QdrantClient, path: str, body: dict[str, Any]) -> Any:
 
 
 @contextmanager
-def serving(client: QdrantClient, *, fails_after: int | None = None) -> Iterator[str]:
-    """Serve until the block ends; yield the URL. From some request on, replies are errors."""
+def serving(
+    client: QdrantClient, *, fails_after: int | None = None, status: int = 500
+) -> Iterator[str]:
+    """Serve until the block ends; yield the URL.
+
+    After ``fails_after`` requests, replies have a status; with 200 they are no JSON.
+    """
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -49,14 +54,17 @@ def serving(client: QdrantClient, *, fails_after: int | None = None) -> Iterator
             if self.headers.get("api-key") != KEY:
                 self.send(403, {"status": {"error": "the secret of the server"}})
             elif fails_after is not None and len(asked) > fails_after:
-                self.send(500, {"status": {"error": "the secret of the server"}})
+                self.send(status, {"status": {"error": "the secret of the server"}})
             else:
                 result = answer(client, self.path.partition("?")[0], body)
                 self.send(200, {"result": result, "status": "ok", "time": 0.0})
 
         def send(self, status: int, reply: object) -> None:
-            told = json.dumps(reply).encode()
+            is_failed = fails_after is not None and len(asked) > fails_after
+            told = b"<html>" if is_failed and status == 200 else json.dumps(reply).encode()
             self.send_response(status)
+            if status == 429:
+                self.send_header("Retry-After", "1")
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(told)))
             self.end_headers()

@@ -120,6 +120,44 @@ def test_a_server_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) ->
         move(memory, f"http://127.0.0.1:{port}")
 
 
+@pytest.mark.parametrize(
+    ("status", "got"), [(429, "status 429 "), (503, "status 503 "), (200, "JSONDecodeError")]
+)
+@pytest.mark.parametrize("after", [0, 4], ids=["at once", "later"])
+def test_a_reply_that_is_none_is_named_and_not_told(
+    client: QdrantClient, after: int, status: int, got: str
+) -> None:
+    with (
+        serving(client, fails_after=after, status=status) as url,
+        store() as memory,
+        pytest.raises(OptionError, match=f"^path: expected a Qdrant server .*, got {got}") as fault,
+    ):
+        move(memory, url)
+    assert "secret" not in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://me:pass/word@127.0.0.1:1", "http://127.0.0.1:1"),
+        ("http://me:pass?word@host:port", "http://host:port"),
+        ("http://127.0.0.1:99999/?api-key=word", "http://127.0.0.1:99999"),
+        ("http://me:pass@word@[::1", "http://[::1"),
+    ],
+)
+def test_what_is_no_url_is_named_without_its_password(
+    url: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    with pytest.raises(OptionError) as fault, open_source("qdrant", url):
+        pass
+    assert str(fault.value).startswith(
+        f"path: expected a Qdrant server that answers at {told}, got "
+    )
+    assert "pass" not in str(fault.value)
+    assert "word" not in str(fault.value)
+
+
 def test_other_systems_take_no_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError), open_source("mem0", "http://127.0.0.1:1"):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from hyrecall.errors import OptionError, error
 from hyrecall.migrate.qdrant_snapshot import Points, open_snapshot
@@ -61,10 +61,11 @@ def _collection(path: Path | str, options: Reading) -> Iterator[Points]:
     with needs_package("qdrant_client", "qdrant-client"):
         from qdrant_client import QdrantClient
     if isinstance(path, str):
-        client = QdrantClient(
-            url=path, api_key=os.environ.get(API_KEY) or None, timeout=_SECONDS,
-            check_compatibility=False,
-        )  # fmt: skip
+        with _answers(path):
+            client = QdrantClient(
+                url=path, api_key=os.environ.get(API_KEY) or None, timeout=_SECONDS,
+                check_compatibility=False,
+            )  # fmt: skip
     elif (path / "meta.json").is_file():  # else the client would make one
         client = QdrantClient(path=str(path))
     else:
@@ -73,7 +74,8 @@ def _collection(path: Path | str, options: Reading) -> Iterator[Points]:
     try:
         with _answers(path):
             names = [one.name for one in client.get_collections().collections]
-            name = one_of("collection", names, options.collection)
+        name = one_of("collection", names, options.collection)
+        with _answers(path):
             named = client.get_collection(name).config.params.vectors
             n_points = client.count(name).count
         dense = None
@@ -100,19 +102,30 @@ def _points(client: Any, name: str, path: Path | str) -> Iterator[Any]:
 def _answers(path: Path | str) -> Iterator[None]:
     """Name a server that does not answer, or refuses; nothing of its reply is told but the status.
 
-    A URL may hold a password, so only its host is told.
+    A local folder raises none of these errors, and what else it raises is its own.
     """
+    from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
     from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
+    if isinstance(path, Path):
+        yield
+        return
     try:
         yield
-    except ApiException as fault:
-        server = urlsplit(str(path))
-        wish = f"a Qdrant server that answers at {server.scheme}://{server.netloc.split('@')[-1]}"
-        got = type(fault).__name__
+    except (ApiException, ResourceExhaustedResponse, ValueError) as fault:
+        wish = f"a Qdrant server that answers at {_address(path)}"
+        got = type(fault).__name__  # a ValueError: no URL, or a reply that is no JSON
         if isinstance(fault, UnexpectedResponse):
             got = f"status {fault.status_code} (a key is read from {API_KEY})"
+        elif isinstance(fault, ResourceExhaustedResponse):
+            got = "status 429 (too many requests: try again later)"
         raise error(OptionError, "path", wish, got) from None
+
+
+def _address(url: str) -> str:
+    """Return the scheme, host and port of a URL: what stands before an @ may be a password."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{re.split('[/?#]', rest.rpartition('@')[2])[0]}"
 
 
 def _records(points: Iterator[Any], text: str, vector: str | None) -> Iterator[Record]:
