@@ -120,6 +120,19 @@ def test_a_vector_without_a_name_comes_beside_named_ones(tmp_path: Path) -> None
         assert in_store(memory) == one("ann", "1", "tea", {"user": "ann"}, ROWS[0])
 
 
+def test_a_list_of_vectors_without_a_name_is_told(tmp_path: Path) -> None:
+    client = QdrantClient(path=str(tmp_path))
+    many = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
+    client.create_collection("notes", vectors_config=params(2, multivector_config=many))
+    fields = {"text": "tea", "user": "ann"}
+    rows: Any = [[1.0, 2.0], [3.0, 4.0]]
+    client.upsert("notes", [models.PointStruct(id=1, vector=rows, payload=fields)])
+    client.close()
+    with store() as memory:
+        done = move(memory, tmp_path)
+        assert (done.imported, done.n_vectors, done.dropped) == (1, 0, {"vector ''": 1})
+
+
 def test_what_a_point_lacks_is_told(tmp_path: Path) -> None:
     client = QdrantClient(path=str(tmp_path))
     client.create_collection("notes", vectors_config=params())

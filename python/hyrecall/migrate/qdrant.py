@@ -142,12 +142,12 @@ def _records(points: Iterator[Any], text: str, vector: str | None) -> Iterator[R
 
 
 def _vector_of(given: Any, name: str | None) -> tuple[Any, tuple[str, ...]]:
-    """Return the vector of a name, and the names of the other vectors of a point.
+    """Return the vector of a name, and the names of what else a point has, such as lists of rows.
 
     A vector without a name has the name "" where a point has named ones beside it.
     """
-    if not isinstance(given, Mapping):
-        return as_vector(given), ()
     own = name or ""
-    others = tuple(f"vector {key!r}" for key in given if key != own)
-    return as_vector(given.get(own)), others
+    every = given if isinstance(given, Mapping) else {own: given}
+    row = as_vector(every.get(own))
+    others = [key for key, one in every.items() if key != own or (row is None and one is not None)]
+    return row, tuple(f"vector {key!r}" for key in others)
