@@ -24,7 +24,7 @@ import hyrecall as hr
 from adapters.degraded_world import degraded_index, degraded_store
 from hyrecall.adapters.degraded import DegradedWarning
 from hyrecall.adapters.pydantic_ai import recall_tool, remember_tool, search_tool
-from hyrecall.embed import HashEmbedder
+from hyrecall.embed import EmbedBy, HashEmbedder
 from hyrecall.errors import DTypeError, OptionError, ScopeError, UnknownOptionError
 from hyrecall.memory import EVERYONE, Memory, MemorySync
 
@@ -230,6 +230,26 @@ def test_a_search_that_no_index_could_follow_makes_no_tool() -> None:
     with pytest.raises(OptionError, match=r"embed: expected None \(the index has no vector arm\)"):
         search_tool(words, scope="red", embed=lambda query: [1.0])
     assert len(json.loads(run(search_tool(words, scope="red", limit=101), {"query": "tea"}))) == 1
+
+
+def test_an_index_that_no_words_search_needs_what_embeds_them() -> None:
+    with pytest.raises(OptionError, match=r"embed: expected one \(the index has no text arm\)"):
+        search_tool(hybrid_index(vector="v", text=()), scope="red")
+    asked: list[str] = []
+
+    class Counting(HashEmbedder):
+        def embed(self, texts: Any) -> Any:
+            asked.extend(texts)
+            return super().embed(texts)
+
+    index = hr.Index.build(
+        pa.table({"id": ["x"], "team": ["red"], "text": ["tea"]}),
+        hr.Schema(key="id", cell="team", vector="v", stored=("text",)),
+        embed=EmbedBy(Counting(dim=16), "text"),
+    )
+    tool = search_tool(index, scope="red")
+    assert asked == ["tea"]  # the document; a tool that is made asks nothing
+    assert len(json.loads(run(tool, {"query": "milk"}))) == 1
 
 
 def test_a_query_is_embedded_by_an_async_function_too() -> None:

@@ -15,7 +15,7 @@ from hyrecall.adapters.index_arms import check_arms, check_limit, text_of
 from hyrecall.ask.filter_like import FilterLike
 from hyrecall.ask.scope import Scope, ScopePattern
 from hyrecall.base.keywords import check_keywords
-from hyrecall.errors import DTypeError, ScopeError, error
+from hyrecall.errors import DTypeError, OptionError, ScopeError, error
 from hyrecall.index import Index
 
 __all__ = ["Deps", "FoundDocument", "chosen", "search_tool"]
@@ -101,6 +101,12 @@ def search_tool(
     if embed is not None:
         check_arms(index, "embed", embed)
     nowhere = Scope([]) if index.schema.cell_columns else None
+    if embed is None and not index.schema.text_arms:
+        try:  # an index with an embedder takes words; it is not asked for a blank query
+            index.recall_one(text="", scope=nowhere)
+        except OptionError:
+            check_arms(index, "embed", None)
+            raise
     index.get([], scope=nowhere, columns=columns)
     index.count(scope=nowhere, filter=filter)
     where = chosen(scope, lambda given: _read_scope(given, index))
