@@ -293,6 +293,21 @@ def test_a_delete_leaves_what_is_no_item(store: HyrecallStore) -> None:
         (base.ListNamespacesOp(offset=-1), hr.OptionError, "offset: expected an int >= 0"),
         (base.ListNamespacesOp(max_depth=0), hr.OptionError, "max_depth: expected an int >= 1"),
         (base.SearchOp(ANN, limit=-1), hr.OptionError, "limit: expected an int >= 0, got -1"),
+        (base.PutOp(ANN, "", {}), hr.OptionError, "key: expected 1 to 512 bytes"),
+        (base.GetOp(ANN, "k" * 513), hr.OptionError, "key: expected 1 to 512 bytes"),
+        (base.PutOp((" ",), "k", {}), hr.OptionError, "namespace: expected 1 to 512 bytes, not bl"),
+        (
+            base.PutOp(("é" * 256,), "k", {}),
+            hr.OptionError,
+            "namespace: .* 511 bytes.*, got 512 by",
+        ),
+        (base.SearchOp(("x" * 512,)), hr.OptionError, "namespace_prefix: expected at most 511 byt"),
+        (
+            base.PutOp(ANN, "k", {"a": [float("nan")]}),
+            hr.DTypeError,
+            r"metadata\['value'\]\['a'\]\[0\]: expected a JSON value .*, got float nan",
+        ),
+        (base.PutOp(ANN, "k", {"a": {1}}), hr.DTypeError, r"\['a'\]: expected a JSON value"),
     ],
 )
 def test_a_batch_with_an_operation_that_cannot_be_writes_nothing(

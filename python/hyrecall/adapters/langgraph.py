@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Any
 
 from hyrecall import recipes
+from hyrecall.adapters.document_table import check_json
 from hyrecall.adapters.extras import needs_extra
 from hyrecall.adapters.items import Item, Items, check_page
 from hyrecall.adapters.json_filters import check_filter
@@ -25,6 +26,7 @@ from hyrecall.base.keywords import check_keywords
 from hyrecall.embed import AUTO
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory import MemorySync
+from hyrecall.memory.data.fields import check_id
 from hyrecall.recipe import Recipe
 
 with needs_extra("langgraph"):
@@ -243,10 +245,12 @@ class HyrecallStore(OwnsStore, base.BaseStore):
             self._items.check(op.namespace, "namespace")
             if not isinstance(op.key, str):
                 raise error(DTypeError, "key", "a str", repr(op.key))
+            check_id("key", op.key)
             if isinstance(op, base.PutOp):
                 self._items.check_ttl(op.ttl)
                 if not isinstance(op.value, dict | None):
                     raise error(DTypeError, "value", "a dict, or None", type(op.value).__name__)
+                check_json("metadata", {"value": op.value})  # as it is kept
         elif isinstance(op, base.ListNamespacesOp):
             check_page(op.limit, op.offset)
             depth = op.max_depth

@@ -16,12 +16,14 @@ from typing import TypedDict
 from hyrecall.adapters.memories import ALL
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, ScopeError, error
 from hyrecall.memory import EVERYONE, Episode, MemorySync, Partition
+from hyrecall.memory.data.fields import check_id
 
 __all__ = ["Namespace", "Namespaces", "user_of"]
 
 Namespace = tuple[str, ...]
 
 _KIND = "namespace"
+_MOST_BYTES = 511  # of a user, less the period before the name of a prefix
 
 
 class _User(TypedDict):
@@ -95,8 +97,14 @@ class Namespaces:
 
     def check(self, namespace: Namespace, name: str, *, is_prefix: bool = False) -> None:
         """Refuse an invalid namespace, or one outside the scope."""
-        if not user_of(namespace, name) and not is_prefix:
-            raise error(OptionError, name, "one label or more", repr(namespace))
+        user = user_of(namespace, name)
+        if not is_prefix:
+            if not user:
+                raise error(OptionError, name, "one label or more", repr(namespace))
+            check_id(name, user)
+        if (n_bytes := len(user.encode(errors="surrogatepass"))) > _MOST_BYTES:
+            wish = f"at most {_MOST_BYTES} bytes, with a period between labels"
+            raise error(OptionError, name, wish, f"{n_bytes} bytes")
         if tuple(namespace[: len(self.root)]) != self.root:
             raise error(ScopeError, name, f"one in the scope {self.root}", repr(namespace))
 
