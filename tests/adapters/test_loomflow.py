@@ -304,14 +304,16 @@ def test_an_embedder_of_loomflow_embeds_episodes_and_queries(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "spec", ["sqlite:./bot.db", "chroma:./v", "postgres://u@h/db", "redis://h"]
+    "spec", ["sqlite:./bot.db", "chroma:./v", "postgres://u:word@h/db", "redis://:word@h"]
 )
 def test_a_backend_of_loomflow_is_no_folder(
     spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(hr.OptionError, match="path: expected a folder, not a backend of loomflow"):
+    told = f"path: expected a folder, not a backend of loomflow, got one of '{spec.split(':')[0]}'"
+    with pytest.raises(hr.OptionError, match=told) as fault:
         HyrecallMemory.open(spec, embedder=None)
+    assert "word" not in str(fault.value)
     assert list(tmp_path.iterdir()) == []
 
 

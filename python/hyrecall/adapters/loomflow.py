@@ -103,7 +103,8 @@ class HyrecallMemory(OwnsStore):
             As of :meth:`hyrecall.memory.MemorySync.open`.
         """
         if isinstance(path, str) and path.startswith(_BACKENDS):
-            raise error(OptionError, "path", "a folder, not a backend of loomflow", repr(path))
+            got = f"one of {path.partition(':')[0]!r}"  # the rest may hold a password
+            raise error(OptionError, "path", "a folder, not a backend of loomflow", got)
         made = cls(MemorySync.open(path, embedder=_embedder(embedder), recipe=recipe))
         made._opened = made._memory
         return made
