@@ -143,6 +143,7 @@ def test_a_reply_that_is_none_is_named_and_not_told(
         ("http://me:pass?word@host:port", "http://host:port"),
         ("http://127.0.0.1:99999/?api-key=word", "http://127.0.0.1:99999"),
         ("http://me:pass@word@[::1", "http://[::1"),
+        ("HTTP://me:pass@word@127.0.0.1:1", "HTTP://127.0.0.1:1"),
     ],
 )
 def test_what_is_no_url_is_named_without_its_password(

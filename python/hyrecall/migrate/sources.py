@@ -93,5 +93,5 @@ def open_source(
             check_id(one.name, value)
     read = import_module(f"hyrecall.migrate.{system}").read
     opener = cast(Callable[[Any, Reading], AbstractContextManager[Source]], read)
-    is_url = system == "qdrant" and isinstance(path, str) and path.startswith(_URLS)
+    is_url = system == "qdrant" and isinstance(path, str) and path.lower().startswith(_URLS)
     return opener(path if is_url else read_path(path), options)
