@@ -227,6 +227,7 @@ def test_modes_search_by_vector_by_words_or_by_both() -> None:
         (lambda one: retriever_of(one).invoke("tea", text="x"), "text: expected none (the query"),
         (lambda one: retriever_of(one, options={"limit": 1}), "limit: expected none (k is the"),
         (lambda one: retriever_of(one, options={"scope": "bob"}), "scope: expected none (a field"),
+        (lambda one: retriever_of(one, k=-1), "k: expected an int >= 0, got -1"),
         (lambda one: retriever_of(one, columns=["n"]), "columns: expected none (metadata comes"),
         (
             lambda _: HyrecallRetriever(index=own_index(), scope="ann", columns=["x"]),

@@ -94,6 +94,8 @@ class HyrecallRetriever(BaseRetriever):
         if not isinstance(self.index, Index | DocumentIndex):
             wish = "an hr.Index or a DocumentIndex"
             raise error(DTypeError, "index", wish, type(self.index).__name__)
+        if self.k < 0:
+            raise error(OptionError, "k", "an int >= 0", self.k)
         refuse(self.options, scope="a field", filter="a field", **_OWN)
         if isinstance(self.index, DocumentIndex):
             if self.columns:
