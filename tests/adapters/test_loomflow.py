@@ -310,7 +310,8 @@ def test_a_backend_of_loomflow_is_no_folder(
     spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    told = f"path: expected a folder, not a backend of loomflow, got one of '{spec.split(':')[0]}'"
+    kind = spec.partition(":")[0]
+    told = f"path: expected a folder, not a backend of loomflow, got one of '{kind}'"
     with pytest.raises(hr.OptionError, match=told) as fault:
         HyrecallMemory.open(spec, embedder=None)
     assert "word" not in str(fault.value)
