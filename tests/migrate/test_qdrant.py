@@ -160,3 +160,17 @@ def test_another_folder_is_refused_and_stays_empty(tmp_path: Path) -> None:
     ):
         move(None, tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+# qdrant-client leaves the file of its lock open when it cannot read a folder.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_folder_that_is_in_use_or_damaged_is_named(folder: Path) -> None:
+    told = "^path: expected a folder that qdrant-client can open, and .*, got "
+    client = QdrantClient(path=str(folder))
+    with pytest.raises(OptionError, match=f"{told}RuntimeError"):
+        move(None, folder)
+    client.close()
+    for content, got in (("{}", "KeyError"), ("{", "JSONDecodeError")):
+        (folder / "meta.json").write_text(content)
+        with pytest.raises(OptionError, match=f"{told}{got}"):
+            move(None, folder)

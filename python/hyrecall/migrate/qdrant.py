@@ -67,7 +67,12 @@ def _collection(path: Path | str, options: Reading) -> Iterator[Points]:
                 check_compatibility=False,
             )  # fmt: skip
     elif (path / "meta.json").is_file():  # else the client would make one
-        client = QdrantClient(path=str(path))
+        try:
+            client = QdrantClient(path=str(path))
+        except Exception as fault:  # in use, or damaged: RuntimeError, KeyError, JSONDecodeError
+            wish = "a folder that qdrant-client can open, and that no other client has open"
+            got = f"{type(fault).__name__} ({str(path)!r})"
+            raise error(OptionError, "path", wish, got) from fault
     else:
         wish = "a local folder of qdrant-client (with meta.json), a snapshot, or a server's URL"
         raise error(OptionError, "path", wish, repr(str(path)))
