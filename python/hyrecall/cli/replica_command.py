@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -143,13 +145,25 @@ def follow(
     ] = False,
 ) -> None:
     """Keep a replica at the newest published state, until Ctrl+C."""
+    stop = threading.Event()
+
+    def end(*_: object) -> None:
+        stop.set()  # an interrupt that falls into a finalizer is dropped; this is not
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, end)
     with _notes(), _bar() as progress:
         try:
-            for done in follow_url(_place(url), _folder(path), every=every, progress=progress):
+            followed = follow_url(
+                _place(url), _folder(path), every=every, stop=stop, progress=progress
+            )
+            for done in followed:
                 shown = asdict(done) | {"age": _age(done)}
                 print(json.dumps(shown) if as_json else _pulled(done), flush=True)
         except KeyboardInterrupt:
             return
+        finally:
+            signal.signal(signal.SIGINT, before)
 
 
 def _folder(path: Path | None) -> Path:
