@@ -40,6 +40,8 @@ NOT_IMPORTED = {
     *("hyrecall.hits.around", "hyrecall.hits.dropped", "hyrecall.hits.explanation"),
     *("hyrecall.hits.explanation_parts", "hyrecall.hits.hit_tables", "hyrecall.hits.joined_reply"),
     *("hyrecall.hits.rich_tables", "hyrecall.hits.second_look", "hyrecall.memory"),
+    *("hyrecall.distributed", "hyrecall.parts.counts", "hyrecall.parts.merging"),
+    *("hyrecall.parts.part", "hyrecall.parts.request", "hyrecall.parts.shard"),
     *("hyrecall.recall.arms", "hyrecall.recall.evidence", "hyrecall.recall.exact"),
     *("hyrecall.recall.explain", "hyrecall.recall.explain_dropped", "hyrecall.recall.fused_lists"),
     *("hyrecall.recall.grouping", "hyrecall.recall.recipe_answer", "hyrecall.recall.second_look"),
@@ -150,7 +152,7 @@ def test_names_that_are_imported_later_are_listed_and_others_are_refused() -> No
         _ = hr.Indexes
 
 
-@pytest.mark.parametrize("module", ["__init__", "ask/__init__", "hits/__init__"])
+@pytest.mark.parametrize("module", ["__init__", "ask/__init__", "hits/__init__", "parts/__init__"])
 def test_names_that_are_imported_later_are_those_that_a_type_checker_sees(module: str) -> None:
     package = Path(hr.__file__).parent
     tree = ast.parse((package / f"{module}.py").read_text())

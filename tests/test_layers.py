@@ -95,7 +95,7 @@ WITHOUT_PYARROW = {
 # The rooms, nearest first: a file imports from its own room and from those before it.
 ROOMS = (
     *("errors", "base", "embed", "text", "table", "ask", "recipes", "segments", "hits", "recall"),
-    *("arms", "recipe", "building", "index", "graph"),
+    *("parts", "arms", "recipe", "building", "index", "graph", "distributed"),
     *("memory/data", "memory/sql", "memory/derived", "memory/recall", "memory/faces"),
     *("memory/changes", "memory/keeping", "memory/sharing", "memory/backends", "memory", ""),
     *("evaluate", "rerank", "replicas", "adapters", "migrate"),

@@ -25,6 +25,7 @@ CPP_FLOORS = (
         "engine/segment_columns",
         "engine/shaping",
         "engine/merge_parts",
+        "engine/part_arrays",
         "engine/evidence",
         "engine/pool_on_device",
     },

@@ -14,20 +14,13 @@
 #include "bindings/held.hpp"
 #include "bindings/native_run.hpp"
 #include "bindings/take.hpp"
+#include "engine/part_arrays.hpp"
 #include "engine/recall.hpp"
 
 namespace py = pybind11;
 
 namespace hyrecall::bindings {
 namespace {
-
-// Opaque to Python, because nested vectors would be converted to lists.
-struct HeldStatistics {
-  std::shared_ptr<Statistics const> values;
-};
-struct HeldCandidates {
-  std::vector<QueryCandidates> of_queries;
-};
 
 py::tuple statistics_of(HeldStatistics const& held, std::size_t arm, std::size_t query) {
   QueryStatistics const& one = held.values->at(arm).at(query);
@@ -166,6 +159,78 @@ py::dict give_reply(std::unique_ptr<GivenReply> reply, std::optional<Evidence> c
   return out;
 }
 
+// Takes one of the arrays that a part consists of.
+template <typename T>
+Array<T> take_part(py::dict const& arrays, char const* name) {
+  if (!arrays.contains(name) || !py::isinstance<Array<T>>(arrays[name]))
+    throw Error(ErrorCode::kDtype, name, "expected an array of the part's element type");
+  return arrays[name].cast<Array<T>>();
+}
+
+py::dict arrays_of_statistics(HeldStatistics const& held) {
+  auto made = arrays_of(*held.values);
+  py::dict out;
+  out["numbers"] = give(std::move(made.numbers));
+  out["freq_ends"] = give(std::move(made.freq_ends));
+  out["freqs"] = give(std::move(made.freqs));
+  out["thread_ends"] = give(std::move(made.thread_ends));
+  out["thread_freqs"] = give(std::move(made.thread_freqs));
+  return out;
+}
+
+HeldStatistics statistics_from_arrays(py::dict const& arrays, std::size_t n_arms,
+                                      std::size_t n_queries) {
+  auto const take = [&](char const* name) { return take_part<std::int64_t>(arrays, name); };
+  auto const numbers = take("numbers"), freq_ends = take("freq_ends"), freqs = take("freqs");
+  auto const thread_ends = take("thread_ends"), thread_freqs = take("thread_freqs");
+  return {std::make_shared<Statistics const>(
+      to_statistics({span_of(numbers), span_of(freq_ends), span_of(freqs), span_of(thread_ends),
+                     span_of(thread_freqs)},
+                    n_arms, n_queries))};
+}
+
+py::dict arrays_of_candidates(HeldCandidates const& held) {
+  auto made = arrays_of(held.of_queries);
+  py::dict out;
+  out["doc_ends"] = give(std::move(made.doc_ends));
+  out["seq"] = give(std::move(made.seq));
+  out["segment"] = give(std::move(made.segment));
+  out["row"] = give(std::move(made.row));
+  out["scores"] = give(std::move(made.scores));
+  out["list_ends"] = give(std::move(made.list_ends));
+  out["listed"] = give(std::move(made.listed));
+  out["found"] = give(std::move(made.found));
+  out["hidden"] = give(std::move(made.hidden));
+  out["near"] = give(std::move(made.near));
+  out["threads"] = give(std::move(made.threads));
+  out["lengths"] = give(std::move(made.lengths));
+  out["length_shares"] = give(std::move(made.length_shares));
+  out["priors"] = give(std::move(made.priors));
+  return out;
+}
+
+HeldCandidates candidates_from_arrays(py::dict const& arrays, BatchRequest const& request) {
+  auto const doc_ends = take_part<std::int64_t>(arrays, "doc_ends");
+  auto const seq = take_part<std::int64_t>(arrays, "seq");
+  auto const segment = take_part<std::uint32_t>(arrays, "segment");
+  auto const row = take_part<std::uint32_t>(arrays, "row");
+  auto const scores = take_part<float>(arrays, "scores");
+  auto const list_ends = take_part<std::int64_t>(arrays, "list_ends");
+  auto const listed = take_part<std::uint32_t>(arrays, "listed");
+  auto const found = take_part<std::int64_t>(arrays, "found");
+  auto const hidden = take_part<std::uint8_t>(arrays, "hidden");
+  auto const near = take_part<std::uint32_t>(arrays, "near");
+  auto const threads = take_part<float>(arrays, "threads");
+  auto const lengths = take_part<std::uint32_t>(arrays, "lengths");
+  auto const length_shares = take_part<double>(arrays, "length_shares");
+  auto const priors = take_part<double>(arrays, "priors");
+  return {to_candidates(
+      {span_of(doc_ends), span_of(seq), span_of(segment), span_of(row), span_of(scores),
+       span_of(list_ends), span_of(listed), span_of(found), span_of(hidden), span_of(near),
+       span_of(threads), span_of(lengths), span_of(length_shares), span_of(priors)},
+      request)};
+}
+
 py::dict merge_candidates(BatchRequest const& request,
                           std::vector<std::shared_ptr<HeldCandidates>> const& parts) {
   auto reply = std::make_unique<GivenReply>();
@@ -203,10 +268,22 @@ void bind_recall(py::module_& m) {
            "Return (documents, total length, document frequency per leaf) of one query.",
            py::arg("arm"), py::arg("query"))
       .def_static("add", &sum_statistics, "Sum the statistics of the parts of an index.",
-                  py::arg("parts"));
+                  py::arg("parts"))
+      .def("arrays", &arrays_of_statistics, "Return them as arrays; see from_arrays().")
+      .def_static("from_arrays", &statistics_from_arrays,
+                  "Make the statistics of so many arms and queries from their arrays: numbers (5 a "
+                  "query of an arm), freq_ends, freqs, thread_ends, thread_freqs.",
+                  py::arg("arrays"), py::arg("n_arms"), py::arg("n_queries"));
 
   py::class_<HeldCandidates, std::shared_ptr<HeldCandidates>>(
-      m, "Candidates", "Each query's candidates in one part of an index.");
+      m, "Candidates", "Each query's candidates in one part of an index.")
+      .def("arrays", &arrays_of_candidates, "Return them as arrays; see from_arrays().")
+      .def_static(
+          "from_arrays", &candidates_from_arrays,
+          "Make the candidates of a request from their arrays: doc_ends, seq, segment, row, "
+          "scores, list_ends, listed, found, hidden, near, threads, lengths, "
+          "length_shares, priors.",
+          py::arg("arrays"), py::arg("request").none(false));
 
   py::class_<HeldExecution>(m, "Execution", "One request on one snapshot.")
       .def(py::init(&execute), "Find what each query may see, its postings, and their statistics.",

@@ -1,9 +1,10 @@
 // Objects that Python holds and several bindings use: an execution, through which documents are
-// read, and a tensor of another library.
+// read, what it found, and a tensor of another library.
 #pragma once
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "device/device_guest.hpp"
@@ -16,6 +17,14 @@ struct HeldExecution {
   std::shared_ptr<Snapshot> snapshot;
   std::shared_ptr<BatchRequest> request;
   std::unique_ptr<Execution> execution;
+};
+
+// Opaque to Python, because nested vectors would be converted to lists.
+struct HeldStatistics {
+  std::shared_ptr<Statistics const> values;
+};
+struct HeldCandidates {
+  std::vector<QueryCandidates> of_queries;
 };
 
 // A tensor on a device, until a request or a snapshot takes it over.

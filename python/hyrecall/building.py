@@ -10,7 +10,6 @@ from hyrecall.base.keywords import check_methods
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.base.runtime import choose_threads
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.segments.parts import LEAST_MEMORY, PartsBuild, batches_of
 from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
@@ -102,6 +101,8 @@ class IndexBuilds:
         >>> index.recall_one(text="tea", limit=2).keys
         [0, 1]
         """
+        from hyrecall.segments.parts import LEAST_MEMORY, PartsBuild, batches_of
+
         if not isinstance(schema, Schema):
             raise error(DTypeError, "schema", "an hr.Schema", type(schema).__name__)
         limit = as_int(memory_limit)

@@ -43,6 +43,8 @@ __all__ = [
     "SaveConflictError",
     "ScopeError",
     "ShapeError",
+    "ShardLostError",
+    "StaleStatisticsError",
     "StoreBusyError",
     "StoreError",
     "StoreFormatError",
@@ -83,6 +85,14 @@ class IndexNotFoundError(CorruptIndexError, FileNotFoundError):
 
 class IndexMismatchError(OptionError):
     """A saved index has vectors of another embedder; the message names both."""
+
+
+class ShardLostError(HyrecallError, RuntimeError):
+    """A shard of an index does not answer: its process ended, or took too long."""
+
+
+class StaleStatisticsError(OptionError):
+    """The documents of a shard have changed since its statistics were counted; count again."""
 
 
 class NotFoundError(HyrecallError, LookupError):

@@ -17,7 +17,7 @@ from hyrecall.ask.request import CallOptions, Floors, Request, Texts, batch_of_o
 from hyrecall.ask.scope import check_no_list, scope_entries
 from hyrecall.ask.scoring import Above, Fusion
 from hyrecall.base.ages import call_time
-from hyrecall.base.arguments import as_int, read_path
+from hyrecall.base.arguments import read_path
 from hyrecall.base.keywords import check_keywords, same_arguments
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.base.runtime import check_device, choose_threads
@@ -27,6 +27,7 @@ from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
 from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import Hits
 from hyrecall.hits.trace import NOTHING_TOLD
+from hyrecall.parts.faces import IndexParts
 from hyrecall.recall.answer import answer
 from hyrecall.segments import writer
 from hyrecall.segments.device_placement import choose_device, place
@@ -48,7 +49,7 @@ __all__ = ["Index"]
 
 
 @check_keywords
-class Index(IndexBuilds, IndexReads):
+class Index(IndexBuilds, IndexReads, IndexParts):
     """A scoped hybrid index: BM25 and cosine over one table, fused.
 
     Make one with :meth:`build` or :meth:`open`. Any number of threads may recall while one thread
@@ -146,9 +147,7 @@ class Index(IndexBuilds, IndexReads):
             raise error(DTypeError, "schema", "an hr.Schema", type(schema).__name__)
         check_device(device)
         count = choose_threads(threads)
-        first = as_int(first_seq)
-        if first is None or not 0 <= first < 2**62:
-            raise error(OptionError, "first_seq", "an int in [0, 2^62)", repr(first_seq))
+        first = writer.read_seq(first_seq)
         tell = read_progress(progress)
         options = (analyzer, bm25, count, first, tell)
         if embed is None:
@@ -207,6 +206,7 @@ class Index(IndexBuilds, IndexReads):
         table: object,
         *,
         vectors: Mapping[str, object] | None = None,
+        first_seq: int | None = None,
         progress: ProgressFunction | None = None,
     ) -> None:
         """Add the rows of a table; a key that its cell already holds is refused.
@@ -219,6 +219,9 @@ class Index(IndexBuilds, IndexReads):
         table, vectors, progress
             As in :meth:`build`, with the index's dimensions and types: a column of a kindred type
             joins where no value changes by the cast, a column of nulls only joins any.
+        first_seq : int, optional
+            Insertion number of the first row, for a shard whose numbers others give out; at least
+            the next one, which is the default.
 
         Raises
         ------
@@ -236,7 +239,9 @@ class Index(IndexBuilds, IndexReads):
         tell = read_progress(progress)
         with self._writer() as state:
             table, vectors = self._embed(table, vectors)
-            self._state = writer.append(self._facts, state, table, vectors, progress=tell)
+            self._state = writer.append(
+                self._facts, state, table, vectors, first_seq=first_seq, progress=tell
+            )
 
     def upsert(
         self,

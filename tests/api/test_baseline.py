@@ -26,6 +26,7 @@ MODULES = (
         "hyrecall.replicas",
         "hyrecall.rerank",
         "hyrecall.migrate",
+        "hyrecall.distributed",
         "hyrecall.serve",
         "hyrecall.serve.mcp",
         "hyrecall.adapters.degraded",

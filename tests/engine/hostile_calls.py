@@ -165,29 +165,10 @@ def arrow(rng: random.Random) -> Any:
 
 
 def texts(rng: random.Random) -> Any:
-    names = [
-        "float32",
-        "float16",
-        "bfloat16",
-        "document",
-        "query",
-        "unicode",
-        "rrf",
-        "max",
-        "lucene",
-    ]
-    odd = [
-        "",
-        "tea",
-        "\ud800",
-        "\0",
-        "x" * 5000,
-        "minmax",
-        "raw",
-        "weighted_sum",
-        "/nowhere",
-        "log",
-    ]
+    names = ["float32", "float16", "bfloat16", "document", "query", "unicode", "rrf", "max",
+             "lucene"]  # fmt: skip
+    odd = ["", "tea", "\ud800", "\0", "x" * 5000, "minmax", "raw", "weighted_sum", "/nowhere",
+           "log"]  # fmt: skip
     return rng.choice([*names, *odd, b"tea", b"\xff\xfe"])
 
 
@@ -208,6 +189,20 @@ def hostile(rng: random.Random, pool: Pool, depth: int = 0) -> Any:
     return rng.choice([None, Unplain(), {}, same, object])
 
 
+def part_arrays(rng: random.Random, pool: Pool) -> Any:
+    """The arrays of statistics or candidates, of which some are spoilt or gone."""
+    out = dict(rng.choice([*pool["Statistics"], *pool["Candidates"]]).arrays())
+    for name in rng.sample(sorted(out), rng.randrange(3)):
+        array = np.array(out[name])
+        if len(array) and rng.random() < 0.6:
+            values = [0, 1, 2, 2**31, -1] if array.dtype.kind != "u" else [0, 1, 200]
+            array[rng.randrange(len(array))] = rng.choice(values)
+        out[name] = rng.choice([array, array[:-1], arrays(rng)])
+    if rng.random() < 0.1:
+        del out[rng.choice(sorted(out))]
+    return out
+
+
 def plausible(rng: random.Random, pool: Pool, annotation: str) -> Any:
     """A value of about the type that a stub asks for."""
     for name, held in pool.items():
@@ -219,6 +214,7 @@ def plausible(rng: random.Random, pool: Pool, annotation: str) -> Any:
         inner = annotation[annotation.index("[") + 1 : -1]
         return [plausible(rng, pool, inner) for _ in range(rng.randrange(4))]
     made: dict[str, Callable[[], Any]] = {
+        "_Arrays": lambda: part_arrays(rng, pool),
         "_ArrowArray": lambda: arrow(rng),
         "NDArray": lambda: arrays(rng),
         "_Rows": lambda: arrays(rng),

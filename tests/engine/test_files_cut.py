@@ -21,6 +21,7 @@ from pathlib import Path
 sys.path[:0] = [{package!r}, {tests!r}]
 import hyrecall as hr
 from engine.saved_index import ask, everyone
+from hyrecall.distributed import Request
 folder = Path({folder!r})
 ROLES = ("rows", "vectors-0", "plane-0", "documents-0", "documents-1", "terms-0", "terms-1")
 def role(name, folder=folder):
@@ -70,10 +71,14 @@ def test_a_file_cut_between_calls_is_refused_by_name(folder: Path) -> None:
 for name in ROLES:
     index, file = opened(name)
     hits = index.recall(text=["tea"], scope=("alice",))
+    request = Request(text=["tea"], scope=("alice",))
+    statistics = index.statistics(request)
     os.truncate(file, file.stat().st_size // 2)
     calls = {
         "recall": lambda: ask(index),
         "recall_one": lambda: index.recall_one(text="tea", scope=("alice",)),
+        "statistics": lambda: index.statistics(request),
+        "candidates": lambda: index.candidates(request, statistics),
         "get": lambda: index.get([3], scope=("alice",)),
         "count": lambda: index.count(scope=("alice",)),
         "delete": lambda: index.delete([3], scope=("alice",)),

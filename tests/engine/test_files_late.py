@@ -14,6 +14,7 @@ import hyrecall as hr
 from engine.saved_index import DIM, ask, build, everyone, question
 from hyrecall import _core
 from hyrecall.base import disk
+from hyrecall.distributed import Request, Statistics
 
 BLOCK = 512
 ALICE = ("alice",)
@@ -61,10 +62,23 @@ def vectors(index: hr.Index) -> Callable[[], object]:
     return lambda: index.recall(vectors=query, scope=everyone(index), limit=600, depth=600)
 
 
+def counted(index: hr.Index) -> Callable[[], object]:
+    return lambda: index.statistics(Request(text={"body": ["oak tea"]}, scope=everyone(index)))
+
+
+def found(index: hr.Index) -> Callable[[], object]:
+    query = np.ones((1, DIM), np.float32)
+    request = Request(vectors=query, scope=everyone(index), limit=600, depth=600)
+    return lambda: index.candidates(request, Statistics.sum([index.statistics(request)]))
+
+
 CALLS: dict[str, tuple[str, Callable[[hr.Index], Callable[[], object]]]] = {
     "texts read documents": ("documents-0", texts),
     "texts read terms": ("terms-0", texts),
     "vectors read rows": ("vectors-0", vectors),
+    "statistics of a shard read terms": ("terms-0", counted),
+    "candidates of a shard read rows": ("vectors-0", found),
+    "candidates of a shard read whether rows have a text": ("documents-1", found),
     "a save reads vectors": ("vectors-0", lambda index: lambda: index.save("other")),
     "a save reads documents": ("documents-1", lambda index: lambda: index.save("other")),
     "a delete reads documents": (

@@ -10,6 +10,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import _core
+from hyrecall.distributed import Request
 from hyrecall.errors import HyrecallError
 from hyrecall.hits.hits import reply_of
 from laws.checks import CALLS_PER_TABLE, QUERIES_PER_CALL, LawBroken, compare_with
@@ -23,7 +24,10 @@ from oracle.recall import Oracle
 
 # Every public callable of an index, by how it keeps the law. A new one fails the walk until it is
 # entered here, and in `without_scope` if it takes a scope.
-TAKES_A_SCOPE = {"recall", "recall_one", "arecall", "arecall_one", "get", "count", "delete"}
+TAKES_A_SCOPE = {
+    *("recall", "recall_one", "arecall", "arecall_one", "get", "count", "delete"),
+    *("statistics", "candidates"),  # in their request
+}
 ROWS_NAME_THEIR_CELLS = {"build", "build_in_parts", "add", "upsert"}
 GIVES_NO_DOCUMENT = {"compact", "save", "open", "reload", "stats", "close"}
 
@@ -79,7 +83,12 @@ NOTHING = dict.fromkeys(("kind", "number", "price", "at", "tags"))
 
 def without_scope(index: hr.Index) -> dict[str, Callable[[], object]]:
     """Each callable that takes a scope, called without."""
+    request, seen = Request(text=["ash"]), Request(text=["ash"], scope=hr.Scope([]))
     return {
+        "statistics": lambda: index.statistics(request),
+        "candidates": lambda: index.candidates(
+            request, replace(index.statistics(seen), request=request.id)
+        ),
         "recall": lambda: index.recall(text=["ash"]),
         "recall_one": lambda: index.recall_one(text="ash"),
         "arecall": lambda: asyncio.run(index.arecall(text=["ash"])),

@@ -24,7 +24,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 PLAIN_SETTER = "object.__setattr__"
 SETTERS = ("set_fields", "convert_field")
 HOME = "base/arguments.py"
-NO_DATACLASSES = {"Analyzer", "Filter", "Predicate"}  # immutable in ways of their own
+NO_DATACLASSES = {"Analyzer", "Filter", "Predicate", "Request"}  # immutable in their own ways
 
 OPTIONS: tuple[Any, ...] = (
     hr.BM25("bm25+", k1=1),

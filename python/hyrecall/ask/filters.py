@@ -143,11 +143,11 @@ class Filter:
         return self._join("or", other) if isinstance(other, Filter) else NotImplemented
 
     def _join(self, op: _Op, other: "Filter") -> "Filter":
-        return _restore_filter(op, (), self._flat(op) + other._flat(op))
+        return restore_filter(op, (), self._flat(op) + other._flat(op))
 
     def __invert__(self) -> "Filter":
         """Match the rows that this filter does not match, nulls included."""
-        return self.parts[0] if self.op == "not" else _restore_filter("not", (), (self,))
+        return self.parts[0] if self.op == "not" else restore_filter("not", (), (self,))
 
     def __bool__(self) -> NoReturn:
         """Raise for `and`, `or` and `not`, which a class cannot define."""
@@ -165,7 +165,7 @@ class Filter:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the parts of the filter."""
-        return (_restore_filter, self._identity())
+        return (restore_filter, self._identity())
 
     def _identity(self) -> tuple[object, ...]:
         return (self.op, self.predicates, self.parts)
@@ -190,7 +190,7 @@ class Filter:
         return (" & " if self.op == "and" else " | ").join(shown)
 
 
-def _restore_filter(
+def restore_filter(
     op: _Op, predicates: tuple[tuple[str, Predicate], ...], parts: tuple[Filter, ...]
 ) -> Filter:
     made = Filter.__new__(Filter)

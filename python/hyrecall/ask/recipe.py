@@ -312,7 +312,7 @@ class Recipe:
             data = json.loads(text)
         except (ValueError, RecursionError) as fault:  # ValueError includes invalid UTF-8
             raise error(OptionError, "recipe", "JSON", fault) from None
-        made = from_data(data, "recipe", _parts())
+        made = from_data(data, "recipe", known_parts())
         if not isinstance(made, cls):
             raise error(OptionError, "recipe", "an object of kind Recipe", repr(data)[:80])
         return made
@@ -357,7 +357,8 @@ def _check_part(name: str, part: object, kind: type[Any]) -> None:
         raise error(DTypeError, name, f"a {kind.__name__}, or None", repr(part))
 
 
-def _parts() -> dict[str, type[Any]]:
+def known_parts() -> dict[str, type[Any]]:
+    """Return the kinds of parts of recipes and calls that are plain data, by name."""
     from hyrecall.ask import shaping
 
     stages = {name: getattr(shaping, name) for name in shaping.__all__ if name[0].isupper()}

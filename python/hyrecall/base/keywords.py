@@ -10,11 +10,17 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from hyrecall.errors import UnknownOptionError, error
 
-__all__ = ["check_keywords", "check_methods", "same_arguments", "unknown_option"]
+__all__ = [
+    "check_keywords",
+    "check_methods",
+    "same_arguments",
+    "same_options",
+    "unknown_option",
+]
 
 F_ = TypeVar("F_", bound=Callable[..., Any])
 P_ = ParamSpec("P_")
@@ -125,6 +131,13 @@ def same_arguments(source: Callable[P_, Any]) -> Callable[[Callable[..., T_]], C
         return function
 
     return give
+
+
+def same_options(
+    source: Callable[Concatenate[Any, P_], Any],
+) -> Callable[[Callable[..., T_]], Callable[Concatenate[Any, P_], T_]]:
+    """Copy the signature of a method of another class, as :func:`same_arguments` does."""
+    return same_arguments(source)
 
 
 def unknown_option(call: str, given: Iterable[str], known: Sequence[str]) -> UnknownOptionError:

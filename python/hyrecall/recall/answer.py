@@ -11,6 +11,7 @@ from hyrecall.hits.trace import NOTHING_TOLD, Told
 from hyrecall.recall.batch import run_recall
 from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.ranking import rank_by_options
+from hyrecall.recall.steps import LOCAL, Steps
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State
 
@@ -26,6 +27,7 @@ def answer(
     recipe: object = None,
     graphs: object = None,
     told: Told = NOTHING_TOLD,
+    steps: Steps = LOCAL,
 ) -> BatchReply:
     """Answer a batch as its options say, or as a recipe, or a list of one for each query.
 
@@ -43,11 +45,11 @@ def answer(
     with span(RECALL) as made:
         reply: BatchReply
         if recipe is None:
-            reply = answer_by_options(facts, state, device, request, options, graphs, told)
+            reply = answer_by_options(facts, state, device, request, options, graphs, told, steps)
         else:
             from hyrecall.recall.recipe_answer import answer_by_recipes
 
-            given = (request, options, recipe, graphs, told)
+            given = (request, options, recipe, graphs, told, steps)
             reply = answer_by_recipes(facts, state, device, *given)
         record_trace(made, reply.trace, began)
     return reply
@@ -61,6 +63,7 @@ def answer_by_options(
     options: CallOptions,
     graphs: object = None,
     told: Told = NOTHING_TOLD,
+    steps: Steps = LOCAL,
 ) -> Reply:
     """Answer a batch as its single options say; see :func:`answer`."""
     held: BoundGraphs = {}
@@ -72,4 +75,5 @@ def answer_by_options(
         held = hold_graphs(facts, state, parts_of(options))
         request = request.with_own_scope()
     ranking = rank_by_options(request, options)
-    return run_recall(facts, state, device, request, ranking, held, told)
+    own = steps.of(options)
+    return run_recall(facts, state, device, request, ranking, held, told, own)

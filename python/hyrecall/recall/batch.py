@@ -13,7 +13,7 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.ask.request import Request
 from hyrecall.hits.reply import Reply
-from hyrecall.hits.reply_arrays import Arrays, join_pieces, only_queries
+from hyrecall.hits.reply_arrays import join_pieces, only_queries
 from hyrecall.hits.trace import NOTHING_TOLD, Notes, Told, Trace
 from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.on_demand import (
@@ -25,13 +25,12 @@ from hyrecall.recall.on_demand import (
     reaches_of,
     read_expansion,
     shaped,
-    with_columns,
     with_groups,
 )
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.planning import make_plan
 from hyrecall.recall.ranking import Ranking
-from hyrecall.recall.source import RecallSource
+from hyrecall.recall.steps import LOCAL, Steps
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State
 
@@ -57,12 +56,13 @@ def run_recall(
     ranking: Ranking,
     graphs: BoundGraphs,
     told: Told = NOTHING_TOLD,
+    steps: Steps = LOCAL,
 ) -> Reply:
     """Answer a batch on one state; what is read later is read from that state too."""
     started = time.perf_counter()
     expansion = read_expansion(ranking.how.expansion)
     with _core.arithmetic.RoundToNearest():  # weights and floors are computed here
-        plan = make_plan(facts, state, request, ranking, graphs)
+        plan = make_plan(facts, state, request, ranking, graphs, steps.find_exact)
     is_shaped = plan.is_shaped
     if is_shaped:
         check_shaping(facts, plan)
@@ -73,9 +73,9 @@ def run_recall(
     plan, known, looks, looking = look_twice(facts, state, plan, parts)
     reaches = reaches_of(plan) if whole or expansion else None
     shaper = make_shaper(facts, state, plan, request, reaches) if whole and reaches else None
-    steps = {"plan": time.perf_counter() - started - (looking or 0.0)}
+    spent = {"plan": time.perf_counter() - started - (looking or 0.0)}
     if looking is not None:
-        steps["feedback"] = looking
+        spent["feedback"] = looking
     pieces = []
     notes = dict.fromkeys(told.notes) | dict(plan.notes)
     listed: list[dict[str, FoundDocs]] = []
@@ -84,8 +84,8 @@ def run_recall(
             part = plan.request
             if len(parts) > 1:
                 part = part.slice(begin, end)
-            made = _run_piece(state, plan, part, begin, known.get(begin))
-            execution, arrays, found, seconds = made
+            made = steps.run(facts, state, plan, part, begin, known.get(begin))
+            reads, execution, arrays, found, seconds = made
             listed.append(found)
             if plan.selected is not None:
                 arrays = only_queries(arrays, plan.selected[begin : begin + part.n_queries])
@@ -97,11 +97,11 @@ def run_recall(
                 arrays = shaped(shaper, arrays, execution, part, begin)
                 seconds["shaping"] = time.perf_counter() - merged
             pieces.append(arrays)
-            notes |= _empty_queries(execution, plan, begin)
+            notes |= _empty_queries(reads, plan, begin)
             if device != "cpu":
-                notes |= _host_queries(execution, plan, begin)
-            for step, spent in seconds.items():
-                steps[step] = steps.get(step, 0.0) + spent
+                notes |= _host_queries(reads, plan, begin)
+            for step, more in seconds.items():
+                spent[step] = spent.get(step, 0.0) + more
     finally:
         plan.request.release_guests()
     reply = Reply(
@@ -109,7 +109,7 @@ def run_recall(
         arms=(*facts.arms, *plan.extra),
         columns=request.columns,
         now=request.now,
-        trace=_trace(device, plan, shaper, steps, notes, told, looks),
+        trace=_trace(device, plan, shaper, spent, notes, told, looks),
         query_keys=request.query_keys,
         arrays=join_pieces(pieces),
         ran=plan.arms,
@@ -117,7 +117,7 @@ def run_recall(
         fusion=plan.fusion,
         normalize=plan.normalize,
         phases=phases_of(plan),
-        kept_source=RecallSource(
+        kept_source=steps.source(
             plan.answered(listed), state, None if shaper is None else shaper.results, looks
         ),
     )
@@ -130,7 +130,7 @@ def _trace(
     device: str,
     plan: Plan,
     shaper: Shaper | None,
-    steps: Mapping[str, float],
+    spent: Mapping[str, float],
     notes: Notes,
     told: Told,
     looks: Mapping[int, SecondLook],
@@ -143,7 +143,7 @@ def _trace(
         n_queries=plan.n_queries,
         arms=tuple(dict.fromkeys(plan.bases)),
         depth=plan.depth,
-        milliseconds={step: seconds * 1e3 for step, seconds in steps.items()},
+        milliseconds={step: seconds * 1e3 for step, seconds in spent.items()},
         degraded=(*told.degraded, *chain.from_iterable(one.notes for one in stages)),
         notes=tuple(notes),
         stages=stages,
@@ -158,31 +158,6 @@ def _parts(n_queries: int, most: int) -> list[tuple[int, int]]:
     if n_queries <= most:
         return [(0, n_queries)]
     return [(begin, min(begin + most, n_queries)) for begin in range(0, n_queries, most)]
-
-
-def _run_piece(
-    state: State,
-    plan: Plan,
-    request: _core.BatchRequest,
-    first_query: int,
-    known: Mapping[str, FoundDocs] | None,
-) -> tuple[_core.Execution, Arrays, dict[str, FoundDocs], dict[str, float]]:
-    """Take a part of a call through its three steps; arms that search by themselves go first."""
-    began = time.perf_counter()
-    found = plan.complete(request, first_query, known)
-    started = time.perf_counter()
-    execution = _core.Execution(state.snapshot, request)
-    statistics = execution.statistics()
-    counted = time.perf_counter()
-    hits, fusion = execution.hits(statistics)
-    ranked = time.perf_counter() - fusion
-    arrays = with_columns(hits, plan.evidence)
-    seconds = {
-        "statistics": counted - started,
-        "candidates": (started - began) + (ranked - counted),
-        "fusion": fusion,
-    }
-    return execution, arrays, found, seconds
 
 
 def _host_queries(execution: _core.Execution, plan: Plan, first_query: int) -> Notes:

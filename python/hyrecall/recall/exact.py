@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     from hyrecall.segments.segments import State
     from hyrecall.text.bm25 import BM25
 
-__all__ = ["Exact", "ExactTexts", "exact_text", "exact_texts", "find_exact"]
+__all__ = [
+    "Exact",
+    "ExactTexts",
+    "PhraseSearch",
+    "asked_whole",
+    "exact_text",
+    "exact_texts",
+    "find_exact",
+    "found_whole",
+    "search_phrases",
+]
 
 ExactTexts = Mapping[str, Sequence[str | None]]
 """By arm, what a row must hold whole for each query of a batch; None: nothing."""
@@ -96,8 +106,9 @@ class Exact:
         By arm, the rows found by phrase, for every query of the batch; empty: no query has any.
     is_cut : ndarray of bool, shape (len(queries), len(texts))
         Whether there may be more such rows than were looked up.
-    execution : _core.Execution
-        Of the phrases.
+    matches : callable
+        Whether a row holds it: called with an arm's place in ``texts``, a query's place in
+        ``queries``, the row's segment and the row.
     """
 
     queries: npt.NDArray[np.int64]
@@ -105,7 +116,7 @@ class Exact:
     depth: int
     lists: Mapping[str, FoundDocs]
     is_cut: npt.NDArray[np.bool_]
-    execution: _core.Execution
+    matches: Callable[[int, int, int, int], bool]
 
     def add_to(self, request: _core.BatchRequest, first_query: int) -> None:
         """Add arms that bring the rows of a part's queries into its pools, behind all others."""
@@ -150,7 +161,7 @@ class Exact:
         return {
             arm: text
             for at, (arm, texts) in enumerate(self.texts.items())
-            if (text := texts[own]) is not None and self.execution.matches(at, own, segment, row)
+            if (text := texts[own]) is not None and self.matches(at, own, segment, row)
         }
 
     def counts(self, arrays: Arrays, first_query: int) -> dict[int, int]:
@@ -190,7 +201,21 @@ def find_exact(
         Of the lexical arms that run.
     n_queries, depth : int
     """
-    asked = {arm: texts for arm, texts in wanted.items() if arm in bm25}
+    asked = asked_whole(facts, wanted, bm25)
+    if asked is None:
+        return None
+    queries, texts = asked
+    search = search_phrases(facts, state, request, texts, bm25, queries, depth)
+    lists, is_cut = found_whole(search, texts, queries, n_queries, depth)
+    has_any = any(len(one.row) for one in lists.values())
+    return Exact(queries, texts, depth, lists if has_any else {}, is_cut, search.matches)
+
+
+def asked_whole(
+    facts: IndexFacts, wanted: ExactTexts | None, bm25: Mapping[str, BM25]
+) -> tuple[npt.NDArray[np.int64], ExactTexts] | None:
+    """Return which queries ask for a text as a whole, and the text of each by arm; None: none."""
+    asked = {arm: texts for arm, texts in (wanted or {}).items() if arm in bm25}
     if not asked:
         return None
     by_arm = {arm: _of_terms(facts, arm, texts) for arm, texts in asked.items()}
@@ -198,20 +223,58 @@ def find_exact(
     queries = np.flatnonzero(np.array(asks, np.bool_))
     if not len(queries):
         return None
-    texts = {arm: tuple(own[at] for at in queries) for arm, own in by_arm.items()}
+    return queries, {arm: tuple(own[at] for at in queries) for arm, own in by_arm.items()}
+
+
+def search_phrases(
+    facts: IndexFacts,
+    state: State,
+    request: Request,
+    texts: ExactTexts,
+    bm25: Mapping[str, BM25],
+    queries: npt.NDArray[np.int64],
+    depth: int,
+) -> PhraseSearch:
+    """Begin the search for the texts of some queries as phrases."""
     phrases = _phrases(facts, state, request, texts, bm25, queries, depth)
     state.check_texts()
-    execution = _core.Execution(state.snapshot, phrases)
-    found = _core.merge(phrases, [execution.candidates(execution.statistics())])
+    return PhraseSearch(_core.Execution(state.snapshot, phrases), phrases)
+
+
+class PhraseSearch(NamedTuple):
+    """A search for phrases, whose statistics are counted."""
+
+    execution: _core.Execution
+    request: _core.BatchRequest
+
+    @property
+    def matches(self) -> Callable[[int, int, int, int], bool]:
+        """See :class:`Exact`."""
+        return self.execution.matches
+
+
+def found_whole(
+    search: PhraseSearch,
+    texts: ExactTexts,
+    queries: npt.NDArray[np.int64],
+    n_queries: int,
+    depth: int,
+    statistics: _core.Statistics | None = None,
+) -> tuple[dict[str, FoundDocs], npt.NDArray[np.bool_]]:
+    """Return the rows that hold the texts, by arm, and where there may be more of them.
+
+    ``statistics``: of all parts of an index; None: the search's own.
+    """
+    counted = search.execution.statistics() if statistics is None else statistics
+    found = _core.merge(search.request, [search.execution.candidates(counted)])
     ranks, scores = (found[name].reshape(-1, len(texts)) for name in ("arm_ranks", "arm_scores"))
     query = np.repeat(queries, np.diff(found["offsets"]))
     lists = {}
-    for at, arm in enumerate(texts if len(query) else ()):
+    for at, arm in enumerate(texts):
         own = ranks[:, at] > 0
         rows = (query[own], found["segment"][own], found["row"][own], scores[own, at])
         lists[arm] = from_entries(n_queries, *rows)
-    is_cut = found["list_sizes"].reshape(-1, len(texts)) >= depth
-    return Exact(queries, texts, depth, lists, is_cut, execution)
+    return lists, found["list_sizes"].reshape(-1, len(texts)) >= depth
 
 
 def _phrases(

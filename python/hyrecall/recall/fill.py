@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hyrecall.ask.recipe_parts import TieBreak
     from hyrecall.recall.fused_lists import FusedLists
 
-__all__ = ["fill_lists"]
+__all__ = ["fill_lists", "newest_in_order"]
 
 Array = npt.NDArray[Any]
 
@@ -61,7 +61,7 @@ def fill_lists(
         return pool
     # Among the newest so many there are enough that were in no list.
     most = wanted + int(np.diff(before.offsets).max(initial=0))
-    offsets, segment, row = _newest_in_order(facts, state, request, fill.column, most, plan)
+    offsets, segment, row = newest_in_order(facts, state, request, fill.column, most, plan)
     query = np.repeat(np.arange(len(counts)), np.diff(offsets))
     held = np.repeat(np.arange(len(counts)), counts)
     found = np.repeat(np.arange(len(counts)), np.diff(before.offsets))
@@ -92,7 +92,7 @@ def fill_lists(
     )
 
 
-def _newest_in_order(
+def newest_in_order(
     facts: IndexFacts, state: State, request: _core.BatchRequest, column: str, n: int, plan: Plan
 ) -> tuple[Array, Array, Array]:
     """Return each query's n newest documents, those of one time in the order of the tie-break.

@@ -17,6 +17,7 @@ from hyrecall.hits.trace import Notes
 from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
+    from hyrecall.ask.arms import Arm
     from hyrecall.ask.recipe import Fill, Tables, TieBreak
     from hyrecall.ask.session import Session
     from hyrecall.ask.shaping import Feedback, Stage
@@ -146,6 +147,11 @@ class Plan(NamedTuple):
     def is_shaped(self) -> bool:
         """Whether the call asks for whole lists, which stages then order and cut."""
         return is_shaped(self.stages, self.tie_break, self.fill, self.grouping)
+
+    @property
+    def call_arms(self) -> tuple[Arm, ...]:
+        """The arms of ``arms=`` that run."""
+        return () if self.searches is None else tuple(arm for arm, _ in self.searches.asked)
 
     @property
     def unfound(self) -> dict[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,9 +75,10 @@ def _depth(depth: int, limit: int, offset: int, *, is_free: bool) -> int:
 
 
 def make_plan(
-    facts: IndexFacts, state: State, request: Request, ranking: Ranking, graphs: BoundGraphs
-) -> Plan:
-    """Check every argument once and freeze the batch."""
+    facts: IndexFacts, state: State, request: Request, ranking: Ranking, graphs: BoundGraphs,
+    look_up: Callable[..., Exact | None] = find_exact,
+) -> Plan:  # fmt: skip
+    """Check every argument once and freeze the batch; ``look_up`` is called as find_exact is."""
     snapshot, how = state.snapshot, ranking.how
     candidates: Any = request.candidates
     all_stages, feedback = split_feedback(how.shaping)
@@ -116,7 +117,7 @@ def make_plan(
     _check_min_fused(ranking, fusion)
     scopes = read_scopes(facts.cell_types, snapshot, request.scope, n_queries)
     filters, filter_of = read_filters(facts.attribute_types, request.filter, n_queries)
-    exact = find_exact(facts, state, request, ranking.exact_texts, bm25, n_queries, given_depth)
+    exact = look_up(facts, state, request, ranking.exact_texts, bm25, n_queries, given_depth)
     bases, arms, weights = _by_table(facts, arms, weights, tables)
     n_lists = len(arms) + (0 if exact is None else len(exact.lists))
     whole = shaped or n_lists > len(arms)

@@ -23,11 +23,12 @@ from hyrecall.recall.batch import run_recall
 from hyrecall.recall.held_graphs import hold_graphs
 from hyrecall.recall.ranking import Ranking
 from hyrecall.recall.recipe_ranking import rank_by_recipe
+from hyrecall.recall.steps import Steps
 from hyrecall.recall.thread_scopes import by_threads
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State
 
-__all__ = ["answer_by_recipes"]
+__all__ = ["Shares", "answer_by_recipes", "by_recipe", "fallback", "with_lists", "with_options"]
 
 OF_A_RECIPE = (
     "fusion",
@@ -51,32 +52,31 @@ def answer_by_recipes(
     recipe: object,
     graphs: object,
     told: Told,
+    steps: Steps,
 ) -> BatchReply:
     """Answer each query by its recipe.
 
     Each distinct recipe runs once, on its own queries; the rest of the batch is nothing to it. So a
     reply does not depend on which recipes the other queries have.
     """
-    chosen = _by_recipe(recipe)
+    chosen = by_recipe(recipe)
     recipes = _bound([one for one, _ in chosen], graphs)
     held = hold_graphs(facts, state, (part for one in recipes for part in parts_of(one)))
-    recipes = [_with_options(one, options) for one in recipes]
-    request = request.with_own_scope()
-    text = _as_lists(request.text)
-    if text is not request.text:
-        request = request._replace(text=text)
+    recipes = [with_options(one, options) for one in recipes]
+    request = with_lists(request)
     by_form = by_threads(
-        facts, state, request, [(own, by) for own, (_, by) in zip(recipes, chosen, strict=True)]
+        [(own, by) for own, (_, by) in zip(recipes, chosen, strict=True)],
+        lambda: steps.sees_threads(facts, state, request),
     )
     recipes = [one for one, _ in by_form]
-    shares = _Shares(request, recipes)
+    shares = Shares(request, recipes)
     replies: list[Reply] = []
     answers: list[npt.NDArray[np.bool_] | None] = []  # the queries of each; None: all
 
     def run(one: Recipe, selected: npt.NDArray[np.bool_] | None) -> Ranking:
         own = shares.of(one)
         ranking = rank_by_recipe(facts, own, one, selected)
-        replies.append(run_recall(facts, state, device, own, ranking, held, told))
+        replies.append(run_recall(facts, state, device, own, ranking, held, told, steps.of(one)))
         answers.append(selected)
         return ranking
 
@@ -88,13 +88,25 @@ def answer_by_recipes(
         if selected is not None:
             unanswered &= selected
         if unanswered.any() and shares.asks(one.on_no_match):
-            run(one.replace(arms=(), more=one.on_no_match, on_no_match=(), exact=False), unanswered)
+            run(fallback(one), unanswered)
     if len(replies) == 1:
         return replies[0]
     answered_by = np.zeros(replies[0].n_queries, np.int64)
     for number, answered in enumerate(answers):
         answered_by[slice(None) if answered is None else answered] = number
     return join_replies(replies, answered_by)
+
+
+def fallback(recipe: Recipe) -> Recipe:
+    """Return the recipe that answers the queries for which a recipe found nothing."""
+    return recipe.replace(arms=(), more=recipe.on_no_match, on_no_match=(), exact=False)
+
+
+def with_lists(request: Request) -> Request:
+    """Return the request as recipes read it: texts as lists, and a list of scopes of its own."""
+    request = request.with_own_scope()
+    text = _as_lists(request.text)
+    return request if text is request.text else request._replace(text=text)
 
 
 def _bound(recipes: list[Recipe], graphs: object) -> list[Recipe]:
@@ -109,7 +121,7 @@ def _bound(recipes: list[Recipe], graphs: object) -> list[Recipe]:
     ]
 
 
-def _with_options(recipe: Recipe, options: CallOptions) -> Recipe:
+def with_options(recipe: Recipe, options: CallOptions) -> Recipe:
     """Return the recipe with the depth of the call; its other options are the recipe's own."""
     for field in OF_A_RECIPE:
         given, default = getattr(options, field), CallOptions._field_defaults[field]
@@ -131,7 +143,7 @@ def _as_lists(text: object) -> object:
     return given.tolist() if isinstance(given, np.ndarray) and given.ndim == 1 else given
 
 
-def _by_recipe(recipe: object) -> list[tuple[Recipe, npt.NDArray[np.bool_] | None]]:
+def by_recipe(recipe: object) -> list[tuple[Recipe, npt.NDArray[np.bool_] | None]]:
     """Return each distinct recipe with its queries; None: all of them."""
     if isinstance(recipe, Recipe):
         return [(recipe, None)]
@@ -153,10 +165,11 @@ def _by_recipe(recipe: object) -> list[tuple[Recipe, npt.NDArray[np.bool_] | Non
     return [(one, np.array(number) == at) for at, one in enumerate(distinct)]
 
 
-class _Shares:
+class Shares:
     """Splits a request by recipe: each recipe gets only what it reads."""
 
     def __init__(self, request: Request, recipes: Sequence[Recipe]) -> None:
+        """Take a request and all the recipes that read it."""
         self._request = request
         arms = [arm for one in recipes for arm in (*one.more, *one.on_no_match)]
         # What none of them reads stays, and is refused as it would be without recipes.

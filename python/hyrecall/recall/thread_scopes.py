@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.lookup import count_where
 from hyrecall.segments.segments import State
 
-__all__ = ["Chosen", "by_threads"]
+__all__ = ["Chosen", "by_threads", "sees_threads"]
 
 Chosen = tuple[Recipe, npt.NDArray[np.bool_] | None]
 """A recipe, and the queries that it answers; None: all of them."""
@@ -27,15 +27,19 @@ MOST_KNOWN = 10_000
 
 
 def by_threads(
-    facts: IndexFacts, state: State, request: Request, chosen: Sequence[Chosen]
+    chosen: Sequence[Chosen], sees: Callable[[], bool | npt.NDArray[np.bool_]]
 ) -> list[Chosen]:
     """Give each recipe with a form for threads the queries of either form.
 
-    Which form answers a query depends on the live rows of its scope alone.
+    Which form answers a query depends on the live rows of its scope alone: ``sees`` returns what
+    :func:`sees_threads` does.
     """
     if all(one.with_threads is None for one, _ in chosen):
         return list(chosen)
-    sees = _sees_threads(facts, state, request)
+    return _by_form(chosen, sees())
+
+
+def _by_form(chosen: Sequence[Chosen], sees: bool | npt.NDArray[np.bool_]) -> list[Chosen]:
     out: list[Chosen] = []
     for recipe, selected in chosen:
         if isinstance(sees, bool):
@@ -50,9 +54,7 @@ def by_threads(
     return out
 
 
-def _sees_threads(
-    facts: IndexFacts, state: State, request: Request
-) -> bool | npt.NDArray[np.bool_]:
+def sees_threads(facts: IndexFacts, state: State, request: Request) -> bool | npt.NDArray[np.bool_]:
     """Say of each query whether its scope holds a row in a thread; a bool if all are alike."""
     thread = facts.schema.thread
     if thread is None or _has_no_thread(state, thread):

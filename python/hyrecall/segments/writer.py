@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from hyrecall import _core
 from hyrecall.ask.scope import read_scopes, scope_entries
+from hyrecall.base.arguments import as_int
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 from hyrecall.segments.facts import IndexFacts
@@ -24,7 +25,7 @@ from hyrecall.table.schema import Schema, Vector
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["append", "build", "compact", "delete", "settle"]
+__all__ = ["append", "build", "compact", "delete", "read_seq", "settle"]
 
 CRUMB_ROWS = 128
 """A segment with fewer rows is a crumb, such as a one-row add."""
@@ -128,6 +129,14 @@ def _of_arms(option: str, kind: type[T_], schema: Schema, default: T_ | None) ->
     return made
 
 
+def read_seq(value: object) -> int:
+    """Check the insertion number of a first row."""
+    seq = as_int(value)
+    if seq is None or not 0 <= seq < 2**62:
+        raise error(OptionError, "first_seq", "an int in [0, 2^62)", repr(value))
+    return seq
+
+
 def append(
     facts: IndexFacts,
     state: State,
@@ -135,13 +144,18 @@ def append(
     vectors: Mapping[str, object] | None,
     *,
     replace_existing: bool = False,
+    first_seq: int | None = None,
     merge: bool = True,
     progress: ProgressFunction | None = None,
 ) -> State:
-    """Add rows with the next insertion numbers; refuse or replace documents that exist.
+    """Add rows with the next insertion numbers, or from ``first_seq`` on.
 
-    Without ``merge`` the rows stay a segment of their own, whatever segments there are.
+    Documents that exist are refused or replaced. Without ``merge`` the rows stay a segment of their
+    own, whatever segments there are.
     """
+    begin = state.next_seq if first_seq is None else read_seq(first_seq)
+    if begin < state.next_seq:
+        raise error(OptionError, "first_seq", f"at least {state.next_seq} (the next)", begin)
     columns = read_table(
         table, facts.schema, vectors=vectors, dims=facts.dims, types=facts.row_types
     )
@@ -160,14 +174,13 @@ def append(
         columns,
         schema,
         facts.analyzers,
-        first_seq=state.next_seq,
+        first_seq=begin,
         threads=facts.threads,
         progress=progress,
     )
     pairs = _without(state, segments[found], rows[found])
     pairs.append((added, _core.SegmentView(added.core)))
-    next_seq = state.next_seq + columns.n_rows
-    return _state_of(state, pairs, schema, next_seq, merge=merge)
+    return _state_of(state, pairs, schema, begin + columns.n_rows, merge=merge)
 
 
 def delete(

@@ -1,0 +1,74 @@
+"""What crosses the pipes between a sharded index and the process of a shard: frames, and errors."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import IO
+
+from hyrecall import errors
+from hyrecall.errors import HyrecallError, InternalError, error
+
+__all__ = ["PipeClosed", "plain_error", "read_frames", "rebuild", "write_frames"]
+
+_COUNT = struct.Struct("<I")
+_LENGTH = struct.Struct("<Q")
+_MOST_FRAMES = 4
+
+
+class PipeClosed(Exception):  # noqa: N818
+    """The other side is gone. Raised inside the package only."""
+
+
+def write_frames(pipe: IO[bytes], *frames: bytes) -> None:
+    """Send a message of a few frames."""
+    head = _COUNT.pack(len(frames)) + b"".join(_LENGTH.pack(len(one)) for one in frames)
+    for piece in (head, *frames):
+        pipe.write(piece)
+    pipe.flush()
+
+
+def read_frames(pipe: IO[bytes]) -> list[bytes]:
+    """Receive a message.
+
+    Raises
+    ------
+    PipeClosed
+        The other side is gone.
+    """
+    (count,) = _COUNT.unpack(_read(pipe, _COUNT.size))
+    if count > _MOST_FRAMES:
+        raise PipeClosed(f"a message of {count} frames")
+    lengths = [_LENGTH.unpack(_read(pipe, _LENGTH.size))[0] for _ in range(count)]
+    return [_read(pipe, length) for length in lengths]
+
+
+def _read(pipe: IO[bytes], n_bytes: int) -> bytes:
+    data = pipe.read(n_bytes)
+    if len(data) < n_bytes:
+        raise PipeClosed("in the middle of a message")
+    return data
+
+
+def plain_error(fault: Exception) -> bytes:
+    """Return an error as JSON: its class, message, argument and remedy."""
+    told = {
+        "kind": type(fault).__name__,
+        "message": str(fault),
+        "argument": getattr(fault, "argument", None),
+        "remedy": getattr(fault, "remedy", ""),
+    }
+    return json.dumps(told).encode()
+
+
+def rebuild(data: bytes) -> Exception:
+    """Return the error that :func:`plain_error` made plain; InternalError for a class not ours."""
+    told = json.loads(data)
+    kind = getattr(errors, str(told["kind"]), None)
+    if not (isinstance(kind, type) and issubclass(kind, HyrecallError)):
+        got = f"{told['kind']}: {told['message']}"
+        return error(InternalError, "shard", "no fault of its own", got)
+    made = kind(told["message"])
+    made.argument = told["argument"]
+    vars(made)["remedy"] = told["remedy"]
+    return made

@@ -1,0 +1,337 @@
+"""An index in several shards, which replies as one index with all documents does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from hyrecall.ask.request import batch_of_one
+from hyrecall.ask.scope import check_no_list
+from hyrecall.base.arguments import as_items, read_path
+from hyrecall.base.keywords import check_keywords, same_options
+from hyrecall.base.workers import off_loop
+from hyrecall.distributed.shards import LocalShard, ProcessShard, Shard
+from hyrecall.errors import OptionError, ShardLostError, StaleStatisticsError, error
+from hyrecall.hits.hit import QueryHits
+from hyrecall.hits.hits import Hits
+from hyrecall.index import Index
+from hyrecall.parts.counts import Statistics
+from hyrecall.parts.merging import merge
+from hyrecall.parts.part import Part
+from hyrecall.parts.placing import check_shards
+from hyrecall.parts.request import Request
+from hyrecall.table.source import open_source
+
+if TYPE_CHECKING:
+    from hyrecall.table.schema import Schema
+    from hyrecall.text.analyzer import Analyzer
+    from hyrecall.text.bm25 import BM25
+
+__all__ = ["ShardedIndex"]
+
+T_ = TypeVar("T_")
+
+MOST_TRIES = 5
+"""How often a call is begun again because documents changed while it was answered."""
+
+
+@check_keywords
+class ShardedIndex:
+    """An index in several shards, with the replies of one index, to the last bit.
+
+    A recall asks every shard twice: for the integers that BM25 counts, and, with their sums, for
+    the best documents of each arm. A reply that lacks a shard says so in ``degraded``. A document
+    may lie in any shard; with threads, all rows of a thread lie in one.
+
+    Make one with :meth:`build` or :meth:`open`.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import hyrecall as hr
+    >>> from hyrecall.distributed import ShardedIndex
+    >>> rows = {"user": ["ann", "bob"], "text": ["hot tea", "green tea"]}
+    >>> tables = [pa.table({"id": ["a", "b"], **rows}), pa.table({"id": ["c", "d"], **rows})]
+    >>> index = ShardedIndex.build(tables, hr.Schema(key="id", cell="user", text="text"))
+    >>> index.recall(text=["tea"], scope="ann")[0].keys
+    ['a', 'c']
+    """
+
+    def __init__(self, shards: Sequence[Shard]) -> None:
+        """Take shards; use :meth:`build` or :meth:`open`, or pass shards of your own.
+
+        Parameters
+        ----------
+        shards : sequence of Shard
+            Objects with ``name``, ``statistics(request)``, ``candidates(request, statistics)`` and
+            ``close()``. The two calls raise :class:`hyrecall.errors.ShardLostError` if the shard
+            does not answer.
+        """
+        if not shards:
+            raise error(OptionError, "shards", "at least one", "none")
+        self._shards = tuple(shards)
+        is_local = all(isinstance(one, LocalShard) for one in shards)
+        self._pool = None if is_local else ThreadPoolExecutor(len(shards), "hyrecall-shards")
+
+    @classmethod
+    def build(
+        cls,
+        tables: Sequence[object],
+        schema: Schema,
+        *,
+        vectors: Sequence[Mapping[str, object] | None] | None = None,
+        analyzer: Analyzer | None = None,
+        bm25: BM25 | None = None,
+        device: str = "auto",
+        threads: int | None = None,
+        first_seq: int = 0,
+    ) -> ShardedIndex:
+        """Index tables, each as a shard in this process.
+
+        The replies are those of ``Index.build`` of all tables, one behind the other.
+
+        Parameters
+        ----------
+        tables : sequence of table
+            As in :meth:`hyrecall.Index.build`, with columns of the same types.
+        schema : Schema
+        vectors : sequence of mapping or None, optional
+            For each table, as in :meth:`hyrecall.Index.build`.
+        analyzer, bm25, device, threads
+            As in :meth:`hyrecall.Index.build`.
+        first_seq : int, default 0
+            Insertion number of the first row of the first table.
+
+        Raises
+        ------
+        KeyConflictError
+            A key that two tables have in one cell.
+        OptionError
+            A thread whose rows are in two tables, or tables of other types.
+        DTypeError, ShapeError, DeviceUnavailableError, DeviceMemoryError
+            As in :meth:`hyrecall.Index.build`.
+        """
+        given = _read_tables(tables)
+        rows = [None] * len(given) if vectors is None else list(vectors)
+        if len(rows) != len(given):
+            raise error(OptionError, "vectors", f"{len(given)} entries, one per table", len(rows))
+        shards = []
+        for number, (table, own) in enumerate(zip(given, rows, strict=True)):
+            index = Index.build(
+                table, schema, vectors=own, analyzer=analyzer, bm25=bm25, device=device,
+                threads=threads, first_seq=first_seq,
+            )  # fmt: skip
+            first_seq += table.num_rows
+            shards.append(LocalShard(f"shard {number}", index))
+        _check(shards)
+        return cls(shards)
+
+    @classmethod
+    def open(
+        cls,
+        paths: Sequence[str | Path],
+        *,
+        processes: bool = False,
+        analyzer: Analyzer | Mapping[str, Analyzer] | None = None,
+        device: str = "auto",
+        threads: int | None = None,
+        timeout: float | None = None,
+    ) -> ShardedIndex:
+        """Open saved indexes as the shards of one.
+
+        Parameters
+        ----------
+        paths : sequence of path-like
+            Folders that :meth:`hyrecall.Index.save` wrote. Their insertion numbers must differ
+            (``first_seq`` of build and add), and no key may be in a cell of two of them, which is
+            checked here.
+        processes : bool, default False
+            Open each in a process of its own, which takes up a newer saved version by itself; an
+            analyzer with a callable is refused then.
+        analyzer : Analyzer or mapping of str to Analyzer, optional
+            As in :meth:`hyrecall.Index.open`.
+        device, threads
+            Of each shard, as in :meth:`hyrecall.Index.open`.
+        timeout : float, optional
+            Seconds that a process may take for an answer before its shard counts as lost.
+
+        Raises
+        ------
+        OptionError
+            No path, an analyzer beside ``processes``, or indexes that are not shards of one.
+        KeyConflictError
+            A key that two of them have in one cell.
+        CorruptIndexError, IndexNotFoundError
+            As in :meth:`hyrecall.Index.open`.
+        """
+        named = None if isinstance(paths, str) else as_items(paths)
+        if not named:
+            raise error(OptionError, "paths", "a sequence of at least one path", repr(paths))
+        folders = [read_path(one) for one in named]
+        if processes and analyzer is not None:
+            wish = "None beside processes=True (a callable cannot be sent)"
+            raise error(OptionError, "analyzer", wish, repr(analyzer))
+        how = {"device": "cpu", "verify": "structure"} if processes else {"device": device}
+        opened = [
+            LocalShard(str(one), Index.open(one, analyzer=analyzer, threads=threads, **how))
+            for one in folders
+        ]
+        _check(opened)
+        if not processes:
+            return cls(opened)
+        facts = opened[0].index._facts
+        for one in opened:
+            one.close()
+        return cls([
+            ProcessShard(one, facts, device=device, threads=threads, timeout=timeout)
+            for one in folders
+        ])  # fmt: skip
+
+    @property
+    def shards(self) -> tuple[Shard, ...]:
+        """The shards; those in this process have their :class:`hyrecall.Index` as ``index``."""
+        return self._shards
+
+    @same_options(Index.recall)
+    def recall(self, **options: Any) -> Hits:
+        """Answer a batch of queries as :meth:`hyrecall.Index.recall` does.
+
+        Graphs, ``expansion``, ``surrounding`` and :class:`hyrecall.Feedback` are refused: they read
+        more than candidates. Texts are not embedded here. ``hit.text`` needs its columns in
+        ``columns``, and ``explain()`` is refused. A shard that does not answer is named in
+        ``hits.degraded``.
+
+        Raises
+        ------
+        ScopeError, OptionError, ShapeError, DTypeError
+            As :meth:`hyrecall.Index.recall`, and for what is refused here.
+        ShardLostError
+            No shard answers.
+        StaleStatisticsError
+            Documents changed during each of five tries.
+        """
+        return self._answer(_request(options))
+
+    @same_options(Index.recall_one)
+    def recall_one(self, **options: Any) -> QueryHits:
+        """Answer one query as :meth:`hyrecall.Index.recall_one` does; see :meth:`recall`."""
+        check_no_list(options.get("scope"))
+        given = dict(options)
+        given["vectors"] = batch_of_one(given.pop("vector", None))
+        for name in ("text", "candidates"):
+            if name in given:
+                given[name] = batch_of_one(given[name])
+        return self._answer(_request(given))[0]
+
+    @same_options(Index.recall)
+    async def arecall(self, **options: Any) -> Hits:
+        """Answer as :meth:`recall` does, off the event loop."""
+        return await off_loop(self.recall, options)
+
+    @same_options(Index.recall_one)
+    async def arecall_one(self, **options: Any) -> QueryHits:
+        """Answer as :meth:`recall_one` does, off the event loop."""
+        return await off_loop(self.recall_one, options)
+
+    def _answer(self, request: Request) -> Hits:
+        for left in reversed(range(MOST_TRIES)):
+            try:
+                return self._try(request)
+            except StaleStatisticsError:
+                if not left:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _try(self, request: Request) -> Hits:
+        lost: dict[str, str] = {}
+        counted = self._ask(self._shards, lambda one: one.statistics(request), lost)
+        summed = Statistics.sum([statistics for _, statistics in counted])
+        asked = [shard for shard, _ in counted]
+        found = self._ask(asked, lambda one: one.candidates(request, summed), lost)
+        parts: list[Part] = [part for _, part in found]
+        told = [f"{name}: its documents are missing ({why})" for name, why in lost.items()]
+        return merge(request, parts, degraded=told)
+
+    def _ask(
+        self, shards: Sequence[Shard], call: Callable[[Shard], T_], lost: dict[str, str]
+    ) -> list[tuple[Shard, T_]]:
+        """Ask shards, and note those that do not answer.
+
+        Raises
+        ------
+        ShardLostError
+            None answers.
+        """
+
+        def one(shard: Shard) -> T_ | ShardLostError:
+            try:
+                return call(shard)
+            except ShardLostError as fault:
+                return fault
+
+        run = map if self._pool is None else self._pool.map
+        out: list[tuple[Shard, T_]] = []
+        for shard, answer in zip(shards, list(run(one, shards)), strict=True):
+            if isinstance(answer, ShardLostError):
+                lost[shard.name] = str(answer)
+            else:
+                out.append((shard, answer))
+        if not out:
+            raise error(
+                ShardLostError, "shards", "an answer of at least one", "; ".join(lost.values())
+            )
+        return out
+
+    def close(self) -> None:
+        """Close every shard. Closing twice is fine; hits that were given stay."""
+        for one in self._shards:
+            one.close()
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def __enter__(self) -> ShardedIndex:
+        """Use the index in a with statement."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close the index."""
+        self.close()
+
+    def __len__(self) -> int:
+        """Return the number of shards."""
+        return len(self._shards)
+
+    def __repr__(self) -> str:
+        """Show the names of the shards."""
+        return f"<ShardedIndex: {', '.join(one.name for one in self._shards)}>"
+
+
+def _read_tables(tables: object) -> list[pa.Table]:
+    given = None if isinstance(tables, pa.Table) else as_items(tables)
+    if not given:
+        wish = "a sequence of tables, one per shard"
+        raise error(OptionError, "tables", wish, type(tables).__name__)
+    opened = map(open_source, given)
+    return [one if isinstance(one, pa.Table) else one.read_all() for one in opened]
+
+
+def _check(shards: Sequence[LocalShard]) -> None:
+    check_shards([(one.name, one.index._facts, one.index._state) for one in shards])
+
+
+_REFUSED = {"graphs": None, "expansion": (), "surrounding": 0}
+
+
+def _request(options: Mapping[str, Any]) -> Request:
+    """Make the request of a call, without what its shards cannot answer."""
+    given = dict(options)
+    for name, nothing in _REFUSED.items():
+        value = given.pop(name, nothing)
+        if value is not None and value != nothing:
+            wish = f"{nothing!r} in a recall over shards (it reads more than candidates)"
+            raise error(OptionError, name, wish, repr(value)[:80])
+    return Request(**given)

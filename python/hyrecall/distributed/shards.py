@@ -1,0 +1,166 @@
+"""Shards as :class:`hyrecall.distributed.ShardedIndex` asks them: here, or in another process."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Protocol
+
+from hyrecall.distributed.pipes import PipeClosed, read_frames, rebuild, write_frames
+from hyrecall.errors import ShardLostError, error
+from hyrecall.index import Index
+from hyrecall.parts.counts import Statistics
+from hyrecall.parts.part import Part
+from hyrecall.parts.request import Request
+from hyrecall.segments.facts import IndexFacts
+
+__all__ = ["LocalShard", "ProcessShard", "Shard"]
+
+
+class Shard(Protocol):
+    """What a sharded index asks of each shard.
+
+    Both calls raise ShardLostError if the shard cannot be asked, and the index's own errors.
+    """
+
+    @property
+    def name(self) -> str:
+        """What ``degraded`` calls it."""
+        ...
+
+    def statistics(self, request: Request) -> Statistics:
+        """Count what BM25 needs of the shard."""
+        ...
+
+    def candidates(self, request: Request, statistics: Statistics) -> Part:
+        """Return each arm's best documents of the shard."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the shard."""
+        ...
+
+
+class LocalShard:
+    """A shard in this process."""
+
+    def __init__(self, name: str, index: Index) -> None:
+        """Take an index; it is closed with the shard."""
+        self.name = name
+        self.index = index
+
+    def statistics(self, request: Request) -> Statistics:
+        """Count what BM25 needs of the shard."""
+        return self.index.statistics(request)
+
+    def candidates(self, request: Request, statistics: Statistics) -> Part:
+        """Return each arm's best documents of the shard."""
+        return self.index.candidates(request, statistics)
+
+    def close(self) -> None:
+        """Close the index."""
+        self.index.close()
+
+
+class ProcessShard:
+    """A shard in a process of its own, which opened the index of a path.
+
+    A process that ended is started again by the next call.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        facts: IndexFacts,
+        *,
+        device: str,
+        threads: int | None,
+        timeout: float | None,
+    ) -> None:
+        """Take the path of a saved index, and its facts; the process starts with the first call."""
+        self.name = str(path)
+        self._facts = facts
+        self._timeout = timeout
+        options = [] if threads is None else ["--threads", str(threads)]
+        self._command = [
+            *(sys.executable, "-m", "hyrecall.distributed.worker", str(path)),
+            *("--device", device, *options),
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._asking = threading.Lock()
+
+    def statistics(self, request: Request) -> Statistics:
+        """Count what BM25 needs of the shard."""
+        return Statistics.from_bytes(self._ask(b"statistics", request.to_bytes()))
+
+    def candidates(self, request: Request, statistics: Statistics) -> Part:
+        """Return each arm's best documents of the shard."""
+        given = request.to_bytes(), statistics.to_bytes()
+        return Part.from_bytes(self._ask(b"candidates", *given), facts=self._facts)
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the process; None: it is not started."""
+        return None if self._process is None else self._process.pid
+
+    def close(self) -> None:
+        """End the process."""
+        with self._asking:
+            self._end()
+
+    def _ask(self, *frames: bytes) -> bytes:
+        """Send a question and return the answer.
+
+        Raises
+        ------
+        ShardLostError
+            The process ended or took too long; it is ended, and the next call starts another.
+        """
+        with self._asking:
+            process = self._started()
+            late = threading.Event()
+
+            def end() -> None:
+                late.set()
+                process.kill()
+
+            timer = None if self._timeout is None else threading.Timer(self._timeout, end)
+            if timer is not None:
+                timer.start()
+            try:
+                assert process.stdin is not None
+                assert process.stdout is not None
+                write_frames(process.stdin, *frames)
+                kind, answer = read_frames(process.stdout)
+            except (OSError, PipeClosed, ValueError) as fault:
+                self._end()
+                got = f"none within {self._timeout} s" if late.is_set() else "a process that ended"
+                raise error(ShardLostError, self.name, "an answer", got) from fault
+            finally:
+                if timer is not None:
+                    timer.cancel()
+        if kind != b"answer":
+            raise rebuild(answer)
+        return answer
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self._end()
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+        return self._process
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        process.wait()

@@ -1,0 +1,20 @@
+"""A recall over parts of an index: one request, summed statistics, candidates, and their merge.
+
+Annotations of an index name the types below as ``parts.Request``, so that they can be evaluated,
+and a program whose index has no shards imports none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hyrecall.base.lazily import lazily
+
+if TYPE_CHECKING:
+    from hyrecall.parts.counts import Statistics as Statistics
+    from hyrecall.parts.part import Part as Part
+    from hyrecall.parts.request import Request as Request
+else:
+    __getattr__ = lazily(
+        __name__, {"counts": ("Statistics",), "part": ("Part",), "request": ("Request",)}
+    )

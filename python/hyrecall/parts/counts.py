@@ -1,0 +1,199 @@
+"""The integers that BM25 counts for a request, of one index or summed over its shards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall import _core
+from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import OptionError, ShapeError, error
+from hyrecall.parts.frames import pack, unpack
+
+__all__ = ["Counts", "Statistics"]
+
+KIND = "hyrecall statistics"
+
+_ARRAYS = ("numbers", "freq_ends", "freqs", "thread_ends", "thread_freqs")
+_N_NUMBERS = 5  # of a query in an arm
+
+Array = npt.NDArray[Any]
+
+
+class Counts(NamedTuple):
+    """The counts of one native request: of each lexical arm and each query in it.
+
+    Attributes
+    ----------
+    queries : ndarray of int64
+        Which queries of the call the request has, rising.
+    n_arms : int
+    arrays : mapping of str to ndarray of int64
+        As ``_core.Statistics.arrays`` returns them.
+    """
+
+    queries: npt.NDArray[np.int64]
+    n_arms: int
+    arrays: Mapping[str, Array]
+
+    @staticmethod
+    def of(native: _core.Statistics, queries: npt.NDArray[np.int64]) -> Counts:
+        """Take the counts of the engine."""
+        arrays = native.arrays()
+        n_entries = len(arrays["numbers"]) // _N_NUMBERS
+        return Counts(queries, n_entries // len(queries) if len(queries) else 0, arrays)
+
+    def plus(self, other: Counts) -> Counts:
+        """Return the sums of both, which must be of one request."""
+        ends = ("freq_ends", "thread_ends")
+        is_like = np.array_equal(self.queries, other.queries) and self.n_arms == other.n_arms
+        if not is_like or not all(
+            np.array_equal(self.arrays[name], other.arrays[name]) for name in ends
+        ):
+            raise error(ShapeError, "statistics", "those of one request", "others")
+        summed = {
+            name: self.arrays[name] if name in ends else self.arrays[name] + other.arrays[name]
+            for name in _ARRAYS
+        }
+        return Counts(self.queries, self.n_arms, summed)
+
+    def native(self, queries: Array, asked: npt.NDArray[np.bool_] | None) -> _core.Statistics:
+        """Return what the engine takes for some queries; those that are not asked have no text."""
+        at = np.searchsorted(self.queries, queries)
+        if not np.isin(queries, self.queries).all():
+            raise error(ShapeError, "statistics", "those of all queries", "fewer")
+        n_all = len(self.queries)
+        entries = (np.arange(self.n_arms)[:, None] * n_all + at[None, :]).reshape(-1)
+        kept = np.ones(len(entries), np.bool_)
+        if asked is not None:
+            kept = np.tile(asked, self.n_arms)
+        numbers = self.arrays["numbers"].reshape(-1, _N_NUMBERS)[entries]
+        made = {"numbers": np.where(kept[:, None], numbers, 0).reshape(-1)}
+        for ends, values in (("freq_ends", "freqs"), ("thread_ends", "thread_freqs")):
+            made[ends], made[values] = _rows(self.arrays[ends], self.arrays[values], entries, kept)
+        return _core.Statistics.from_arrays(made, self.n_arms, len(queries))
+
+
+def _rows(ends: Array, values: Array, entries: Array, kept: Array) -> tuple[Array, Array]:
+    """Return the values of some entries back to back; those that are not kept have none."""
+    begins = ends[:-1][entries]
+    sizes = np.where(kept, np.diff(ends)[entries], 0)
+    out = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    places = np.arange(out[-1]) - np.repeat(out[:-1], sizes) + np.repeat(begins, sizes)
+    return out, np.ascontiguousarray(values[places])
+
+
+@check_keywords
+@dataclass(frozen=True, eq=False, repr=False)
+class Statistics:
+    """The integers that BM25 counts for a request: documents, lengths, document frequencies.
+
+    :meth:`hyrecall.Index.statistics` counts those of one index. :meth:`sum` adds those of its
+    shards, so that scores are those of one index with all documents.
+
+    Attributes
+    ----------
+    request : str
+        The ``id`` of the request.
+    index : str
+        A hash of the schema, analyzers and types of the index; shards of one index have the same.
+    versions : tuple of str
+        Which state of each shard was counted, in the order of the sum.
+    """
+
+    request: str
+    index: str
+    versions: tuple[str, ...]
+    sees_threads: npt.NDArray[np.bool_]
+    runs: Mapping[str, Counts]
+
+    @staticmethod
+    def sum(parts: Sequence[Statistics]) -> Statistics:
+        """Return the sum over the shards of an index.
+
+        Parameters
+        ----------
+        parts : sequence of Statistics
+            One of each shard, in any order.
+
+        Raises
+        ------
+        OptionError
+            None at all, of several requests, or of indexes with other schemas.
+        """
+        if not parts:
+            raise error(OptionError, "parts", "the statistics of at least one shard", "none")
+        first, *others = parts
+        for one in others:
+            check_alike(first, one)
+            if set(one.runs) != set(first.runs):
+                raise error(OptionError, "parts", "statistics of one request", "others")
+        runs = dict(first.runs)
+        sees = first.sees_threads
+        for one in others:
+            runs = {name: counts.plus(one.runs[name]) for name, counts in runs.items()}
+            sees = _either(sees, one.sees_threads)
+        versions = tuple(version for one in parts for version in one.versions)
+        return Statistics(first.request, first.index, versions, sees, runs)
+
+    def to_bytes(self) -> bytes:
+        """Return the statistics as bytes for another process: Arrow and JSON, with a version."""
+        arrays: dict[str, Array] = {"sees_threads": self.sees_threads.view(np.uint8)}
+        runs = []
+        for at, (name, counts) in enumerate(self.runs.items()):
+            runs.append([name, counts.n_arms])
+            arrays[f"{at}.queries"] = counts.queries
+            arrays |= {f"{at}.{part}": counts.arrays[part] for part in _ARRAYS}
+        versions = list(self.versions)
+        header = {
+            "request": self.request, "index": self.index, "versions": versions, "runs": runs,
+        }  # fmt: skip
+        return pack(KIND, header, arrays)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Statistics:
+        """Make statistics from the bytes of :meth:`to_bytes`.
+
+        Raises
+        ------
+        OptionError
+            Bytes of something else, or of another version.
+        DTypeError
+            Not bytes.
+        """
+        header, arrays = unpack(KIND, data)
+        try:
+            runs = {}
+            for at, (name, n_arms) in enumerate(header["runs"]):
+                own = {part: arrays[f"{at}.{part}"] for part in _ARRAYS}
+                runs[str(name)] = Counts(arrays[f"{at}.queries"], int(n_arms), own)
+            return cls(
+                str(header["request"]), str(header["index"]), tuple(header["versions"]),
+                arrays["sees_threads"].view(np.bool_), runs,
+            )  # fmt: skip
+        except (KeyError, TypeError, ValueError, AttributeError) as fault:
+            raise error(OptionError, "data", "the bytes of statistics", "others") from fault
+
+    def __repr__(self) -> str:
+        """Show how many shards were counted."""
+        return f"Statistics(of {len(self.versions)} shards)"
+
+
+def check_alike(one: Any, other: Any) -> None:
+    """Refuse statistics or parts that are not of one request and one index."""
+    if one.request != other.request:
+        raise error(OptionError, "parts", "those of one request", "those of several")
+    if one.index != other.index:
+        wish = "shards with the same schema, analyzers, BM25 constants, dimensions and types"
+        raise error(OptionError, "parts", wish, "others")
+
+
+def _either(one: Array, other: Array) -> Array:
+    """Return where either holds; an array of one entry stands for all queries."""
+    both = np.broadcast_arrays(one, other)
+    found = np.asarray(both[0] | both[1], np.bool_)
+    return found[:1] if len(found) and (found == found[0]).all() else found

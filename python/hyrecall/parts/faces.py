@@ -1,0 +1,84 @@
+"""What an index does for a recall over several indexes: it counts, and finds candidates."""
+
+from __future__ import annotations
+
+from hyrecall import parts
+from hyrecall.base.keywords import check_methods
+from hyrecall.errors import DTypeError, error
+from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.segments import State
+
+__all__ = ["IndexParts"]
+
+
+@check_methods
+class IndexParts:
+    """The methods of an index that is a shard of a larger one."""
+
+    _facts: IndexFacts
+    _device: str
+
+    @property
+    def _state(self) -> State:
+        raise NotImplementedError  # Index has it
+
+    def statistics(self, request: parts.Request) -> parts.Statistics:
+        """Count what BM25 needs of this index to score a request: integers of each query's scope.
+
+        Parameters
+        ----------
+        request : hyrecall.distributed.Request
+
+        Returns
+        -------
+        hyrecall.distributed.Statistics
+            To be summed over all shards by :meth:`hyrecall.distributed.Statistics.sum`.
+
+        Raises
+        ------
+        DTypeError
+            Not a request.
+        ScopeError, OptionError, ShapeError
+            As in :meth:`recall`. Also an OptionError for rows around hits, which lie in whole
+            threads.
+        """
+        _check("request", request, parts.Request)
+        from hyrecall.parts.shard import statistics_of
+
+        state = self._state
+        with state.reading():
+            return statistics_of(self._facts, state, request)
+
+    def candidates(self, request: parts.Request, statistics: parts.Statistics) -> parts.Part:
+        """Return each arm's best documents here, scored with the statistics of all shards.
+
+        Parameters
+        ----------
+        request : hyrecall.distributed.Request
+        statistics : hyrecall.distributed.Statistics
+            Of this request, summed over all shards.
+
+        Returns
+        -------
+        hyrecall.distributed.Part
+            For :func:`hyrecall.distributed.merge`.
+
+        Raises
+        ------
+        OptionError
+            Statistics of another request, or of documents that have changed since.
+        DTypeError, ScopeError, ShapeError
+            As in :meth:`statistics`.
+        """
+        _check("request", request, parts.Request)
+        _check("statistics", statistics, parts.Statistics)
+        from hyrecall.parts.shard import candidates_of
+
+        state = self._state
+        with state.reading():
+            return candidates_of(self._facts, state, self._device, request, statistics)
+
+
+def _check(argument: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise error(DTypeError, argument, f"a {kind.__name__}", repr(value)[:80])

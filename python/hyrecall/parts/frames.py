@@ -1,0 +1,110 @@
+"""Packs a header and arrays into the bytes of an Arrow stream, and back; no pickle.
+
+The stream has one row. Each column is a list of numbers or a binary value; the header is JSON in
+the metadata of its schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall.errors import DTypeError, OptionError, error
+
+__all__ = ["VERSION", "pack", "pack_table", "unpack", "unpack_table"]
+
+VERSION = 1
+"""Increased by each change that an older reader would misread."""
+
+_NOTHING = "none"  # the column of a batch without arrays
+_KIND, _HEADER = b"hyrecall.kind", b"hyrecall.header"
+
+Array = npt.NDArray[Any]
+
+
+def pack(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array | bytes]) -> bytes:
+    """Return the bytes of a header and named arrays, 1-D numbers or bytes."""
+    columns, fields = [], []
+    for name, array in arrays.items():
+        if isinstance(array, bytes):
+            columns.append(pa.array([array], pa.large_binary()))
+        else:
+            ends = pa.array([0, len(array)], pa.int64())
+            columns.append(pa.LargeListArray.from_arrays(ends, pa.array(array)))
+        fields.append(pa.field(name, columns[-1].type))
+    told = {_KIND: f"{kind} {VERSION}".encode(), _HEADER: json.dumps(header).encode()}
+    if not columns:  # an Arrow batch without columns has no rows
+        columns, fields = [pa.nulls(1)], [pa.field(_NOTHING, pa.null())]
+    schema = pa.schema(fields, metadata=told)
+    batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def unpack(kind: str, data: object) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the header and the arrays of :func:`pack`, as views of the bytes.
+
+    Raises
+    ------
+    DTypeError
+        Not bytes.
+    OptionError
+        Bytes of something else, or of another version.
+    """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise error(DTypeError, "data", "bytes", type(data).__name__)
+    wish = f"the bytes of a {kind} of version {VERSION}"
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            told = reader.schema.metadata or {}
+            found = told.get(_KIND, b"").decode()
+            if found != f"{kind} {VERSION}":
+                raise error(OptionError, "data", wish, found or "others")
+            batch = reader.read_next_batch()
+            batch.validate(full=True)
+            header = json.loads(told[_HEADER])
+            names = [name for name in batch.schema.names if name != _NOTHING]
+            arrays = {name: _value(batch.column(name)) for name in names}
+    except (pa.ArrowException, OSError, ValueError, KeyError, StopIteration) as fault:
+        if isinstance(fault, OptionError):
+            raise
+        raise error(OptionError, "data", wish, "others") from fault
+    return header, arrays
+
+
+def _value(column: pa.Array) -> Array | bytes:
+    if pa.types.is_large_binary(column.type):
+        return bytes(column[0].as_buffer())
+    return np.asarray(column.values.to_numpy(zero_copy_only=True))
+
+
+def pack_table(table: pa.Table) -> bytes:
+    """Return a table as an Arrow stream of one batch."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return bytes(sink.getvalue())
+
+
+def unpack_table(data: bytes) -> pa.Table:
+    """Return the table of :func:`pack_table`, checked.
+
+    Raises
+    ------
+    OptionError
+        Bytes of something else.
+    """
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError) as fault:
+        raise error(OptionError, "data", "the bytes of a table", "others") from fault
+    return table.combine_chunks()

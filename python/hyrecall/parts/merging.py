@@ -1,0 +1,355 @@
+"""Joins what the shards of an index found for a request: the reply is that of one index."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall import _core
+from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.hits.hits import Hits
+from hyrecall.hits.joined_reply import JoinedReply
+from hyrecall.hits.reply import Reply
+from hyrecall.hits.trace import Told
+from hyrecall.parts.counts import check_alike
+from hyrecall.parts.newest import with_newest
+from hyrecall.parts.part import Array, Part, RunPart
+from hyrecall.parts.placing import check_found_threads
+from hyrecall.parts.pool_state import pools_of
+from hyrecall.parts.request import Call, Request
+from hyrecall.parts.runs import named_runs, nothing_found
+from hyrecall.recall.answer import answer
+from hyrecall.recall.arms.batch import FoundDocs, no_candidates, scope_request
+from hyrecall.recall.evidence import with_columns
+from hyrecall.recall.exact import Exact, ExactTexts, asked_whole
+from hyrecall.recall.steps import Ran, Steps
+
+if TYPE_CHECKING:
+    from hyrecall.ask.recipe import Recipe
+    from hyrecall.ask.request import CallOptions
+    from hyrecall.ask.request import Request as Asked
+    from hyrecall.hits.reply import BatchReply, Source
+    from hyrecall.hits.second_look import SecondLook
+    from hyrecall.recall.callables import CallableResults
+    from hyrecall.recall.plan import Plan
+    from hyrecall.segments.facts import IndexFacts
+    from hyrecall.segments.segments import State
+    from hyrecall.text.bm25 import BM25
+
+__all__ = ["merge"]
+
+
+@check_keywords
+def merge(request: Request, parts: Sequence[Part], *, degraded: Sequence[str] = ()) -> Hits:
+    """Join what the shards of an index found for a request.
+
+    The lists of each arm are merged by (score, insertion number), cut at the depth, and only then
+    ranked; all that follows is what :meth:`hyrecall.Index.recall` does. So the reply is that of one
+    index with the documents of all shards, to the last bit.
+
+    Parameters
+    ----------
+    request : Request
+    parts : sequence of Part
+        One of each shard that :meth:`hyrecall.Statistics.sum` summed, in any order.
+    degraded : sequence of str
+        What the reply says in ``degraded``, such as the name of a shard that did not answer. With
+        any, parts may be missing.
+
+    Returns
+    -------
+    Hits
+        Their text is there if ``columns`` of the request names it. ``explain()`` is refused: the
+        postings stay in the shards.
+
+    Raises
+    ------
+    OptionError
+        No part, parts of several requests or indexes, a shard whose part is missing, or a thread
+        whose rows came from two shards.
+    DTypeError
+        Not a request and parts.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import hyrecall as hr
+    >>> from hyrecall.distributed import Request, Statistics, merge
+    >>> schema = hr.Schema(key="id", cell=None, text="text")
+    >>> tables = pa.table({"id": [0], "text": ["tea"]}), pa.table({"id": [1], "text": ["hot tea"]})
+    >>> shards = [hr.Index.build(table, schema, first_seq=n) for n, table in enumerate(tables)]
+    >>> request = Request(text=["hot tea"])
+    >>> summed = Statistics.sum([shard.statistics(request) for shard in shards])
+    >>> hits = merge(request, [shard.candidates(request, summed) for shard in shards])
+    >>> hits[0].keys
+    [1, 0]
+    """
+    _check(request, parts, degraded)
+    if any(len(run.arrays["found"]) for part in parts for run in part.runs.values()):
+        check_found_threads([part.rows for part in parts], parts[0].facts.schema)
+    pools = pools_of(parts)
+    facts, state = pools.facts, pools.state
+    call = request.read(facts)
+    sees = parts[0].sees_threads
+    steps = _MergedSteps(call, pools.runs, bool(sees[0]) if len(sees) == 1 else sees)
+    device = ", ".join(sorted({part.device for part in parts}))
+    told = Told(degraded=tuple(degraded))
+    given = call.asked, call.options, call.recipe
+    return Hits(_narrow(answer(facts, state, device, *given, None, told, steps), pools.brought))
+
+
+def _narrow(reply: BatchReply, brought: IndexFacts) -> BatchReply:
+    """Return a reply that knows the columns which the parts brought, and no others."""
+    if isinstance(reply, JoinedReply):
+        replies = tuple(replace(one, facts=brought) for one in reply.replies)
+        return replace(reply, facts=brought, replies=replies)
+    assert isinstance(reply, Reply)
+    return replace(reply, facts=brought)
+
+
+def _check(request: Request, parts: Sequence[Part], degraded: Sequence[str]) -> None:
+    if not isinstance(request, Request):
+        raise error(DTypeError, "request", "a Request", repr(request)[:80])
+    if not parts:
+        raise error(OptionError, "parts", "the part of at least one shard", "none")
+    for one in parts:
+        if not isinstance(one, Part):
+            raise error(
+                DTypeError, "parts", "parts, as Index.candidates returns them", repr(one)[:80]
+            )
+        check_alike(parts[0], one)
+        is_like = one.versions == parts[0].versions and one.request == request.id
+        if not is_like or one.rows.schema.names != parts[0].rows.schema.names:
+            raise error(OptionError, "parts", "those of this request and one sum", "others")
+    counted, found = sorted(parts[0].versions), sorted(part.version for part in parts)
+    if counted != found and not degraded:
+        wish = f"the parts of all {len(counted)} shards that were counted"
+        raise error(OptionError, "parts", wish, f"{len(found)} parts, or other states of theirs")
+
+
+class _MergedSteps(Steps):
+    """The native steps of a recall whose statistics and candidates came from shards."""
+
+    def __init__(
+        self, call: Call, runs: Sequence[dict[str, RunPart]], sees: bool | npt.NDArray[np.bool_]
+    ) -> None:
+        self._runs = runs
+        self._sees = sees
+        self._names = named_runs(call, sees)
+        self._at = 0
+
+    def of(self, how: Recipe | CallOptions) -> Steps:
+        """Return the steps of the next run that answers by this."""
+        while self._at < len(self._names):
+            name, known = self._names[self._at]
+            self._at += 1
+            if known == how:
+                return _RunSteps([_of_run(runs, name) for runs in self._runs])
+        raise error(OptionError, "parts", "those of this request", "parts without one of its runs")
+
+    def sees_threads(
+        self, facts: IndexFacts, state: State, request: Asked
+    ) -> bool | npt.NDArray[np.bool_]:
+        """Say which queries see threads in any shard."""
+        del facts, state, request
+        return self._sees
+
+
+def _of_run(runs: Mapping[str, RunPart], name: str) -> RunPart:
+    if name not in runs:
+        raise error(OptionError, "parts", "those of this request", f"a part without {name!r}")
+    return runs[name]
+
+
+class _RunSteps(Steps):
+    """The steps of one run: its pools come from the parts and are merged here."""
+
+    def __init__(self, parts: Sequence[RunPart]) -> None:
+        self._parts = list(parts)
+        self._held: dict[tuple[int, int, int], int] = {}
+
+    def find_exact(
+        self,
+        facts: IndexFacts,
+        state: State,
+        request: Asked,
+        wanted: ExactTexts | None,
+        bm25: Mapping[str, BM25],
+        n_queries: int,
+        depth: int,
+    ) -> Exact | None:
+        """Return the rows that hold a query whole, as the parts bring them in their last arms."""
+        del state, request
+        asked = asked_whole(facts, wanted, bm25)
+        if asked is None:
+            return None
+        queries, texts = asked
+        n_exact = len(texts)
+        sizes = sum(_list_sizes(part)[:, part.n_arms - n_exact :] for part in self._parts)
+        is_cut = np.asarray(sizes)[queries] >= depth
+        if not np.asarray(sizes).any():
+            self._parts = [_without_exact(part) for part in self._parts]
+            return Exact(queries, texts, depth, {}, is_cut, self._matches)
+        self._parts = _cut_exact(self._parts, n_exact, depth)
+        self._keep_held(queries)
+        nothing = {arm: no_candidates(n_queries) for arm in texts}
+        return Exact(queries, texts, depth, nothing, is_cut, self._matches)
+
+    def _keep_held(self, queries: npt.NDArray[np.int64]) -> None:
+        for part in self._parts:
+            arrays = part.arrays
+            for own, query in enumerate(queries.tolist()):
+                begin, end = int(arrays["doc_ends"][query]), int(arrays["doc_ends"][query + 1])
+                for doc in range(begin, end):
+                    place = own, int(arrays["segment"][doc]), int(arrays["row"][doc])
+                    self._held[place] = int(arrays["holds"][doc])
+
+    def _matches(self, arm: int, query: int, segment: int, row: int) -> bool:
+        return bool(self._held.get((query, segment, row), 0) >> arm & 1)
+
+    def run(
+        self,
+        facts: IndexFacts,
+        state: State,
+        plan: Plan,
+        request: _core.BatchRequest,
+        first_query: int,
+        known: Mapping[str, FoundDocs] | None,
+    ) -> Ran:
+        """Merge the pools of a piece of a call."""
+        del known
+        began = time.perf_counter()
+        n = request.n_queries
+        found = plan.complete(request, first_query, nothing_found(plan, n))
+        end = first_query + n
+        pieces = [_piece(part, first_query, end) for part in self._parts]
+        pieces = with_newest(pieces, facts, state, plan, request)
+        pools = [_core.Candidates.from_arrays(piece, request) for piece in pieces]
+        reads = _core.Execution(_core.Snapshot([], None), request)
+        started = time.perf_counter()
+        arrays = with_columns(_core.merge(request, pools), plan.evidence)
+        fused = time.perf_counter()
+        scope = plan.scope
+        own = scope[first_query:end] if isinstance(scope, list) else scope
+        execution = _core.Execution(state.snapshot, scope_request(facts, state, own, n))
+        seconds = {"candidates": started - began, "fusion": fused - started}
+        return Ran(reads, execution, arrays, found, seconds)
+
+    def source(
+        self,
+        plan: Plan,
+        state: State,
+        results: CallableResults | None,
+        looks: Mapping[int, SecondLook],
+    ) -> Source:
+        """Return a source of columns alone."""
+        del results, looks
+        return _PartsSource(state, plan.request)
+
+
+class _PartsSource:
+    """Has the columns of the hits of a merge; what explains them stays in the shards."""
+
+    def __init__(self, state: State, request: _core.BatchRequest) -> None:
+        self.state = state
+        self.request = request
+
+    def _refuse(self) -> NoReturn:
+        wish, got = "hits of one index", "hits of several shards, which keep their postings"
+        remedy = "recall from the shard that holds the document"
+        raise error(OptionError, "hits", wish, got, remedy)
+
+    def evidence(self, arm: str, query: int, segment: int, row: int) -> Any:
+        """Refuse."""
+        del arm, query, segment, row
+        self._refuse()
+
+    def explain(self, reply: Reply, query: int, at: int) -> NoReturn:
+        """Refuse."""
+        del reply, query, at
+        self._refuse()
+
+    def explain_dropped(self, reply: Reply, query: int, most: int) -> NoReturn:
+        """Refuse."""
+        del reply, query, most
+        self._refuse()
+
+
+# ---- the arrays of a run ----
+
+
+def _list_sizes(part: RunPart) -> npt.NDArray[np.int64]:
+    """Return how many documents each list has: [n_queries, n_arms]."""
+    return np.diff(part.arrays["list_ends"]).reshape(-1, part.n_arms)
+
+
+def _piece(part: RunPart, begin: int, end: int) -> dict[str, Array]:
+    """Return the arrays of some queries of a run."""
+    given = part.arrays
+    ends = given["doc_ends"]
+    n_queries, n_docs = len(ends) - 1, int(ends[-1])
+    first, last = int(ends[begin]), int(ends[end])
+    lists = given["list_ends"][begin * part.n_arms : end * part.n_arms + 1]
+    out = {"doc_ends": ends[begin : end + 1] - first, "list_ends": lists - lists[0]}
+    out["listed"] = given["listed"][int(lists[0]) : int(lists[-1])]
+    of_queries = ("found", "length_shares")
+    for name, array in given.items():
+        if name in out or name == "holds":
+            continue
+        per, low, high = (n_queries, begin, end) if name in of_queries else (n_docs, first, last)
+        width = len(array) // per if per else 0
+        out[name] = array[low * width : high * width]
+    return {name: np.ascontiguousarray(array) for name, array in out.items()}
+
+
+def _without_exact(part: RunPart) -> RunPart:
+    """Return a run without its last arms, whose lists are empty."""
+    if not part.n_exact:
+        return part
+    n_arms, kept = part.n_arms, part.n_arms - part.n_exact
+    arrays = dict(part.arrays)
+    ends = arrays["list_ends"][1:].reshape(-1, n_arms)[:, :kept]
+    arrays["list_ends"] = np.concatenate([[0], ends.reshape(-1)]).astype(np.int64)
+    arrays["scores"] = arrays["scores"].reshape(-1, n_arms)[:, :kept].reshape(-1)
+    return RunPart(kept, 0, arrays)
+
+
+def _cut_exact(parts: Sequence[RunPart], n_exact: int, depth: int) -> list[RunPart]:
+    """Cut the lists of the last arms at a depth, over all parts together."""
+    kept = [np.ones(len(part.arrays["listed"]), np.bool_) for part in parts]
+    for arm in range(parts[0].n_arms - n_exact, parts[0].n_arms):
+        entries = [_entries(part, arm) for part in parts]
+        query, score, seq = (np.concatenate([one[at] for one in entries]) for at in (1, 2, 3))
+        order = np.lexsort((seq, -score, query))
+        firsts = np.searchsorted(query[order], query[order])
+        inside = np.empty(len(order), np.bool_)
+        inside[order] = np.arange(len(order)) - firsts < depth
+        ends = np.cumsum([0, *(len(one[0]) for one in entries)])
+        for mask, one, begin, end in zip(kept, entries, ends[:-1], ends[1:], strict=True):
+            mask[one[0]] = inside[begin:end]
+    return [_kept(part, mask) for part, mask in zip(parts, kept, strict=True)]
+
+
+def _entries(part: RunPart, arm: int) -> tuple[Array, Array, Array, Array]:
+    """Return the entries of an arm's lists: their places in ``listed``, queries, scores, seqs."""
+    arrays, n_arms = part.arrays, part.n_arms
+    of_list = np.repeat(np.arange(len(arrays["list_ends"]) - 1), np.diff(arrays["list_ends"]))
+    places = np.flatnonzero(of_list % n_arms == arm)
+    query = of_list[places] // n_arms
+    docs = arrays["doc_ends"][query] + arrays["listed"][places]
+    return places, query, arrays["scores"][docs * n_arms + arm], arrays["seq"][docs]
+
+
+def _kept(part: RunPart, mask: npt.NDArray[np.bool_]) -> RunPart:
+    if mask.all():
+        return part
+    sums = np.concatenate([[0], np.cumsum(mask)])
+    arrays = {**part.arrays, "list_ends": sums[part.arrays["list_ends"]].astype(np.int64)}
+    arrays["listed"] = part.arrays["listed"][mask]
+    return part._replace(arrays=arrays)

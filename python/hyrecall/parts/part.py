@@ -1,0 +1,230 @@
+"""What one shard finds for a request: its candidates, and the rows that the merge reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import xxhash
+
+from hyrecall.base.keywords import check_keywords
+from hyrecall.errors import OptionError, error
+from hyrecall.parts.frames import pack, pack_table, unpack, unpack_table
+from hyrecall.segments.facts import IndexFacts
+from hyrecall.table.schema import Schema, Text
+from hyrecall.text.analyzer import Analyzer
+from hyrecall.text.bm25 import BM25
+
+if TYPE_CHECKING:
+    from hyrecall.segments.segments import State
+
+__all__ = ["Part", "RunPart", "Vectors", "hash_of", "version_of"]
+
+KIND = "hyrecall part"
+
+Array = npt.NDArray[Any]
+
+
+class Vectors(NamedTuple):
+    """Vectors of the rows of a part, as they are kept in the index."""
+
+    dtype: str
+    dim: int
+    rows: npt.NDArray[np.uint8]  # (n_rows, bytes of a vector)
+    inverse_norms: npt.NDArray[np.float32]  # 0: no vector
+
+
+class RunPart(NamedTuple):
+    """What one run of the call found.
+
+    Attributes
+    ----------
+    n_arms, n_exact : int
+        Arms of the pools, the last of which bring rows that hold a query whole.
+    arrays : mapping of str to ndarray
+        As ``_core.Candidates.arrays`` returns them, with ``doc``, a row of the part, in the place
+        of ``segment`` and ``row``, and ``holds``: which texts a document holds whole, as bits.
+    """
+
+    n_arms: int
+    n_exact: int
+    arrays: Mapping[str, Array]
+
+
+@check_keywords
+@dataclass(frozen=True, eq=False, repr=False)
+class Part:
+    """What one shard finds for a request: :meth:`hyrecall.Index.candidates` returns it.
+
+    Of each candidate it has the insertion number, the score in every arm, the key, the cell and the
+    attributes; further the columns that the request asks for or that a stage reads, and vectors
+    only if a stage compares them.
+
+    Attributes
+    ----------
+    request : str
+        The ``id`` of the request.
+    index : str
+        A hash of the schema, analyzers and types of the index.
+    version : str
+        Which state of the shard was searched.
+    device : str
+        Where it was searched.
+    n_rows : int
+        Rows that it brings.
+    """
+
+    request: str
+    index: str
+    version: str
+    versions: tuple[str, ...]  # of the statistics
+    device: str
+    sees_threads: npt.NDArray[np.bool_]
+    facts: IndexFacts
+    runs: Mapping[str, RunPart]
+    rows: pa.Table
+    seqs: npt.NDArray[np.int64]
+    has_text: Mapping[str, npt.NDArray[np.bool_]]
+    vectors: Mapping[str, Vectors]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that the part brings."""
+        return len(self.seqs)
+
+    def to_bytes(self) -> bytes:
+        """Return the part as bytes for another process: Arrow and JSON, with a version."""
+        arrays: dict[str, Array | bytes] = {
+            "rows": pack_table(self.rows),
+            "kinds": pack_table(_nothing_of(self.facts)),
+            "seqs": self.seqs,
+            "sees_threads": self.sees_threads.view(np.uint8),
+        }
+        runs = []
+        for at, (name, run) in enumerate(self.runs.items()):
+            runs.append([name, run.n_arms, run.n_exact, sorted(run.arrays)])
+            arrays |= {f"{at}.{part}": run.arrays[part] for part in run.arrays}
+        vectors = []
+        for at, (arm, own) in enumerate(self.vectors.items()):
+            vectors.append([arm, own.dtype, own.dim])
+            arrays[f"vectors.{at}"] = own.rows.tobytes()
+            arrays[f"norms.{at}"] = own.inverse_norms
+        texts = list(self.has_text)
+        arrays |= {f"text.{at}": self.has_text[arm].view(np.uint8) for at, arm in enumerate(texts)}
+        header = {
+            "request": self.request, "index": self.index, "version": self.version,
+            "versions": list(self.versions), "device": self.device, "facts": _data(self.facts),
+            "runs": runs, "vectors": vectors, "texts": texts,
+        }  # fmt: skip
+        return pack(KIND, header, arrays)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, facts: IndexFacts | None = None) -> Part:
+        """Make a part from the bytes of :meth:`to_bytes`.
+
+        Parameters
+        ----------
+        data : bytes
+        facts : IndexFacts, optional
+            Of an open shard. Needed if an analyzer of the index is a callable.
+
+        Raises
+        ------
+        OptionError
+            Bytes of something else, or of another version; an analyzer that is a callable.
+        DTypeError
+            Not bytes.
+        """
+        header, arrays = unpack(KIND, data)
+        try:
+            rows = unpack_table(arrays["rows"])
+            known = facts if facts is not None else _facts(header["facts"], arrays["kinds"])
+            runs = {
+                str(name): RunPart(int(n), int(e), {part: arrays[f"{at}.{part}"] for part in parts})
+                for at, (name, n, e, parts) in enumerate(header["runs"])
+            }
+            n_rows = rows.num_rows
+            vectors = {
+                str(arm): Vectors(
+                    str(dtype), int(dim),
+                    np.frombuffer(arrays[f"vectors.{at}"], np.uint8).reshape(n_rows, -1)
+                    if n_rows else np.zeros((0, 1), np.uint8),
+                    arrays[f"norms.{at}"],
+                )
+                for at, (arm, dtype, dim) in enumerate(header["vectors"])
+            }  # fmt: skip
+            has_text = {
+                str(arm): arrays[f"text.{at}"].view(np.bool_)
+                for at, arm in enumerate(header["texts"])
+            }
+            return cls(
+                str(header["request"]), str(header["index"]), str(header["version"]),
+                tuple(header["versions"]), str(header["device"]),
+                arrays["sees_threads"].view(np.bool_), known, runs, rows, arrays["seqs"],
+                has_text, vectors,
+            )  # fmt: skip
+        except OptionError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as fault:
+            raise error(OptionError, "data", "the bytes of a part", "others") from fault
+
+    def __repr__(self) -> str:
+        """Show how many rows the part brings."""
+        return f"Part({self.n_rows} rows)"
+
+
+def version_of(state: State) -> str:
+    """Name a state of an index: each change but :meth:`hyrecall.Index.compact` makes another."""
+    return f"{state.next_seq}:{state.n_docs}"
+
+
+def hash_of(facts: IndexFacts) -> str:
+    """Return a hash of all that shards of one index have in common."""
+    told = {
+        "schema": facts.schema.to_dict(),
+        "analyzers": {arm: one.hash for arm, one in facts.analyzers.items()},
+        "bm25": {arm: one.to_dict() for arm, one in facts.bm25.items()},
+        "named": _named(facts),
+        "dims": dict(facts.dims),
+        "types": {name: str(kind) for name, kind in facts.row_types.items()},
+    }
+    return xxhash.xxh3_128_hexdigest(json.dumps(told, sort_keys=True).encode())
+
+
+def _named(facts: IndexFacts) -> list[str]:
+    """Name the arms whose schema has BM25 constants: a default fusion leaves these as they are."""
+    return [arm for arm, text in facts.schema.text_arms.items() if text.bm25 is not None]
+
+
+def _data(facts: IndexFacts) -> dict[str, Any]:
+    return {
+        "schema": facts.schema.to_dict(),
+        "analyzers": {arm: one.to_dict() for arm, one in facts.analyzers.items()},
+        "bm25": {arm: one.to_dict() for arm, one in facts.bm25.items()},
+        "named": _named(facts),
+        "dims": dict(facts.dims),
+        "threads": facts.threads,
+    }
+
+
+def _nothing_of(facts: IndexFacts) -> pa.Table:
+    """Return a table without rows that has the row columns of an index."""
+    return pa.table({name: pa.array([], kind) for name, kind in facts.row_types.items()})
+
+
+def _facts(data: Mapping[str, Any], kinds: bytes) -> IndexFacts:
+    analyzers = {arm: Analyzer.from_dict(one) for arm, one in data["analyzers"].items()}
+    bm25 = {arm: BM25(**one) for arm, one in data["bm25"].items()}
+    schema = Schema.from_dict(data["schema"])
+    texts = {
+        arm: Text(*text.columns, bm25=bm25[arm] if arm in data["named"] else None)
+        for arm, text in schema.text_arms.items()
+    }
+    schema = replace(schema, text=texts)
+    types = {field.name: field.type for field in unpack_table(kinds).schema}
+    return IndexFacts(schema, analyzers, bm25, dict(data["dims"]), types, int(data["threads"]))

@@ -1,0 +1,129 @@
+"""The runs of a call: one by its options, or one for each recipe and form, named alike everywhere.
+
+All shards and the merge go through the same runs, so what one of them found is known by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall import _core
+from hyrecall.recall.arms.batch import FoundDocs, no_candidates
+from hyrecall.recall.ranking import Ranking, rank_by_options
+from hyrecall.recall.recipe_answer import Shares, by_recipe, fallback, with_lists, with_options
+from hyrecall.recall.recipe_ranking import rank_by_recipe
+from hyrecall.recall.thread_scopes import by_threads
+
+if TYPE_CHECKING:
+    from hyrecall.ask.recipe import Recipe
+    from hyrecall.ask.request import CallOptions, Request
+    from hyrecall.parts.request import Call
+    from hyrecall.recall.plan import Plan
+    from hyrecall.segments.facts import IndexFacts
+
+__all__ = ["Run", "again", "has_forms", "named_runs", "native", "nothing_found", "runs_of"]
+
+Asked = npt.NDArray[np.bool_]
+
+
+class Run(NamedTuple):
+    """One run of a call.
+
+    Attributes
+    ----------
+    name : str
+    how : Recipe or CallOptions
+    request : Request
+        As this run reads it.
+    ranking : Ranking
+    selected : ndarray of bool or None
+        The queries that it answers; None: all.
+    """
+
+    name: str
+    how: Recipe | CallOptions
+    request: Request
+    ranking: Ranking
+    selected: Asked | None
+
+
+def has_forms(facts: IndexFacts, call: Call) -> bool:
+    """Whether queries are answered by another form of a recipe where their scope holds threads."""
+    if call.recipe is None or facts.schema.thread is None:
+        return False
+    return any(one.with_threads is not None for one, _ in by_recipe(call.recipe))
+
+
+def _recipe_runs(call: Call, sees: bool | Asked | None) -> list[tuple[str, Recipe, Asked | None]]:
+    """Return each recipe of a call with its name and its queries.
+
+    ``sees``: which queries see threads; None: not known yet, so every recipe has both forms.
+    """
+    out: list[tuple[str, Recipe, Asked | None]] = []
+    for number, (one, selected) in enumerate(by_recipe(call.recipe)):
+        recipe = with_options(one, call.options)
+        plain, threads = str(number), f"{number} threads"
+        if recipe.with_threads is None or recipe.for_threads() == recipe:
+            out.append((plain, recipe, selected))
+        elif sees is None:
+            out += [(plain, recipe, selected), (threads, recipe.for_threads(), selected)]
+        else:
+            for form, own in by_threads([(recipe, selected)], lambda: sees):
+                out.append((plain if form == recipe else threads, form, own))
+    return out
+
+
+def runs_of(facts: IndexFacts, call: Call, sees: bool | Asked | None) -> Iterator[Run]:
+    """Yield the runs of a call on one shard, in their order, without those of :func:`again`."""
+    if call.recipe is None:
+        request = call.asked.with_own_scope()
+        yield Run("0", call.options, request, rank_by_options(request, call.options), None)
+        return
+    request = with_lists(call.asked)
+    chosen = _recipe_runs(call, sees)
+    shares = Shares(request, [recipe for _, recipe, _ in chosen])
+    for name, recipe, selected in chosen:
+        own = shares.of(recipe)
+        yield Run(name, recipe, own, rank_by_recipe(facts, own, recipe, selected), selected)
+
+
+def again(facts: IndexFacts, call: Call, run: Run, unanswered: Asked) -> Run | None:
+    """Return the run for the queries that a run did not answer; None: its recipe has none."""
+    if call.recipe is None or not run.how.on_no_match or not unanswered.any():
+        return None
+    request = with_lists(call.asked)
+    recipes = [recipe for _, recipe, _ in _recipe_runs(call, None)]
+    shares = Shares(request, recipes)
+    if not shares.asks(run.how.on_no_match):
+        return None
+    recipe = fallback(run.how)  # type: ignore[arg-type]
+    own = shares.of(recipe)
+    ranking = rank_by_recipe(facts, own, recipe, unanswered)
+    return Run(f"{run.name} again", recipe, own, ranking, unanswered)
+
+
+def named_runs(call: Call, sees: bool | Asked) -> list[tuple[str, Recipe | CallOptions]]:
+    """Return the name of every run that a merge may come to, in that order."""
+    if call.recipe is None:
+        return [("0", call.options)]
+    out: list[tuple[str, Recipe | CallOptions]] = []
+    for name, recipe, _ in _recipe_runs(call, sees):
+        out.append((name, recipe))
+        if recipe.on_no_match:
+            out.append((f"{name} again", fallback(recipe)))
+    return out
+
+
+def native(plan: Plan) -> _core.BatchRequest:
+    """Return the plan's request with all of its arms, of which those of ``arms=`` found nothing."""
+    plan.complete(plan.request, 0, nothing_found(plan, plan.n_queries))
+    return plan.request
+
+
+def nothing_found(plan: Plan, n_queries: int) -> dict[str, FoundDocs]:
+    """Return no document for some queries, in each arm of ``arms=`` that runs."""
+    return {arm.name: no_candidates(n_queries) for arm in plan.call_arms}

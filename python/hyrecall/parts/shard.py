@@ -1,0 +1,275 @@
+"""One shard's side of a recall over parts: it counts, then finds candidates with all counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.ask.shaping import MMR, Budget, Dedup, Linear, RerankBy
+from hyrecall.errors import OptionError, ShapeError, StaleStatisticsError, error
+from hyrecall.parts.counts import Counts, Statistics
+from hyrecall.parts.part import Array, Part, RunPart, Vectors, hash_of, version_of
+from hyrecall.parts.runs import Run, again, has_forms, native, runs_of
+from hyrecall.recall.exact import Exact, ExactTexts, asked_whole, found_whole, search_phrases
+from hyrecall.recall.fill import newest_in_order
+from hyrecall.recall.plan import Plan, whole_list
+from hyrecall.recall.planning import make_plan
+from hyrecall.recall.shaping_checks import check_shaping, text_columns, vector_arm
+from hyrecall.recall.thread_scopes import sees_threads
+from hyrecall.segments.segments import State, gather, seqs_of
+
+if TYPE_CHECKING:
+    from hyrecall.ask.request import Request as Asked
+    from hyrecall.parts.request import Call, Request
+    from hyrecall.segments.facts import IndexFacts
+    from hyrecall.text.bm25 import BM25
+
+__all__ = ["candidates_of", "statistics_of"]
+
+Rows = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
+
+_OF_ARMS = ("score", "beside", "rank")
+"""Kinds of features of :class:`hyrecall.Linear` that name an arm, not a column."""
+
+
+def statistics_of(facts: IndexFacts, state: State, request: Request) -> Statistics:
+    """Count what the scores of a request need of one index; see ``Index.statistics``."""
+    call = request.read(facts)
+    counted: dict[str, Counts] = {}
+    for run in runs_of(facts, call, None):
+        phrases = _Phrases(run.name, counted, None)
+        plan = _plan(facts, state, run, phrases)
+        if plan.n_lexical:
+            state.check_texts()  # before they are read
+        try:
+            execution = _core.Execution(state.snapshot, native(plan))
+            counted[run.name] = Counts.of(execution.statistics(), np.arange(plan.n_queries))
+        finally:
+            plan.request.release_guests()
+    sees: Any = False
+    if has_forms(facts, call):
+        sees = sees_threads(facts, state, call.asked)
+    return Statistics(
+        request.id, hash_of(facts), (version_of(state),), np.atleast_1d(np.asarray(sees, np.bool_)),
+        counted,
+    )  # fmt: skip
+
+
+def candidates_of(
+    facts: IndexFacts, state: State, device: str, request: Request, statistics: Statistics
+) -> Part:
+    """Return each arm's best documents of one index; see ``Index.candidates``."""
+    if statistics.request != request.id or statistics.index != hash_of(facts):
+        wish = "those of this request and of an index with this schema"
+        raise error(OptionError, "statistics", wish, "others")
+    if version_of(state) not in statistics.versions:
+        wish = "those of the documents that the index holds now"
+        remedy = "the index changed: count again"
+        raise error(StaleStatisticsError, "statistics", wish, "those of an earlier state", remedy)
+    call = request.read(facts)
+    state.check_texts()  # a part says which of its rows have a text
+    found = _Found(facts, state, call, statistics)
+    found.search()
+    return found.part(request, device)
+
+
+def _plan(facts: IndexFacts, state: State, run: Run, phrases: _Phrases) -> Plan:
+    with _core.arithmetic.RoundToNearest():  # weights and floors are computed here
+        plan = make_plan(facts, state, run.request, run.ranking, {}, phrases.look_up)
+    check_shaping(facts, plan)
+    if plan.grouping is not None and plan.grouping.n_around:
+        wish = "0 in a recall over parts of an index (it reads whole threads)"
+        raise error(OptionError, "surrounding", wish, plan.grouping.n_around)
+    return plan
+
+
+class _Phrases:
+    """Looks up rows that hold a query whole; counts only, or finds them with the counts of all."""
+
+    def __init__(self, run: str, counted: dict[str, Counts], given: Statistics | None) -> None:
+        self._name = f"{run} phrases"
+        self._counted = counted
+        self._given = given
+
+    def look_up(
+        self,
+        facts: IndexFacts,
+        state: State,
+        request: Asked,
+        wanted: ExactTexts | None,
+        bm25: Mapping[str, BM25],
+        n_queries: int,
+        depth: int,
+    ) -> Exact | None:
+        """Return them as ``find_exact`` does, but with a list, if empty, for each arm."""
+        asked = asked_whole(facts, wanted, bm25)
+        if asked is None:
+            return None
+        queries, texts = asked
+        search = search_phrases(facts, state, request, texts, bm25, queries, depth)
+        if self._given is None:
+            self._counted[self._name] = Counts.of(search.execution.statistics(), queries)
+            summed = None
+        else:
+            summed = _counts(self._given, self._name).native(queries, None)
+        lists, is_cut = found_whole(search, texts, queries, n_queries, depth, summed)
+        return Exact(queries, texts, depth, lists, is_cut, search.matches)
+
+
+def _counts(statistics: Statistics, name: str) -> Counts:
+    found = statistics.runs.get(name)
+    if found is None:
+        raise error(OptionError, "statistics", "those of this request", f"none of {name!r}")
+    return found
+
+
+class _Found:
+    """What one shard finds for a call, run by run."""
+
+    def __init__(self, facts: IndexFacts, state: State, call: Call, statistics: Statistics) -> None:
+        self._facts, self._state, self._call = facts, state, call
+        self._statistics = statistics
+        self._runs: dict[str, RunPart] = {}
+        self._stored: set[str] = set()
+        self._compared: set[str] = set()  # vector arms
+        self._filling: list[Rows] = []
+
+    def search(self) -> None:
+        """Search with every run of the call, and again where a recipe finds nothing."""
+        sees = self._statistics.sees_threads
+        alike = bool(sees[0]) if len(sees) == 1 else sees
+        for run in runs_of(self._facts, self._call, alike):
+            unanswered = self._run(run)
+            more = again(self._facts, self._call, run, unanswered)
+            if more is not None:
+                self._run(more)
+
+    def _run(self, run: Run) -> npt.NDArray[np.bool_]:
+        """Search with one run; return the queries for which it finds nothing."""
+        phrases = _Phrases(run.name, {}, self._statistics)
+        plan = _plan(self._facts, self._state, run, phrases)
+        n = plan.n_queries
+        try:
+            plan.complete(plan.request, 0)
+            execution = _core.Execution(self._state.snapshot, plan.request)
+            if plan.n_lexical:
+                counts = _counts(self._statistics, run.name)
+                if counts.n_arms != plan.n_lexical or len(counts.queries) != n:
+                    raise error(ShapeError, "statistics", "those of this request", "others")
+                summed = counts.native(np.arange(n), plan.selected)
+            else:
+                summed = execution.statistics()
+            arrays = dict(execution.candidates(summed).arrays())
+        finally:
+            plan.request.release_guests()
+        n_exact = 0 if plan.exact is None else len(plan.exact.lists)
+        self._runs[run.name] = RunPart(plan.request.n_arms, n_exact, arrays)
+        if plan.exact is not None:
+            arrays["holds"] = self._held(plan.exact, arrays)
+        self._need(plan)
+        if plan.fill is not None:
+            self._filling.append(self._newest(plan))
+        sizes = np.diff(arrays["list_ends"]).reshape(n, plan.request.n_arms)
+        found = (sizes > 0).any(axis=1) | np.isin(np.arange(n), plan.blank_queries)
+        asked = np.ones(n, np.bool_) if plan.selected is None else plan.selected
+        return np.asarray(asked & ~found, np.bool_)
+
+    def _held(self, exact: Exact, arrays: Mapping[str, Array]) -> npt.NDArray[np.uint32]:
+        """Say of each document which texts it holds whole, an arm a bit."""
+        ends = arrays["doc_ends"]
+        out = np.zeros(int(ends[-1]), np.uint32)
+        for query in exact.queries.tolist():
+            for doc in range(int(ends[query]), int(ends[query + 1])):
+                place = int(arrays["segment"][doc]), int(arrays["row"][doc])
+                held = exact.held(query, *place)
+                out[doc] = sum(1 << at for at, arm in enumerate(exact.texts) if arm in held)
+        return out
+
+    def _need(self, plan: Plan) -> None:
+        """Note which stored columns and vectors the stages of a plan read."""
+        facts, schema = self._facts, self._facts.schema
+        named: set[str | None] = {tie.column for tie in plan.tie_break}
+        named |= set(self._call.asked.columns)
+        for stage in plan.stages:
+            options = ("column", "by", "keep", "time", "rating")
+            named |= {getattr(stage, one, None) for one in options}
+            if isinstance(stage, RerankBy | Budget):
+                named |= set(text_columns(facts, stage))
+            if isinstance(stage, Linear):
+                named |= {one.of for one in stage.features if one.kind not in _OF_ARMS}
+            if isinstance(stage, Dedup | MMR):
+                self._compared.add(vector_arm(facts, stage))
+        self._stored |= {name for name in schema.stored_columns if name in named}
+
+    def _newest(self, plan: Plan) -> Rows:
+        """Return the documents that may fill a list: enough that some were in no list."""
+        assert plan.fill is not None
+        wanted = plan.offset + plan.limit if plan.grouping is None else plan.depth
+        most = wanted + whole_list(plan.depth, plan.request.n_arms, plan.evidence)
+        _, segment, row = newest_in_order(
+            self._facts, self._state, plan.request, plan.fill.column, most, plan
+        )
+        return segment, row
+
+    def part(self, request: Request, device: str) -> Part:
+        """Return the part, with each row that any run found once."""
+        facts, state = self._facts, self._state
+        segment, row = self._rows()
+        self._number(segment, row)
+        stored = set(facts.schema.stored_columns) - self._stored
+        fixed = {facts.schema.key, *facts.schema.cell_columns, *facts.schema.attributes}
+        if facts.schema.cluster is not None:
+            fixed.add(facts.schema.cluster)
+        names = [name for name in facts.schema.row_columns if name in fixed or name not in stored]
+        return Part(
+            request.id, hash_of(facts), version_of(state), self._statistics.versions, device,
+            self._statistics.sees_threads, facts, self._runs,
+            self._gathered(names, segment, row),
+            seqs_of(state.segments, segment, row),
+            {arm: self._has_text(arm, segment, row) for arm in facts.text_arms},
+            {arm: self._vectors(arm, segment, row) for arm in sorted(self._compared)},
+        )  # fmt: skip
+
+    def _rows(self) -> Rows:
+        """Return each row of the pools and of what may fill them, once."""
+        pools = [(run.arrays["segment"], run.arrays["row"]) for run in self._runs.values()]
+        pairs = [*pools, *self._filling]
+        segments = np.concatenate([one for one, _ in pairs]).astype(np.int64)
+        codes = segments << 32 | np.concatenate([one for _, one in pairs]).astype(np.int64)
+        codes = np.unique(codes)
+        return (codes >> 32).astype(np.uint32), (codes & 0xFFFFFFFF).astype(np.uint32)
+
+    def _number(self, segment: Array, row: Array) -> None:
+        """Name the documents of the pools by rows of the part."""
+        codes = segment.astype(np.int64) << 32 | row.astype(np.int64)
+        for name, run in self._runs.items():
+            arrays = dict(run.arrays)
+            own = arrays.pop("segment").astype(np.int64) << 32 | arrays.pop("row").astype(np.int64)
+            arrays["doc"] = np.searchsorted(codes, own).astype(np.uint32)
+            self._runs[name] = run._replace(arrays=arrays)
+
+    def _gathered(self, names: Sequence[str], segment: Array, row: Array) -> pa.Table:
+        if len(row):
+            return gather(self._state.segments, segment, row, names)
+        kinds = self._facts.row_types
+        return pa.table({name: pa.array([], kinds[name]) for name in names})
+
+    def _has_text(self, arm: str, segment: Array, row: Array) -> npt.NDArray[np.bool_]:
+        if not len(row):
+            return np.zeros(0, np.bool_)
+        columns = [part.lexical[arm] for part in self._state.segments]
+        return np.asarray(_core.rows.has_text(columns, segment, row).view(np.bool_))
+
+    def _vectors(self, arm: str, segment: Array, row: Array) -> Vectors:
+        n, dim = len(row), self._facts.dims[arm]
+        if not n:
+            return Vectors("float32", dim, np.zeros((0, 1), np.uint8), np.zeros(0, np.float32))
+        columns = [part.dense[arm] for part in self._state.segments]
+        made = _core.DenseColumn.merge(columns, segment, row)
+        rows = np.asarray(made.rows).reshape(n, -1)
+        return Vectors(made.dtype, dim, rows, np.asarray(made.inverse_norms))

@@ -1,0 +1,66 @@
+"""Rows laid into shards in any way, and changed as those of one index are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+import hyrecall as hr
+from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, merge
+from hyrecall.distributed.shards import LocalShard
+
+__all__ = ["WireShard", "empty", "index_of", "laid_out", "merged"]
+
+Build = Callable[[pa.Table, int], hr.Index]
+"""Builds an index of a table, from an insertion number on."""
+
+
+class WireShard(LocalShard):
+    """A shard in this process, all of whose questions and answers become bytes and back."""
+
+    def statistics(self, request: Request) -> Statistics:
+        counted = super().statistics(Request.from_bytes(request.to_bytes()))
+        return Statistics.from_bytes(counted.to_bytes())
+
+    def candidates(self, request: Request, statistics: Statistics) -> Part:
+        again = Request.from_bytes(request.to_bytes())
+        found = super().candidates(again, Statistics.from_bytes(statistics.to_bytes()))
+        return Part.from_bytes(found.to_bytes(), facts=self.index._facts)
+
+
+def laid_out(
+    table: pa.Table, build: Build, n_shards: int, chance: random.Random, keys: Sequence[Any] = ()
+) -> list[hr.Index]:
+    """Lay each row of a table into a shard by chance, with the row's number as its own.
+
+    ``keys``: rows with one key lie in one shard; none: each row where it falls.
+    """
+    place: dict[Any, int] = {}
+    where = [
+        place.setdefault(keys[row] if keys else row, chance.randrange(n_shards))
+        for row in range(table.num_rows)
+    ]
+    shards = [build(table.slice(0, 0), 0) for _ in range(n_shards)]
+    for row, shard in enumerate(where):
+        shards[shard].add(table.slice(row, 1), first_seq=row)
+    return shards
+
+
+def merged(shards: Sequence[hr.Index], request: Request) -> hr.Hits:
+    """Answer a request over shards, which come in any order."""
+    summed = Statistics.sum([one.statistics(request) for one in shards])
+    return merge(request, [one.candidates(request, summed) for one in reversed(shards)])
+
+
+def index_of(shards: Sequence[hr.Index], *, wire: bool) -> ShardedIndex:
+    """Return shards as one index."""
+    kind = WireShard if wire else LocalShard
+    return ShardedIndex([kind(f"shard {at}", one) for at, one in enumerate(shards)])
+
+
+def empty(table: pa.Table) -> pa.Table:
+    """Return a table without rows."""
+    return table.slice(0, 0)

@@ -1,0 +1,198 @@
+"""Shards in processes of their own: the same replies, and a lost one is named."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from hyrecall.distributed import ShardedIndex
+from hyrecall.distributed.shards import ProcessShard
+from hyrecall.errors import ShardLostError
+from laws.engine import ipc_bytes
+
+SCHEMA = hr.Schema(key="id", cell="user", text="text", vector="v", attributes="year")
+N, N_SHARDS = 60, 3
+VECTORS = np.random.default_rng(0).standard_normal((N, 8)).astype(np.float32)
+WORDS = ("oak", "ash", "elm", "fir")
+
+
+def documents() -> pa.Table:
+    chance = random.Random(0)
+    return pa.table(
+        {
+            "id": [f"k{at}" for at in range(N)],
+            "user": [("ann", "bob")[at % 2] for at in range(N)],
+            "text": [" ".join(chance.choices(WORDS, k=4)) for _ in range(N)],
+            "year": [2000 + at % 9 for at in range(N)],
+        }
+    )
+
+
+def asked(**more: Any) -> dict[str, Any]:
+    scope = ["ann", "bob", hr.Scope(["ann", "bob"])]
+    return {"text": ["oak ash", "elm", "fir oak"], "vectors": VECTORS[:3], "scope": scope, **more}
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("shards")
+    table, step = documents(), N // N_SHARDS
+    out = []
+    for at in range(N_SHARDS):
+        own = slice(at * step, (at + 1) * step)
+        index = hr.Index.build(
+            table.slice(own.start, step), SCHEMA, vectors={"v": VECTORS[own]},
+            first_seq=own.start, device="cpu",
+        )  # fmt: skip
+        out.append(folder / f"shard-{at}")
+        index.save(out[-1])
+    return out
+
+
+@pytest.fixture(scope="module")
+def one() -> hr.Index:
+    return hr.Index.build(documents(), SCHEMA, vectors={"v": VECTORS}, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def sharded(paths: list[Path]) -> Iterator[ShardedIndex]:
+    with ShardedIndex.open(paths, processes=True, device="cpu", threads=1) as index:
+        yield index
+
+
+def process(index: ShardedIndex, at: int) -> ProcessShard:
+    shard = index.shards[at]
+    assert isinstance(shard, ProcessShard)
+    return shard
+
+
+def kill(shard: ProcessShard) -> None:
+    assert shard.pid is not None
+    os.kill(shard.pid, signal.SIGKILL)
+
+
+def test_worker_processes_reply_as_one_index(sharded: ShardedIndex, one: hr.Index) -> None:
+    for more in ({}, {"shaping": (hr.MMR(0.5),)}, {"recipe": hr.recipes.default},
+                 {"filter": hr.Filter(year=(2002, None)), "columns": ["text"]}):  # fmt: skip
+        got = sharded.recall(**asked(**more))
+        assert ipc_bytes(got.to_arrow()) == ipc_bytes(one.recall(**asked(**more)).to_arrow())
+        assert not got.degraded
+    pids = {process(sharded, at).pid for at in range(N_SHARDS)}
+    assert len(pids) == N_SHARDS
+    assert os.getpid() not in pids
+
+
+def test_the_async_twins_and_one_query(sharded: ShardedIndex, one: hr.Index) -> None:
+    async def both() -> tuple[hr.Hits, hr.QueryHits]:
+        many = await sharded.arecall(**asked())
+        return many, await sharded.arecall_one(text="oak", vector=VECTORS[0], scope="ann")
+
+    many, single = asyncio.run(both())
+    assert many.to_arrow().equals(one.recall(**asked()).to_arrow())
+    want = one.recall_one(text="oak", vector=VECTORS[0], scope="ann")
+    assert [(hit.key, hit.score) for hit in single] == [(hit.key, hit.score) for hit in want]
+
+
+def test_errors_of_a_shard_keep_their_class_and_words(sharded: ShardedIndex, one: hr.Index) -> None:
+    for wrong in ({"scope": None}, {"limit": 200, "fusion": hr.RRF()}, {"vectors": VECTORS[:2]},
+                  {"filter": hr.Filter(nothing=1)}):  # fmt: skip
+        with pytest.raises(hr.HyrecallError) as want:
+            one.recall(**asked(**wrong))
+        with pytest.raises(type(want.value)) as got:
+            sharded.recall(**asked(**wrong))
+        assert str(got.value) == str(want.value)
+        assert got.value.argument == want.value.argument
+
+
+def test_a_killed_shard_answers_again_from_a_new_process(
+    sharded: ShardedIndex, one: hr.Index
+) -> None:
+    want = one.recall(**asked()).to_arrow()
+    assert sharded.recall(**asked()).to_arrow().equals(want)
+    chance = random.Random(1)
+    for _ in range(2):
+        shard = process(sharded, chance.randrange(N_SHARDS))
+        kill(shard)
+        got = sharded.recall(**asked())
+        # Whether the kernel has ended it before the question is written is a matter of time.
+        missing = [told for told in got.trace.degraded if shard.name in told]
+        assert bool(missing) == got.degraded
+        if not got.degraded:
+            assert got.to_arrow().equals(want)
+        assert sharded.recall(**asked()).to_arrow().equals(want)
+
+
+def test_a_shard_that_is_gone_is_named_and_the_others_answer(
+    paths: list[Path], tmp_path: Path, one: hr.Index
+) -> None:
+    class Gone(ProcessShard):
+        """Ends before one of the two questions."""
+
+        question = "statistics"
+
+        def statistics(self, request: Any) -> Any:
+            self._lose("statistics")
+            return super().statistics(request)
+
+        def candidates(self, request: Any, statistics: Any) -> Any:
+            self._lose("candidates")
+            return super().candidates(request, statistics)
+
+        def _lose(self, question: str) -> None:
+            if self.question == question:
+                raise hr.errors.error(ShardLostError, self.name, "an answer", "none")
+
+    with ShardedIndex.open(paths, processes=True, device="cpu", threads=1) as index:
+        shards = list(index.shards)
+        for question in ("statistics", "candidates"):
+            lost = object.__new__(Gone)
+            vars(lost).update(vars(shards[1]))
+            lost.question = question
+            with_lost = ShardedIndex([shards[0], lost, shards[2]])
+            got = with_lost.recall(**asked())
+            assert got.degraded
+            (told,) = got.trace.degraded
+            assert told.startswith(f"{lost.name}: its documents are missing")
+            keys = set(got.to_arrow()["key"].to_pylist())
+            assert keys
+            assert not keys & {f"k{at}" for at in range(N // N_SHARDS, 2 * N // N_SHARDS)}
+            lost.close()
+        lost.question = "statistics"
+        with pytest.raises(ShardLostError, match="an answer of at least one"):
+            ShardedIndex([lost, lost]).recall(**asked())
+
+
+def test_a_shard_that_takes_too_long_is_lost(paths: list[Path]) -> None:
+    with ShardedIndex.open(paths[:1], processes=True, device="cpu", timeout=30.0) as index:
+        index.recall(**asked())
+        shard = process(index, 0)
+        assert shard.pid is not None
+        os.kill(shard.pid, signal.SIGSTOP)
+        vars(shard)["_timeout"] = 0.2
+        with pytest.raises(ShardLostError, match=r"none within 0\.2 s"):
+            index.recall(**asked())
+        vars(shard)["_timeout"] = 30.0
+        assert len(index.recall(**asked())[0]) > 0
+
+
+def test_a_saved_change_is_taken_up_between_calls(tmp_path: Path) -> None:
+    table = documents()
+    one = hr.Index.build(table, SCHEMA, vectors={"v": VECTORS}, device="cpu")
+    saved = hr.Index.build(table, SCHEMA, vectors={"v": VECTORS}, device="cpu")
+    saved.save(tmp_path / "a")
+    with ShardedIndex.open([tmp_path / "a"], processes=True, device="cpu") as index:
+        assert index.recall(**asked()).to_arrow().equals(one.recall(**asked()).to_arrow())
+        for changed in (one, saved):
+            changed.delete(["k0", "k2"], scope="ann")
+        saved.save(tmp_path / "a")
+        assert index.recall(**asked()).to_arrow().equals(one.recall(**asked()).to_arrow())

@@ -1,0 +1,294 @@
+"""What a recall over shards refuses, by an error that names it; and bytes that are none of ours."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from hyrecall.arms import EdgeLexical, Tags
+from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, merge
+from hyrecall.errors import StaleStatisticsError
+from laws.engine import ipc_bytes
+
+SCHEMA = hr.Schema(
+    key="id", cell="user", text="text", vector="v", attributes=("year", "tags"), thread="thread"
+)
+
+
+def documents(first: int, n: int = 6, user: str = "ann") -> pa.Table:
+    vectors = np.random.default_rng(first).standard_normal(4 * n).astype(np.float32)
+    return pa.table(
+        {
+            "id": [f"k{first + at}" for at in range(n)],
+            "user": [user] * n,
+            "text": ["oak ash", "oak", "elm", None, "", "ash elm oak"][:n],
+            "v": pa.FixedSizeListArray.from_arrays(pa.array(vectors), 4),
+            "year": pa.array([2000 + at for at in range(n)], pa.int64()),
+            "tags": pa.array([["a"]] * n, pa.list_(pa.string())),
+            "thread": [f"t{first}-{at // 2}" for at in range(n)],
+        }
+    )
+
+
+def built(first: int, **options: Any) -> hr.Index:
+    return hr.Index.build(documents(first), SCHEMA, first_seq=first, device="cpu", **options)
+
+
+ASKED: dict[str, Any] = {"text": ["oak elm"], "vectors": np.ones((1, 4), "f4"), "scope": "ann"}
+
+
+@pytest.fixture
+def shards() -> list[hr.Index]:
+    return [built(0), built(6)]
+
+
+def said(call: Callable[[], object]) -> str:
+    with pytest.raises(hr.HyrecallError) as caught:
+        call()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"arms": (Tags("tags"),)}, "tags: expected no Tags in a recall over parts of an index"),
+        ({"arms": (EdgeLexical("net"),)}, "edges.graph: expected no graph in a recall over parts"),
+        ({"shaping": (hr.Feedback(),)}, "shaping: expected no Feedback in a recall over parts"),
+        ({"recipe": hr.recipes.hebb.replace(more=())}, "expansion: expected no expansion in a rec"),
+        ({"recipe": hr.recipes.hypergraph}, "edges.graph: expected no graph in a recall over"),
+        ({"expansion": (hr.SharedTags("tags"),)}, "expansion: expected () in a recall over shards"),
+        ({"surrounding": 2}, "surrounding: expected 0 in a recall over shards"),
+        ({"graphs": {"net": object()}}, "graphs: expected None in a recall over shards"),
+    ],
+)
+def test_what_reads_more_than_candidates(
+    shards: list[hr.Index], options: dict[str, Any], message: str
+) -> None:
+    tables = [documents(0), documents(6)]
+    index = ShardedIndex.build(tables, SCHEMA, device="cpu")
+    assert said(lambda: index.recall(**ASKED, **options)).startswith(message)
+
+
+def test_an_explanation_and_a_text_that_was_not_asked_for() -> None:
+    index = ShardedIndex.build([documents(0), documents(6)], SCHEMA, device="cpu")
+    hits = index.recall(**ASKED)
+    assert said(hits[0][0].explain).startswith("hits: expected hits of one index, got")
+    assert said(hits[0].explain_dropped).startswith("hits: expected hits of one index")
+    with pytest.raises(AttributeError, match="the text column 'text' is not stored"):
+        _ = hits[0][0].text
+    asked = index.recall(**ASKED, columns=["text"])
+    one = hr.Index.build(pa.concat_tables([documents(0), documents(6)]), SCHEMA, device="cpu")
+    assert [hit.text for hit in asked[0]] == [hit.text for hit in one.recall(**ASKED)[0]]
+
+
+def test_statistics_and_parts_of_something_else(shards: list[hr.Index]) -> None:
+    request, other = Request(**ASKED), Request(**ASKED)
+    counted = [one.statistics(request) for one in shards]
+    summed = Statistics.sum(counted)
+    parts = [one.candidates(request, summed) for one in shards]
+    foreign = other, Statistics.sum([one.statistics(other) for one in shards])
+    assert "parts: expected the statistics of at least" in said(lambda: Statistics.sum([]))
+    assert "those of one request" in said(lambda: Statistics.sum([counted[0], foreign[1]]))
+    assert "those of this request" in said(lambda: shards[0].candidates(other, summed))
+    assert "at least one shard" in said(lambda: merge(request, []))
+    assert "those of this request" in said(lambda: merge(other, parts))
+    assert "all 2 shards that were counted" in said(lambda: merge(request, parts[:1]))
+    assert "all 2 shards" in said(lambda: merge(request, [parts[0], parts[0]]))
+    assert merge(request, parts[:1], degraded=["shard 1"]).trace.degraded == ("shard 1",)
+    plain = hr.Schema(key="id", cell="user", text="text")
+    alien = hr.Index.build(documents(6), plain, first_seq=6, device="cpu")
+    given = Request(text=["oak"], scope="ann")
+    pair = [one.statistics(given) for one in (shards[0], alien)]
+    assert "shards with the same schema" in said(lambda: Statistics.sum(pair))
+    for wrong in (None, "request", object()):
+        assert "request: expected a Request" in said(lambda one=wrong: merge(one, parts))
+        assert "a Request" in said(lambda one=wrong: shards[0].statistics(one))
+        assert "a Statistics" in said(lambda one=wrong: shards[0].candidates(request, one))
+        assert "parts: expected parts" in said(lambda one=wrong: merge(request, [one]))
+
+
+def test_documents_that_change_between_the_two_questions(shards: list[hr.Index]) -> None:
+    request = Request(**ASKED)
+    summed = Statistics.sum([one.statistics(request) for one in shards])
+    shards[1].delete(["k7"], scope="ann")
+    with pytest.raises(StaleStatisticsError, match="the index changed: count again"):
+        shards[1].candidates(request, summed)
+    shards[0].compact()  # changes no document
+    assert shards[0].candidates(request, summed).n_rows > 0
+
+
+def test_a_call_begins_again_while_documents_change(shards: list[hr.Index]) -> None:
+    from distributed.placement import LocalShard
+
+    class Restless(LocalShard):
+        left = 3
+
+        def candidates(self, request: Request, statistics: Statistics) -> Part:
+            if self.left:
+                self.left -= 1
+                self.index.delete([f"k{6 + self.left}"], scope="ann")
+            return super().candidates(request, statistics)
+
+    restless = Restless("b", shards[1])
+    got = ShardedIndex([LocalShard("a", shards[0]), restless]).recall(**ASKED)
+    rows = pa.concat_tables([documents(0), documents(6)])
+    one = hr.Index.build(rows, SCHEMA, device="cpu")
+    one.delete(["k6", "k7", "k8"], scope="ann")
+    assert ipc_bytes(got.to_arrow()) == ipc_bytes(one.recall(**ASKED).to_arrow())
+    restless.index, restless.left = built(6), 6
+    with pytest.raises(StaleStatisticsError):
+        ShardedIndex([restless]).recall(**ASKED)
+
+
+def test_where_documents_may_lie() -> None:
+    def build(*tables: pa.Table) -> Callable[[], ShardedIndex]:
+        return lambda: ShardedIndex.build(tables, SCHEMA, device="cpu")
+
+    twice = build(documents(0), documents(6), documents(0))
+    assert said(twice).startswith("id: expected keys that no other shard has in that cell, got 'k")
+    torn = documents(6).set_column(6, "thread", pa.array(["t0-0"] * 6))
+    assert said(build(documents(0), torn)).startswith(
+        "thread: expected all rows of a thread in one shard, got those of 't0-0' in two"
+    )
+    assert len(build(documents(0), documents(6, user="bob"))()) == 2
+    assert "tables: expected a sequence of tables" in said(build())
+    other = documents(6).set_column(4, "year", pa.array([1.5] * 6))
+    assert "expected the schema, analyzers" in said(build(documents(0), other))
+
+
+def test_saved_shards_with_the_same_numbers(tmp_path: Any) -> None:
+    for at in range(2):
+        made = hr.Index.build(documents(6 * at), SCHEMA, device="cpu")
+        made.save(tmp_path / str(at))
+    paths = [tmp_path / "0", tmp_path / "1"]
+    for processes in (False, True):
+        told = said(lambda p=processes: ShardedIndex.open(paths, processes=p, device="cpu"))
+        assert told.startswith("first_seq: expected insertion numbers that no other shard has")
+    assert "paths: expected a sequence" in said(lambda: ShardedIndex.open([]))
+    wish = "None beside processes=True"
+    analyzer = hr.Analyzer("word")
+    assert wish in said(lambda: ShardedIndex.open(paths, processes=True, analyzer=analyzer))
+
+
+def test_a_thread_that_was_torn_later_is_refused_where_it_counts() -> None:
+    index = ShardedIndex.build([documents(0), documents(6)], SCHEMA, device="cpu")
+    torn = documents(12).set_column(6, "thread", pa.array(["t0-0"] * 6))
+    index.shards[1].index.add(torn, first_seq=12)  # type: ignore[attr-defined]
+    around = (hr.Around((0.2,), thread=0.3),)
+    assert "all rows of a thread in one shard" in said(
+        lambda: index.recall(**ASKED, shaping=around)
+    )
+    assert index.recall(**ASKED)[0].keys
+
+
+def test_a_thread_is_not_searched_by_a_function_over_the_wire() -> None:
+    def score(query: str, texts: Any) -> list[float]:
+        return [0.0 for _ in texts]
+
+    request = Request(**ASKED, shaping=(hr.RerankBy(score),))
+    with pytest.raises(hr.DTypeError, match="plain data"):
+        request.to_bytes()
+
+
+def test_a_failing_add_of_numbers_that_were_given_out(shards: list[hr.Index]) -> None:
+    told = said(lambda: shards[1].add(documents(20), first_seq=3))
+    assert told == "first_seq: expected at least 12 (the next), got 3"
+    for wrong in (-1, 2**62, 1.5, True, "1"):
+        assert "an int in [0, 2^62)" in said(
+            lambda one=wrong: shards[1].add(documents(20), first_seq=one)
+        )
+    shards[1].add(documents(20), first_seq=40)
+    assert shards[1].stats()["next_seq"] == 46
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    """Return the bytes with a few flipped, cut, or with some put in."""
+    made = bytearray(data)
+    kind = chance.randrange(3)
+    if kind == 0:
+        for _ in range(chance.randint(1, 6)):
+            made[chance.randrange(len(made))] ^= 1 << chance.randrange(8)
+    elif kind == 1:
+        del made[chance.randrange(len(made)) :]
+    else:
+        at = chance.randrange(len(made))
+        made[at:at] = chance.randbytes(chance.randint(1, 40))
+    return bytes(made)
+
+
+@pytest.mark.parametrize("kind", ["request", "statistics", "part"])
+def test_damaged_bytes_raise_typed_errors(shards: list[hr.Index], kind: str) -> None:
+    asked = ASKED | {"filter": hr.Filter(year=(2001, None)), "recipe": hr.recipes.default}
+    request = Request(**asked)
+    counted = [one.statistics(request) for one in shards]
+    summed = Statistics.sum(counted)
+    parts = [one.candidates(request, summed) for one in shards]
+    good = {"request": request, "statistics": summed, "part": parts[0]}[kind].to_bytes()
+
+    def use(data: bytes) -> object:
+        if kind == "request":
+            return shards[0].statistics(Request.from_bytes(data))
+        if kind == "statistics":
+            return shards[0].candidates(request, Statistics.from_bytes(data))
+        return merge(request, [Part.from_bytes(data), parts[1]]).to_arrow()
+
+    use(good)
+    chance = random.Random(kind)
+    n_refused = 0
+    for _ in range(150):
+        try:
+            use(damaged(good, chance))
+        except (hr.HyrecallError, MemoryError):
+            n_refused += 1
+    assert n_refused > 50
+    for wrong in (b"", b"nothing", good[:-200], request.to_bytes()[:-1] + b"x"):
+        assert said(lambda one=wrong: type(summed).from_bytes(one)).startswith("data: expected")
+    for none in (None, "text", 7):
+        assert said(lambda one=none: Part.from_bytes(one)) == (
+            f"data: expected bytes, got {type(none).__name__}"
+        )
+
+
+def test_arrays_that_do_not_fit_are_refused(shards: list[hr.Index]) -> None:
+    request = Request(**ASKED)
+    summed = Statistics.sum([one.statistics(request) for one in shards])
+    parts = [one.candidates(request, summed) for one in shards]
+    run = parts[0].runs["0"]
+    changes: list[Callable[[dict[str, Any]], dict[str, Any]]] = [
+        lambda a: {"doc": a["doc"] + 1000},
+        lambda a: {"listed": a["listed"] + 1000},
+        lambda a: {"listed": a["listed"][::-1].copy()},
+        lambda a: {"scores": np.full_like(a["scores"], np.nan)},
+        lambda a: {"scores": a["scores"][:-1]},
+        lambda a: {"list_ends": a["list_ends"] - 1},
+        lambda a: {"doc_ends": a["doc_ends"] * 2},
+        lambda a: {"seq": a["seq"].astype(np.int32)},
+    ]
+    for change in changes:
+        spoiled = run._replace(arrays={**run.arrays, **change(dict(run.arrays))})
+        part = replace(parts[0], runs={"0": spoiled})
+        with pytest.raises(hr.HyrecallError):
+            merge(request, [part, parts[1]])
+    short = replace(parts[0], seqs=parts[0].seqs[:-1])
+    assert "columns and arrays that fit" in said(lambda: merge(request, [short, parts[1]]))
+
+
+def test_a_request_is_frozen_and_shows_what_it_asks() -> None:
+    texts = ["oak"]
+    request = Request(text=texts, scope="ann", recipe=hr.recipes.l0)
+    texts.append("elm")
+    assert request.given["text"] == ["oak"]
+    assert repr(request).startswith("Request(text=['oak'], scope='ann', limit=10, recipe=Recipe(")
+    for name in ("id", "given", "text"):
+        with pytest.raises(FrozenInstanceError):
+            setattr(request, name, None)
+    again = Request.from_bytes(request.to_bytes())
+    assert again.given["recipe"] == hr.recipes.l0
+    assert again.given["now"] == request.given["now"]
