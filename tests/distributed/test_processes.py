@@ -43,9 +43,8 @@ def asked(**more: Any) -> dict[str, Any]:
     return {"text": ["oak ash", "elm", "fir oak"], "vectors": VECTORS[:3], "scope": scope, **more}
 
 
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    folder = tmp_path_factory.mktemp("shards")
+def saved_shards(folder: Path) -> list[Path]:
+    """Save the documents as shards, one behind the other."""
     table, step = documents(), N // N_SHARDS
     out = []
     for at in range(N_SHARDS):
@@ -59,9 +58,18 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return out
 
 
+def whole() -> hr.Index:
+    return hr.Index.build(documents(), SCHEMA, vectors={"v": VECTORS}, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return saved_shards(tmp_path_factory.mktemp("shards"))
+
+
 @pytest.fixture(scope="module")
 def one() -> hr.Index:
-    return hr.Index.build(documents(), SCHEMA, vectors={"v": VECTORS}, device="cpu")
+    return whole()
 
 
 @pytest.fixture(scope="module")

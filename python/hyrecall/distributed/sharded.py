@@ -24,6 +24,7 @@ from hyrecall.parts.merging import merge
 from hyrecall.parts.part import Part
 from hyrecall.parts.placing import check_shards
 from hyrecall.parts.request import Request
+from hyrecall.segments.facts import IndexFacts
 from hyrecall.table.source import open_source
 
 if TYPE_CHECKING:
@@ -168,28 +169,62 @@ class ShardedIndex:
         CorruptIndexError, IndexNotFoundError
             As in :meth:`hyrecall.Index.open`.
         """
-        named = None if isinstance(paths, str) else as_items(paths)
-        if not named:
-            raise error(OptionError, "paths", "a sequence of at least one path", repr(paths))
-        folders = [read_path(one) for one in named]
-        if processes and analyzer is not None:
+        folders = _read_paths(paths)
+        if not processes:
+            return cls(_opened(folders, analyzer=analyzer, device=device, threads=threads))
+        if analyzer is not None:
             wish = "None beside processes=True (a callable cannot be sent)"
             raise error(OptionError, "analyzer", wish, repr(analyzer))
-        how = {"device": "cpu", "verify": "structure"} if processes else {"device": device}
-        opened = [
-            LocalShard(str(one), Index.open(one, analyzer=analyzer, threads=threads, **how))
-            for one in folders
-        ]
-        _check(opened)
-        if not processes:
-            return cls(opened)
-        facts = opened[0].index._facts
-        for one in opened:
-            one.close()
+        facts = _facts_of(folders)
         return cls([
             ProcessShard(one, facts, device=device, threads=threads, timeout=timeout)
             for one in folders
         ])  # fmt: skip
+
+    @classmethod
+    def on_ray(
+        cls,
+        paths: Sequence[str | Path],
+        *,
+        device: str = "auto",
+        threads: int | None = None,
+        timeout: float | None = None,
+        num_cpus: float = 1,
+        num_gpus: float | None = None,
+    ) -> ShardedIndex:
+        """Open saved indexes as the shards of one, each in a Ray actor (extra ``[ray]``).
+
+        The actors live as long as this object is open. They run in the Ray cluster that the program
+        is connected to, or else in a local one, which Ray starts.
+
+        Parameters
+        ----------
+        paths : sequence of path-like
+            As in :meth:`open`; readable here and where the actors run.
+        device, threads, timeout
+            As in :meth:`open`.
+        num_cpus : float, default 1
+            Cores that Ray reserves for each actor.
+        num_gpus : float, optional
+            GPUs that Ray reserves for each actor, of which it sees no others; default: 1 for a
+            named CUDA device, else 0.
+
+        Raises
+        ------
+        MissingExtraError
+            Ray is not installed.
+        OptionError, KeyConflictError, CorruptIndexError, IndexNotFoundError
+            As in :meth:`open`.
+        """
+        from hyrecall.distributed.ray_shards import ray_shards
+
+        folders = _read_paths(paths)
+        gpus = float(device.startswith("cuda")) if num_gpus is None else num_gpus
+        made = ray_shards(
+            folders, _facts_of(folders), device=device, threads=threads, timeout=timeout,
+            num_cpus=num_cpus, num_gpus=gpus,
+        )  # fmt: skip
+        return cls(made)
 
     @property
     def shards(self) -> tuple[Shard, ...]:
@@ -317,6 +352,28 @@ def _read_tables(tables: object) -> list[pa.Table]:
         raise error(OptionError, "tables", wish, type(tables).__name__)
     opened = map(open_source, given)
     return [one if isinstance(one, pa.Table) else one.read_all() for one in opened]
+
+
+def _read_paths(paths: object) -> list[Path]:
+    named = None if isinstance(paths, str | Path) else as_items(paths)
+    if not named:
+        raise error(OptionError, "paths", "a sequence of at least one path", repr(paths))
+    return [read_path(one) for one in named]
+
+
+def _opened(folders: Sequence[Path], **options: Any) -> list[LocalShard]:
+    """Open indexes in this process and check that they are shards of one."""
+    shards = [LocalShard(str(one), Index.open(one, **options)) for one in folders]
+    _check(shards)
+    return shards
+
+
+def _facts_of(folders: Sequence[Path]) -> IndexFacts:
+    """Check indexes that other processes will open; return the facts that they have in common."""
+    shards = _opened(folders, device="cpu", verify="structure")
+    for one in shards:
+        one.close()
+    return shards[0].index._facts
 
 
 def _check(shards: Sequence[LocalShard]) -> None:

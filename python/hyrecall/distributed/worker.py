@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from typing import IO
 
 from hyrecall.distributed.pipes import PipeClosed, plain_error, read_frames, write_frames
@@ -17,7 +18,7 @@ from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.request import Request
 
-__all__ = ["main", "serve"]
+__all__ = ["Answering", "main", "serve"]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -36,25 +37,38 @@ def serve(
     path: str, device: str, threads: int | None, questions: IO[bytes], answers: IO[bytes]
 ) -> None:
     """Answer the questions of a pipe about the index of a path, until the pipe ends."""
-    index: Index | None = None
+    answering = Answering(path, device, threads)
     while True:
         try:
             verb, *frames = read_frames(questions)
         except PipeClosed:
             return
         try:
-            if index is None:
-                index = Index.open(path, device=device, threads=threads)
-            kind, answer = b"answer", _answer(index, verb, frames)
-        except Exception as fault:
-            kind, answer = b"error", plain_error(fault)
-        try:
-            write_frames(answers, kind, answer)
+            write_frames(answers, *answering.ask(verb, *frames))
         except OSError:
             return
 
 
-def _answer(index: Index, verb: bytes, frames: list[bytes]) -> bytes:
+class Answering:
+    """Answers questions about the index of a path, which is opened by the first of them."""
+
+    def __init__(self, path: str, device: str, threads: int | None) -> None:
+        """Take the path of a saved index; nothing is opened yet."""
+        self._open = path, device, threads
+        self._index: Index | None = None
+
+    def ask(self, verb: bytes, *frames: bytes) -> tuple[bytes, bytes]:
+        """Return ``b"answer"`` and the answer, or ``b"error"`` and the error as JSON."""
+        try:
+            if self._index is None:
+                path, device, threads = self._open
+                self._index = Index.open(path, device=device, threads=threads)
+            return b"answer", _answer(self._index, verb, frames)
+        except Exception as fault:
+            return b"error", plain_error(fault)
+
+
+def _answer(index: Index, verb: bytes, frames: Sequence[bytes]) -> bytes:
     request = Request.from_bytes(frames[0])
     if verb == b"statistics":
         if index.is_stale:
