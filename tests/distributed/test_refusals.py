@@ -241,13 +241,9 @@ def test_damaged_bytes_raise_typed_errors(shards: list[hr.Index], kind: str) -> 
 
     use(good)
     chance = random.Random(kind)
-    n_refused = 0
     for _ in range(150):
-        try:
-            use(damaged(good, chance))
-        except (hr.HyrecallError, MemoryError):
-            n_refused += 1
-    assert n_refused > 50
+        spoilt = damaged(good, chance)
+        assert spoilt == good or "others, or damaged ones" in said(lambda one=spoilt: use(one))
     for wrong in (b"", b"nothing", good[:-200], request.to_bytes()[:-1] + b"x"):
         assert said(lambda one=wrong: type(summed).from_bytes(one)).startswith("data: expected")
     for none in (None, "text", 7):

@@ -141,7 +141,7 @@ class Statistics:
         return Statistics(first.request, first.index, versions, sees, runs)
 
     def to_bytes(self) -> bytes:
-        """Return the statistics as bytes for another process: Arrow and JSON, with a version."""
+        """Return the statistics as bytes for another process: Arrow and JSON, with a checksum."""
         arrays: dict[str, Array] = {"sees_threads": self.sees_threads.view(np.uint8)}
         runs = []
         for at, (name, counts) in enumerate(self.runs.items()):
@@ -161,7 +161,7 @@ class Statistics:
         Raises
         ------
         OptionError
-            Bytes of something else, or of another version.
+            Bytes of something else, of another version, or damaged ones.
         DTypeError
             Not bytes.
         """

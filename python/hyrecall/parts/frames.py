@@ -1,7 +1,7 @@
 """Packs a header and arrays into the bytes of an Arrow stream, and back; no pickle.
 
 The stream has one row. Each column is a list of numbers or a binary value; the header is JSON in
-the metadata of its schema.
+the metadata of its schema. A checksum follows the stream.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import xxhash
 
 from hyrecall.errors import DTypeError, OptionError, error
 
@@ -21,6 +22,7 @@ __all__ = ["VERSION", "pack", "pack_table", "unpack", "unpack_table"]
 VERSION = 1
 """Increased by each change that an older reader would misread."""
 
+_SEAL_BYTES = 8  # the checksum behind the stream
 _NOTHING = "none"  # the column of a batch without arrays
 _KIND, _HEADER = b"hyrecall.kind", b"hyrecall.header"
 
@@ -45,7 +47,8 @@ def pack(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array | byte
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         writer.write_batch(batch)
-    return bytes(sink.getvalue())
+    body = bytes(sink.getvalue())
+    return body + xxhash.xxh3_64_digest(body)
 
 
 def unpack(kind: str, data: object) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -56,13 +59,17 @@ def unpack(kind: str, data: object) -> tuple[dict[str, Any], dict[str, Any]]:
     DTypeError
         Not bytes.
     OptionError
-        Bytes of something else, or of another version.
+        Bytes of something else, of another version, or damaged ones.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise error(DTypeError, "data", "bytes", type(data).__name__)
     wish = f"the bytes of a {kind} of version {VERSION}"
+    given = memoryview(data).toreadonly()
+    body, seal = given[:-_SEAL_BYTES], given[-_SEAL_BYTES:]
+    if xxhash.xxh3_64_digest(body) != seal:
+        raise error(OptionError, "data", wish, "others, or damaged ones")
     try:
-        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
             told = reader.schema.metadata or {}
             found = told.get(_KIND, b"").decode()
             if found != f"{kind} {VERSION}":

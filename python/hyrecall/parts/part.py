@@ -98,7 +98,7 @@ class Part:
         return len(self.seqs)
 
     def to_bytes(self) -> bytes:
-        """Return the part as bytes for another process: Arrow and JSON, with a version."""
+        """Return the part as bytes for another process: Arrow and JSON, with a checksum."""
         arrays: dict[str, Array | bytes] = {
             "rows": pack_table(self.rows),
             "kinds": pack_table(_nothing_of(self.facts)),
@@ -136,7 +136,8 @@ class Part:
         Raises
         ------
         OptionError
-            Bytes of something else, or of another version; an analyzer that is a callable.
+            Bytes of something else, of another version, or damaged ones; an analyzer that is a
+            callable.
         DTypeError
             Not bytes.
         """

@@ -139,7 +139,7 @@ class Request:
         return Call(asked, options, given["recipe"])
 
     def to_bytes(self) -> bytes:
-        """Return the request as bytes for another process: Arrow and JSON, with a version.
+        """Return the request as bytes for another process: Arrow and JSON, with a checksum.
 
         Raises
         ------
@@ -165,7 +165,7 @@ class Request:
         Raises
         ------
         OptionError
-            Bytes of something else, or of another version.
+            Bytes of something else, of another version, or damaged ones.
         DTypeError
             Not bytes.
         """
