@@ -6,6 +6,8 @@ import asyncio
 import os
 import random
 import signal
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ import hyrecall as hr
 from hyrecall.distributed import ShardedIndex
 from hyrecall.distributed.shards import ProcessShard
 from hyrecall.errors import ShardLostError
+from laws.effort import Effort
 from laws.engine import ipc_bytes
 
 SCHEMA = hr.Schema(key="id", cell="user", text="text", vector="v", attributes="year")
@@ -84,11 +87,6 @@ def process(index: ShardedIndex, at: int) -> ProcessShard:
     return shard
 
 
-def kill(shard: ProcessShard) -> None:
-    assert shard.pid is not None
-    os.kill(shard.pid, signal.SIGKILL)
-
-
 def test_worker_processes_reply_as_one_index(sharded: ShardedIndex, one: hr.Index) -> None:
     for more in ({}, {"shaping": (hr.MMR(0.5),)}, {"recipe": hr.recipes.default},
                  {"filter": hr.Filter(year=(2002, None)), "columns": ["text"]}):  # fmt: skip
@@ -122,22 +120,37 @@ def test_errors_of_a_shard_keep_their_class_and_words(sharded: ShardedIndex, one
         assert got.value.argument == want.value.argument
 
 
-def test_a_killed_shard_answers_again_from_a_new_process(
-    sharded: ShardedIndex, one: hr.Index
+def test_processes_killed_at_random_moments_of_a_recall(
+    sharded: ShardedIndex, one: hr.Index, effort: Effort
 ) -> None:
     want = one.recall(**asked()).to_arrow()
-    assert sharded.recall(**asked()).to_arrow().equals(want)
-    chance = random.Random(1)
-    for _ in range(2):
-        shard = process(sharded, chance.randrange(N_SHARDS))
-        kill(shard)
-        got = sharded.recall(**asked())
-        # Whether the kernel has ended it before the question is written is a matter of time.
-        missing = [told for told in got.trace.degraded if shard.name in told]
-        assert bool(missing) == got.degraded
-        if not got.degraded:
-            assert got.to_arrow().equals(want)
+    chance = random.Random(2)
+    for _ in range(effort.cases(quick=2, full=50)):
         assert sharded.recall(**asked()).to_arrow().equals(want)
+        victim = process(sharded, chance.randrange(N_SHARDS))
+        before = victim.pid
+        assert before is not None
+        timer = threading.Timer(chance.uniform(0.0, 0.05), os.kill, (before, signal.SIGKILL))
+        timer.start()
+        got = sharded.recall(**asked())
+        timer.join()
+        assert not got.degraded
+        assert got.to_arrow().equals(want)
+        assert sharded.recall(**asked()).to_arrow().equals(want)
+        assert victim.pid != before, "another process took its place"
+
+
+def test_a_process_that_ends_at_every_question_is_named(
+    paths: list[Path],
+) -> None:
+    with ShardedIndex.open(paths, processes=True, device="cpu", threads=1) as index:
+        broken = process(index, 1)
+        vars(broken)["_command"] = [sys.executable, "-c", "pass"]
+        got = index.recall(**asked())
+        (told,) = got.trace.degraded
+        assert told.startswith(f"{broken.name}: its documents are missing")
+        assert "two processes that ended" in told
+        assert len(got[0]) > 0
 
 
 def test_a_shard_that_is_gone_is_named_and_the_others_answer(

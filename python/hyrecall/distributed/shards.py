@@ -65,10 +65,14 @@ class LocalShard:
         self.index.close()
 
 
+class _Ended(Exception):  # noqa: N818
+    """The process of a shard ended. Raised inside this module only."""
+
+
 class ProcessShard:
     """A shard in a process of its own, which opened the index of a path.
 
-    A process that ended is started again by the next call.
+    Another process takes the place of one that ended.
     """
 
     def __init__(
@@ -112,39 +116,54 @@ class ProcessShard:
             self._end()
 
     def _ask(self, *frames: bytes) -> bytes:
-        """Send a question and return the answer.
+        """Return the answer to a question; if the process ended, that of another one.
+
+        Questions change nothing, so asking twice counts nothing twice.
 
         Raises
         ------
         ShardLostError
-            The process ended or took too long; it is ended, and the next call starts another.
+            Two processes ended, or one took too long.
         """
         with self._asking:
-            process = self._started()
-            late = threading.Event()
-
-            def end() -> None:
-                late.set()
-                process.kill()
-
-            timer = None if self._timeout is None else threading.Timer(self._timeout, end)
-            if timer is not None:
-                timer.start()
             try:
-                assert process.stdin is not None
-                assert process.stdout is not None
-                write_frames(process.stdin, *frames)
-                kind, answer = read_frames(process.stdout)
-            except (OSError, PipeClosed, ValueError) as fault:
-                self._end()
-                got = f"none within {self._timeout} s" if late.is_set() else "a process that ended"
-                raise error(ShardLostError, self.name, "an answer", got) from fault
-            finally:
-                if timer is not None:
-                    timer.cancel()
+                kind, answer = self._exchange(*frames)
+            except _Ended:
+                try:
+                    kind, answer = self._exchange(*frames)
+                except _Ended as fault:
+                    got = "two processes that ended"
+                    raise error(ShardLostError, self.name, "an answer", got) from fault
         if kind != b"answer":
             raise rebuild(answer)
         return answer
+
+    def _exchange(self, *frames: bytes) -> list[bytes]:
+        """Send a question to the process and return its answer; a process that fails is ended."""
+        process = self._started()
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            process.kill()
+
+        timer = None if self._timeout is None else threading.Timer(self._timeout, end)
+        if timer is not None:
+            timer.start()
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            write_frames(process.stdin, *frames)
+            return read_frames(process.stdout)
+        except (OSError, PipeClosed, ValueError) as fault:
+            self._end()
+            if late.is_set():
+                got = f"none within {self._timeout} s"
+                raise error(ShardLostError, self.name, "an answer", got) from fault
+            raise _Ended from fault
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
