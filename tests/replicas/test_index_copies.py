@@ -1,5 +1,6 @@
 """Pushing and pulling a saved index: what travels, what readers see, what is refused."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -7,16 +8,17 @@ import pytest
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 import hyrecall as hr
-from hyrecall.base.remote_mark import Mark, read_mark, write_mark
+from hyrecall.base.remote_mark import SOURCE, Mark, read_mark, write_mark
 from hyrecall.errors import (
     CorruptIndexError,
     CorruptRemoteError,
     IndexNotFoundError,
     OptionError,
+    PushConflictError,
     RemoteNotFoundError,
     WriterBusyError,
 )
-from hyrecall.replicas import held, promote, pull, push
+from hyrecall.replicas import held, promote, pull, pulling, push
 from hyrecall.replicas.folder_lock import folder_lock
 from replicas.world import index_versions, new_index, next_index, rows
 
@@ -246,3 +248,55 @@ def test_a_damaged_mark_is_found(tmp_path: Path) -> None:
             push(tmp_path / "source", url_of(tmp_path))
     write_mark(tmp_path / "source", Mark(mark.role, mark.noted))
     assert path.read_bytes() == whole
+
+
+class CutShortError(Exception):
+    """What a test raises in place of an interruption."""
+
+
+@pytest.mark.parametrize("is_saved_before", [False, True])
+def test_a_promoted_index_does_not_replace_what_an_interrupted_pull_has_not_brought(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_saved_before: bool
+) -> None:
+    new_index(tmp_path / "source", 1)
+    push(tmp_path / "source", url_of(tmp_path))
+    pull(url_of(tmp_path), tmp_path / "copy")
+    next_index(tmp_path / "source", 2)
+    push(tmp_path / "source", url_of(tmp_path))
+
+    def cut(*_: object) -> None:
+        raise CutShortError
+
+    if is_saved_before:
+        next_index(tmp_path / "copy", 7)
+    with monkeypatch.context() as patched:
+        patched.setattr(pulling, "put_index", cut)
+        with pytest.raises(CutShortError):
+            pull(url_of(tmp_path), tmp_path / "copy", discard_changes=is_saved_before)
+    if not is_saved_before:
+        next_index(tmp_path / "copy", 7)
+    promote(tmp_path / "copy")
+    with pytest.raises(PushConflictError, match="got generation 2 of another folder"):
+        push(tmp_path / "copy", url_of(tmp_path))
+
+
+def test_a_replica_that_is_promoted_while_a_pull_begins_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new_index(tmp_path / "source", 1)
+    push(tmp_path / "source", url_of(tmp_path))
+    pull(url_of(tmp_path), tmp_path / "copy")
+    next_index(tmp_path / "source", 2)
+    push(tmp_path / "source", url_of(tmp_path))
+
+    def promoted(folder: Path) -> AbstractContextManager[None]:
+        promote(folder)
+        return folder_lock(folder)
+
+    monkeypatch.setattr(pulling, "folder_lock", promoted)
+    with pytest.raises(OptionError, match="got a folder that is pushed to"):
+        pull(url_of(tmp_path), tmp_path / "copy")
+    mark = read_mark(tmp_path / "copy")
+    assert mark is not None
+    assert mark.role == SOURCE
+    assert index_versions(tmp_path / "copy") == [1]

@@ -107,8 +107,12 @@ class Mark:
         return any(one.manifest == manifest for one in self.noted)
 
     def holds(self, version: str) -> Noted | None:
-        """Return the newest noted generation whose content has this version."""
-        return next((one for one in reversed(self.noted) if one.version == version), None)
+        """Return the oldest noted generation whose content has this version.
+
+        Of two generations of a store with one version, a pull that was interrupted may have brought
+        the first only.
+        """
+        return next((one for one in self.noted if one.version == version), None)
 
     def with_coming(self, coming: Noted) -> Mark:
         """Return the mark with one more generation, which a push or pull begins with."""
@@ -178,4 +182,7 @@ def read_utc(text: str) -> datetime:
     found = datetime.fromisoformat(text)
     if found.tzinfo is None:
         raise ValueError(f"time without a zone {text!r}")
-    return found.astimezone(UTC)
+    try:
+        return found.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"time outside the years 1 to 9999 {text!r}") from None

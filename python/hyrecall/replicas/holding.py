@@ -103,8 +103,9 @@ def promote(path: str | os.PathLike[str]) -> None:
         version = version_of(folder)
         if version is None:
             raise error(OptionError, "path", "a replica that holds a generation", "an empty one")
-        # A saved index of its own version follows the newest generation that was pulled.
-        noted = mark.holds(version) or mark.noted[-1]
+        # An index that was saved here follows the generation that was here before. The newest one
+        # noted may belong to a pull that was interrupted: the next push must not replace that.
+        noted = mark.holds(version) or mark.noted[0]
         write_mark(folder, Mark(SOURCE, (noted,)))
 
 

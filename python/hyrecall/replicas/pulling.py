@@ -107,6 +107,7 @@ def pull(
         raise error(RemoteNotFoundError, remote.url, wish, "an empty one", "push(path, url)")
     _make(folder)
     with folder_lock(folder):
+        _check_is_for_copies(folder)  # it may have been promoted, or filled, before the lock
         head = found[0]
         while True:
             try:
@@ -128,6 +129,10 @@ def _make(folder: Path) -> None:
         raise error(OptionError, "path", _FOREIGN, f"the file {folder}")
     if not folder.is_dir():
         disk.make_folder(folder, mode=0o700)
+    _check_is_for_copies(folder)
+
+
+def _check_is_for_copies(folder: Path) -> None:
     mark = read_mark(folder)
     if mark is None:
         first = next((one.name for one in sorted(folder.iterdir())), None)
@@ -163,7 +168,10 @@ def _pull(
         wish, got = "a replica as it was pulled", "an index that was saved here since"
         remedy = "pull(url, path, discard_changes=True)"
         raise error(OptionError, "path", wish, got, remedy)
-    here = None if mark is None or version is None else mark.holds(version)
+    here = None
+    if mark is not None and version is not None:
+        # What was saved here follows the generation that was here before.
+        here = mark.holds(version) or mark.noted[0]
     # Noted before anything is written: an interruption at any point leaves a true file.
     coming = Mark(REPLICA, (noted,) if here is None else (here,)).with_coming(noted)
     write_mark(folder, coming)
