@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hyrecall.base import disk
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, RemoteError
 from hyrecall.replicas.places import open_remote
 from hyrecall.replicas.remote import AbsentError, MovedError, Remote
@@ -134,6 +135,19 @@ def test_without_obstore_a_folder_works_and_others_name_the_extra(
     with pytest.raises(MissingExtraError, match=r"the extra \[s3\]"):
         open_remote("memory://notes")
     open_remote(tmp_path.as_uri()).put("x", b"1")
+
+
+def test_what_an_interrupted_push_left_is_synced_before_it_is_counted_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_remote(tmp_path.as_uri()).put("chunks/ab/x", b"1")  # a process that ends before settle
+    synced: list[Path] = []
+    monkeypatch.setattr(disk, "sync_folder", synced.append)
+    later = open_remote(tmp_path.as_uri())
+    assert later.has("chunks/ab/x")
+    assert not later.has("chunks/cd/y")
+    later.settle()
+    assert synced == [tmp_path / "chunks" / "ab"]
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_of_the_place(tmp_path: Path) -> None:

@@ -67,9 +67,17 @@ class FolderRemote:
                 self._changed.add(path.parent)
 
     def has(self, name: str) -> bool:
-        """Return whether there is such a file."""
+        """Return whether there is such a file.
+
+        An interrupted push may not have synced its folder: :meth:`settle` does so then.
+        """
+        path = self._root / name
         with self._named(name):
-            return (self._root / name).is_file()
+            is_there = path.is_file()
+        if is_there:
+            with self._guard:
+                self._changed.add(path.parent)
+        return is_there
 
     def settle(self) -> None:
         """Sync the folders in which files got their names."""
