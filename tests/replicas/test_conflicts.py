@@ -187,3 +187,38 @@ def test_a_push_between_the_steps_of_a_prune_is_whole(
         assert between.is_done
         pull(url, tmp_path / f"copy-{kind}")
         assert index_versions(tmp_path / f"copy-{kind}") == [version]
+
+
+def test_a_newest_generation_that_is_lost_is_named_to_a_push(tmp_path: Path) -> None:
+    url = (tmp_path / "remote").as_uri()
+    new_index(tmp_path / "source")
+    push(tmp_path / "source", url)
+    lost = next((tmp_path / "remote" / "generations").iterdir())
+    content = lost.read_bytes()
+    lost.unlink()
+    next_index(tmp_path / "source", 1)
+    with pytest.raises(CorruptRemoteError, match="expected generation 1, which HEAD names"):
+        push(tmp_path / "source", url)
+    lost.write_bytes(content)
+    assert push(tmp_path / "source", url).generation == 2
+
+
+def test_a_push_starts_again_if_the_newest_generation_is_replaced_and_pruned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = (tmp_path / "remote").as_uri()
+    new_index(tmp_path / "first", 1)
+    new_index(tmp_path / "second", 2)
+    push(tmp_path / "first", url)
+    next_index(tmp_path / "first", 3)
+
+    def replace() -> None:
+        push(tmp_path / "second", url, overwrite=True)
+        prune(url, keep=1, older_than=NOW)
+
+    with monkeypatch.context() as patched:
+        between = Once("get", replace)
+        give(patched, lambda plain: plain if between.is_done else Meddled(plain, between))
+        with pytest.raises(PushConflictError, match="got generation 2 of another folder"):
+            push(tmp_path / "first", url)
+    assert between.is_done

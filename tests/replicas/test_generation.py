@@ -1,9 +1,10 @@
 """What a place says is read as data: other fields, and names outside the folder, are refused."""
 
 import json
+import os
 import threading
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hyrecall.errors import CorruptRemoteError, DTypeError, OptionError, RemoteN
 from hyrecall.replicas import follow, held, prune, pull, push
 from hyrecall.replicas.generation import Generation, Head, hash_of, name_of
 from hyrecall.replicas.places import open_remote
-from replicas.world import index_versions, new_index, next_index
+from replicas.world import index_versions, new_index, next_index, next_store
 
 NOW = timedelta(0)
 
@@ -71,6 +72,7 @@ FORGED = {
     "a newer format": replaced(format=2),
     "a number that is a bool": replaced(number=True),
     "a time without a zone": replaced(pushed_at="2026-01-01T00:00:00"),
+    "a time before the first year": replaced(pushed_at="0001-01-01T00:00:00+14:00"),
     "a time that is none": replaced(pushed_at="yesterday"),
     "a parent that is no hash": replaced(parent="../x"),
     "chunks that are no hashes": in_file(chunks=["../../HEAD"]),
@@ -167,6 +169,32 @@ def test_a_prune_that_keeps_too_little_is_caught(
     monkeypatch.setattr(pruning, "object_of", lambda _: "nothing")
     prune(url, keep=1, older_than=NOW)
     with pytest.raises(CorruptRemoteError):
+        pull(url, tmp_path / "copy")
+
+
+def test_a_prune_of_everything_else_does_not_ask_a_clock(tmp_path: Path) -> None:
+    """The clock of a place may be ahead: erased text would stay there."""
+    url, _ = published(tmp_path)
+    next_index(tmp_path / "source", 1)
+    push(tmp_path / "source", url)
+    ahead = (datetime.now(UTC) + timedelta(hours=1)).timestamp()
+    for path in (tmp_path / "remote").rglob("*-*"):
+        os.utime(path, (ahead, ahead))
+    assert prune(url, keep=1, older_than=timedelta(seconds=1)).n_removed == 0
+    assert prune(url, keep=1, older_than=timedelta.max).n_removed == 0
+    assert prune(url, keep=1, older_than=NOW).n_removed > 0
+    pull(url, tmp_path / "copy")
+    assert index_versions(tmp_path / "copy") == [1]
+
+
+def test_a_saved_index_without_its_manifests_is_refused(tmp_path: Path) -> None:
+    next_store(tmp_path / "store", 0)
+    url = (tmp_path / "remote").as_uri()
+    push(tmp_path / "store", url)
+    data = json.loads(next((tmp_path / "remote" / "generations").iterdir()).read_text())
+    data["files"] = [one for one in data["files"] if one["name"] != "index/edges/MANIFEST"]
+    publish(url, data)
+    with pytest.raises(CorruptRemoteError, match="no index/edges/MANIFEST"):
         pull(url, tmp_path / "copy")
 
 

@@ -41,13 +41,14 @@ FORMAT = 1
 INDEX, STORE = "index", "store"
 CHUNKS, GENERATIONS = "chunks", "generations"
 DATABASE, HEADER = "memory.db", "index/HEADER"
+INDEX_PARTS = ("nodes", "edges")
 
 _MOST_CHUNK = 2**28
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _CHUNK = re.compile(r"([0-9a-f]{64})-[0-9a-f]{16}")
 _SEAL = re.compile(rb"sha256 ([0-9a-f]{64})\n")
 _SEAL_BYTES = len(b"sha256 \n") + 64
-_PART = re.compile(r"index/(nodes|edges)/(.+)")
+_PART = re.compile(rf"index/({'|'.join(INDEX_PARTS)})/(.+)")
 
 
 def hash_of(content: bytes | memoryview) -> str:
@@ -154,16 +155,19 @@ class Generation:
             raise ValueError(f"{twice} listed twice")
         if self.kind == INDEX:
             check_text("seal", self.state["seal"])
-            needed, known = "MANIFEST", _is_of_index
+            needed, known = ("MANIFEST",), _is_of_index
         elif self.kind == STORE:
             check_text("store_id", self.state["store_id"])
             for name in ("sequence", "erasures"):
                 check_int(name, self.state[name], 0, 2**63 - 1)
-            needed, known = DATABASE, _is_of_store
+            needed, known = (DATABASE,), _is_of_store
         else:
             raise ValueError(f"kind {self.kind!r}")
-        if needed not in names:
-            raise ValueError(f"no {needed}")
+        if HEADER in names:
+            needed += tuple(f"index/{part}/MANIFEST" for part in INDEX_PARTS)
+        for name in needed:
+            if name not in names:
+                raise ValueError(f"no {name}")
         for name in names:
             if not known(name):
                 raise ValueError(f"file {name!r}")

@@ -53,8 +53,9 @@ def prune(url: Place, *, keep: int = 2, older_than: timedelta = timedelta(days=1
     keep : int, default 2
         How many of the newest generations are kept whole; at least 1, the one that is pulled.
     older_than : timedelta, default one day
-        Younger objects are kept. With ``timedelta(0)`` and ``keep=1`` nothing is left of what was
-        erased before the newest push.
+        Younger objects are kept, by the clock of the place and of this machine. With
+        ``timedelta(0)`` no clock matters: with ``keep=1``, nothing is left of what was erased
+        before the newest push.
 
     Returns
     -------
@@ -94,18 +95,28 @@ def prune(url: Place, *, keep: int = 2, older_than: timedelta = timedelta(days=1
 
 def _prune(remote: Remote, head: Head, tag: str, keep: int, older_than: timedelta) -> Pruned:
     named, n_kept = _named(remote, head, keep)
-    before = datetime.now(UTC) - older_than
+    oldest_kept = _before_now(older_than)
     # Listed before HEAD changes: a push that may still be published has other names.
     gone = [
         one
         for prefix in (GENERATIONS, CHUNKS)
         for one in remote.listed(prefix)
-        if one.name not in named and one.modified <= before
+        if one.name not in named and (oldest_kept is None or one.modified <= oldest_kept)
     ]
     if gone:
         remote.replace_head(replace(head, prunes=head.prunes + 1).to_bytes(), tag)
         remote.delete(one.name for one in gone)
     return Pruned(n_kept, len(gone), sum(one.size for one in gone))
+
+
+def _before_now(age: timedelta) -> datetime | None:
+    """Return the time so long ago; None: age does not matter, whatever the clock of the place."""
+    if age <= timedelta(0):
+        return None
+    try:
+        return datetime.now(UTC) - age
+    except OverflowError:  # before the first year
+        return datetime.min.replace(tzinfo=UTC)
 
 
 def _named(remote: Remote, head: Head, keep: int) -> tuple[set[str], int]:

@@ -14,7 +14,7 @@ from hyrecall.base.keywords import check_keywords
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.base.remote_mark import REPLICA, SOURCE, Mark, Noted, read_mark, write_mark
 from hyrecall.base.version import __version__
-from hyrecall.errors import OptionError, PushConflictError, error
+from hyrecall.errors import CorruptRemoteError, OptionError, PushConflictError, error
 from hyrecall.replicas.folder_lock import folder_lock
 from hyrecall.replicas.generation import (
     STORE,
@@ -28,7 +28,7 @@ from hyrecall.replicas.generation import (
     read_head,
 )
 from hyrecall.replicas.places import open_remote
-from hyrecall.replicas.remote import MovedError, Place, Remote
+from hyrecall.replicas.remote import AbsentError, MovedError, Place, Remote
 from hyrecall.replicas.sources import Captured, SourceFile, captured
 from hyrecall.replicas.transfer import Transfer
 
@@ -136,10 +136,18 @@ def push(
                 got = f"a replica of {mark.noted[-1].url}"
                 remedy = "replicas.promote(path)"
                 raise error(OptionError, "path", "an index or store of its own", got, remedy)
+            head = read_head(remote)
             try:
-                return _push(folder, remote, mark, tell, overwrite=overwrite)
+                return _push(folder, remote, mark, head, tell, overwrite=overwrite)
             except MovedError:
                 continue  # a prune changed HEAD, or another push: which is looked at again
+            except AbsentError as fault:
+                # Another push and a prune may have replaced the newest generation meanwhile.
+                newer = read_head(remote)
+                if head is not None and newer is not None and newer[0] == head[0]:
+                    where = f"{remote.url}/{fault.args[0]}"
+                    wish = f"generation {head[0].number}, which HEAD names"
+                    raise error(CorruptRemoteError, where, wish, "none") from None
         raise _conflict(remote, "one that changed again and again")
 
 
@@ -147,11 +155,11 @@ def _push(
     folder: Path,
     remote: Remote,
     mark: Mark | None,
+    found: tuple[Head, bytes, str] | None,
     tell: ProgressFunction | None,
     *,
     overwrite: bool,
 ) -> Pushed:
-    found = read_head(remote)
     head, text, tag = (None, None, None) if found is None else found
     parent = None if head is None else read_generation(remote, head.number, head.manifest)
     if head is not None and not overwrite and (mark is None or not mark.knows(head.manifest)):

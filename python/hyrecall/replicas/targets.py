@@ -14,14 +14,13 @@ from pathlib import Path
 from hyrecall.base import disk
 from hyrecall.base.file_entry import FILE_NAME
 from hyrecall.errors import CorruptIndexError, CorruptRemoteError, OptionError, error
-from hyrecall.replicas.generation import DATABASE, HEADER, Generation, PushedFile
+from hyrecall.replicas.generation import DATABASE, HEADER, INDEX_PARTS, Generation, PushedFile
 from hyrecall.replicas.transfer import Transfer
 from hyrecall.segments.manifest import MANIFEST, Manifest
 
 __all__ = ["put_index", "put_store", "tidy_store"]
 
 PART = ".part"
-_PARTS = ("nodes", "edges")
 
 
 def put_index(folder: Path, generation: Generation, transfer: Transfer) -> None:
@@ -70,7 +69,7 @@ def put_store(folder: Path, generation: Generation, transfer: Transfer) -> None:
         index = folder / "index"
         manifests = {}
         if HEADER in files:
-            for part in _PARTS:
+            for part in INDEX_PARTS:
                 disk.make_folder(index, mode=0o700)
                 disk.make_folder(index / part, mode=0o700)
                 manifests[part] = _fetch_index(index / part, _within(files, part), transfer)
