@@ -1,6 +1,7 @@
 """What pushes and pulls need of a place, on each kind of place."""
 
 import sys
+import traceback
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,36 @@ def test_a_password_in_a_url_is_not_shown() -> None:
     pytest.importorskip("obstore", reason="the extra [s3] is not installed")
     remote = open_remote("https://ann:secret@example.invalid/notes")
     assert remote.url == "https://example.invalid/notes"
+    assert open_remote("memory://ann:secret@notes?secret").url == "memory://notes"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "gopher://ann:secret@example.invalid/notes",
+        "ann:secret@example.invalid/notes",
+        "gopher://example.invalid/notes?secret#secret",
+        "file://ann:secret@example.invalid/notes",
+    ],
+)
+def test_a_url_that_is_refused_is_told_without_its_password(url: str) -> None:
+    pytest.importorskip("obstore", reason="the extra [s3] is not installed")
+    with pytest.raises(OptionError) as caught:
+        open_remote(url)
+    assert "secret" not in "".join(traceback.format_exception(caught.value))
+    assert "notes" in str(caught.value)
+
+
+def test_a_request_that_fails_is_told_without_the_password() -> None:
+    obstore = pytest.importorskip("obstore", reason="the extra [s3] is not installed")
+    store = obstore.store.from_url(
+        "http://ann:secret@127.0.0.1:1/notes", retry_config={"max_retries": 0}
+    )
+    remote = open_remote(store)
+    assert remote.url == 'HTTPStore("http://127.0.0.1:1/notes")'
+    with pytest.raises(RemoteError, match="notes") as caught:
+        remote.get("HEAD")
+    assert "secret" not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize(

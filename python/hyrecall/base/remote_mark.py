@@ -58,6 +58,8 @@ class Noted:
         What is in it: the seal of a saved index, or the last change of a store.
     pushed_at : str
         When it was published, ISO 8601 in UTC.
+    line : str
+        Which line of generations it belongs to; a store follows one line only.
     """
 
     url: str
@@ -65,6 +67,7 @@ class Noted:
     manifest: str
     version: str
     pushed_at: str
+    line: str
 
     def __post_init__(self) -> None:
         """Refuse values that no push can have written."""
@@ -72,6 +75,7 @@ class Noted:
         check_int("generation", self.number, 1, 2**63 - 1)
         check_text("manifest", self.manifest, _SHA256)
         check_text("version", self.version)
+        check_text("line", self.line)
         read_utc(self.pushed_at)
 
     @property

@@ -45,6 +45,7 @@ INDEX_PARTS = ("nodes", "edges")
 
 _MOST_CHUNK = 2**28
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_LINE = re.compile(r"[0-9a-f]{16}")
 _CHUNK = re.compile(r"([0-9a-f]{64})-[0-9a-f]{16}")
 _SEAL = re.compile(rb"sha256 ([0-9a-f]{64})\n")
 _SEAL_BYTES = len(b"sha256 \n") + 64
@@ -126,6 +127,9 @@ class Generation:
         Counts the pushes to the place, from 1.
     parent : str or None
         SHA-256 of the generation before.
+    line : str
+        Equal in two generations if the content of the later one came from that of the earlier one
+        by changes alone: a push that overwrites what its folder does not know begins another line.
     pushed_at : str
     generator : str
         The program that pushed, for messages.
@@ -137,6 +141,7 @@ class Generation:
     kind: str
     number: int
     parent: str | None
+    line: str
     pushed_at: str
     generator: str
     state: Mapping[str, str | int]
@@ -147,12 +152,14 @@ class Generation:
         check_int("generation", self.number, 1, 2**63 - 1)
         if self.parent is not None:
             check_text("parent", self.parent, _SHA256)
+        check_text("line", self.line, _LINE)
         read_utc(self.pushed_at)
         check_text("generator", self.generator)
         names = [file.name for file in self.files]
         twice = next((name for name, count in Counter(names).items() if count > 1), None)
         if twice is not None:
             raise ValueError(f"{twice} listed twice")
+        needed: tuple[str, ...]
         if self.kind == INDEX:
             check_text("seal", self.state["seal"])
             needed, known = ("MANIFEST",), _is_of_index
@@ -214,7 +221,7 @@ class Generation:
 
     def noted(self, url: str, manifest: str) -> Noted:
         """Return what a folder notes of this generation."""
-        return Noted(url, self.number, manifest, self.version, self.pushed_at)
+        return Noted(url, self.number, manifest, self.version, self.pushed_at, self.line)
 
 
 def _is_of_index(name: str) -> bool:

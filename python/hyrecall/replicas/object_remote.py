@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,8 +13,10 @@ from urllib.parse import urlsplit, urlunsplit
 from hyrecall.errors import MissingExtraError, OptionError, RemoteError, error
 from hyrecall.replicas.remote import HEAD, AbsentError, Listed, MovedError
 
-__all__ = ["ObjectRemote", "open_object_remote"]
+__all__ = ["ObjectRemote", "hide_passwords", "open_object_remote", "without_password"]
 
+_USER = re.compile(r"""(?<=[:/"'])[^\s/"']+@""")
+_QUERY = re.compile(r"""(?<=[^\s?])\?[^\s"')]+""")
 _MOST_DELETED = 1000  # names in a request
 
 _IN_MEMORY: dict[str, Any] = {}
@@ -40,13 +43,21 @@ def open_object_remote(url: str) -> ObjectRemote:
     if parts.scheme == "memory":
         with _GUARD:
             store = _IN_MEMORY.setdefault(f"{parts.netloc}{parts.path}", MemoryStore())
-        return ObjectRemote(store, url)
-    host = parts.netloc.rpartition("@")[2]
-    shown = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+        return ObjectRemote(store, without_password(url))
+    shown = without_password(url)
     try:
         return ObjectRemote(from_url(url), shown)
     except (BaseError, ValueError) as fault:
-        raise error(OptionError, "url", "a URL that obstore opens", _first_line(fault)) from fault
+        # Not chained: obstore's error shows the password.
+        raise error(OptionError, "url", "a URL that obstore opens", _first_line(fault)) from None
+
+
+def without_password(url: str) -> str:
+    """Return a URL without the user, the password, the query and the fragment."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    path = parts.path if parts.netloc else parts.path.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, path.rstrip("/"), "", ""))
 
 
 class ObjectRemote:
@@ -166,12 +177,18 @@ class ObjectRemote:
             if isinstance(fault, RemoteError):
                 raise
             got = _first_line(fault)
-            raise error(RemoteError, f"{self.url}/{name}", "a reply", got) from fault
+            # Not chained: obstore's error shows a password of the URL.
+            raise error(RemoteError, f"{self.url}/{name}", "a reply", got) from None
 
 
 def _first_line(fault: Exception) -> str:
-    """Return what a fault of obstore says, without the structures that follow."""
-    return str(fault).partition("\n")[0] or type(fault).__name__
+    """Return what a fault of obstore says, without passwords and the structures that follow."""
+    return hide_passwords(str(fault).partition("\n")[0]) or type(fault).__name__
+
+
+def hide_passwords(text: str) -> str:
+    """Return a text without users, passwords and queries of URLs."""
+    return _QUERY.sub("", _USER.sub("", text))
 
 
 def _obstore() -> Any:

@@ -18,7 +18,7 @@ from hyrecall.replicas.holding import version_of
 from hyrecall.replicas.places import open_remote
 from hyrecall.replicas.remote import AbsentError, Place, Remote
 from hyrecall.replicas.sources import kind_of
-from hyrecall.replicas.targets import put_index, put_store, tidy_store
+from hyrecall.replicas.targets import check_store, put_index, put_store, tidy_store
 from hyrecall.replicas.transfer import Transfer
 
 __all__ = ["Pulled", "pull"]
@@ -84,12 +84,16 @@ def pull(
     RemoteNotFoundError
         Nothing was pushed there yet.
     OptionError
-        The folder holds something else; a replica of another store or of a later state; or an
-        index with changes of its own.
+        The folder holds something else; a replica of another store, of a later state or of what a
+        push with ``overwrite=True`` replaced; or an index with changes of its own.
     CorruptRemoteError
         A file is not what its name says, or is missing. The folder holds what it held.
     RemoteError
         The place cannot be reached, or refuses a request.
+    StoreFormatError
+        A newer version has written the store. The folder holds what it held.
+    CorruptIndexError, StoreError, OSError
+        The folder cannot be read, or the disk fails. It holds what it held.
     WriterBusyError
         Another pull of this folder is under way, or a writer has it open.
     MissingExtraError
@@ -172,6 +176,12 @@ def _pull(
     if mark is not None and version is not None:
         # What was saved here follows the generation that was here before.
         here = mark.holds(version) or mark.noted[0]
+        if kind == STORE:
+            check_store(folder, generation)
+        if kind == STORE and here.line != generation.line:
+            wish = "a replica of the generations that the newest one follows"
+            got = f"one of others, up to {here.number} of {here.url}; pull into a new folder"
+            raise error(OptionError, "path", wish, got)
     # Noted before anything is written: an interruption at any point leaves a true file.
     coming = Mark(REPLICA, (noted,) if here is None else (here,)).with_coming(noted)
     write_mark(folder, coming)

@@ -6,6 +6,7 @@ HEAD is written last, so a push that ends early leaves objects that nothing name
 from __future__ import annotations
 
 import os
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,7 +99,8 @@ def push(
     WriterBusyError
         Another push or pull of this folder is under way.
     CorruptIndexError, CorruptStoreError, StoreError
-        The folder cannot be read. Damaged files are not published.
+        The folder cannot be read. Damaged files of an index are not published; of a database, only
+        what SQLite itself notices when its pages are copied is found.
     RemoteError, CorruptRemoteError
         The place cannot be reached, refuses a request, or holds something damaged.
     MissingExtraError
@@ -162,13 +164,14 @@ def _push(
 ) -> Pushed:
     head, text, tag = (None, None, None) if found is None else found
     parent = None if head is None else read_generation(remote, head.number, head.manifest)
-    if head is not None and not overwrite and (mark is None or not mark.knows(head.manifest)):
-        assert parent is not None
-        got = f"generation {head.number} of another folder, pushed at {parent.pushed_at}"
-        raise _conflict(remote, got)
+    broken = None
+    if head is not None and parent is not None and (mark is None or not mark.knows(head.manifest)):
+        broken = f"generation {head.number} of another folder, pushed at {parent.pushed_at}"
+    _check_follows(remote, broken, overwrite=overwrite)
     with captured(folder) as source:
-        if parent is not None and not overwrite:
-            _check_follows(remote, source, parent)
+        if parent is not None:
+            broken = broken or _gap(source, parent)
+        _check_follows(remote, broken, overwrite=overwrite)
         with Transfer(remote, sum(file.size for file in source.files), tell) as transfer:
             files = send_files(source, parent, epoch_of(text), transfer)
     if head is not None and parent is not None and _is_same(source, files, parent):
@@ -176,7 +179,8 @@ def _push(
         return Pushed(head.number, False, parent.n_bytes, 0, 0)
     number, before = (1, None) if head is None else (head.number + 1, head.manifest)
     made_by = f"hyrecall {__version__}"
-    made = Generation(source.kind, number, before, now(), made_by, source.state, files)
+    line = secrets.token_hex(8) if parent is None or broken is not None else parent.line
+    made = Generation(source.kind, number, before, line, now(), made_by, source.state, files)
     noted = publish(folder, remote, mark, made, tag, prunes=0 if head is None else head.prunes)
     write_mark(folder, (mark or Mark(SOURCE, (noted,))).settled(noted))
     return Pushed(number, True, made.n_bytes, transfer.n_moved, transfer.bytes_moved)
@@ -229,17 +233,26 @@ def publish(
     return noted
 
 
-def _check_follows(remote: Remote, source: Captured, parent: Generation) -> None:
-    """Refuse a store that is another than the newest generation's, or an older copy of it."""
+def _check_follows(remote: Remote, broken: str | None, *, overwrite: bool) -> None:
+    """Refuse to push what does not follow the newest generation, unless that is meant."""
+    if broken is not None and not overwrite:
+        raise _conflict(remote, broken)
+
+
+def _gap(source: Captured, parent: Generation) -> str | None:
+    """Return why a folder does not follow the newest generation: another store, or an older copy.
+
+    None: it follows.
+    """
     if source.kind != parent.kind:
-        raise _conflict(remote, f"the generations of another kind of folder ({parent.kind})")
+        return f"the generations of another kind of folder ({parent.kind})"
     if source.kind != STORE:
-        return
+        return None
     if source.state["store_id"] != parent.state["store_id"]:
-        raise _conflict(remote, "the generations of another store")
+        return "the generations of another store"
     if int(source.state["sequence"]) < int(parent.state["sequence"]):
-        got = f"change {parent.state['sequence']}; this folder ends at {source.state['sequence']}"
-        raise _conflict(remote, got)
+        return f"change {parent.state['sequence']}; this folder ends at {source.state['sequence']}"
+    return None
 
 
 def _is_same(source: Captured, files: tuple[PushedFile, ...], parent: Generation) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 
 from hyrecall.base import disk
@@ -18,7 +19,7 @@ from hyrecall.replicas.generation import DATABASE, HEADER, INDEX_PARTS, Generati
 from hyrecall.replicas.transfer import Transfer
 from hyrecall.segments.manifest import MANIFEST, Manifest
 
-__all__ = ["put_index", "put_store", "tidy_store"]
+__all__ = ["check_store", "put_index", "put_store", "tidy_store"]
 
 PART = ".part"
 
@@ -54,7 +55,9 @@ def put_store(folder: Path, generation: Generation, transfer: Transfer) -> None:
         The folder holds another store, or a later state.
     AbsentError, CorruptRemoteError, RemoteError
         From the place; the folder holds what it held.
-    StoreError
+    StoreFormatError
+        A newer version has written the store; likewise.
+    OSError
         From the disk; likewise.
     """
     from hyrecall.memory.derived.snapshots import drop_snapshot
@@ -65,7 +68,7 @@ def put_store(folder: Path, generation: Generation, transfer: Transfer) -> None:
     files = {file.name: file for file in generation.files}
     with ExitStack() as held:
         held.callback(WriterLock.take(folder).release)
-        _check_store(folder, generation)
+        check_store(folder, generation)
         index = folder / "index"
         manifests = {}
         if HEADER in files:
@@ -74,7 +77,9 @@ def put_store(folder: Path, generation: Generation, transfer: Transfer) -> None:
                 disk.make_folder(index / part, mode=0o700)
                 manifests[part] = _fetch_index(index / part, _within(files, part), transfer)
             header = _fetch_small(index / HEADER_NAME, files[HEADER], transfer)
-        put_database(folder, _fetch_database(folder, files[DATABASE], transfer))
+        database = _fetch_database(folder, files[DATABASE], transfer)
+        _check_received(database, generation, transfer)
+        put_database(folder, database)
         if not manifests:
             drop_snapshot(index)
             return
@@ -104,7 +109,13 @@ def tidy_store(folder: Path) -> None:
             empty_log(folder)
 
 
-def _check_store(folder: Path, generation: Generation) -> None:
+def check_store(folder: Path, generation: Generation) -> None:
+    """Refuse a folder that holds another store than a generation, or a later state.
+
+    Raises
+    ------
+    OptionError, CorruptStoreError, StoreError
+    """
     from hyrecall.memory.sql.copying import state_of
 
     found = state_of(folder)
@@ -116,6 +127,19 @@ def _check_store(folder: Path, generation: Generation) -> None:
     if found.sequence > int(generation.state["sequence"]):
         got = f"change {found.sequence} after {generation.state['sequence']}"
         raise error(OptionError, "path", wish, f"{got}; pull into a new folder")
+
+
+def _check_received(path: Path, generation: Generation, transfer: Transfer) -> None:
+    """Refuse a database that this version cannot read, or that is of another state than told.
+
+    The one that the folder has is still in use then.
+    """
+    from hyrecall.memory.sql.copying import received_state
+
+    found, told = asdict(received_state(path)), dict(generation.state)
+    if found != told:
+        where = f"{transfer.url}/{generation.number}"
+        raise error(CorruptRemoteError, where, f"a database of the state {told}", found)
 
 
 def _within(files: Mapping[str, PushedFile], part: str) -> dict[str, PushedFile]:

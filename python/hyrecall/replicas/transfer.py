@@ -66,6 +66,11 @@ class Transfer:
         """Wait for the chunks that are on their way."""
         self._pool.shutdown(cancel_futures=True)
 
+    @property
+    def url(self) -> str:
+        """The address of the place."""
+        return self._remote.url
+
     # ---- to the place ----
 
     def send(self, file: SourceFile, held: Mapping[str, str], epoch: str) -> PushedFile:

@@ -23,7 +23,7 @@ from hyrecall.base import disk
 from hyrecall.errors import CorruptStoreError, error
 from hyrecall.memory.sql.connecting import DATABASE, LOG, connect
 from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.schema import meta
+from hyrecall.memory.sql.schema import check_format, meta
 from hyrecall.memory.sql.sqlite_errors import disk_named, sqlite_named
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "copy_to",
     "empty_log",
     "put_database",
+    "received_state",
     "state_of",
 ]
 
@@ -155,6 +156,27 @@ def copy_to(folder: Path, path: Path) -> None:
             _copy(source, target)
 
 
+def received_state(path: Path) -> StoreState:
+    """Return the state of a database in a file that nobody uses yet.
+
+    Raises
+    ------
+    StoreFormatError
+        It is of a format that is too new, or no store.
+    CorruptStoreError, StoreError
+        It cannot be read.
+    """
+    with sqlite_named(str(path)), disk_named(str(path)), closing(_fixed(path)) as connection:
+        check_format(connection, str(path), writing=False)
+        return _state(connection)
+
+
+def _fixed(path: Path) -> apsw.Connection:
+    """Connect to a file that nobody changes, as it is."""
+    given = f"file:{quote(str(path.absolute()))}?immutable=1"
+    return apsw.Connection(given, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+
+
 def put_database(folder: Path, path: Path) -> None:
     """Make a whole, synced file the database of a folder; the caller holds the lock of the folder.
 
@@ -176,10 +198,8 @@ def put_database(folder: Path, path: Path) -> None:
             os.replace(path, folder / DATABASE)
             disk.sync_folder(folder)
             return
-        given = f"file:{quote(str(path.absolute()))}?immutable=1"
-        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         with closing(connect(folder, writing=True)) as target:
-            with closing(apsw.Connection(given, flags=flags)) as source:
+            with closing(_fixed(path)) as source:
                 _copy(source, target)
             _empty_log(target)
         os.unlink(path)
