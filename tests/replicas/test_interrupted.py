@@ -1,17 +1,24 @@
 """A push or pull that ends at any request: a follower sees the state before or the state after."""
 
+import os
+import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
+import hyrecall as hr
 from hyrecall.errors import HyrecallError
-from hyrecall.replicas import prune, pull, push, transfer
+from hyrecall.replicas import prune, pull, push, sources, transfer
 from hyrecall.replicas.folder_remote import FolderRemote
+from hyrecall.replicas.generation import object_of, read_generation, read_head
+from hyrecall.replicas.places import open_remote
 from replicas.world import (
     Killed,
     Meddled,
@@ -195,3 +202,62 @@ def test_a_pull_that_does_not_compare_hashes_is_caught(
     except HyrecallError:  # the index itself finds the byte when it is opened
         return
     assert n_taken > 0
+
+
+def pull_a_failure_beside_a_late_chunk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Fail at one chunk of a file while another arrives; return whether its file was still open."""
+    url = (folder / "remote").as_uri()
+    monkeypatch.setattr(sources, "INDEX_CHUNK", 2**22)
+    hr.Index.build(
+        pa.table({"id": ["a", "b"], "user": ["ann"] * 2, "text": ["x" * 2**22, "y" * 2**22]}),
+        hr.Schema(key="id", cell="user", text="text"),
+    ).save(folder / "source")
+    push(folder / "source", url)
+    head = read_head(open_remote(url))
+    assert head is not None
+    files = read_generation(open_remote(url), head[0].number, head[0].manifest).files
+    first, second = (object_of(one) for one in next(f.chunks for f in files if f.size > 2**22)[:2])
+    late, failed = threading.Event(), threading.Event()
+    open_at_writes = []
+    write_at = transfer._write_at
+
+    def get(kind: str, name: str) -> None:
+        if name == first:
+            assert late.wait(30)
+            failed.set()
+            raise Killed
+        if name == second:
+            late.set()
+            assert failed.wait(30)
+            time.sleep(0.2)  # so that whoever does not wait has closed the file
+
+    def note(handle: int, content: bytes, at: int) -> None:
+        try:
+            os.fstat(handle)
+        except OSError:
+            open_at_writes.append(False)
+            return
+        open_at_writes.append(True)
+        write_at(handle, content, at)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(transfer, "_write_at", note)
+        give(patched, lambda plain: Meddled(plain, get))
+        with pytest.raises(Killed):
+            pull(url, folder / "copy")
+    assert failed.is_set()
+    return open_at_writes
+
+
+def test_a_pull_that_fails_writes_nothing_after_it_has_closed_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of a closed file may be that of another file by then."""
+    assert set(pull_a_failure_beside_a_late_chunk(tmp_path, monkeypatch)) == {True}
+
+
+def test_a_pull_that_does_not_wait_for_its_threads_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer.Transfer, "_give_up", lambda _: None)
+    assert False in pull_a_failure_beside_a_late_chunk(tmp_path, monkeypatch)

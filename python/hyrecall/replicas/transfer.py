@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.errors import CorruptRemoteError, error
@@ -51,6 +51,7 @@ class Transfer:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="hyrecall-transfer")
         self._guard = threading.Lock()
         self._taken: set[str] = set()
+        self._waiting: Collection[Future[Any]] = ()
         self.n_moved = self.bytes_moved = 0
 
     def __enter__(self) -> Transfer:
@@ -148,9 +149,13 @@ class Transfer:
             partial(self._copy_chunk, file, handle, first[file.chunks[number]], number)
             for number in again
         )
-        for jobs in (fetches, copies):
-            for n_bytes, is_fetched in self._run(jobs):
-                self._count(n_bytes, is_moved=is_fetched)
+        try:
+            for jobs in (fetches, copies):
+                for n_bytes, is_fetched in self._run(jobs):
+                    self._count(n_bytes, is_moved=is_fetched)
+        except BaseException:
+            self._give_up()
+            raise
 
     def _fetch_chunk(
         self, file: PushedFile, handle: int, number: int, *, is_fresh: bool
@@ -197,12 +202,22 @@ class Transfer:
     def _run(self, jobs: Iterable[Callable[[], T]]) -> Iterator[T]:
         """Run jobs on the threads and yield their results in order."""
         waiting: deque[Future[T]] = deque()
+        self._waiting = waiting
         for job in jobs:
             waiting.append(self._pool.submit(job))
             if len(waiting) >= _MOST_WAITING:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+    def _give_up(self) -> None:
+        """Return when no job runs any more, before the caller closes the file.
+
+        A job that goes on would write to whatever file gets the same descriptor next.
+        """
+        for one in self._waiting:
+            one.cancel()
+        wait([one for one in self._waiting if not one.cancelled()])
 
 
 def _write_at(handle: int, content: bytes, at: int) -> None:
