@@ -69,6 +69,9 @@ def test_a_prune_keeps_what_it_is_told_to(run: Run, filled: Path, tmp_path: Path
     assert done.code == 0
     assert "1 generation kept" in done.out
     assert len(list((remote / "generations").iterdir())) == 1
+    refused = run("push", remote, "--prune", "--older-than", "99999999999d")
+    assert refused.code == 1
+    assert refused.err.startswith("error: --older-than: expected at most 999999999 days, got")
 
 
 def test_a_promoted_replica_takes_the_place_of_a_lost_store(

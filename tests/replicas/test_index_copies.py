@@ -264,7 +264,7 @@ def test_a_promoted_index_does_not_replace_what_an_interrupted_pull_has_not_brou
     next_index(tmp_path / "source", 2)
     push(tmp_path / "source", url_of(tmp_path))
 
-    def cut(*_: object) -> None:
+    def cut(*_: object, **__: object) -> None:
         raise CutShortError
 
     if is_saved_before:
@@ -300,3 +300,27 @@ def test_a_replica_that_is_promoted_while_a_pull_begins_is_left_alone(
     assert mark is not None
     assert mark.role == SOURCE
     assert index_versions(tmp_path / "copy") == [1]
+
+
+def test_an_index_that_is_saved_as_a_pull_begins_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new_index(tmp_path / "source", 1)
+    push(tmp_path / "source", url_of(tmp_path))
+    pull(url_of(tmp_path), tmp_path / "copy")
+    next_index(tmp_path / "source", 2)
+    push(tmp_path / "source", url_of(tmp_path))
+
+    def saved(folder: Path, mark: Mark) -> None:
+        write_mark(folder, mark)
+        next_index(folder, 7)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pulling, "write_mark", saved)
+        with pytest.raises(WriterBusyError, match="no save beside a pull"):
+            pull(url_of(tmp_path), tmp_path / "copy")
+    assert index_versions(tmp_path / "copy") == [7]
+    with pytest.raises(OptionError, match="an index that was saved here since"):
+        pull(url_of(tmp_path), tmp_path / "copy")
+    pull(url_of(tmp_path), tmp_path / "copy", discard_changes=True)
+    assert index_versions(tmp_path / "copy") == [2]

@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
-from hyrecall.errors import OptionError, PushConflictError, WriterBusyError
+from hyrecall.errors import CorruptRemoteError, OptionError, PushConflictError, WriterBusyError
 from hyrecall.memory import Episode, MemorySync
 from hyrecall.recipes import loom
-from hyrecall.replicas import held, promote, prune, pull, push, sources
-from replicas.world import next_store, open_store, store_versions
+from hyrecall.replicas import held, promote, prune, pull, push, sources, targets
+from replicas.world import Killed, next_store, open_store, store_versions
 
 NOW = timedelta(0)
 
@@ -282,3 +282,46 @@ def test_the_time_of_a_push_is_in_utc(tmp_path: Path) -> None:
     push(tmp_path / "source", url_of(tmp_path))
     at = datetime.fromisoformat(pull(url_of(tmp_path), tmp_path / "copy").pushed_at)
     assert abs(datetime.now(UTC) - at) < timedelta(minutes=5)
+
+
+def test_a_store_with_a_damaged_mark_is_read_and_not_written(tmp_path: Path) -> None:
+    """Nobody knows any more whether it is a replica."""
+    next_store(tmp_path / "source", 0)
+    push(tmp_path / "source", url_of(tmp_path))
+    pull(url_of(tmp_path), tmp_path / "copy")
+    mark = tmp_path / "copy" / "REMOTE"
+    mark.write_bytes(mark.read_bytes()[:-1])
+    for read_only in (None, False):
+        with pytest.raises(CorruptRemoteError, match="REMOTE: expected a body with its checksum"):
+            opened(tmp_path / "copy", read_only=read_only)
+    with opened(tmp_path / "copy", read_only=True) as replica:
+        assert len(texts(replica, "version")) == 3
+        told = {check.name: check for check in replica.doctor().checks}["replica"]
+    assert not told.ok
+    assert "expected a body with its checksum" in told.detail
+
+
+def test_a_promoted_replica_keeps_nothing_of_an_interrupted_pull(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No pull would remove it any more, and an erase does not know of it."""
+    url = url_of(tmp_path)
+    with opened(tmp_path / "source") as source:
+        kept = source.remember("the word is xyzzyplugh", user_id="ann")
+    push(tmp_path / "source", url)
+    pull(url, tmp_path / "copy")
+    next_store(tmp_path / "source", 0)
+    push(tmp_path / "source", url)
+
+    def cut(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(targets, "_check_received", cut)
+        with pytest.raises(Killed):
+            pull(url, tmp_path / "copy")
+    assert list((tmp_path / "copy").rglob("*.part"))
+    promote(tmp_path / "copy")
+    with opened(tmp_path / "copy") as own:
+        own.forget(kept.id, user_id="ann", erase=True)
+    assert holders(tmp_path / "copy", b"xyzzyplugh") == []

@@ -176,7 +176,11 @@ def _duration(value: str | None) -> timedelta:
         return timedelta(days=1)
     if value in ("0", "0s"):
         return timedelta(0)
-    return timedelta(seconds=read_duration("--older-than", value))
+    try:
+        return timedelta(seconds=read_duration("--older-than", value))
+    except OverflowError:
+        wish = f"at most {timedelta.max.days} days"
+        raise error(OptionError, "--older-than", wish, repr(value)) from None
 
 
 def _place(url: str) -> str:

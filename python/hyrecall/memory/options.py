@@ -80,8 +80,10 @@ class StoreOptions:
         OptionError
             The folder is a replica, and is to be opened for writing.
         CorruptRemoteError
-            The file REMOTE of the folder is damaged.
+            The file REMOTE of the folder is damaged, so that nobody knows whether it is a replica.
         """
+        if self.read_only:
+            return self  # whatever the folder is, and whatever became of its file REMOTE
         mark = replica_mark(read_path(path))
         if mark is not None and self.read_only is False:
             got = f"False, and the folder is a replica of {mark.noted[-1].url}"

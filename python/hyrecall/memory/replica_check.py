@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 from hyrecall.base.remote_mark import MARK, replica_mark
+from hyrecall.errors import CorruptRemoteError
 from hyrecall.memory.sql.doctor import Check
 from hyrecall.memory.store import Store
 
@@ -15,7 +16,11 @@ __all__ = ["replica_checks"]
 def replica_checks(store: Store) -> Iterator[Check]:
     """Tell which pushed generation a replica holds, and how many seconds ago it was published."""
     folder = store.database.folder
-    mark = None if folder is None else replica_mark(folder)
+    try:
+        mark = None if folder is None else replica_mark(folder)
+    except CorruptRemoteError as fault:
+        yield Check("replica", False, str(fault))
+        return
     if mark is None:
         return
     noted = mark.holds(str(store.database.sequence()))

@@ -14,6 +14,7 @@ from hyrecall.errors import OptionError, error
 from hyrecall.replicas.folder_lock import folder_lock
 from hyrecall.replicas.generation import INDEX
 from hyrecall.replicas.sources import kind_of
+from hyrecall.replicas.targets import drop_parts
 from hyrecall.segments.manifest import MANIFEST, read_seal
 
 __all__ = ["Held", "held", "promote", "version_of"]
@@ -106,6 +107,7 @@ def promote(path: str | os.PathLike[str]) -> None:
         # An index that was saved here follows the generation that was here before. The newest one
         # noted may belong to a pull that was interrupted: the next push must not replace that.
         noted = mark.holds(version) or mark.noted[0]
+        drop_parts(folder)
         write_mark(folder, Mark(SOURCE, (noted,)))
 
 

@@ -185,9 +185,11 @@ def _pull(
     # Noted before anything is written: an interruption at any point leaves a true file.
     coming = Mark(REPLICA, (noted,) if here is None else (here,)).with_coming(noted)
     write_mark(folder, coming)
-    put = put_index if generation.kind == INDEX else put_store
     with Transfer(remote, generation.n_bytes, tell) as transfer:
-        put(folder, generation, transfer)
+        if generation.kind == INDEX:
+            put_index(folder, generation, transfer, over=version)
+        else:
+            put_store(folder, generation, transfer)
     write_mark(folder, coming.settled(noted))
     return Pulled(
         head.number,

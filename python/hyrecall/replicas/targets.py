@@ -14,29 +14,48 @@ from pathlib import Path
 
 from hyrecall.base import disk
 from hyrecall.base.file_entry import FILE_NAME
-from hyrecall.errors import CorruptIndexError, CorruptRemoteError, OptionError, error
+from hyrecall.errors import (
+    CorruptIndexError,
+    CorruptRemoteError,
+    OptionError,
+    WriterBusyError,
+    error,
+)
 from hyrecall.replicas.generation import DATABASE, HEADER, INDEX_PARTS, Generation, PushedFile
 from hyrecall.replicas.transfer import Transfer
-from hyrecall.segments.manifest import MANIFEST, Manifest
+from hyrecall.segments.manifest import MANIFEST, Manifest, read_seal
 
-__all__ = ["check_store", "put_index", "put_store", "tidy_store"]
+__all__ = ["check_store", "drop_parts", "put_index", "put_store", "tidy_store"]
 
 PART = ".part"
 
 
-def put_index(folder: Path, generation: Generation, transfer: Transfer) -> None:
+def put_index(
+    folder: Path, generation: Generation, transfer: Transfer, *, over: str | None
+) -> None:
     """Make a folder hold the index of a generation.
+
+    Parameters
+    ----------
+    folder : Path
+    generation : Generation
+    transfer : Transfer
+    over : str or None
+        The seal of the index that may be replaced; None: there was none.
 
     Raises
     ------
     WriterBusyError
-        A save is under way there.
+        A save is under way there, or replaced that index a moment ago.
     AbsentError, CorruptRemoteError, RemoteError
         From the place; the folder holds what it held.
     OSError
         From the disk; likewise.
     """
     with disk.writer_lock(folder):
+        path = folder / MANIFEST
+        if (read_seal(path) if path.exists() else None) != over:
+            raise error(WriterBusyError, str(folder), "no save beside a pull", "a saved index")
         text = _fetch_index(folder, {file.name: file for file in generation.files}, transfer)
         _commit_index(folder, text)
 
@@ -107,6 +126,16 @@ def tidy_store(folder: Path) -> None:
         with ExitStack() as held:
             held.callback(WriterLock.take(folder).release)
             empty_log(folder)
+
+
+def drop_parts(folder: Path) -> None:
+    """Remove what an interrupted pull left; the caller holds the lock for pushes and pulls.
+
+    It may hold texts that are erased later, and only the next pull would remove it.
+    """
+    index = folder / "index"
+    for one in (folder, index, *(index / part for part in INDEX_PARTS)):
+        disk.remove(one.glob(f"*{PART}"))
 
 
 def check_store(folder: Path, generation: Generation) -> None:
