@@ -1,5 +1,6 @@
 """A push or pull that ends at any request: a follower sees the state before or the state after."""
 
+import errno
 import os
 import threading
 import time
@@ -261,3 +262,25 @@ def test_a_pull_that_does_not_wait_for_its_threads_is_caught(
 ) -> None:
     monkeypatch.setattr(transfer.Transfer, "_give_up", lambda _: None)
     assert False in pull_a_failure_beside_a_late_chunk(tmp_path, monkeypatch)
+
+
+def test_a_full_disk_is_told_with_the_file_and_the_pull_goes_on_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = (tmp_path / "remote").as_uri()
+    next_store(tmp_path / "source", 0)
+    push(tmp_path / "source", url)
+    pull(url, tmp_path / "copy")
+    next_store(tmp_path / "source", 1)
+    push(tmp_path / "source", url)
+
+    def fill(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(transfer, "_write_at", fill)
+        with pytest.raises(OSError, match=r"No space left on device: .*\.part"):
+            pull(url, tmp_path / "copy")
+    assert store_versions(tmp_path / "copy") == {0}
+    pull(url, tmp_path / "copy")
+    assert store_versions(tmp_path / "copy") == {0, 1}

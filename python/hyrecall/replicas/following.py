@@ -46,7 +46,8 @@ def follow(
 
     Raises
     ------
-    OptionError, DTypeError, CorruptRemoteError, WriterBusyError, StoreError, MissingExtraError
+    OptionError, DTypeError, CorruptRemoteError, WriterBusyError, StoreError, OSError
+    MissingExtraError
         As :func:`pull`. A place that cannot be reached, or that is still empty, is tried again at
         the next look, and the log says so.
 

@@ -17,6 +17,7 @@ from hyrecall.base.file_entry import FILE_NAME
 from hyrecall.errors import (
     CorruptIndexError,
     CorruptRemoteError,
+    HyrecallError,
     OptionError,
     WriterBusyError,
     error,
@@ -253,5 +254,9 @@ def _write(part: Path, file: PushedFile, transfer: Transfer, *, is_fresh: bool, 
     try:
         transfer.fetch(file, handle, is_fresh=is_fresh)
         os.fsync(handle)
+    except HyrecallError:
+        raise
+    except OSError as fault:  # of the disk: it does not name the file
+        raise OSError(fault.errno, fault.strerror, str(part)) from fault
     finally:
         os.close(handle)
