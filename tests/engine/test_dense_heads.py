@@ -88,6 +88,26 @@ def test_replies_with_heads_by_choice_are_the_plain_scans(monkeypatch: pytest.Mo
             assert is_plain_reply(monkeypatch, index, queries, limit)
 
 
+@pytest.mark.slow
+def test_wide_rows_get_no_more_directions_than_a_column_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A quarter of their dimensions would be 516 directions."""
+    rng = np.random.default_rng(5)
+    basis, centres = rng.standard_normal((40, 2_080)), rng.standard_normal((200, 40))
+    rows = np.empty((PAYING_ROWS, 2_080), ml_dtypes.bfloat16)
+    for first in range(0, PAYING_ROWS, 4_096):
+        near = centres[rng.integers(200, size=4_096)] + 0.5 * rng.standard_normal((4_096, 40))
+        rows[first : first + 4_096] = (near @ basis).astype(ml_dtypes.bfloat16)
+    index = built(rows, threads=2)
+    (head,) = heads_of(index)
+    assert head is not None
+    assert len(head[0]) == 512 * 2_080
+    for at in range(4):
+        query = rows[at : at + 1].astype(np.float32) + 0.1
+        assert is_plain_reply(monkeypatch, index, query, 10)
+
+
 @pytest.mark.usefixtures("_forced")
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
 def test_rows_of_every_type(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,11 +206,6 @@ std::size_t best_size(DenseColumn const& column, Matrix const& directions,
   return size;
 }
 
-// Rising. With the greatest, both planes take 37.5 % of the bytes of float32 rows.
-std::vector<std::size_t> sizes_of(std::size_t dim) {
-  return {dim / 4 - 4, dim / 3 - 4, dim * 5 / 12 - 4, dim / 2 - 20};
-}
-
 // The same space, each direction a mixture of all: so a head's elements are about equally large,
 // and eight bits tell them apart best.
 Matrix mixed(Matrix const& directions, std::size_t size, int threads) {
@@ -225,6 +220,17 @@ Matrix mixed(Matrix const& directions, std::size_t size, int threads) {
 
 }  // namespace
 
+std::vector<std::size_t> head_sizes(std::size_t dim) {
+  // With so many, both planes take 37.5 % of the bytes of float32 rows.
+  std::size_t const most = std::min(dim / 2 - 20, kMostDirections);
+  std::vector<std::size_t> sizes;
+  for (std::size_t const size : {dim / 4 - 4, dim / 3 - 4, dim * 5 / 12 - 4}) {
+    if (size < most) sizes.push_back(size);
+  }
+  sizes.push_back(most);
+  return sizes;
+}
+
 std::shared_ptr<Directions const> choose_directions(DenseColumn const& column, int threads,
                                                     FirstPassChoice choice) {
   bool const is_forced = choice == FirstPassChoice::kHead8;
@@ -232,9 +238,9 @@ std::shared_ptr<Directions const> choose_directions(DenseColumn const& column, i
                        column.dim >= kLeastDim && column.dim <= kMostDim;
   if (column.plane.empty() || (!is_forced && !may_pay)) return nullptr;
   Matrix const rows = sample(column, kLearnRows);
-  std::vector<std::size_t> const sizes = sizes_of(column.dim);
-  std::size_t size = std::min<std::size_t>((column.dim + 1) / 2, 32);
-  if (!is_forced) size = sizes.back();
+  std::vector<std::size_t> sizes;
+  if (!is_forced) sizes = head_sizes(column.dim);
+  std::size_t size = is_forced ? std::min<std::size_t>((column.dim + 1) / 2, 32) : sizes.back();
   Matrix const directions = strongest(rows, size, threads);
   if (!is_forced) size = best_size(column, directions, sizes, threads);
   if (size == 0) return nullptr;

@@ -4,12 +4,18 @@
 // a segment is made, and differ from segment to segment.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "engine/dense/column.hpp"
 #include "kernels/settings.hpp"
 
 namespace hyrecall {
+
+// The numbers of directions that a trial compares for rows of 128 dimensions or more, rising; at
+// most kMostDirections.
+std::vector<std::size_t> head_sizes(std::size_t dim);
 
 // Null: heads would not pay, since the rows are few or lie in all directions alike.
 std::shared_ptr<Directions const> choose_directions(DenseColumn const& column, int threads,
