@@ -113,9 +113,10 @@ void on_bus_error(int signal_number, siginfo_t* info, void* context) {
     // Whatever follows the page is behind the end of the file, too, or soon will be met.
     auto const page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
     std::uintptr_t const begin = address / page * page;
+    // First: as soon as the zeros are there, other threads may read them, and look for the note.
+    slot->is_lost.store(true);
     is_mended = mmap(reinterpret_cast<void*>(begin), slot->end.load() - begin, PROT_READ,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
-    if (is_mended) slot->is_lost.store(true);
   }
   if (!is_mended) chain(signal_number, info, context);
   errno = kept;
