@@ -1,0 +1,183 @@
+"""Heads and planes that ``verify="structure"`` leaves unchecked: a reply is right, or damage is
+told, whichever plane a scan reads first."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from engine.test_dense_heads import World, built, spectral
+from hyrecall.base import disk
+
+BLOCK = 4096
+CELLS = 5
+ROLES = ("heads-0", "plane-0", "vectors-0")
+FRONTS = (None, "head8", "int8", "rows")
+
+
+@dataclass
+class Saved:
+    """A saved index with heads, and what it was made of."""
+
+    folder: Path
+    world: World
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Saved]:
+    world = spectral(20_000, 64)
+    folder = tmp_path_factory.mktemp("heads") / "index"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disk, "BLOCK_BYTES", BLOCK)
+        patch.setenv("HYRECALL_FRONT_PLANE", "head8")
+        built(world.rows, threads=2, cells=CELLS).save(folder)
+        patch.delenv("HYRECALL_FRONT_PLANE")
+        yield Saved(folder, world)
+
+
+def everyone() -> hr.Scope:
+    return hr.Scope([(cell,) for cell in range(CELLS)])
+
+
+Ask = Callable[[hr.Index, World], pa.Table]
+
+
+def one(index: hr.Index, world: World) -> pa.Table:
+    """A query over all rows, which reads heads by choice."""
+    return index.recall(vectors=world.queries[:1], scope=everyone(), limit=10).to_arrow()
+
+
+def several(index: hr.Index, world: World) -> pa.Table:
+    return index.recall(vectors=world.queries[:20], scope=everyone(), limit=30).to_arrow()
+
+
+def scoped(index: hr.Index, world: World) -> pa.Table:
+    """Queries of different cells."""
+    scope = [(number % CELLS,) for number in range(7)]
+    return index.recall(vectors=world.queries[:7], scope=scope, limit=10).to_arrow()
+
+
+def narrow(index: hr.Index, world: World) -> pa.Table:
+    """A query over a few rows, which are scored without a plane."""
+    few = hr.Filter(at=[3])
+    asked = index.recall(vectors=world.queries[1:2], scope=(2,), filter=few, depth=200)
+    return asked.to_arrow()
+
+
+ASKS: tuple[Ask, ...] = (one, several, scoped, narrow)
+
+
+@contextmanager
+def damaged(folder: Path, role: str, block: int) -> Iterator[Path]:
+    """Overwrite a block of a role's file for a while."""
+    file = next(folder.glob(f"*-{role}.arrow"))
+    whole = file.read_bytes()
+    assert 1 <= block < len(whole) // BLOCK - 2, "a block that opening leaves"
+    try:
+        file.unlink()  # what others have mapped stays as it is
+        file.write_bytes(whole[: block * BLOCK] + b"\xff" * BLOCK + whole[(block + 1) * BLOCK :])
+        yield file
+    finally:
+        file.unlink()
+        file.write_bytes(whole)
+
+
+def opened(folder: Path, threads: int = 1) -> hr.Index:
+    return hr.Index.open(folder, verify="structure", device="cpu", threads=threads)
+
+
+Outcome = tuple[str | None, str, str]  # the first plane, the question, and how it was answered
+
+
+def outcome(saved: Saved, ask: Ask, expected: pa.Table, damage: Path, threads: int) -> str:
+    """Whether a reply is "right", "wrong" or "refused"."""
+    try:
+        index = opened(saved.folder, threads)
+        return "right" if ask(index, saved.world).equals(expected) else "wrong"
+    except hr.CorruptIndexError as fault:
+        return "refused" if str(fault).startswith(f"{damage}: expected checksum") else "wrong"
+
+
+def outcomes(saved: Saved, role: str, patch: pytest.MonkeyPatch, threads: int) -> set[Outcome]:
+    """The outcomes of all questions, with one block of a file damaged after another."""
+    n_blocks = next(saved.folder.glob(f"*-{role}.arrow")).stat().st_size // BLOCK
+    healthy = hr.Index.open(saved.folder, verify="full", device="cpu")
+    expected = {ask: ask(healthy, saved.world) for ask in ASKS}
+    seen = set()
+    for block in np.linspace(1, n_blocks - 4, 8).astype(int):
+        with damaged(saved.folder, role, int(block)) as file:
+            for front in FRONTS:
+                with patch.context() as switch:
+                    if front is not None:
+                        switch.setenv("HYRECALL_FRONT_PLANE", front)
+                    for ask in ASKS:
+                        how = outcome(saved, ask, expected[ask], file, threads)
+                        seen.add((front, ask.__name__, how))
+    return seen
+
+
+EVERY_ASK = {"one", "several", "scoped", "narrow"}
+
+READERS = {  # which questions read a file somewhere, by the first plane
+    "heads-0": {None: {"one"}, "head8": EVERY_ASK, "int8": set(), "rows": set()},
+    "plane-0": {
+        None: {"one", "several", "scoped"},
+        "head8": EVERY_ASK,
+        "int8": EVERY_ASK,
+        "rows": set(),
+    },
+    "vectors-0": dict.fromkeys(FRONTS, EVERY_ASK),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("role", ROLES)
+def test_a_reply_beside_damage_is_right_or_refused(
+    saved: Saved, role: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = outcomes(saved, role, monkeypatch, threads)
+    assert "wrong" not in {reply for _, _, reply in seen}
+    refused = {(front, ask) for front, ask, reply in seen if reply == "refused"}
+    assert refused == {(front, ask) for front in FRONTS for ask in READERS[role][front]}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_case_above_notices_blocks_that_nobody_compares(
+    saved: Saved, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: without the checks the same damage makes wrong replies."""
+    monkeypatch.setattr(disk, "late_checks", lambda *_: None)
+    seen = outcomes(saved, role, monkeypatch, 1)
+    assert "wrong" in {reply for _, _, reply in seen}
+
+
+def add_and_compact(index: hr.Index, _: Path) -> None:
+    columns = {"id": [20_000], "cell": [0], "at": [0]}
+    index.add(pa.table(columns), vectors={"embedding": np.ones((1, 64), np.float32)})
+    index.compact()
+
+
+def delete_and_compact(index: hr.Index, _: Path) -> None:
+    index.delete([1], scope=everyone())
+    index.compact()
+
+
+def save_elsewhere(index: hr.Index, folder: Path) -> None:
+    index.save(folder)
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("change", [add_and_compact, delete_and_compact, save_elsewhere])
+def test_damage_gets_no_new_checksum(
+    saved: Saved, role: str, change: Callable[[hr.Index, Path], None], tmp_path: Path
+) -> None:
+    with damaged(saved.folder, role, 20) as file:
+        with pytest.raises(hr.CorruptIndexError) as caught:
+            change(opened(saved.folder), tmp_path / "other")
+        assert str(caught.value).startswith(f"{file}: expected checksum")
+        assert not (tmp_path / "other" / "MANIFEST").exists()
