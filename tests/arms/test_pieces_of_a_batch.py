@@ -15,6 +15,7 @@ from hyrecall.recall import batch as recall
 from hyrecall.recall.arms import run
 from hyrecall.recall.arms.batch import ArmQueries, Batch, FoundDocs
 from hyrecall.recall.source import RecallSource
+from hyrecall.recall.steps import Steps
 
 SCOPE = ("ann", "cy")
 HINTS = ("n3", "n1", "n4", "n15")
@@ -113,7 +114,7 @@ def test_a_bad_query_is_named_before_any_piece_runs(
     in_pieces(monkeypatch, 1)
     given = [arms.Regex("text"), *every_arm(graph)[1:3], arms.Listed("hints")]
     ran = []
-    monkeypatch.setattr(recall, "_run_piece", lambda *args: ran.append(args))
+    monkeypatch.setattr(Steps, "run", lambda *args: ran.append(args))
     with pytest.raises(hr.HyrecallError, match=message):
         index.recall(**asked, arms=given, scope="ann")
     assert ran == []
