@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,26 +31,25 @@ class Counts(NamedTuple):
     ----------
     queries : ndarray of int64
         Which queries of the call the request has, rising.
-    n_arms : int
+    arms : tuple of str
+        The lexical arms, in their order.
     arrays : mapping of str to ndarray of int64
         As ``_core.Statistics.arrays`` returns them.
     """
 
     queries: npt.NDArray[np.int64]
-    n_arms: int
+    arms: tuple[str, ...]
     arrays: Mapping[str, Array]
 
     @staticmethod
-    def of(native: _core.Statistics, queries: npt.NDArray[np.int64]) -> Counts:
+    def of(native: _core.Statistics, queries: npt.NDArray[np.int64], arms: Iterable[str]) -> Counts:
         """Take the counts of the engine."""
-        arrays = native.arrays()
-        n_entries = len(arrays["numbers"]) // _N_NUMBERS
-        return Counts(queries, n_entries // len(queries) if len(queries) else 0, arrays)
+        return Counts(queries, tuple(arms), native.arrays())
 
     def plus(self, other: Counts) -> Counts:
         """Return the sums of both, which must be of one request."""
         ends = ("freq_ends", "thread_ends")
-        is_like = np.array_equal(self.queries, other.queries) and self.n_arms == other.n_arms
+        is_like = np.array_equal(self.queries, other.queries) and self.arms == other.arms
         if not is_like or not all(
             np.array_equal(self.arrays[name], other.arrays[name]) for name in ends
         ):
@@ -59,23 +58,29 @@ class Counts(NamedTuple):
             name: self.arrays[name] if name in ends else self.arrays[name] + other.arrays[name]
             for name in _ARRAYS
         }
-        return Counts(self.queries, self.n_arms, summed)
+        return Counts(self.queries, self.arms, summed)
 
-    def native(self, queries: Array, asked: npt.NDArray[np.bool_] | None) -> _core.Statistics:
-        """Return what the engine takes for some queries; those that are not asked have no text."""
+    def native(
+        self, queries: Array, arms: Sequence[str], asked: npt.NDArray[np.bool_] | None
+    ) -> _core.Statistics:
+        """Return what the engine takes for some queries and some of the arms.
+
+        Queries that are not asked have no text.
+        """
         at = np.searchsorted(self.queries, queries)
-        if not np.isin(queries, self.queries).all():
-            raise error(ShapeError, "statistics", "those of all queries", "fewer")
+        if not np.isin(queries, self.queries).all() or not set(arms) <= set(self.arms):
+            raise error(ShapeError, "statistics", "those of all queries and arms", "fewer")
         n_all = len(self.queries)
-        entries = (np.arange(self.n_arms)[:, None] * n_all + at[None, :]).reshape(-1)
+        own = np.array([self.arms.index(arm) for arm in arms], np.int64)
+        entries = (own[:, None] * n_all + at[None, :]).reshape(-1)
         kept = np.ones(len(entries), np.bool_)
         if asked is not None:
-            kept = np.tile(asked, self.n_arms)
+            kept = np.tile(asked, len(arms))
         numbers = self.arrays["numbers"].reshape(-1, _N_NUMBERS)[entries]
         made = {"numbers": np.where(kept[:, None], numbers, 0).reshape(-1)}
         for ends, values in (("freq_ends", "freqs"), ("thread_ends", "thread_freqs")):
             made[ends], made[values] = _rows(self.arrays[ends], self.arrays[values], entries, kept)
-        return _core.Statistics.from_arrays(made, self.n_arms, len(queries))
+        return _core.Statistics.from_arrays(made, len(arms), len(queries))
 
 
 def _rows(ends: Array, values: Array, entries: Array, kept: Array) -> tuple[Array, Array]:
@@ -145,7 +150,7 @@ class Statistics:
         arrays: dict[str, Array] = {"sees_threads": self.sees_threads.view(np.uint8)}
         runs = []
         for at, (name, counts) in enumerate(self.runs.items()):
-            runs.append([name, counts.n_arms])
+            runs.append([name, list(counts.arms)])
             arrays[f"{at}.queries"] = counts.queries
             arrays |= {f"{at}.{part}": counts.arrays[part] for part in _ARRAYS}
         versions = list(self.versions)
@@ -168,9 +173,9 @@ class Statistics:
         header, arrays = unpack(KIND, data)
         try:
             runs = {}
-            for at, (name, n_arms) in enumerate(header["runs"]):
+            for at, (name, arms) in enumerate(header["runs"]):
                 own = {part: arrays[f"{at}.{part}"] for part in _ARRAYS}
-                runs[str(name)] = Counts(arrays[f"{at}.queries"], int(n_arms), own)
+                runs[str(name)] = Counts(arrays[f"{at}.queries"], tuple(map(str, arms)), own)
             return cls(
                 str(header["request"]), str(header["index"]), tuple(header["versions"]),
                 arrays["sees_threads"].view(np.bool_), runs,

@@ -140,6 +140,7 @@ class _MergedSteps(Steps):
         self, call: Call, runs: Sequence[dict[str, RunPart]], sees: bool | npt.NDArray[np.bool_]
     ) -> None:
         self._runs = runs
+        self._n = len(runs)
         self._sees = sees
         self._names = named_runs(call, sees)
         self._at = 0
@@ -150,8 +151,8 @@ class _MergedSteps(Steps):
             name, known = self._names[self._at]
             self._at += 1
             if known == how:
-                return _RunSteps([_of_run(runs, name) for runs in self._runs])
-        raise error(OptionError, "parts", "those of this request", "parts without one of its runs")
+                return _RunSteps([runs[name] for runs in self._runs if name in runs], self._n)
+        return _RunSteps([], self._n)
 
     def sees_threads(
         self, facts: IndexFacts, state: State, request: Asked
@@ -161,17 +162,12 @@ class _MergedSteps(Steps):
         return self._sees
 
 
-def _of_run(runs: Mapping[str, RunPart], name: str) -> RunPart:
-    if name not in runs:
-        raise error(OptionError, "parts", "those of this request", f"a part without {name!r}")
-    return runs[name]
-
-
 class _RunSteps(Steps):
     """The steps of one run: its pools come from the parts and are merged here."""
 
-    def __init__(self, parts: Sequence[RunPart]) -> None:
+    def __init__(self, parts: Sequence[RunPart], n_parts: int) -> None:
         self._parts = list(parts)
+        self._n_parts = n_parts
         self._held: dict[tuple[int, int, int], int] = {}
 
     def find_exact(
@@ -224,6 +220,9 @@ class _RunSteps(Steps):
     ) -> Ran:
         """Merge the pools of a piece of a call."""
         del known
+        if len(self._parts) < self._n_parts:  # after the plan, which may refuse a query first
+            wish, got = "those of this request", "parts without one of its runs"
+            raise error(OptionError, "parts", wish, got)
         began = time.perf_counter()
         n = request.n_queries
         found = plan.complete(request, first_query, nothing_found(plan, n))

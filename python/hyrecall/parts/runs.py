@@ -16,7 +16,7 @@ from hyrecall.recall.arms.batch import FoundDocs, no_candidates
 from hyrecall.recall.ranking import Ranking, rank_by_options
 from hyrecall.recall.recipe_answer import Shares, by_recipe, fallback, with_lists, with_options
 from hyrecall.recall.recipe_ranking import rank_by_recipe
-from hyrecall.recall.thread_scopes import by_threads
+from hyrecall.recall.thread_scopes import by_form
 
 if TYPE_CHECKING:
     from hyrecall.ask.recipe import Recipe
@@ -63,18 +63,27 @@ def _recipe_runs(call: Call, sees: bool | Asked | None) -> list[tuple[str, Recip
 
     ``sees``: which queries see threads; None: not known yet, so every recipe has both forms.
     """
+    chosen = [(with_options(one, call.options), own) for one, own in by_recipe(call.recipe)]
+    if all(recipe.with_threads is None for recipe, _ in chosen):
+        return [(str(number), *one) for number, one in enumerate(chosen)]
     out: list[tuple[str, Recipe, Asked | None]] = []
-    for number, (one, selected) in enumerate(by_recipe(call.recipe)):
-        recipe = with_options(one, call.options)
-        plain, threads = str(number), f"{number} threads"
-        if recipe.with_threads is None or recipe.for_threads() == recipe:
-            out.append((plain, recipe, selected))
-        elif sees is None:
-            out += [(plain, recipe, selected), (threads, recipe.for_threads(), selected)]
-        else:
-            for form, own in by_threads([(recipe, selected)], lambda: sees):
-                out.append((plain if form == recipe else threads, form, own))
+    for number, one in enumerate(chosen):
+        if sees is None:
+            forms = [(one[0], one[1]), (one[0].for_threads(), one[1])]
+            names = ["", " threads"]
+        else:  # as one index runs them: a recipe without such a form runs once for either kind
+            forms = by_form([one], sees)
+            names = [" threads" if _is_for_threads(own, sees) else "" for _, own in forms]
+        out += [(f"{number}{name}", *form) for name, form in zip(names, forms, strict=True)]
     return out
+
+
+def _is_for_threads(selected: Asked | None, sees: bool | Asked) -> bool:
+    """Whether queries that by_form put together are those that see threads."""
+    if isinstance(sees, bool):
+        return sees
+    fits = selected is not None and len(selected) == len(sees)
+    return fits and bool((selected & sees).any())
 
 
 def runs_of(facts: IndexFacts, call: Call, sees: bool | Asked | None) -> Iterator[Run]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.ask.shaping import MMR, Budget, Dedup, Linear, RerankBy
-from hyrecall.errors import OptionError, ShapeError, StaleStatisticsError, error
+from hyrecall.errors import DTypeError, OptionError, ShapeError, StaleStatisticsError, error
 from hyrecall.parts.counts import Counts, Statistics
 from hyrecall.parts.part import Array, Part, RunPart, Vectors, hash_of, version_of
 from hyrecall.parts.runs import Run, again, has_forms, native, runs_of
@@ -33,6 +33,8 @@ __all__ = ["candidates_of", "statistics_of"]
 
 Rows = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
 
+_REFUSALS = (DTypeError, OptionError, ShapeError)
+
 _OF_ARMS = ("score", "beside", "rank")
 """Kinds of features of :class:`hyrecall.Linear` that name an arm, not a column."""
 
@@ -48,7 +50,8 @@ def statistics_of(facts: IndexFacts, state: State, request: Request) -> Statisti
             state.check_texts()  # before they are read
         try:
             execution = _core.Execution(state.snapshot, native(plan))
-            counted[run.name] = Counts.of(execution.statistics(), np.arange(plan.n_queries))
+            queries, arms = np.arange(plan.n_queries), plan.arms[: plan.n_lexical]
+            counted[run.name] = Counts.of(execution.statistics(), queries, arms)
         finally:
             plan.request.release_guests()
     sees: Any = False
@@ -113,10 +116,10 @@ class _Phrases:
         queries, texts = asked
         search = search_phrases(facts, state, request, texts, bm25, queries, depth)
         if self._given is None:
-            self._counted[self._name] = Counts.of(search.execution.statistics(), queries)
+            self._counted[self._name] = Counts.of(search.execution.statistics(), queries, texts)
             summed = None
         else:
-            summed = _counts(self._given, self._name).native(queries, None)
+            summed = _counts(self._given, self._name).native(queries, [*texts], None)
         lists, is_cut = found_whole(search, texts, queries, n_queries, depth, summed)
         return Exact(queries, texts, depth, lists, is_cut, search.matches)
 
@@ -144,10 +147,34 @@ class _Found:
         sees = self._statistics.sees_threads
         alike = bool(sees[0]) if len(sees) == 1 else sees
         for run in runs_of(self._facts, self._call, alike):
-            unanswered = self._run(run)
-            more = again(self._facts, self._call, run, unanswered)
+            self._again(run, self._run(run))
+
+    def _again(self, run: Run, unanswered: npt.NDArray[np.bool_]) -> None:
+        """Search again for the queries for which a run finds nothing here.
+
+        Queries that this search refuses are left out: another shard may answer them, and if none
+        does, the merge refuses them as one index does.
+        """
+        kept = self._taken(run, unanswered)
+        more = again(self._facts, self._call, run, kept)
+        if more is not None:
+            self._run(more)
+
+    def _taken(self, run: Run, selected: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return those of some queries that the search again takes."""
+        try:
+            more = again(self._facts, self._call, run, selected)
             if more is not None:
-                self._run(more)
+                phrases = _Phrases(more.name, {}, self._statistics)
+                _plan(self._facts, self._state, more, phrases).request.release_guests()
+        except _REFUSALS:
+            queries = np.flatnonzero(selected)
+            first, rest = (selected & np.isin(np.arange(len(selected)), some)
+                           for some in np.array_split(queries, 2))  # fmt: skip
+            if not rest.any():  # a single one
+                return rest
+            return self._taken(run, first) | self._taken(run, rest)
+        return selected
 
     def _run(self, run: Run) -> npt.NDArray[np.bool_]:
         """Search with one run; return the queries for which it finds nothing."""
@@ -159,9 +186,7 @@ class _Found:
             execution = _core.Execution(self._state.snapshot, plan.request)
             if plan.n_lexical:
                 counts = _counts(self._statistics, run.name)
-                if counts.n_arms != plan.n_lexical or len(counts.queries) != n:
-                    raise error(ShapeError, "statistics", "those of this request", "others")
-                summed = counts.native(np.arange(n), plan.selected)
+                summed = counts.native(np.arange(n), plan.arms[: plan.n_lexical], plan.selected)
             else:
                 summed = execution.statistics()
             arrays = dict(execution.candidates(summed).arrays())

@@ -17,7 +17,7 @@ from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.lookup import count_where
 from hyrecall.segments.segments import State
 
-__all__ = ["Chosen", "by_threads", "sees_threads"]
+__all__ = ["Chosen", "by_form", "by_threads", "sees_threads"]
 
 Chosen = tuple[Recipe, npt.NDArray[np.bool_] | None]
 """A recipe, and the queries that it answers; None: all of them."""
@@ -36,10 +36,11 @@ def by_threads(
     """
     if all(one.with_threads is None for one, _ in chosen):
         return list(chosen)
-    return _by_form(chosen, sees())
+    return by_form(chosen, sees())
 
 
-def _by_form(chosen: Sequence[Chosen], sees: bool | npt.NDArray[np.bool_]) -> list[Chosen]:
+def by_form(chosen: Sequence[Chosen], sees: bool | npt.NDArray[np.bool_]) -> list[Chosen]:
+    """Give each recipe the queries that see no threads, and its form for threads the others."""
     out: list[Chosen] = []
     for recipe, selected in chosen:
         if isinstance(sees, bool):
