@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hyrecall.distributed.pipes import rebuild
+from hyrecall.distributed.shards import read_timeout
 from hyrecall.distributed.worker import Answering
 from hyrecall.errors import MissingExtraError, ShardLostError, error
 from hyrecall.parts.counts import Statistics
@@ -25,7 +26,7 @@ class RayShard:
         self.name = str(path)
         self.actor = actor
         self._facts = facts
-        self._timeout = timeout
+        self._timeout = read_timeout(timeout)
 
     def statistics(self, request: Request) -> Statistics:
         """Count what BM25 needs of the shard."""
@@ -82,5 +83,6 @@ def ray_shards(
     how = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_restarts": -1, "max_task_retries": 0}
     actor = ray.remote(**how)(Answering)
     return [
-        RayShard(path, actor.remote(str(path), device, threads), facts, timeout) for path in paths
+        RayShard(path, actor.remote(str(path.absolute()), device, threads), facts, timeout)
+        for path in paths
     ]

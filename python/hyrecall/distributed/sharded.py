@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +13,8 @@ from hyrecall.ask.scope import check_no_list
 from hyrecall.base.arguments import as_items, read_path
 from hyrecall.base.keywords import check_keywords, same_options
 from hyrecall.base.workers import off_loop
-from hyrecall.distributed.shards import LocalShard, ProcessShard, Shard
+from hyrecall.distributed.asking import ShardThreads
+from hyrecall.distributed.shards import LocalShard, ProcessShard, Shard, closed
 from hyrecall.errors import OptionError, ShardLostError, StaleStatisticsError, error
 from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import Hits
@@ -76,7 +76,8 @@ class ShardedIndex:
             raise error(OptionError, "shards", "at least one", "none")
         self._shards = tuple(shards)
         is_local = all(isinstance(one, LocalShard) for one in shards)
-        self._pool = None if is_local else ThreadPoolExecutor(len(shards), "hyrecall-shards")
+        self._pool = None if is_local else ShardThreads(len(shards))
+        self._is_closed = False
 
     @classmethod
     def build(
@@ -175,7 +176,7 @@ class ShardedIndex:
         if analyzer is not None:
             wish = "None beside processes=True (a callable cannot be sent)"
             raise error(OptionError, "analyzer", wish, repr(analyzer))
-        facts = _facts_of(folders)
+        facts = _facts_of(folders, threads)
         return cls([
             ProcessShard(one, facts, device=device, threads=threads, timeout=timeout)
             for one in folders
@@ -221,7 +222,7 @@ class ShardedIndex:
         folders = _read_paths(paths)
         gpus = float(device.startswith("cuda")) if num_gpus is None else num_gpus
         made = ray_shards(
-            folders, _facts_of(folders), device=device, threads=threads, timeout=timeout,
+            folders, _facts_of(folders, threads), device=device, threads=threads, timeout=timeout,
             num_cpus=num_cpus, num_gpus=gpus,
         )  # fmt: skip
         return cls(made)
@@ -282,6 +283,8 @@ class ShardedIndex:
         raise AssertionError("unreachable")
 
     def _try(self, request: Request) -> Hits:
+        if self._is_closed:
+            raise closed()
         lost: dict[str, str] = {}
         counted = self._ask(self._shards, lambda one: one.statistics(request), lost)
         summed = Statistics.sum([statistics for _, statistics in counted])
@@ -323,10 +326,11 @@ class ShardedIndex:
 
     def close(self) -> None:
         """Close every shard. Closing twice is fine; hits that were given stay."""
+        self._is_closed = True
         for one in self._shards:
             one.close()
         if self._pool is not None:
-            self._pool.shutdown()
+            self._pool.close()
 
     def __enter__(self) -> ShardedIndex:
         """Use the index in a with statement."""
@@ -368,9 +372,9 @@ def _opened(folders: Sequence[Path], **options: Any) -> list[LocalShard]:
     return shards
 
 
-def _facts_of(folders: Sequence[Path]) -> IndexFacts:
+def _facts_of(folders: Sequence[Path], threads: int | None) -> IndexFacts:
     """Check indexes that other processes will open; return the facts that they have in common."""
-    shards = _opened(folders, device="cpu", verify="structure")
+    shards = _opened(folders, device="cpu", threads=threads, verify="structure")
     for one in shards:
         one.close()
     return shards[0].index._facts

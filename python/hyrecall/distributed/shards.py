@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 from typing import Protocol
 
+from hyrecall.base.arguments import number
+from hyrecall.distributed.children import renew_in_children
 from hyrecall.distributed.pipes import PipeClosed, read_frames, rebuild, write_frames
-from hyrecall.errors import ShardLostError, error
+from hyrecall.errors import OptionError, ShardLostError, error
 from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 from hyrecall.segments.facts import IndexFacts
 
-__all__ = ["LocalShard", "ProcessShard", "Shard"]
+__all__ = ["LocalShard", "ProcessShard", "Shard", "closed", "read_timeout"]
+
+MOST_SECONDS = 1e6  # of a timeout; more than a lock takes is an error
+_of_parents: list[subprocess.Popen[bytes]] = []  # of a forked child: never used, never collected
 
 
 class Shard(Protocol):
@@ -72,7 +79,7 @@ class _Ended(Exception):  # noqa: N818
 class ProcessShard:
     """A shard in a process of its own, which opened the index of a path.
 
-    Another process takes the place of one that ended.
+    Another process takes the place of one that ended. A forked child starts processes of its own.
     """
 
     def __init__(
@@ -87,14 +94,17 @@ class ProcessShard:
         """Take the path of a saved index, and its facts; the process starts with the first call."""
         self.name = str(path)
         self._facts = facts
-        self._timeout = timeout
+        self._timeout = read_timeout(timeout)
         options = [] if threads is None else ["--threads", str(threads)]
         self._command = [
-            *(sys.executable, "-m", "hyrecall.distributed.worker", str(path)),
+            *(sys.executable, "-m", "hyrecall.distributed.worker", os.path.abspath(path)),
             *("--device", device, *options),
         ]
         self._process: subprocess.Popen[bytes] | None = None
+        self._ending: weakref.finalize[[subprocess.Popen[bytes]], ProcessShard] | None = None
         self._asking = threading.Lock()
+        self._is_closed = False
+        renew_in_children(self)
 
     def statistics(self, request: Request) -> Statistics:
         """Count what BM25 needs of the shard."""
@@ -111,9 +121,28 @@ class ProcessShard:
         return None if self._process is None else self._process.pid
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, also where it is at work on a question; later ones are refused."""
+        self._is_closed = True
+        process = self._process
+        if process is not None:
+            process.kill()
         with self._asking:
             self._end()
+
+    def renew(self) -> None:
+        """Let go of the process in a forked child: it answers the parent, and ends with it."""
+        self._asking = threading.Lock()
+        process, self._process = self._process, None
+        if process is None:
+            return
+        _of_parents.append(process)
+        self._ending.detach()  # type: ignore[union-attr]
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for pipe in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError, ValueError):
+                # What is buffered must not be sent twice, so it is not closed.
+                os.dup2(nothing, pipe.fileno(), inheritable=False)  # type: ignore[union-attr]
+        os.close(nothing)
 
     def _ask(self, *frames: bytes) -> bytes:
         """Return the answer to a question; if the process ended, that of another one.
@@ -161,25 +190,51 @@ class ProcessShard:
                 got = f"none within {self._timeout} s"
                 raise error(ShardLostError, self.name, "an answer", got) from fault
             raise _Ended from fault
+        except BaseException:  # an interrupt: its answer must not be taken for the next one
+            self._end()
+            raise
         finally:
             if timer is not None:
                 timer.cancel()
 
     def _started(self) -> subprocess.Popen[bytes]:
+        if self._is_closed:
+            raise closed()
         if self._process is None or self._process.poll() is not None:
             self._end()
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
+            # subprocess keeps a process that nobody ended, and the pipe whose end it waits for.
+            self._ending = weakref.finalize(self, _end, self._process)
         return self._process
 
     def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-        process.wait()
+        self._process = None
+        if self._ending is not None:
+            self._ending()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+    process.wait()
+
+
+def closed() -> OptionError:
+    """Return the error of a call to a closed index."""
+    return error(OptionError, "index", "an open index", "a closed one")
+
+
+def read_timeout(timeout: object) -> float | None:
+    """Return seconds; None: no limit."""
+    if timeout is None:
+        return None
+    wish = f"seconds above 0 and up to {MOST_SECONDS:.0f}, or None"
+    seconds = number("timeout", timeout, 0.0, MOST_SECONDS, wish)
+    if not seconds:
+        raise error(OptionError, "timeout", wish, repr(timeout))
+    return seconds

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import IO
@@ -28,6 +29,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int)
     given = parser.parse_args(arguments)
+    # Ctrl-C in a terminal goes to this process too; the one that asks decides when it ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what anything prints must not reach the answers
     serve(given.path, given.device, given.threads, sys.stdin.buffer, answers)

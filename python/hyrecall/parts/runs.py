@@ -82,8 +82,9 @@ def _is_for_threads(selected: Asked | None, sees: bool | Asked) -> bool:
     """Whether queries that by_form put together are those that see threads."""
     if isinstance(sees, bool):
         return sees
-    fits = selected is not None and len(selected) == len(sees)
-    return fits and bool((selected & sees).any())
+    if selected is None or len(selected) != len(sees):
+        return False
+    return bool((selected & sees).any())
 
 
 def runs_of(facts: IndexFacts, call: Call, sees: bool | Asked | None) -> Iterator[Run]:

@@ -1,0 +1,181 @@
+"""Processes of shards and who owns them: closed, interrupted, forked, moved and killed."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hyrecall as hr
+from distributed.test_processes import asked, process, saved_shards
+from hyrecall.distributed import Request, ShardedIndex, shards
+
+SECONDS = 60.0  # in which something must have happened
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return saved_shards(tmp_path_factory.mktemp("shards"))[:2]
+
+
+@pytest.fixture
+def index(paths: list[Path]) -> Iterator[ShardedIndex]:
+    with ShardedIndex.open(paths, processes=True, device="cpu", threads=1) as made:
+        made.recall(**asked())
+        yield made
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    until = time.monotonic() + SECONDS
+    while not happened():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def has_ended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_a_closed_index_refuses_calls_and_starts_no_process(index: ShardedIndex) -> None:
+    index.close()
+    index.close()
+    request = Request(**asked())
+    for call in (
+        lambda: index.recall(**asked()),
+        lambda: index.shards[0].statistics(request),
+    ):
+        with pytest.raises(hr.OptionError) as refused:
+            call()
+        assert str(refused.value) == "index: expected an open index, got a closed one"
+    assert process(index, 0).pid is None
+
+
+def test_closing_ends_a_question_that_is_never_answered(index: ShardedIndex) -> None:
+    pid = process(index, 0).pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    raised: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            index.recall(**asked())
+        except Exception as fault:
+            raised.append(fault)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    wait_for(vars(process(index, 0))["_asking"].locked)
+    index.close()
+    asking.join(SECONDS)
+    assert not asking.is_alive()
+    assert "got a closed one" in str(raised[0])
+
+
+def test_an_interrupted_question_leaves_no_answer_for_the_next(
+    index: ShardedIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(pipe: object) -> Any:
+        raise KeyboardInterrupt
+
+    want = index.recall(**asked()).to_arrow()
+    with monkeypatch.context() as patched:
+        patched.setattr(shards, "read_frames", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            index.shards[0].statistics(Request(**asked()))
+    assert index.recall(**asked()).to_arrow().equals(want)
+
+
+def test_processes_outlive_the_interrupt_of_a_terminal(index: ShardedIndex) -> None:
+    pids = [process(index, at).pid for at in range(len(index))]
+    for pid in pids:
+        assert pid is not None
+        os.kill(pid, signal.SIGINT)
+    assert not index.recall(**asked()).degraded
+    assert [process(index, at).pid for at in range(len(index))] == pids
+
+
+def test_a_forked_child_asks_processes_of_its_own(index: ShardedIndex) -> None:
+    want = index.recall(**asked()).to_arrow()
+    pids = [process(index, at).pid for at in range(len(index))]
+    child = os.fork()
+    if not child:  # its exit status is the verdict
+        signal.alarm(int(SECONDS))
+        verdict = 1
+        try:
+            same = index.recall(**asked()).to_arrow().equals(want)
+            own = [process(index, at).pid for at in range(len(index))]
+            index.close()
+            verdict = 0 if same and not set(own) & set(pids) else 2
+        finally:
+            os._exit(verdict)
+    assert os.waitpid(child, 0)[1] == 0
+    assert index.recall(**asked()).to_arrow().equals(want)
+    assert [process(index, at).pid for at in range(len(index))] == pids
+
+
+def test_processes_end_with_their_owner_though_a_forked_child_lives(paths: list[Path]) -> None:
+    program = f"""
+import os, signal, time
+from distributed.test_processes import asked
+from hyrecall.distributed import ShardedIndex
+index = ShardedIndex.open({[str(path) for path in paths]!r}, processes=True, device="cpu")
+index.recall(**asked())
+child = os.fork()
+if not child:
+    time.sleep({10 * SECONDS})
+    os._exit(0)
+print(child, *[one.pid for one in index.shards], flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    owner = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    child, *workers = map(int, owner.stdout.readline().split())
+    try:
+        assert owner.wait(SECONDS) == -signal.SIGKILL
+        assert len(workers) == len(paths)
+        wait_for(lambda: all(map(has_ended, workers)))
+        assert not has_ended(child)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        owner.stdout.close()
+
+
+def test_processes_end_with_an_index_that_nobody_closed(paths: list[Path]) -> None:
+    index = ShardedIndex.open(paths, processes=True, device="cpu", threads=1)
+    index.recall(**asked())
+    pids = [process(index, at).pid for at in range(len(index))]
+    del index
+    gc.collect()
+    for pid in pids:
+        assert pid is not None
+        assert has_ended(pid)
+
+
+def test_a_relative_path_stays_the_same_folder(
+    paths: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(paths[0].parent)
+    names = [path.name for path in paths]
+    with ShardedIndex.open(names, processes=True, device="cpu", threads=1) as index:
+        monkeypatch.chdir(tmp_path)
+        assert len(index.recall(**asked())[0]) > 0
+
+
+def test_timeouts_that_are_none(paths: list[Path]) -> None:
+    for wrong in (0, -1.0, float("nan"), float("inf"), 1e9, "30", True):
+        with pytest.raises(hr.HyrecallError, match="timeout: expected seconds above 0"):
+            ShardedIndex.open(paths, processes=True, device="cpu", timeout=wrong)  # type: ignore[arg-type]
+    with pytest.raises(hr.OptionError, match=r"threads: expected an int in \[1, 1024\]"):
+        ShardedIndex.open(paths, processes=True, device="cpu", threads=0)
