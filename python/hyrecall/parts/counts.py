@@ -12,6 +12,7 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, ShapeError, error
+from hyrecall.parts.checks import are_ends, check_arrays
 from hyrecall.parts.frames import pack, unpack
 
 __all__ = ["Counts", "Statistics"]
@@ -19,6 +20,7 @@ __all__ = ["Counts", "Statistics"]
 KIND = "hyrecall statistics"
 
 _ARRAYS = ("numbers", "freq_ends", "freqs", "thread_ends", "thread_freqs")
+_KINDS = dict.fromkeys((*_ARRAYS, "queries"), np.int64)
 _N_NUMBERS = 5  # of a query in an arm
 
 Array = npt.NDArray[Any]
@@ -45,6 +47,17 @@ class Counts(NamedTuple):
     def of(native: _core.Statistics, queries: npt.NDArray[np.int64], arms: Iterable[str]) -> Counts:
         """Take the counts of the engine."""
         return Counts(queries, tuple(arms), native.arrays())
+
+    def check(self) -> None:
+        """Refuse arrays that do not fit each other; they may come from another process."""
+        queries, arrays = self.queries, self.arrays
+        check_arrays("statistics", {**arrays, "queries": queries}, _KINDS)
+        n = len(queries) * len(self.arms)
+        fits = len(arrays["numbers"]) == n * _N_NUMBERS and bool((np.diff(queries) > 0).all())
+        fits &= are_ends(arrays["freq_ends"], n, len(arrays["freqs"]))
+        fits &= are_ends(arrays["thread_ends"], n, len(arrays["thread_freqs"]))
+        if not fits or len(set(self.arms)) < len(self.arms):
+            raise error(OptionError, "statistics", "arrays that fit each other", "others")
 
     def plus(self, other: Counts) -> Counts:
         """Return the sums of both, which must be of one request."""
@@ -175,11 +188,18 @@ class Statistics:
             runs = {}
             for at, (name, arms) in enumerate(header["runs"]):
                 own = {part: arrays[f"{at}.{part}"] for part in _ARRAYS}
-                runs[str(name)] = Counts(arrays[f"{at}.queries"], tuple(map(str, arms)), own)
+                counts = Counts(arrays[f"{at}.queries"], tuple(map(str, arms)), own)
+                counts.check()
+                runs[str(name)] = counts
+            check_arrays("data", arrays, {"sees_threads": np.uint8})
+            if (arrays["sees_threads"] > 1).any() or not len(arrays["sees_threads"]):
+                raise ValueError("not bools")
             return cls(
                 str(header["request"]), str(header["index"]), tuple(header["versions"]),
                 arrays["sees_threads"].view(np.bool_), runs,
             )  # fmt: skip
+        except OptionError:
+            raise
         except (KeyError, TypeError, ValueError, AttributeError) as fault:
             raise error(OptionError, "data", "the bytes of statistics", "others") from fault
 

@@ -76,10 +76,19 @@ def unpack(kind: str, data: object) -> tuple[dict[str, Any], dict[str, Any]]:
                 raise error(OptionError, "data", wish, found or "others")
             batch = reader.read_next_batch()
             batch.validate(full=True)
+            if batch.num_rows != 1:
+                raise error(OptionError, "data", wish, f"{batch.num_rows} rows")
             header = json.loads(told[_HEADER])
             names = [name for name in batch.schema.names if name != _NOTHING]
             arrays = {name: _value(batch.column(name)) for name in names}
-    except (pa.ArrowException, OSError, ValueError, KeyError, StopIteration) as fault:
+    except (
+        pa.ArrowException,
+        OSError,
+        ValueError,
+        KeyError,
+        StopIteration,
+        RecursionError,
+    ) as fault:
         if isinstance(fault, OptionError):
             raise
         raise error(OptionError, "data", wish, "others") from fault
@@ -87,9 +96,11 @@ def unpack(kind: str, data: object) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _value(column: pa.Array) -> Array | bytes:
-    if pa.types.is_large_binary(column.type):
-        return bytes(column[0].as_buffer())
-    return np.asarray(column.values.to_numpy(zero_copy_only=True))
+    if column.null_count or not pa.types.is_large_binary(column.type):
+        if column.null_count or not pa.types.is_large_list(column.type):
+            raise ValueError("neither numbers nor bytes")
+        return np.asarray(column[0].values.to_numpy(zero_copy_only=True))
+    return bytes(column[0].as_buffer())
 
 
 def pack_table(table: pa.Table) -> bytes:

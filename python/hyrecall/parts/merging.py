@@ -91,9 +91,9 @@ def merge(request: Request, parts: Sequence[Part], *, degraded: Sequence[str] = 
     [1, 0]
     """
     _check(request, parts, degraded)
+    pools = pools_of(parts)
     if any(len(run.arrays["found"]) for part in parts for run in part.runs.values()):
         check_found_threads([part.rows for part in parts], parts[0].facts.schema)
-    pools = pools_of(parts)
     facts, state = pools.facts, pools.state
     call = request.read(facts)
     sees = parts[0].sees_threads
@@ -187,6 +187,10 @@ class _RunSteps(Steps):
             return None
         queries, texts = asked
         n_exact = len(texts)
+        for part in self._parts:
+            is_like = part.n_exact == n_exact and "holds" in part.arrays
+            if not is_like or len(part.arrays["doc_ends"]) != n_queries + 1:
+                raise error(OptionError, "parts", "those of this request", "others")
         sizes = sum(_list_sizes(part)[:, part.n_arms - n_exact :] for part in self._parts)
         is_cut = np.asarray(sizes)[queries] >= depth
         if not np.asarray(sizes).any():
@@ -227,6 +231,10 @@ class _RunSteps(Steps):
         n = request.n_queries
         found = plan.complete(request, first_query, nothing_found(plan, n))
         end = first_query + n
+        for part in self._parts:
+            is_like = part.n_arms == request.n_arms
+            if not is_like or len(part.arrays["doc_ends"]) != plan.n_queries + 1:
+                raise error(OptionError, "parts", "those of this request", "others")
         pieces = [_piece(part, first_query, end) for part in self._parts]
         pieces = with_newest(pieces, facts, state, plan, request)
         pools = [_core.Candidates.from_arrays(piece, request) for piece in pieces]

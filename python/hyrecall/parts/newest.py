@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from hyrecall import _core
 from hyrecall.ask.arms import Newest
+from hyrecall.errors import OptionError, error
 from hyrecall.recall.arms.batch import Batch, FoundDocs
 from hyrecall.recall.arms.listed import search_newest
 
@@ -73,7 +74,11 @@ def _listed(
     owner = np.repeat(np.arange(n_queries), np.diff(pool["doc_ends"]))
     codes = owner << 32 | pool["row"].astype(np.int64)
     order = np.argsort(codes)
-    docs = order[np.searchsorted(codes, query << 32 | row, sorter=order)]
+    wanted = query << 32 | row
+    places = np.searchsorted(codes, wanted, sorter=order)
+    if len(places) and (places.max() == len(codes) or (codes[order[places]] != wanted).any()):
+        raise error(OptionError, "parts", "the newest documents of each shard", "others")
+    docs = order[places]
     scores = pool["scores"].reshape(-1, n_arms).copy()
     scores[:, arm] = -np.inf
     scores[docs, arm] = score

@@ -13,7 +13,9 @@ import pyarrow as pa
 import xxhash
 
 from hyrecall.base.keywords import check_keywords
+from hyrecall.base.runtime import choose_threads
 from hyrecall.errors import OptionError, error
+from hyrecall.parts.checks import Kinds, are_ends, check_arrays
 from hyrecall.parts.frames import pack, pack_table, unpack, unpack_table
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.table.schema import Schema, Text
@@ -28,6 +30,13 @@ __all__ = ["Part", "RunPart", "Vectors", "hash_of", "version_of"]
 KIND = "hyrecall part"
 
 Array = npt.NDArray[Any]
+
+_KINDS: Kinds = {
+    "doc_ends": np.int64, "seq": np.int64, "scores": np.float32, "list_ends": np.int64,
+    "listed": np.uint32, "found": np.int64, "hidden": np.uint8, "near": np.uint32,
+    "threads": np.float32, "lengths": np.uint32, "length_shares": np.float64,
+    "priors": np.float64, "doc": np.uint32,
+}  # fmt: skip
 
 
 class Vectors(NamedTuple):
@@ -54,6 +63,24 @@ class RunPart(NamedTuple):
     n_arms: int
     n_exact: int
     arrays: Mapping[str, Array]
+
+    def check(self) -> None:
+        """Refuse arrays that do not fit each other; they may come from another process."""
+        arrays = self.arrays
+        check_arrays("parts", arrays, _KINDS)
+        n_docs, n_lists = len(arrays["seq"]), (len(arrays["doc_ends"]) - 1) * self.n_arms
+        fits = self.n_arms > 0 and 0 <= self.n_exact <= self.n_arms
+        fits &= are_ends(arrays["doc_ends"], len(arrays["doc_ends"]) - 1, n_docs)
+        fits &= are_ends(arrays["list_ends"], n_lists, len(arrays["listed"]))
+        fits &= len(arrays["scores"]) == n_docs * self.n_arms and len(arrays["doc"]) == n_docs
+        if "holds" in arrays:
+            check_arrays("parts", arrays, {"holds": np.uint32})
+            fits &= len(arrays["holds"]) == n_docs
+        if fits:
+            sizes = np.repeat(np.diff(arrays["doc_ends"]), self.n_arms)
+            fits = bool((arrays["listed"] < np.repeat(sizes, np.diff(arrays["list_ends"]))).all())
+        if not fits:
+            raise error(OptionError, "parts", "arrays that fit each other", "others")
 
 
 @check_keywords
@@ -149,7 +176,17 @@ class Part:
                 str(name): RunPart(int(n), int(e), {part: arrays[f"{at}.{part}"] for part in parts})
                 for at, (name, n, e, parts) in enumerate(header["runs"])
             }
+            for run in runs.values():
+                run.check()
             n_rows = rows.num_rows
+            kinds: dict[str, Any] = {"seqs": np.int64, "sees_threads": np.uint8}
+            kinds |= {f"norms.{at}": np.float32 for at in range(len(header["vectors"]))}
+            kinds |= {f"text.{at}": np.uint8 for at in range(len(header["texts"]))}
+            check_arrays("data", arrays, kinds)
+            if not len(arrays["sees_threads"]) or (arrays["sees_threads"] > 1).any():
+                raise ValueError("not bools")
+            if hash_of(known) != header["index"]:
+                raise error(OptionError, "data", "a part of the index that it names", "another")
             vectors = {
                 str(arm): Vectors(
                     str(dtype), int(dim),
@@ -209,7 +246,6 @@ def _data(facts: IndexFacts) -> dict[str, Any]:
         "bm25": {arm: one.to_dict() for arm, one in facts.bm25.items()},
         "named": _named(facts),
         "dims": dict(facts.dims),
-        "threads": facts.threads,
     }
 
 
@@ -228,4 +264,4 @@ def _facts(data: Mapping[str, Any], kinds: bytes) -> IndexFacts:
     }
     schema = replace(schema, text=texts)
     types = {field.name: field.type for field in unpack_table(kinds).schema}
-    return IndexFacts(schema, analyzers, bm25, dict(data["dims"]), types, int(data["threads"]))
+    return IndexFacts(schema, analyzers, bm25, dict(data["dims"]), types, choose_threads(None))

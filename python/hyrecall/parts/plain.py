@@ -114,7 +114,14 @@ def decode(argument: str, data: Any) -> Any:
         return _decode(argument, data)
     except OptionError:
         raise
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as fault:
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ) as fault:
         raise error(OptionError, argument, "the data of a request", repr(data)[:80]) from fault
 
 

@@ -1,0 +1,137 @@
+"""Bytes of another process with a right checksum, and arrays or headers that do not fit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hyrecall as hr
+from distributed.test_refusals import ASKED, built
+from hyrecall.distributed import Part, Request, Statistics, merge
+from hyrecall.parts import frames
+from laws.effort import Effort
+
+HUGE = (0, 1, -1, 7, 10**6, 2**31, 2**32, 3 * 10**9, 2**62, 2**63 - 1, -(2**63))
+KINDS = ("request", "statistics", "part")
+STAGES = (hr.Around((0.2,), thread=0.3), hr.MMR(0.5))
+
+
+class World:
+    """A request over two shards, and what each of its three messages is used for."""
+
+    def __init__(self, **options: Any) -> None:
+        self.shards = [built(0), built(6)]
+        self.request = Request(**ASKED, **options)
+        self.summed = Statistics.sum([one.statistics(self.request) for one in self.shards])
+        self.parts = [one.candidates(self.request, self.summed) for one in self.shards]
+
+    def bytes_of(self, kind: str) -> bytes:
+        made = {"request": self.request, "statistics": self.summed, "part": self.parts[0]}
+        return made[kind].to_bytes()
+
+    def use(self, kind: str, data: bytes) -> object:
+        if kind == "request":
+            return self.shards[0].statistics(Request.from_bytes(data))
+        if kind == "statistics":
+            counts = Statistics.from_bytes(data)
+            Statistics.sum([counts, self.summed])
+            return self.shards[0].candidates(self.request, counts)
+        return merge(self.request, [Part.from_bytes(data), self.parts[1]]).to_arrow()
+
+
+def forged(
+    kind: str, data: bytes, change: Callable[[dict[str, Any], dict[str, Any]], None]
+) -> bytes:
+    """Return a message with another header or other arrays, and their checksum."""
+    header, arrays = frames.unpack(f"hyrecall {kind}", data)
+    arrays = {name: one if isinstance(one, bytes) else one.copy() for name, one in arrays.items()}
+    change(header, arrays)
+    return frames.pack(f"hyrecall {kind}", header, arrays)
+
+
+def spoil(chance: random.Random, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Change one value of the header, or one array."""
+    if chance.random() < 0.4:
+        node: Any = header
+        while True:
+            keys = list(node) if isinstance(node, dict) else range(len(node))
+            key = chance.choice(list(keys))
+            below = node[key]
+            if not isinstance(below, dict | list) or not below or chance.random() < 0.2:
+                break
+            node = below
+        node[key] = chance.choice([None, -1, 2**40, 1e308, "x", [], {}, [[]],
+                                   {"kind": "timedelta", "of": [10**12, 0, 0]}])  # fmt: skip
+        return
+    name = chance.choice(sorted(arrays))
+    array = arrays[name]
+    if isinstance(array, bytes):
+        arrays[name] = array[: chance.randrange(len(array) + 1)]
+    elif not len(array) or chance.random() < 0.2:
+        arrays[name] = np.concatenate([array, array, np.zeros(1, array.dtype)])
+    elif chance.random() < 0.3:
+        arrays[name] = array.astype(chance.choice(["i1", "u4", "f8"]))
+    elif chance.random() < 0.3:
+        arrays[name] = array[: chance.randrange(len(array))]
+    elif array.dtype.kind == "f":
+        array[chance.randrange(len(array))] = chance.choice([np.nan, np.inf, -1.0, 1e30])
+    else:
+        value = np.array(chance.choice(HUGE))
+        array[chance.randrange(len(array))] = value.astype(array.dtype)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_is_forged_is_refused_by_an_error_of_ours_or_read(
+    kind: str, effort: Effort
+) -> None:
+    chance = random.Random(kind)
+    worlds = [World(), World(shaping=STAGES), World(recipe=hr.recipes.default)]
+    refused = 0
+    n = effort.cases(quick=200, full=4000)
+    for _ in range(n):
+        world = chance.choice(worlds)
+        data = forged(kind, world.bytes_of(kind), lambda h, a: spoil(chance, h, a))
+        try:
+            world.use(kind, data)
+        except hr.HyrecallError:
+            refused += 1
+    assert n // 3 < refused < n
+
+
+def test_sizes_that_are_not_there_cost_no_memory() -> None:
+    world = World()
+
+    def many_freqs(header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        arrays["0.freq_ends"][-1] = 2**40
+
+    def many_docs(header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        arrays["0.list_ends"][-1] = arrays["0.doc_ends"][-1] = 2**40
+
+    def many_arms(header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        header["runs"][0][1] = 2**40
+
+    for kind, change in (("statistics", many_freqs), ("part", many_docs), ("part", many_arms)):
+        data = forged(kind, world.bytes_of(kind), change)
+        with pytest.raises(hr.OptionError, match="arrays that fit each other"):
+            world.use(kind, data)
+
+
+def test_a_part_with_the_facts_of_another_index_is_refused() -> None:
+    def other(header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        header["facts"]["dims"]["v"] = 9
+
+    world = World()
+    with pytest.raises(hr.OptionError, match="a part of the index that it names"):
+        world.use("part", forged("part", world.bytes_of("part"), other))
+
+
+def test_what_was_not_changed_is_read() -> None:
+    for options in ({}, {"shaping": STAGES}):
+        world = World(**options)
+        for kind in KINDS:
+            world.use(kind, forged(kind, world.bytes_of(kind), lambda header, arrays: None))
