@@ -102,6 +102,8 @@ def test_statistics_and_parts_of_something_else(shards: list[hr.Index]) -> None:
     assert "all 2 shards that were counted" in said(lambda: merge(request, parts[:1]))
     assert "all 2 shards" in said(lambda: merge(request, [parts[0], parts[0]]))
     assert merge(request, parts[:1], degraded=["shard 1"]).trace.degraded == ("shard 1",)
+    twice = [parts[0], parts[0]]  # its documents would come twice
+    assert "all 2 shards" in said(lambda: merge(request, twice, degraded=["shard 1"]))
     plain = hr.Schema(key="id", cell="user", text="text")
     alien = hr.Index.build(documents(6), plain, first_seq=6, device="cpu")
     given = Request(text=["oak"], scope="ann")
@@ -122,6 +124,32 @@ def test_documents_that_change_between_the_two_questions(shards: list[hr.Index])
         shards[1].candidates(request, summed)
     shards[0].compact()  # changes no document
     assert shards[0].candidates(request, summed).n_rows > 0
+
+
+def test_a_folder_that_gets_an_index_with_as_many_documents(tmp_path: Any) -> None:
+    built(0).save(tmp_path / "a")
+    index = hr.Index.open(tmp_path / "a", device="cpu")
+    request = Request(**ASKED)
+    summed = Statistics.sum([index.statistics(request)])
+    other = documents(0).set_column(2, "text", pa.array(["elm"] * 6))
+    hr.Index.build(other, SCHEMA, device="cpu").save(tmp_path / "a", overwrite=True)
+    assert index.reload()
+    with pytest.raises(StaleStatisticsError, match="the index changed: count again"):
+        index.candidates(request, summed)
+
+
+def test_no_number_of_documents_of_other_cells_crosses_the_wire() -> None:
+    request = Request(**ASKED)
+    crossing = []
+    for n in (1, 5):
+        index = built(0)
+        index.add(documents(6, n, user="bob"), first_seq=6)
+        counted = index.statistics(request)
+        part = index.candidates(request, counted)
+        assert not any(character in counted.versions[0] for character in ":; ")
+        same = replace(counted, versions=("",)), replace(part, version="", versions=("",))
+        crossing.append([one.to_bytes() for one in same])
+    assert crossing[0] == crossing[1]
 
 
 def test_a_call_begins_again_while_documents_change(shards: list[hr.Index]) -> None:

@@ -6,6 +6,7 @@ from hyrecall import parts
 from hyrecall.base.keywords import check_methods
 from hyrecall.errors import DTypeError, error
 from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.saved_versions import Lineage
 from hyrecall.segments.segments import State
 
 __all__ = ["IndexParts"]
@@ -17,6 +18,7 @@ class IndexParts:
 
     _facts: IndexFacts
     _device: str
+    _lineage: Lineage
 
     @property
     def _state(self) -> State:
@@ -43,11 +45,13 @@ class IndexParts:
             threads.
         """
         _check("request", request, parts.Request)
+        from hyrecall.parts.part import version_of
         from hyrecall.parts.shard import statistics_of
 
         state = self._state
         with state.reading():
-            return statistics_of(self._facts, state, request)
+            version = version_of(state, self._lineage.seals)
+            return statistics_of(self._facts, state, version, request)
 
     def candidates(self, request: parts.Request, statistics: parts.Statistics) -> parts.Part:
         """Return each arm's best documents here, scored with the statistics of all shards.
@@ -72,11 +76,14 @@ class IndexParts:
         """
         _check("request", request, parts.Request)
         _check("statistics", statistics, parts.Statistics)
+        from hyrecall.parts.part import version_of
         from hyrecall.parts.shard import candidates_of
 
         state = self._state
         with state.reading():
-            return candidates_of(self._facts, state, self._device, request, statistics)
+            version = version_of(state, self._lineage.seals)
+            given = request, statistics
+            return candidates_of(self._facts, state, version, self._device, *given)
 
 
 def _check(argument: str, value: object, kind: type) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -127,10 +128,10 @@ def _check(request: Request, parts: Sequence[Part], degraded: Sequence[str]) -> 
         is_like = one.versions == parts[0].versions and one.request == request.id
         if not is_like or one.rows.schema.names != parts[0].rows.schema.names:
             raise error(OptionError, "parts", "those of this request and one sum", "others")
-    counted, found = sorted(parts[0].versions), sorted(part.version for part in parts)
-    if counted != found and not degraded:
-        wish = f"the parts of all {len(counted)} shards that were counted"
-        raise error(OptionError, "parts", wish, f"{len(found)} parts, or other states of theirs")
+    counted, found = Counter(parts[0].versions), Counter(part.version for part in parts)
+    if found - counted or (counted - found and not degraded):
+        wish = f"the parts of all {counted.total()} shards that were counted"
+        raise error(OptionError, "parts", wish, f"{len(parts)} parts, or other states of theirs")
 
 
 class _MergedSteps(Steps):

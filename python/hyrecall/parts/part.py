@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -216,9 +216,14 @@ class Part:
         return f"Part({self.n_rows} rows)"
 
 
-def version_of(state: State) -> str:
-    """Name a state of an index: each change but :meth:`hyrecall.Index.compact` makes another."""
-    return f"{state.next_seq}:{state.n_docs}"
+def version_of(state: State, seals: Sequence[str]) -> str:
+    """Name a state of an index: each change but :meth:`hyrecall.Index.compact` makes another.
+
+    ``seals`` are those of the saved version: a folder may get another index with as many documents.
+    The name is a hash, since how many documents an index has says something of all cells.
+    """
+    told = [*seals, state.next_seq, state.n_docs]
+    return xxhash.xxh3_128_hexdigest(json.dumps(told).encode())
 
 
 def hash_of(facts: IndexFacts) -> str:

@@ -13,7 +13,7 @@ from hyrecall import _core
 from hyrecall.ask.shaping import MMR, Budget, Dedup, Linear, RerankBy
 from hyrecall.errors import DTypeError, OptionError, ShapeError, StaleStatisticsError, error
 from hyrecall.parts.counts import Counts, Statistics
-from hyrecall.parts.part import Array, Part, RunPart, Vectors, hash_of, version_of
+from hyrecall.parts.part import Array, Part, RunPart, Vectors, hash_of
 from hyrecall.parts.runs import Run, again, has_forms, native, runs_of
 from hyrecall.recall.exact import Exact, ExactTexts, asked_whole, found_whole, search_phrases
 from hyrecall.recall.fill import newest_in_order
@@ -39,7 +39,7 @@ _OF_ARMS = ("score", "beside", "rank")
 """Kinds of features of :class:`hyrecall.Linear` that name an arm, not a column."""
 
 
-def statistics_of(facts: IndexFacts, state: State, request: Request) -> Statistics:
+def statistics_of(facts: IndexFacts, state: State, version: str, request: Request) -> Statistics:
     """Count what the scores of a request need of one index; see ``Index.statistics``."""
     call = request.read(facts)
     counted: dict[str, Counts] = {}
@@ -58,19 +58,24 @@ def statistics_of(facts: IndexFacts, state: State, request: Request) -> Statisti
     if has_forms(facts, call):
         sees = sees_threads(facts, state, call.asked)
     return Statistics(
-        request.id, hash_of(facts), (version_of(state),), np.atleast_1d(np.asarray(sees, np.bool_)),
+        request.id, hash_of(facts), (version,), np.atleast_1d(np.asarray(sees, np.bool_)),
         counted,
     )  # fmt: skip
 
 
 def candidates_of(
-    facts: IndexFacts, state: State, device: str, request: Request, statistics: Statistics
+    facts: IndexFacts,
+    state: State,
+    version: str,
+    device: str,
+    request: Request,
+    statistics: Statistics,
 ) -> Part:
     """Return each arm's best documents of one index; see ``Index.candidates``."""
     if statistics.request != request.id or statistics.index != hash_of(facts):
         wish = "those of this request and of an index with this schema"
         raise error(OptionError, "statistics", wish, "others")
-    if version_of(state) not in statistics.versions:
+    if version not in statistics.versions:
         wish = "those of the documents that the index holds now"
         remedy = "the index changed: count again"
         raise error(StaleStatisticsError, "statistics", wish, "those of an earlier state", remedy)
@@ -78,7 +83,7 @@ def candidates_of(
     state.check_texts()  # a part says which of its rows have a text
     found = _Found(facts, state, call, statistics)
     found.search()
-    return found.part(request, device)
+    return found.part(request, version, device)
 
 
 def _plan(facts: IndexFacts, state: State, run: Run, phrases: _Phrases) -> Plan:
@@ -241,7 +246,7 @@ class _Found:
         )
         return segment, row
 
-    def part(self, request: Request, device: str) -> Part:
+    def part(self, request: Request, version: str, device: str) -> Part:
         """Return the part, with each row that any run found once."""
         facts, state = self._facts, self._state
         segment, row = self._rows()
@@ -252,7 +257,7 @@ class _Found:
             fixed.add(facts.schema.cluster)
         names = [name for name in facts.schema.row_columns if name in fixed or name not in stored]
         return Part(
-            request.id, hash_of(facts), version_of(state), self._statistics.versions, device,
+            request.id, hash_of(facts), version, self._statistics.versions, device,
             self._statistics.sees_threads, facts, self._runs,
             self._gathered(names, segment, row),
             seqs_of(state.segments, segment, row),
