@@ -191,6 +191,20 @@ def test_where_documents_may_lie() -> None:
     assert "expected the schema, analyzers" in said(build(documents(0), other))
 
 
+def test_one_query_is_refused_as_one_index_refuses_it() -> None:
+    index = ShardedIndex.build([documents(0), documents(6)], SCHEMA, device="cpu")
+    one = hr.Index.build(pa.concat_tables([documents(0), documents(6)]), SCHEMA, device="cpu")
+    asked = {"text": "oak", "scope": "ann"}
+    wrong: list[dict[str, Any]] = [
+        {"candidates": 3}, {"text": ["oak"]}, {"scope": ["ann"]}, {"limit": -1},
+        {"filter": [None, None]}, {"recipe": [hr.recipes.default] * 2},
+    ]  # fmt: skip
+    for more in wrong:
+        given = asked | more
+        told = [said(lambda i=i, given=given: i.recall_one(**given)) for i in (one, index)]
+        assert told[0] == told[1]
+
+
 def test_saved_shards_with_the_same_numbers(tmp_path: Any) -> None:
     for at in range(2):
         made = hr.Index.build(documents(6 * at), SCHEMA, device="cpu")

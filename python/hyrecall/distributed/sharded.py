@@ -259,8 +259,8 @@ class ShardedIndex:
         given = dict(options)
         given["vectors"] = batch_of_one(given.pop("vector", None))
         for name in ("text", "candidates"):
-            if name in given:
-                given[name] = batch_of_one(given[name])
+            if name == "text" or isinstance(given.get(name), Mapping):
+                given[name] = batch_of_one(given.get(name))
         return self._answer(_request(given))[0]
 
     @same_options(Index.recall)
