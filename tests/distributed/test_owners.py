@@ -139,7 +139,11 @@ if not child:
 print(child, *[one.pid for one in index.shards], flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    owner = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    # Only pytest's own process has the folder of the tests among its places.
+    own = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    owner = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=own
+    )
     assert owner.stdout is not None
     child, *workers = map(int, owner.stdout.readline().split())
     try:
