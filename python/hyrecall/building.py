@@ -23,8 +23,8 @@ class IndexBuilds:
 
     @classmethod
     def open(cls, *args: Any, **options: Any) -> Any:
-        """Open a saved index; Index has it."""
-        raise NotImplementedError
+        """Open a saved index."""
+        raise NotImplementedError  # Index, the one class that is made of this, has it
 
     @classmethod
     def build_in_parts(
