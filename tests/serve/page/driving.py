@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 QUERY = "replica stopped following the primary"
@@ -72,3 +73,15 @@ def texts(page: Any, selector: str) -> list[str]:
 def goto(page: Any, place: str, selector: str) -> None:
     page.evaluate("place => { location.hash = place; }", place)
     page.wait_for_selector(selector)
+
+
+def wait_until(page: Any, condition: str, seconds: float = 10.0) -> None:
+    """Wait until a JavaScript expression is true.
+
+    Playwright's `wait_for_function` polls with `eval`, which the page's content security policy
+    forbids; each `evaluate` goes through the debugger, which the policy does not bind.
+    """
+    end = time.monotonic() + seconds
+    while not page.evaluate(condition):
+        assert time.monotonic() < end, f"not true within {seconds} s: {condition}"
+        page.wait_for_timeout(20)

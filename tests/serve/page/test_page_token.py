@@ -9,7 +9,7 @@ from hyrecall.memory import MemorySync
 from hyrecall.serve import Caller, ServiceOptions
 from hyrecall.serve.tokens import make_token
 from serve.page.conftest import Open
-from serve.page.driving import QUERY, goto, recall, texts
+from serve.page.driving import QUERY, goto, recall, texts, wait_until
 from serve.page.served import serving
 
 
@@ -46,7 +46,7 @@ def test_the_token_goes_out_in_one_header_and_lives_in_the_tab_alone(open_page: 
     page.click("#open-token")
     page.click("text=Forget it")
     # The page hears of a closed dialog in a task of its own, after the click has returned.
-    page.wait_for_function("sessionStorage.length === 0")
+    wait_until(page, "sessionStorage.length === 0")
 
 
 def test_a_token_of_one_user_fixes_the_scope_of_every_view(
