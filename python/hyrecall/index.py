@@ -294,8 +294,8 @@ class Index(IndexBuilds, IndexReads, IndexParts):
         Raises
         ------
         OptionError
-            Nothing says which documents are meant, or a filter that the attribute columns cannot
-            answer.
+            Nothing says which documents are meant, or a filter without conditions or one that the
+            attribute columns cannot answer.
         ScopeError, ShapeError, DTypeError, KeyConflictError
             A scope or keys that cannot be one; nothing is deleted.
         WriterBusyError

@@ -129,6 +129,12 @@ REFUSED: list[tuple[Callable[[hr.Index], object], type[hr.HyrecallError], str]] 
         "keys: expected keys, a filter, or everything=True for the whole scope, got none of them",
     ),
     (
+        lambda index: index.delete(scope="ana", filter=hr.Filter() & hr.Filter()),
+        hr.OptionError,
+        "filter: expected at least one condition, or everything=True for the whole scope, "
+        "got Filter() & Filter()",
+    ),
+    (
         lambda index: index.delete(["k0"], scope="ana", everything=True),
         hr.OptionError,
         "everything: expected False with keys or a filter, got True",

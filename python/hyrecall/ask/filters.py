@@ -196,3 +196,8 @@ def restore_filter(
     made = Filter.__new__(Filter)
     made._set(op, predicates, parts)
     return made
+
+
+def has_predicates(given: Filter) -> bool:
+    """Say whether a filter tests a column; one that does not matches all rows, or none."""
+    return bool(given.predicates) or any(map(has_predicates, given.parts))

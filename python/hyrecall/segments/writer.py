@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
+from hyrecall.ask.filters import Filter, has_predicates
 from hyrecall.ask.scope import read_scopes, scope_entries
 from hyrecall.base.arguments import as_int
 from hyrecall.base.progress import ProgressFunction
@@ -197,7 +198,7 @@ def delete(
     Raises
     ------
     OptionError
-        Neither keys nor a filter without ``everything``, or keys or a filter with it.
+        Neither keys nor a filter with a condition without ``everything``, or either with it.
     """
     _check_which(keys, where, everything)
     if keys is None:
@@ -219,7 +220,7 @@ def delete(
 def _check_which(keys: object, where: object, everything: object) -> None:
     """Refuse a delete of a whole scope without ``everything``.
 
-    Keys or a filter that are None by mistake must not remove all documents of a scope.
+    Keys or a filter that are None or empty by mistake must not remove all documents of a scope.
     """
     if not isinstance(everything, bool):
         raise error(DTypeError, "everything", "True or False", repr(everything))
@@ -229,6 +230,9 @@ def _check_which(keys: object, where: object, everything: object) -> None:
     if not everything and not is_narrow:
         wish = "keys, a filter, or everything=True for the whole scope"
         raise error(OptionError, "keys", wish, "none of them")
+    if keys is None and isinstance(where, Filter) and not has_predicates(where):
+        wish = "at least one condition, or everything=True for the whole scope"
+        raise error(OptionError, "filter", wish, repr(where))
 
 
 def compact(facts: IndexFacts, state: State) -> State:
