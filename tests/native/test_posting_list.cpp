@@ -40,5 +40,38 @@ TEST(postings_of_rows_and_ranges_are_those_of_each_row) {
   }
 }
 
+// Rows that lie even, in two heaps, or all at one end of their tile, so that guesses are far off.
+TEST(postings_are_located_alike_from_wherever_a_search_begins) {
+  Rng rng(38);
+  for (int round = 0; round < 60; ++round) {
+    OwnPostings own(PostingFormat{round % 2 == 0 ? PostingFormat::kCompact : PostingFormat::kWide});
+    std::size_t const one_in = 1 + rng.below(round % 5 == 0 ? std::size_t{2000} : std::size_t{9});
+    std::vector<Row> rows;
+    for (Row row = 0; row < kDocTileRows; ++row) {
+      bool const is_heap = row < 200 || row > kDocTileRows - 300;
+      if ((round % 3 == 1 && !is_heap) || (round % 3 == 2 && row < 7'000)) continue;
+      if (rng.below(one_in) != 0) continue;
+      own.append(row, 1, 50);
+      rows.push_back(row);
+    }
+    PostingList const list = own.list();
+    if (rows.empty()) continue;
+    for (int look = 0; look < 300; ++look) {
+      std::uint32_t const begin = rng.below(list.size + 1);
+      std::uint32_t const end = begin + rng.below(list.size + 1 - begin);
+      std::uint32_t const near = rng.below(2 * list.size + 1);
+      Row const row = rng.below(kDocTileRows);
+      auto const at = std::lower_bound(rows.begin() + begin, rows.begin() + end, row);
+      CHECK_EQ(list.locate_from(near, begin, end, row),
+               static_cast<std::uint32_t>(at - rows.begin()));
+    }
+    for (Row row = 0; row < kDocTileRows; row += 1 + rng.below(60u)) {
+      auto const at = std::lower_bound(rows.begin(), rows.end(), row);
+      CHECK_EQ(list.locate_in_run(0, row), static_cast<std::uint32_t>(at - rows.begin()));
+      CHECK_EQ(list.locate(row), static_cast<std::uint32_t>(at - rows.begin()));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hyrecall::testing

@@ -100,14 +100,15 @@ void find_in_range(Entrance const& entry, RowRange range, std::size_t n_rows) {
   bool const is_inside = enters && list.runs[entry.run].tile == tile;
   out.begin = enters ? list.runs[entry.run].begin : list.size;
   if (is_inside && starts_inside_a_tile(range)) {
-    out.begin = list.locate(out.begin, list.run_end(entry.run), range.begin % kDocTileRows);
+    out.begin = list.locate_in_run(entry.run, range.begin % kDocTileRows);
   }
   if (range.end == n_rows) {
     out.end = list.size;
   } else if (range.end / kDocTileRows != tile) {
     out.end = list.locate(range.end);
   } else {
-    out.end = is_inside ? list.locate(out.begin, list.run_end(entry.run), range.end % kDocTileRows)
+    out.end = is_inside ? list.locate_from(out.begin, out.begin, list.run_end(entry.run),
+                                           range.end % kDocTileRows)
                         : out.begin;
   }
 }

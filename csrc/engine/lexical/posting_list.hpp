@@ -19,9 +19,10 @@ namespace hyrecall {
 // End: locate() returns `size`, and run_from() runs.size(), if no posting is at or after what was
 // asked for. bits() and run_end() must not be called with these.
 // Cost: bits() and run_end() are constant. run_from() is constant for a frequent term, which has a
-// run in every tile, and a binary search among the runs otherwise. locate() adds a binary search in
-// one run, freq_of() one among the escapes. for_each() is linear in its postings, for_range() too
-// behind one locate(); for_rows() is at most a locate() a row.
+// run in every tile, and a binary search among the runs otherwise. locate() adds a search in one
+// run, which reads few postings where rows are spread evenly and some 2 log n of n at most;
+// freq_of() adds a binary search among the escapes. for_each() is linear in its postings,
+// for_range() too behind one locate(); for_rows() is at most a locate() a row.
 struct PostingList {
   PostingFormat format{PostingFormat::kCompact};
   std::uint8_t const* data = nullptr;
@@ -52,9 +53,7 @@ struct PostingList {
   }
   void prefetch_posting(std::size_t run, Row row) const {
     if (run == runs.size()) return;
-    std::size_t const n = run_end(run) - runs[run].begin;
-    __builtin_prefetch(data + (runs[run].begin + n * (row % kDocTileRows) / kDocTileRows) *
-                                  format.width());
+    __builtin_prefetch(data + std::size_t{guess(run, row % kDocTileRows)} * format.width());
   }
   // The first posting in [begin, end) of a run whose row within the tile is not below.
   std::uint32_t locate(std::uint32_t begin, std::uint32_t end, Row row_in_tile) const {
@@ -68,12 +67,41 @@ struct PostingList {
     }
     return begin;
   }
+  // The same, by doubling steps from a posting near which it should be: a binary search of a long
+  // run waits for memory at each of its first looks.
+  std::uint32_t locate_from(std::uint32_t near, std::uint32_t begin, std::uint32_t end,
+                            Row row_in_tile) const {
+    if (begin >= end) return begin;
+    auto const is_below = [&](std::uint32_t i) {
+      return PostingFormat::row_at(data + std::size_t{i} * format.width()) < row_in_tile;
+    };
+    std::uint32_t step = 8;  // 24 or 32 bytes: mostly in the same line
+    near = std::clamp(near, begin, end - 1);
+    if (is_below(near)) {
+      begin = near + 1;
+      for (; end - begin > step && is_below(begin + step); step *= 2) begin += step + 1;
+      end = std::min<std::uint32_t>(end - begin, step) + begin;
+    } else {
+      end = near;
+      for (; end - begin > step && !is_below(end - step); step *= 2) end -= step;
+      begin = end - std::min<std::uint32_t>(end - begin, step);
+    }
+    return locate(begin, end, row_in_tile);
+  }
+  // Where in a run a row would be if its rows were spread evenly.
+  std::uint32_t guess(std::size_t run, Row row_in_tile) const {
+    std::uint32_t const n = run_end(run) - runs[run].begin;  // at most kDocTileRows
+    return runs[run].begin + n * row_in_tile / kDocTileRows;
+  }
   // The first posting whose row is not below.
   std::uint32_t locate(Row row) const {
     std::size_t const run = run_from(row / kDocTileRows);
     if (run == runs.size()) return size;
     if (runs[run].tile != row / kDocTileRows || row % kDocTileRows == 0) return runs[run].begin;
-    return locate(runs[run].begin, run_end(run), row % kDocTileRows);
+    return locate_in_run(run, row % kDocTileRows);
+  }
+  std::uint32_t locate_in_run(std::size_t run, Row row_in_tile) const {
+    return locate_from(guess(run, row_in_tile), runs[run].begin, run_end(run), row_in_tile);
   }
 
   std::uint32_t escaped_freq(Row row) const {
