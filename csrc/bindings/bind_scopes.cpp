@@ -30,6 +30,7 @@ void Scopes::add(py::handle scope, std::size_t n_queries) {
 
 void Scopes::add_each(py::list const& scopes) {
   scope_of_.reserve(scope_of_.size() + scopes.size());
+  distinct_.reserve(distinct_.size() + scopes.size());
   for (std::size_t i = 0; i < scopes.size(); ++i) {
     py::object const scope = scopes[i];
     scope_of_.push_back(number_of(scope, static_cast<std::int64_t>(i)));
@@ -118,18 +119,17 @@ std::uint32_t Scopes::number_of(py::handle scope, std::int64_t place) {
 }
 
 std::uint32_t Scopes::number_of_taken() {
-  auto const known = numbers_.find(std::string_view(bytes_));
-  if (known != numbers_.end()) return known->second;
-  auto const number = static_cast<std::uint32_t>(distinct_.size());
-  numbers_.emplace(bytes_, number);
-  auto scope = std::make_shared<Scope>();
-  scope->cells.reserve(ends_.size());
+  std::uint32_t const number = numbers_.add(bytes_);
+  if (number < distinct_.size()) return number;
+  Scope scope;
+  scope.cells.reserve(ends_.size());
   std::size_t begin = 0;
   for (std::size_t const end : ends_) {
-    scope->cells.emplace_back(bytes_, begin, end - begin);
+    scope.cells.push_back(bytes_.substr(begin, end - begin));
     begin = end;
   }
-  distinct_.push_back(std::move(scope));
+  made_->push_back(std::move(scope));
+  distinct_.emplace_back(made_, &made_->back());
   return number;
 }
 

@@ -4,13 +4,14 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "core/hash.hpp"
 #include "engine/scope/selection.hpp"
+#include "text/string_table.hpp"
 
 namespace hyrecall::bindings {
 
@@ -38,10 +39,11 @@ class Scopes {
   std::vector<Kind> kinds_;
   pybind11::object scope_type_;
   pybind11::object read_;
-  std::vector<std::shared_ptr<Scope const>> distinct_;
-  std::vector<std::uint32_t> scope_of_;  // [n_queries]
+  std::shared_ptr<std::deque<Scope>> made_ = std::make_shared<std::deque<Scope>>();
+  std::vector<std::shared_ptr<Scope const>> distinct_;  // into made_, one owner for all
+  std::vector<std::uint32_t> scope_of_;                 // [n_queries]
   // By the bytes of all cells: cells have explicit ends, so equal bytes mean equal cells.
-  std::unordered_map<std::string, std::uint32_t, BytesHash, std::equal_to<>> numbers_;
+  text::StringTable numbers_;
   // By identity, for costly scopes; the objects are kept alive, so no address is reused.
   std::unordered_map<PyObject*, std::pair<std::uint32_t, pybind11::object>> met_;
   std::string bytes_;              // of the scope at hand

@@ -53,6 +53,7 @@ class SmallVector {
   T const& operator[](std::size_t at) const { return data_[at]; }
   T const& front() const { return data_[0]; }
   T const& back() const { return data_[size_ - 1]; }
+  T& back() { return data_[size_ - 1]; }
 
   void reserve(std::size_t n) {
     if (n <= capacity_) return;

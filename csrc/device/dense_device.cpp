@@ -97,7 +97,9 @@ class Searcher {
     require(batch.kept == nullptr || (batch.kept->counts.size() == batch.group_of.size() &&
                                       batch.kept->depth() <= kMostSorted),
             "room for the lists of the batch, sorted");
-    for (std::vector<SlotRange> const& scope : batch.scopes) {
+    scope_rows_.reserve(batch.scopes.size());
+    scope_tiles_.reserve(batch.scopes.size());
+    for (SlotRanges const& scope : batch.scopes) {
       std::size_t rows = 0;
       std::size_t tiles = 0;
       std::uint32_t next = 0;  // the first that is not counted
@@ -114,11 +116,18 @@ class Searcher {
 
   void run() {
     Piece all;
+    all.queries.reserve(batch_.group_of.size());
+    all.floors.reserve(batch_.group_of.size());
+    all.strict.reserve(batch_.group_of.size());
     for (std::uint32_t q = 0; q < batch_.group_of.size(); ++q) {
       if (batch_.group_of[q] == kNone32 || batch_.depths[q] == 0) continue;
       all.queries.push_back(q);
       all.floors.push_back(batch_.floors[q]);
       all.strict.push_back(batch_.strict[q]);
+    }
+    if (all.queries.size() <= kMostQueries) {
+      if (!all.queries.empty()) run_piece(all);
+      return;
     }
     for (std::size_t begin = 0; begin < all.queries.size(); begin += kMostQueries)
       run_piece(all.part(begin, std::min(all.queries.size(), begin + kMostQueries)));
@@ -183,6 +192,8 @@ class Searcher {
     std::size_t most_rows = 1;
     std::size_t most_tiles = 1;
     std::vector<std::uint32_t> group_of, depths;
+    group_of.reserve(n);
+    depths.reserve(n);
     Taken taken;
     for (std::uint32_t q : piece.queries) {
       group_of.push_back(batch_.group_of[q]);
@@ -231,6 +242,7 @@ class Searcher {
     params.tests = array(batch_.tests);
     params.codes = array(batch_.codes);
     std::vector<LexicalText> texts;
+    texts.reserve(is_lexical ? n : 0);
     for (std::uint32_t q : piece.queries) {
       if (is_lexical) texts.push_back(batch_.text->texts[q]);
     }
@@ -346,7 +358,7 @@ std::vector<float> first_scores(std::string const& folder, int ordinal, ColumnAr
 
   std::size_t const n = queries.size() / column.dim;
   auto const n_slots = static_cast<std::uint32_t>(n_rows);
-  std::vector<std::vector<SlotRange>> const scopes{{{0, n_slots}}};
+  std::vector<SlotRanges> const scopes{{{0, n_slots}}};
   std::uint32_t const scope = 0;
   std::uint32_t const filter = kNone32;
   std::vector<std::uint32_t> const group_of(n, 0), depths(n, n_slots);

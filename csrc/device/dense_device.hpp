@@ -29,7 +29,7 @@ struct QueryRows {
 
 // A batch of queries on one table. Scopes and groups as in DensePlanInput.
 struct DenseSearch {
-  std::span<std::vector<SlotRange> const> scopes;
+  std::span<SlotRanges const> scopes;
   std::span<std::uint32_t const> group_scopes;
   std::span<std::uint32_t const> group_filters;
   std::span<std::uint32_t const> group_of;  // [n_queries], kNone32: finds nothing

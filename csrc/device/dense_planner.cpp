@@ -1,8 +1,8 @@
 #include "device/dense_planner.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
-#include <tuple>
 #include <unordered_map>
 
 #include "core/error.hpp"
@@ -23,8 +23,7 @@ constexpr std::size_t kLeastDocStride = 8;
 constexpr std::size_t kFewTexts = 64;  // up to here a pass waits for launches, not for visits
 
 // Appends a scope's tile intervals as (begin, end), rising and apart.
-void append_tiles(std::vector<SlotRange> const& ranges, std::uint32_t tile_rows,
-                  std::vector<TileRun>& out) {
+void append_tiles(SlotRanges const& ranges, std::uint32_t tile_rows, std::vector<TileRun>& out) {
   std::size_t const first = out.size();
   for (SlotRange const& range : ranges) {
     std::uint32_t const begin = range.begin / tile_rows;
@@ -55,6 +54,29 @@ std::uint64_t mix(std::uint64_t x) {  // splitmix64, Steele, Lea, Flood, OOPSLA 
   return x ^ (x >> 31);
 }
 
+// Sorts numbers by their upper half, stably, digit after digit: scopes come in any order, and a
+// sort by comparison would guess wrong at every second of them.
+void sort_by_tile(std::vector<std::uint64_t>& all) {
+  constexpr int kBits = 11;
+  std::uint64_t most = 0;
+  for (std::uint64_t const one : all) most = std::max(most, one >> 32);
+  std::vector<std::uint64_t> sorted(all.size());
+  for (int shift = 32; shift == 32 || most >> (shift - 32) != 0; shift += kBits) {
+    std::array<std::uint32_t, (1 << kBits) + 1> begins{};
+    auto const digit = [shift](std::uint64_t one) { return one >> shift & ((1 << kBits) - 1); };
+    for (std::uint64_t const one : all) begins[digit(one) + 1] += 1;
+    std::partial_sum(begins.begin(), begins.end(), begins.begin());
+    for (std::uint64_t const one : all) sorted[begins[digit(one)]++] = one;
+    all.swap(sorted);
+  }
+}
+
+// Of disjoint scopes nothing is out of order, and a stable sort would take memory.
+template <typename T, typename Less>
+void sort_stably(std::vector<T>& all, Less const& less) {
+  if (!std::is_sorted(all.begin(), all.end(), less)) std::stable_sort(all.begin(), all.end(), less);
+}
+
 }  // namespace
 
 DenseTuning choose_tuning(std::size_t depth, std::size_t most_tiles) {
@@ -82,79 +104,96 @@ DenseTuning choose_lexical_tuning(std::size_t n_queries, std::size_t depth,
 }
 
 DensePlan::Crowds DensePlan::find_crowds(Lists<TileRun> const& tiles) {
-  // Sweep over the ends of all intervals; what is open between two ends is a crowd.
-  struct End {
-    std::uint32_t tile;
-    std::uint32_t scope;
-    bool opens;
-  };
-  std::vector<End> ends;
+  // Sweep over the ends of all intervals; what is open between two ends is a crowd. An end is one
+  // number, for a fast sort: its tile, its scope, and whether it opens.
+  std::vector<std::uint64_t> ends;
   ends.reserve(2 * tiles.all.size());
-  for (std::uint32_t scope = 0; scope < tiles.size(); ++scope) {
+  std::vector<SetSum> members;  // [scope]
+  members.reserve(tiles.size());
+  for (std::uint64_t scope = 0; scope < tiles.size(); ++scope) {
+    members.push_back({mix(2 * scope), mix(2 * scope + 1)});
     for (TileRun const& run : tiles[scope]) {
-      ends.push_back({run.tile, scope, true});
-      ends.push_back({run.position, scope, false});
+      ends.push_back(std::uint64_t{run.tile} << 32 | scope << 1 | 1);
+      ends.push_back(std::uint64_t{run.position} << 32 | scope << 1);
     }
   }
-  std::sort(ends.begin(), ends.end(), [](End const& a, End const& b) { return a.tile < b.tile; });
+  sort_by_tile(ends);
+  auto const tile_of = [](std::uint64_t end) { return static_cast<std::uint32_t>(end >> 32); };
   Crowds out;
-  std::unordered_map<SetSum, std::uint32_t, HashOfSum> numbers;
-  std::vector<std::uint32_t> open;                 // scopes, in any order
-  std::vector<std::uint32_t> place(tiles.size());  // in open
+  out.intervals.reserve(ends.size());
+  out.scopes.all.reserve(tiles.size());
+  out.scopes.begins.reserve(tiles.size() + 1);
+  std::vector<std::uint32_t> alone(tiles.size(), kNone32);       // [scope] its crowd of one
+  std::unordered_map<SetSum, std::uint32_t, HashOfSum> numbers;  // of larger crowds
+  std::vector<std::uint32_t> open;                               // scopes, in any order
+  std::vector<std::uint32_t> place(tiles.size());                // in open
   SetSum sum;
   for (std::size_t i = 0; i < ends.size();) {
-    std::uint32_t const tile = ends[i].tile;
-    for (; i < ends.size() && ends[i].tile == tile; ++i) {
-      std::uint32_t const scope = ends[i].scope;
-      std::uint64_t const low = mix(2 * std::uint64_t{scope});
-      std::uint64_t const high = mix(2 * std::uint64_t{scope} + 1);
-      if (ends[i].opens) {
+    std::uint32_t const tile = tile_of(ends[i]);
+    for (; i < ends.size() && tile_of(ends[i]) == tile; ++i) {
+      auto const scope = static_cast<std::uint32_t>(ends[i]) >> 1;
+      if ((ends[i] & 1) != 0) {
         place[scope] = static_cast<std::uint32_t>(open.size());
         open.push_back(scope);
-        sum.low += low;
-        sum.high += high;
+        sum.low += members[scope].low;
+        sum.high += members[scope].high;
       } else {
         place[open.back()] = place[scope];
         open[place[scope]] = open.back();
         open.pop_back();
-        sum.low -= low;
-        sum.high -= high;
+        sum.low -= members[scope].low;
+        sum.high -= members[scope].high;
       }
     }
     if (open.empty()) continue;
-    auto const [at, is_new] = numbers.emplace(sum, static_cast<std::uint32_t>(out.scopes.size()));
-    if (is_new) {
+    std::uint32_t& crowd =
+        open.size() == 1 ? alone[open.front()] : numbers.try_emplace(sum, kNone32).first->second;
+    if (crowd == kNone32) {
+      crowd = static_cast<std::uint32_t>(out.scopes.size());
       std::size_t const first = out.scopes.all.size();
       out.scopes.all.insert(out.scopes.all.end(), open.begin(), open.end());
       std::sort(out.scopes.all.begin() + static_cast<std::ptrdiff_t>(first), out.scopes.all.end());
       out.scopes.end_list();
     }
-    std::uint32_t const end = ends[i].tile;  // there is one: something is open
+    std::uint32_t const end = tile_of(ends[i]);  // there is one: something is open
     if (!out.intervals.empty() && out.intervals.back().end == tile &&
-        out.intervals.back().crowd == at->second) {
+        out.intervals.back().crowd == crowd) {
       out.intervals.back().end = end;
     } else {
-      out.intervals.push_back({tile, end, at->second});
+      out.intervals.push_back({tile, end, crowd});
     }
   }
   return out;
 }
 
-// The queries of each scope, by group, then by number.
+// The queries of each scope, by group, then by number: groups and queries are counted out to their
+// places.
 DensePlan::Lists<std::uint32_t> DensePlan::queries_by_scope(DensePlanInput const& input) {
-  Lists<std::uint32_t> out;
-  auto const scope_of = [&](std::uint32_t q) { return input.group_scopes[input.group_of[q]]; };
-  for (std::uint32_t q = 0; q < input.group_of.size(); ++q) {
-    if (input.group_of[q] != kNone32) out.all.push_back(q);
+  std::size_t const n_groups = input.group_scopes.size();
+  std::vector<std::uint32_t> ends(input.scopes.size() + 1, 0);  // [scope] of its groups in `order`
+  for (std::uint32_t const scope : input.group_scopes) ends[scope + 1] += 1;
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::vector<std::uint32_t> order(n_groups);  // groups by scope
+  for (std::uint32_t g = 0; g < n_groups; ++g) order[ends[input.group_scopes[g]]++] = g;
+  std::vector<std::uint32_t> counts(n_groups, 0);  // [group] queries
+  for (std::uint32_t const group : input.group_of) {
+    if (group != kNone32) counts[group] += 1;
   }
-  std::sort(out.all.begin(), out.all.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return std::tuple(scope_of(a), input.group_of[a], a) <
-           std::tuple(scope_of(b), input.group_of[b], b);
-  });
-  std::size_t at = 0;
-  for (std::uint32_t s = 0; s < input.scopes.size(); ++s) {
-    while (at < out.all.size() && scope_of(out.all[at]) == s) ++at;
-    out.begins.push_back(static_cast<std::uint32_t>(at));
+  Lists<std::uint32_t> out;
+  out.begins.reserve(input.scopes.size() + 1);
+  std::vector<std::uint32_t> next(n_groups);  // [group] where its next query goes
+  std::uint32_t n = 0;
+  std::uint32_t at = 0;
+  for (std::size_t s = 0; s < input.scopes.size(); ++s) {
+    for (; at < ends[s]; ++at) {
+      next[order[at]] = n;
+      n += counts[order[at]];
+    }
+    out.begins.push_back(n);
+  }
+  out.all.resize(n);
+  for (std::uint32_t q = 0; q < input.group_of.size(); ++q) {
+    if (input.group_of[q] != kNone32) out.all[next[input.group_of[q]]++] = q;
   }
   return out;
 }
@@ -168,9 +207,13 @@ DensePlan::DensePlan(DensePlanInput const& input) {
   n_queries = static_cast<std::uint32_t>(input.group_of.size());
 
   std::vector<SlotRange> first_ranges(input.scopes.size());  // of each scope, into ranges
+  ranges.reserve(input.scopes.size());
   Lists<std::uint32_t> const of_scope = queries_by_scope(input);
-  Lists<TileRun> tiles;             // of each scope; none where nobody asks
+  Lists<TileRun> tiles;  // of each scope; none where nobody asks
+  tiles.all.reserve(input.scopes.size());
+  tiles.begins.reserve(input.scopes.size() + 1);
   std::vector<Sampling> samplings;  // [scope]
+  samplings.reserve(input.scopes.size());
   for (std::size_t s = 0; s < input.scopes.size(); ++s) {
     auto const begin = static_cast<std::uint32_t>(ranges.size());
     ranges.insert(ranges.end(), input.scopes[s].begin(), input.scopes[s].end());
@@ -183,6 +226,7 @@ DensePlan::DensePlan(DensePlanInput const& input) {
                         : n <= input.tuning.seed_tiles ? Sampling::kWhole
                                                        : Sampling::kSample);
   }
+  groups.reserve(input.group_scopes.size());
   for (std::size_t g = 0; g < input.group_scopes.size(); ++g) {
     SlotRange const own = first_ranges[input.group_scopes[g]];
     groups.push_back({own.begin, own.end - own.begin, input.group_filters[g]});
@@ -192,8 +236,8 @@ DensePlan::DensePlan(DensePlanInput const& input) {
   guess_ranks.assign(n_queries, 0);
   Crowds crowds = find_crowds(tiles);
   spread_samples(crowds, samplings);
-  std::stable_sort(crowds.intervals.begin(), crowds.intervals.end(),
-                   [](Interval const& a, Interval const& b) { return a.crowd < b.crowd; });
+  sort_stably(crowds.intervals,
+              [](Interval const& a, Interval const& b) { return a.crowd < b.crowd; });
   struct Draft {
     std::size_t first;  // of its intervals
     std::size_t last;
@@ -203,6 +247,9 @@ DensePlan::DensePlan(DensePlanInput const& input) {
   };
   std::vector<Draft> drafts;
   Lists<std::uint32_t> queries;  // of each draft
+  drafts.reserve(crowds.scopes.size());
+  queries.all.reserve(n_queries);
+  queries.begins.reserve(crowds.scopes.size() + 1);
   for (std::size_t i = 0; i < crowds.intervals.size();) {
     Draft draft{i, i, queries.size(), input.widths.back(), Sampling::kWhole};
     std::uint32_t const crowd = crowds.intervals[i].crowd;
@@ -221,8 +268,8 @@ DensePlan::DensePlan(DensePlanInput const& input) {
     }
     drafts.push_back(draft);
   }
-  std::stable_sort(drafts.begin(), drafts.end(),
-                   [](Draft const& a, Draft const& b) { return a.width < b.width; });
+  sort_stably(drafts, [](Draft const& a, Draft const& b) { return a.width < b.width; });
+  reserve_cohorts(drafts.size(), crowds.intervals.size(), queries.all.size());
   for (Draft const& draft : drafts) {
     add_cohort(std::span(crowds.intervals).subspan(draft.first, draft.last - draft.first),
                queries[draft.queries], input.group_of, draft.width, draft.sampling);
@@ -234,6 +281,17 @@ DensePlan::DensePlan(DensePlanInput const& input) {
   }
   for (std::uint32_t rows : seed_rows) most_seed_rows = std::max(most_seed_rows, rows);
   add_visits();
+}
+
+// Room where every cohort has one panel, and every query of a panel a group of its own.
+void DensePlan::reserve_cohorts(std::size_t n_cohorts, std::size_t n_intervals, std::size_t n) {
+  cohorts.reserve(n_cohorts);
+  runs.reserve(n_intervals);
+  panels.reserve(n_cohorts);
+  panel_queries.reserve(n);
+  panel_places.reserve(n);
+  panel_seeds.reserve(n);
+  panel_groups.reserve(n);
 }
 
 // Queries that share tiles read them by one sampling, and a query reads all of its tiles by one: a

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/small_vector.hpp"
 #include "kernels/settings.hpp"
 #include "kernels/shared/dense_batch.hpp"
 
@@ -16,13 +17,15 @@ DenseTuning choose_tuning(std::size_t depth, std::size_t most_tiles);
 // equal scores apart. Few queries have room for many candidates each.
 DenseTuning choose_lexical_tuning(std::size_t n_queries, std::size_t depth, std::size_t most_tiles);
 
+using SlotRanges = SmallVector<SlotRange, 1>;  // most scopes are one range
+
 struct DensePlanInput {
-  std::span<std::vector<SlotRange> const> scopes;  // each rising, apart, not empty ranges
-  std::span<std::uint32_t const> group_scopes;     // [n_groups]
-  std::span<std::uint32_t const> group_filters;    // [n_groups], kNone32: none
-  std::span<std::uint32_t const> group_of;         // [n_queries], kNone32: the query reads nothing
-  std::span<std::uint32_t const> depths;           // [n_queries]
-  std::span<std::uint32_t const> widths;           // of panels, rising; at most kMaxWidths
+  std::span<SlotRanges const> scopes;            // each rising, apart, not empty ranges
+  std::span<std::uint32_t const> group_scopes;   // [n_groups]
+  std::span<std::uint32_t const> group_filters;  // [n_groups], kNone32: none
+  std::span<std::uint32_t const> group_of;       // [n_queries], kNone32: the query reads nothing
+  std::span<std::uint32_t const> depths;         // [n_queries]
+  std::span<std::uint32_t const> widths;         // of panels, rising; at most kMaxWidths
   DenseTuning tuning;
   std::uint32_t tile_rows = kTileRows;  // slots of a tile that is read at once
   bool has_seeds = true;                // rows of the seed have places of their own
@@ -83,6 +86,7 @@ class DensePlan {
   static Crowds find_crowds(Lists<TileRun> const& tiles);
   static Lists<std::uint32_t> queries_by_scope(DensePlanInput const& input);
   static void spread_samples(Crowds const& crowds, std::span<Sampling> samplings);
+  void reserve_cohorts(std::size_t n_cohorts, std::size_t n_intervals, std::size_t n_queries);
   void add_cohort(std::span<Interval const> intervals, std::span<std::uint32_t const> queries,
                   std::span<std::uint32_t const> group_of, std::uint32_t width, Sampling sampling);
   void add_visits();

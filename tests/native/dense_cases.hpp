@@ -148,8 +148,8 @@ inline DeviceWorld misleading_world(Rng& rng, RowType type, std::uint32_t dim,
   return world;
 }
 
-inline std::vector<SlotRange> random_scope(Rng& rng, DeviceWorld const& world) {
-  std::vector<SlotRange> out;
+inline SlotRanges random_scope(Rng& rng, DeviceWorld const& world) {
+  SlotRanges out;
   for (WorldSegment const& segment : world.segments) {
     std::uint32_t at = 0;
     while (at < segment.n_rows && rng.below(4) != 0) {

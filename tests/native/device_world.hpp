@@ -53,8 +53,8 @@ struct DeviceWorld {
   }
 
   // Every row of every segment.
-  std::vector<SlotRange> everything() const {
-    std::vector<SlotRange> out;
+  SlotRanges everything() const {
+    SlotRanges out;
     for (WorldSegment const& one : segments) {
       if (one.n_rows > 0) out.push_back({one.first_slot, one.first_slot + one.n_rows});
     }
@@ -99,7 +99,7 @@ inline FirstPassChoice chosen_first_pass = FirstPassChoice::kAny;
 
 // A batch with its own memory.
 struct WorldBatch {
-  std::vector<std::vector<SlotRange>> scopes;
+  std::vector<SlotRanges> scopes;
   std::vector<std::uint32_t> group_scopes;
   std::vector<std::uint32_t> group_filters;
   std::vector<std::uint32_t> group_of;
@@ -113,7 +113,7 @@ struct WorldBatch {
   std::optional<DenseTuning> tuning;
 
   // A group of its own; gives its number.
-  std::uint32_t see(std::vector<SlotRange> scope, std::uint32_t filter = kNone32) {
+  std::uint32_t see(SlotRanges scope, std::uint32_t filter = kNone32) {
     scopes.push_back(std::move(scope));
     group_scopes.push_back(static_cast<std::uint32_t>(scopes.size() - 1));
     group_filters.push_back(filter);

@@ -191,7 +191,7 @@ TEST(device_serves_many_queries_of_overlapping_scopes) {
   WorldBatch batch;
   // Cells of 60 rows in the first segment: each scope has some to itself and shares the others.
   for (std::uint32_t scope = 0; scope < 40; ++scope) {
-    std::vector<SlotRange> ranges;
+    SlotRanges ranges;
     for (std::uint32_t cell = 0; cell < 22; ++cell) {
       bool const is_own = cell == scope % 11;
       if (is_own || (cell >= 11 && rng.below(3) == 0))

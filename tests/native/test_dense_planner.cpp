@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint32_t kWidths[] = {8, 32, 64};
 
 struct Asked {
-  std::vector<std::vector<SlotRange>> scopes;
+  std::vector<SlotRanges> scopes;
   std::vector<std::uint32_t> group_scopes;
   std::vector<std::uint32_t> group_filters;
   std::vector<std::uint32_t> group_of;
@@ -26,7 +26,7 @@ struct Asked {
   }
 };
 
-std::set<std::uint32_t> tiles_of(std::vector<SlotRange> const& scope) {
+std::set<std::uint32_t> tiles_of(SlotRanges const& scope) {
   std::set<std::uint32_t> out;
   for (SlotRange const& range : scope) {
     for (std::uint32_t tile = range.begin / kTileRows; tile * kTileRows < range.end; ++tile)
@@ -39,7 +39,7 @@ void check_groups(Asked const& asked, DensePlan const& plan) {
   CHECK_EQ(plan.groups.size(), asked.group_scopes.size());
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     DenseGroup const& group = plan.groups[g];
-    std::vector<SlotRange> const& scope = asked.scopes[asked.group_scopes[g]];
+    SlotRanges const& scope = asked.scopes[asked.group_scopes[g]];
     CHECK_EQ(group.filter, asked.group_filters[g]);
     CHECK_EQ(group.n_ranges, scope.size());
     for (std::uint32_t i = 0; i < group.n_ranges; ++i) {
@@ -210,8 +210,8 @@ void check_plan(Asked const& asked, DensePlan const& plan) {
   check_seeds(asked, plan);
 }
 
-std::vector<SlotRange> random_ranges(Rng& rng, std::uint32_t n_slots) {
-  std::vector<SlotRange> out;
+SlotRanges random_ranges(Rng& rng, std::uint32_t n_slots) {
+  SlotRanges out;
   std::uint32_t const step = 1 + rng.below(n_slots);
   for (std::uint32_t at = rng.below(step); at < n_slots;) {
     std::uint32_t const end = std::min(n_slots, at + 1 + rng.below(step));
@@ -238,7 +238,7 @@ Asked random_asked(Rng& rng, std::uint32_t n_slots, std::uint32_t n_scopes,
         asked.scopes.push_back({{rng.below(4u) * kTileRows, (5 + rng.below(4u)) * kTileRows}});
         break;
       case 3:
-        asked.scopes.push_back(s > 0 ? asked.scopes[rng.below(s)] : std::vector<SlotRange>{});
+        asked.scopes.push_back(s > 0 ? asked.scopes[rng.below(s)] : SlotRanges{});
         break;
       default:
         asked.scopes.push_back(random_ranges(rng, n_slots));
@@ -286,7 +286,7 @@ TEST(plan_takes_scopes_that_nest_and_scopes_of_single_rows) {
   Asked rows;
   rows.tuning = {64, 16, 4};
   for (std::uint32_t s = 0; s < 3; ++s) {
-    std::vector<SlotRange> scope;
+    SlotRanges scope;
     for (std::uint32_t i = 0; i < 10'000; ++i) {
       std::uint32_t const at = s == 0 ? 2 * i : s == 1 ? 129 * i : 3 * i + rng.below(2u);
       scope.push_back({at, at + 1});

@@ -155,7 +155,7 @@ TEST(float_below_is_the_next) {
 TEST(mask_of_ranges_holds_the_rows_of_a_tile) {
   Rng rng(5);
   for (int round = 0; round < 2000; ++round) {
-    std::vector<SlotRange> ranges;
+    SlotRanges ranges;
     std::uint32_t const most = round % 3 == 0 ? 3u : round % 3 == 1 ? 60u : 700u;
     std::uint32_t const offset = round % 5 == 0 ? 0xfffff000u - 0x600u : 0;
     std::uint32_t at = offset + rng.below(most);
@@ -164,10 +164,10 @@ TEST(mask_of_ranges_holds_the_rows_of_a_tile) {
       ranges.push_back({at, end});
       at = end + 1 + rng.below(most);
     }
-    if (round % 50 == 0) ranges.clear();
+    if (round % 50 == 0) ranges = {};
     for (std::uint32_t tile = offset / kTileRows; tile < offset / kTileRows + 10; ++tile) {
       TileMask const mask =
-          mask_of_ranges(ranges.data(), static_cast<std::uint32_t>(ranges.size()), tile);
+          mask_of_ranges(ranges.begin(), static_cast<std::uint32_t>(ranges.size()), tile);
       for (std::uint32_t i = 0; i < kTileRows; ++i) {
         std::uint32_t const slot = tile * kTileRows + i;
         bool wanted = false;

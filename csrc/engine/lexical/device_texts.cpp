@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "core/error.hpp"
+#include "core/hash.hpp"
 #include "engine/lexical/on_device.hpp"
 
 namespace hyrecall {
@@ -12,6 +13,11 @@ DeviceTexts::DeviceTexts(Snapshot const& snapshot, Bm25 const& bm25,
                          std::vector<std::uint32_t>& group_of)
     : n_segments_(snapshot.segments.size()), bm25_(bm25) {
   texts_.reserve(scorers.size());
+  std::size_t n_leaves = 0;
+  for (Bm25Query const& scorer : scorers) n_leaves += scorer.query().leaves.size();
+  weights_.reserve(n_leaves);
+  lists_.reserve(n_leaves * n_segments_);
+  numbers_.assign(std::bit_ceil(2 * scorers.size() + 1), kNone32);
   for (std::size_t q = 0; q < scorers.size(); ++q) {
     LexicalQuery const& query = scorers[q].query();
     bool const is_asked =
@@ -83,11 +89,16 @@ std::uint32_t DeviceTexts::list_of(LeafPostings const& leaf, bool is_term) {
 }
 
 std::uint32_t DeviceTexts::number_of(LengthScale scale) {
-  auto const [at, is_new] = numbers_.try_emplace(
-      {std::bit_cast<std::uint64_t>(scale.mean), std::bit_cast<std::uint64_t>(scale.b)},
-      static_cast<std::uint32_t>(scales_.size()));
-  if (is_new) scales_.push_back(scale);
-  return at->second;
+  auto const bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
+  std::uint64_t const hash = hash_number(bits(scale.mean), bits(scale.b));
+  for (std::size_t at = hash % numbers_.size();; at = (at + 1) % numbers_.size()) {
+    if (numbers_[at] == kNone32) {
+      numbers_[at] = static_cast<std::uint32_t>(scales_.size());
+      scales_.push_back(scale);
+    }
+    LengthScale const& known = scales_[numbers_[at]];
+    if (bits(known.mean) == bits(scale.mean) && bits(known.b) == bits(scale.b)) return numbers_[at];
+  }
 }
 
 }  // namespace hyrecall

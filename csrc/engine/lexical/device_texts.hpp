@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "device/text_queries.hpp"
@@ -39,7 +37,7 @@ class DeviceTexts {
   std::vector<PostingEscape> own_escapes_;
   std::vector<MatchStep> match_steps_;
   std::vector<LengthScale> scales_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> numbers_;  // bits -> number
+  std::vector<std::uint32_t> numbers_;  // of scales, by hash: open addressing, kNone32 is free
 };
 
 }  // namespace hyrecall

@@ -15,7 +15,7 @@ constexpr std::uint8_t kUnknown = 2;
 
 }  // namespace
 
-LiveKeys::LiveKeys(Snapshot const& nodes, std::vector<ScopeRows> scope)
+LiveKeys::LiveKeys(Snapshot const& nodes, ScopeOnSegments scope)
     : nodes_(nodes), scope_(std::move(scope)) {
   std::size_t n_cells = 0;
   for (ScopeRows const& rows : scope_) n_cells += rows.cells.size();

@@ -17,14 +17,14 @@ namespace hyrecall {
 // cells they are listed once.
 class LiveKeys {
  public:
-  LiveKeys(Snapshot const& nodes, std::vector<ScopeRows> scope);
+  LiveKeys(Snapshot const& nodes, ScopeOnSegments scope);
   bool operator()(KeyValue const& key) const;
 
  private:
   static constexpr std::size_t kFewCells = 32;
 
   Snapshot const& nodes_;
-  std::vector<ScopeRows> scope_;
+  ScopeOnSegments scope_;
   bool is_listed_ = false;
   std::vector<KeyValue> keys_;  // rising
 };

@@ -10,6 +10,7 @@
 
 #include "core/formulas.hpp"
 #include "core/fusion_math.hpp"
+#include "core/small_vector.hpp"
 #include "core/types.hpp"
 #include "engine/doc_ref.hpp"
 #include "engine/request/guest_queries.hpp"
@@ -23,7 +24,7 @@ struct FilterProgram;  // engine/scope/filter.hpp
 
 // The cells a query may see, as encoded by encode_cell. Empty: it sees nothing.
 struct Scope {
-  std::vector<std::string> cells;
+  SmallVector<std::string, 1> cells{};
 };
 
 // The least score an arm, or the fusion, lets through.

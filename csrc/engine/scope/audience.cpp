@@ -1,7 +1,7 @@
 #include "engine/scope/audience.hpp"
 
 #include <algorithm>
-#include <utility>
+#include <numeric>
 
 #include "core/parallel.hpp"
 
@@ -34,20 +34,31 @@ std::size_t run_of(ResolvedScopes const& scopes) {
 QueryGroups::QueryGroups(BatchRequest const& request, std::uint32_t table)
     : group_of(request.n_queries) {
   std::span<std::uint32_t const> const scopes = request.scopes_of(table);
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> order;  // ((scope, filter), query)
-  order.reserve(request.n_queries);
-  for (std::uint32_t q = 0; q < request.n_queries; ++q)
-    order.emplace_back(std::uint64_t{scopes[q]} << 32 | request.filter_of[q], q);
-  std::sort(order.begin(), order.end());
-  by_group.reserve(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    std::uint32_t const query = order[i].second;
-    if (i == 0 || order[i].first != order[i - 1].first) {
-      scope_of.push_back(scopes[query]);
-      filter_of.push_back(request.filter_of[query]);
+  std::span<std::uint32_t const> const filters = request.filter_of;
+  // Queries are counted out to their scopes; those of a scope are few, or mostly of one filter.
+  std::vector<std::uint32_t> ends(request.scopes.size() + 1, 0);
+  for (std::size_t q = 0; q < request.n_queries; ++q) ends[scopes[q] + 1] += 1;
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  by_group.resize(request.n_queries);
+  for (std::uint32_t q = 0; q < request.n_queries; ++q) by_group[ends[scopes[q]]++] = q;
+  auto const by_filter = [&](std::uint32_t a, std::uint32_t b) {
+    return filters[a] != filters[b] ? filters[a] < filters[b] : a < b;
+  };
+  scope_of.reserve(std::min(request.n_queries, request.scopes.size()));
+  filter_of.reserve(scope_of.capacity());
+  for (std::size_t begin = 0; begin < by_group.size();) {
+    std::uint32_t const scope = scopes[by_group[begin]];
+    std::span const own = std::span(by_group).subspan(begin, ends[scope] - begin);
+    if (!std::is_sorted(own.begin(), own.end(), by_filter))
+      std::sort(own.begin(), own.end(), by_filter);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      if (i == 0 || filters[own[i]] != filters[own[i - 1]]) {
+        scope_of.push_back(scope);
+        filter_of.push_back(filters[own[i]]);
+      }
+      group_of[own[i]] = static_cast<std::uint32_t>(scope_of.size()) - 1;
     }
-    group_of[query] = static_cast<std::uint32_t>(scope_of.size()) - 1;
-    by_group.push_back(query);
+    begin = ends[scope];
   }
 }
 

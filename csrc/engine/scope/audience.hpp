@@ -12,7 +12,8 @@
 
 namespace hyrecall {
 
-using ResolvedScopes = std::vector<std::vector<ScopeRows>>;  // [scope][segment]
+using ScopeOnSegments = SmallVector<ScopeRows, 1>;    // [segment]
+using ResolvedScopes = std::vector<ScopeOnSegments>;  // [scope]
 ResolvedScopes resolve_scopes(Snapshot const& snapshot, BatchRequest const& request);
 // How many scopes, or queries of theirs, a thread takes at once: what is scattered over many ranges
 // takes longer than handing it out.

@@ -49,7 +49,7 @@ std::vector<LocatedDoc> locate_visible(Snapshot const& snapshot, BatchRequest co
   for (std::size_t i = 0; i < query_of.size(); ++i) {
     std::uint32_t const query = query_of[i];
     require(query < request.n_queries, "a known query");
-    std::vector<ScopeRows> const& scope = scopes[request.scope_of[query]];
+    ScopeOnSegments const& scope = scopes[request.scope_of[query]];
     for (std::uint32_t s = 0; s < snapshot.segments.size(); ++s) {
       Segment::Parts const& parts = snapshot.segments[s]->segment().p;
       for (std::uint32_t cell : scope[s].cells) {

@@ -9,9 +9,9 @@ namespace hyrecall {
 namespace {
 
 // Every scope as slots; first_slots: [n_segments].
-std::vector<std::vector<SlotRange>> slot_ranges(ResolvedScopes const& scopes,
-                                                std::span<std::uint32_t const> first_slots) {
-  std::vector<std::vector<SlotRange>> out(scopes.size());
+std::vector<SlotRanges> slot_ranges(ResolvedScopes const& scopes,
+                                    std::span<std::uint32_t const> first_slots) {
+  std::vector<SlotRanges> out(scopes.size());
   for (std::size_t scope = 0; scope < scopes.size(); ++scope) {
     for (std::size_t s = 0; s < first_slots.size(); ++s) {
       for (RowRange const& rows : scopes[scope][s].ranges) {

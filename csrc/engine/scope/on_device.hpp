@@ -52,7 +52,7 @@ class DeviceSearch {
   device::DeviceTable const& table_;
   QueryGroups const& groups_;
   DevicePrograms programs_;
-  std::vector<std::vector<SlotRange>> ranges_;  // [scope]
+  std::vector<SlotRanges> ranges_;  // [scope]
   std::vector<std::uint32_t> group_of_;
   std::vector<float> floors_;
   std::vector<std::uint8_t> strict_;

@@ -13,8 +13,15 @@ bool ScopeRows::contains(Row row) const {
 
 ScopeRows resolve_scope(Segment const& segment, Scope const& scope, int threads) {
   ScopeRows out;
-  out.cells = segment.p.cells.find_all(scope.cells, threads);
-  for (std::uint32_t cell : out.cells) {
+  if (scope.cells.size() == 1) {
+    std::uint32_t const cell = segment.p.cells.find(scope.cells.front());
+    if (cell != kNone32) out.cells.push_back(cell);
+  } else {
+    std::vector<std::uint32_t> const cells = segment.p.cells.find_all(scope.cells, threads);
+    out.cells.reserve(cells.size());
+    for (std::uint32_t const cell : cells) out.cells.push_back(cell);
+  }
+  for (std::uint32_t const cell : out.cells) {
     RowRange const rows = segment.p.cells.rows(cell);
     if (!out.ranges.empty() && out.ranges.back().end == rows.begin) {
       out.ranges.back().end = rows.end;
@@ -28,7 +35,7 @@ ScopeRows resolve_scope(Segment const& segment, Scope const& scope, int threads)
 }
 
 Scope match_cells(Snapshot const& snapshot, std::span<std::optional<std::string> const> pattern) {
-  Scope out;
+  std::vector<std::string> found;
   for (auto const& view : snapshot.segments) {
     CellDirectory const& cells = view->segment().p.cells;
     for (std::uint32_t cell = 0; cell < cells.size(); ++cell) {
@@ -36,11 +43,14 @@ Scope match_cells(Snapshot const& snapshot, std::span<std::optional<std::string>
       RowRange const rows = cells.rows(cell);
       bool lives = view->n_dead() == 0;
       for (Row row = rows.begin; !lives && row < rows.end; ++row) lives = view->live()[row];
-      if (lives) out.cells.emplace_back(cells.key(cell));
+      if (lives) found.emplace_back(cells.key(cell));
     }
   }
-  std::sort(out.cells.begin(), out.cells.end());
-  out.cells.erase(std::unique(out.cells.begin(), out.cells.end()), out.cells.end());
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  Scope out;
+  out.cells.reserve(found.size());
+  for (std::string& cell : found) out.cells.push_back(std::move(cell));
   return out;
 }
 

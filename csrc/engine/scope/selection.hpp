@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/small_vector.hpp"
 #include "core/types.hpp"
 #include "engine/request/request.hpp"
 #include "engine/scope/filter.hpp"
@@ -17,8 +18,8 @@ namespace hyrecall {
 
 // A scope on one segment.
 struct ScopeRows {
-  std::vector<std::uint32_t> cells;  // rising
-  std::vector<RowRange> ranges;      // rising, adjacent cells merged
+  SmallVector<std::uint32_t, 1> cells{};  // rising
+  SmallVector<RowRange, 1> ranges{};      // rising, adjacent cells merged
   Row n_rows = 0;
   ScopeBits bits{};  // of the ranges, or of fewer: what is missing is searched
 
