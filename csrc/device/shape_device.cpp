@@ -25,7 +25,7 @@ struct ShapeReceiver {
 
 void check_shape_batch(DeviceTable const& table, ShapeBatch const& batch) {
   std::size_t const n = batch.segment.size();
-  require(!table.is_lexical(), "a dense column");
+  require(!table.is_lexical() || batch.stage == ShapeStage::kRescore, "a dense column");
   require(!batch.offsets.empty() && batch.offsets.front() == 0 && batch.offsets.back() == n,
           "lists one after another");
   for (std::size_t q = 0; q + 1 < batch.offsets.size(); ++q) {

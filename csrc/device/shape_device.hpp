@@ -35,8 +35,9 @@ struct ShapeBatch {
 // Where results lie is the library's again once they have been taken.
 using TakeShaped = std::function<void(ShapeResults const& results)>;
 
-// Runs the stage on the lists of all queries; rows are those of a dense column's table. Any number
-// of threads at once. Throws kDeviceMemory for a batch that does not fit; the next call works.
+// Runs the stage on the lists of all queries; rows are those of a dense column's table, or of any
+// column's where the stage reads no vector. Any number of threads at once. Throws kDeviceMemory for
+// a batch that does not fit; the next call works.
 void shape_lists(DeviceTable const& table, ShapeBatch const& batch, TakeShaped const& take);
 
 }  // namespace hyrecall::device

@@ -41,6 +41,8 @@ class DeviceSnapshot {
   device::DeviceTable const& dense_table(std::size_t column) const { return *tables_.at(column); }
   // A lexical column's postings; null: they are not there.
   device::DeviceTable const* lexical_table(std::size_t column) const;
+  // Of some column, for who needs its rows' numbers alone; null: there is none.
+  device::DeviceTable const* any_table() const;
 
   // The library's folder and the device's ordinal; nothing where there is no dense column.
   std::optional<std::pair<std::string, int>> place() const;

@@ -36,10 +36,10 @@ device::ShapeBatch batch_of(ShapeStage stage, FusedListsView const& lists,
 }
 
 // Whether the stage ran.
-bool ran_on_device(Snapshot const& snapshot, std::size_t column, device::ShapeBatch const& batch,
+bool ran_on_device(device::DeviceTable const& table, device::ShapeBatch const& batch,
                    device::TakeShaped const& take) {
   try {
-    device::shape_lists(snapshot.device->dense_table(column), batch, take);
+    device::shape_lists(table, batch, take);
   } catch (Error const& error) {
     if (error.code() != ErrorCode::kDeviceMemory) throw;
     return false;
@@ -52,7 +52,10 @@ bool ran_on_device(Snapshot const& snapshot, std::size_t column, device::ShapeBa
 std::optional<RescoredLists> rescore_on_device(Snapshot const& snapshot,
                                                FusedListsView const& lists,
                                                RescoreParams const& params) {
-  if (!are_for_device(snapshot, lists) || !snapshot.device->place()) return std::nullopt;
+  if (!are_for_device(snapshot, lists)) return std::nullopt;
+  // A stage that reads no vector may have the table of any column, of texts too.
+  device::DeviceTable const* const table = snapshot.device->any_table();
+  if (table == nullptr) return std::nullopt;
   std::vector<std::uint32_t> const offsets = narrow_offsets(lists);
   device::ShapeBatch batch = batch_of(ShapeStage::kRescore, lists, offsets);
   batch.rule = params.rule;
@@ -74,8 +77,7 @@ std::optional<RescoredLists> rescore_on_device(Snapshot const& snapshot,
         out.ordered.entries.push_back(lists.offsets[q] + results.order[i]);
     }
   };
-  // A stage that reads no vector may have the table of any column.
-  if (!ran_on_device(snapshot, 0, batch, take)) return std::nullopt;
+  if (!ran_on_device(*table, batch, take)) return std::nullopt;
   return out;
 }
 
@@ -100,7 +102,7 @@ std::optional<Deduped> dedup_on_device(Snapshot const& snapshot, FusedListsView 
       out.kept.offsets.push_back(static_cast<std::int64_t>(out.kept.entries.size()));
     }
   };
-  if (!ran_on_device(snapshot, params.column, batch, take)) return std::nullopt;
+  if (!ran_on_device(snapshot.device->dense_table(params.column), batch, take)) return std::nullopt;
   return out;
 }
 
@@ -137,7 +139,7 @@ std::optional<Diversified> diversify_on_device(Snapshot const& snapshot,
       out.chosen.offsets.push_back(static_cast<std::int64_t>(out.chosen.entries.size()));
     }
   };
-  if (!ran_on_device(snapshot, params.column, batch, take)) return std::nullopt;
+  if (!ran_on_device(snapshot.device->dense_table(params.column), batch, take)) return std::nullopt;
   return out;
 }
 
