@@ -4,13 +4,15 @@
 
 Both answer the same requests, and every reply of the device is compared with the CPU's: keys,
 order and scores to the last bit. Texts alone are also searched by torch on that device, where it is
-installed; its hits must be ours, or differ by less than 1e-3 in their scores.
+installed; its hits must be ours, or differ by less than 1e-3 in their scores. A table a batch
+follows with the time of each kernel of its searches (HYRECALL_CUDA_TIMES=1), launched one by one.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ import numpy as np
 import hyrecall as hr
 from bench import THREADS, corpus, device_rivals, ours
 from bench.device_cases import compare_with_peer
+from bench.device_times import print_table, time_kernels
 
 LIMIT = 10
 
@@ -151,6 +154,11 @@ def main() -> None:
             compare_with_peer((ids, scores.astype(np.float32)), peer())
             of_torch = f"{median_ms(peer, options.seconds):.2f}"
         print(f"| {name} | {on_device:.2f} | {on_host:.2f} | {of_torch} |", flush=True)
+    if options.device == "cpu":
+        return
+    os.environ["HYRECALL_CUDA_TIMES"] = "1"
+    for name, run in there.items():
+        print_table(name, time_kernels(run))
 
 
 if __name__ == "__main__":

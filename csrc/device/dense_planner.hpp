@@ -6,16 +6,10 @@
 #include <vector>
 
 #include "core/small_vector.hpp"
-#include "kernels/settings.hpp"
+#include "device/dense_tuning.hpp"
 #include "kernels/shared/dense_batch.hpp"
 
 namespace hyrecall {
-
-// most_tiles: of a query.
-DenseTuning choose_tuning(std::size_t depth, std::size_t most_tiles);
-// Of a lexical scan, of whose document tiles each has at most 2 x depth candidates of a query,
-// equal scores apart. Few queries have room for many candidates each.
-DenseTuning choose_lexical_tuning(std::size_t n_queries, std::size_t depth, std::size_t most_tiles);
 
 using SlotRanges = SmallVector<SlotRange, 1>;  // most scopes are one range
 

@@ -2,6 +2,7 @@
 // nothing, since only the host's work counts here.
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -17,7 +18,11 @@ namespace hyrecall::testing {
 namespace {
 
 constexpr std::size_t kMostQueries = 1024;
-constexpr int kMixedBatches = 1'500;  // 10,000 make no more recordings, and take ten seconds
+// 10,000 make no more recordings, and take ten seconds: HYRECALL_MIXED_BATCHES=10000.
+int n_mixed_batches() {
+  char const* const text = std::getenv("HYRECALL_MIXED_BATCHES");
+  return text == nullptr ? 1'500 : std::atoi(text);
+}
 
 // Rows of one dimension, of which many fit.
 struct ThinTable {
@@ -100,7 +105,8 @@ TEST(device_mixed_batches_are_few_recordings) {
   NullDevice const null(machine.folder());
   Rng rng(19);
   MixedRequests const mixed(rng, machine);
-  for (int batch = 0; batch < kMixedBatches; ++batch) mixed.run(rng);
+  int const n_batches = n_mixed_batches();
+  for (int batch = 0; batch < n_batches; ++batch) mixed.run(rng);
   std::uint64_t const recorded = emulated(machine.folder()).work().n_graphs;
   CHECK(recorded <= 40);
   CHECK(recorded >= 30);  // they do differ
