@@ -53,7 +53,7 @@ class Axis:
 
 def number(value: float) -> str:
     """Write a tick: 0.02, 5, 10k, 1M."""
-    for unit, size in (("M", 1e6), ("k", 1e3)):
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if value >= size:
             return f"{value / size:g}{unit}"
     return f"{value:g}"

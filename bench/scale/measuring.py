@@ -1,0 +1,263 @@
+"""What a shard and a caller cost on this machine: times, bytes, and how they vary."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import hyrecall as hr
+from bench import limits, ours
+from bench.device_report import commit, processor, versions
+from bench.scale import world
+from bench.scale.figures import STEPS
+from bench.scale.fitting import condensed, noise_entry, rounded
+from bench.scale.world import DEPTH, EVERYONE, KINDS, Questions, Sizes
+from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
+
+ROOT = Path(__file__).parents[2]
+Entry = dict[str, Any]
+
+
+def clock(call: Callable[[], Any]) -> tuple[Any, float, float]:
+    """Call; return the result, wall milliseconds, and processor milliseconds of all threads."""
+    wall, busy = time.perf_counter(), time.process_time()
+    made = call()
+    return made, (time.perf_counter() - wall) * 1e3, (time.process_time() - busy) * 1e3
+
+
+def answer(index: hr.Index, asked: bytes, summed: bytes | None) -> bytes:
+    """Answer bytes with bytes, as the process of a shard does."""
+    request = Request.from_bytes(asked)
+    if summed is None:
+        return index.statistics(request).to_bytes()
+    return index.candidates(request, Statistics.from_bytes(summed)).to_bytes()
+
+
+def times(index: hr.Index, questions: Questions, kind: str, scope: object, n: int) -> Entry:
+    """Ask each question ``n`` times over a single shard; wall and processor time of both steps."""
+    found: Entry = {step: {"wall": [], "busy": []} for step in STEPS}
+    sizes: Entry = {"request": [], "statistics": [], "candidates": []}
+    for at in range(questions.n):
+        asked = Request(**questions.ask(kind, at, scope)).to_bytes()
+        rounds = []
+        for _ in range(n):
+            counted, *first = clock(lambda: answer(index, asked, None))  # noqa: B023
+            part, *second = clock(lambda: answer(index, asked, counted))  # noqa: B023
+            rounds.append((first, second))
+        for place, step in enumerate(STEPS):
+            found[step]["wall"].append([one[place][0] for one in rounds])
+            found[step]["busy"].append([one[place][1] for one in rounds])
+        for name, data in zip(sizes, (asked, counted, part), strict=True):
+            sizes[name].append(len(data))
+    found["bytes"] = {name: statistics.mean(values) for name, values in sizes.items()}
+    return found
+
+
+def batches(index: hr.Index, questions: Questions, kind: str, scope: object, n: int) -> float:
+    """Return processor milliseconds of a query in a batch of ``n``, the median of five calls."""
+    asked = questions.ask(kind, 0, scope, n)
+    return (
+        statistics.median(clock(lambda: index.recall(**asked).to_arrow())[2] for _ in range(5)) / n
+    )
+
+
+def shard_times(rows: int, sizes: Sizes, folder: Path) -> list[Entry]:
+    """Measure a shard of so many rows, everyone's and those of tenants, each kind of question."""
+    world.shard(rows, sizes).save(folder)
+    index = hr.Index.open(folder, device="cpu", threads=1)
+    questions = Questions(sizes.questions, sizes.dim)
+    scopes: list[tuple[str, int, object]] = [("everyone", rows, EVERYONE)]
+    scopes += [("tenant", n, number) for number, n in enumerate(sizes.tenants)]
+    found = []
+    for name, seen, scope in scopes:
+        for kind in KINDS:
+            times(index, questions, kind, scope, 1)  # the first reads what later ones have
+            entry = times(index, questions, kind, scope, sizes.repeats)
+            entry |= {"kind": kind, "scope": name, "seen": seen, "rows": rows}
+            entry["batched"] = {
+                n: batches(index, questions, kind, scope, n) for n in (1, sizes.batch)
+            }
+            found.append(entry)
+    return found
+
+
+# ---- the caller ----
+
+
+class Stored:
+    """A shard that gives the bytes of an earlier answer: only the caller's work remains."""
+
+    def __init__(self, name: str, index: hr.Index) -> None:
+        """Take an index, which is asked once a request."""
+        self.name = name
+        self._index = index
+        self._counted = self._found = b""
+
+    def learn_statistics(self, request: Request) -> Statistics:
+        """Ask the index and keep the answer."""
+        self._counted = self._index.statistics(request).to_bytes()
+        return Statistics.from_bytes(self._counted)
+
+    def learn_candidates(self, request: Request, summed: Statistics) -> None:
+        """Ask the index and keep the answer."""
+        self._found = self._index.candidates(request, summed).to_bytes()
+        self._facts = Part.from_bytes(self._found).facts
+
+    def statistics(self, request: Request) -> Statistics:
+        """Give the kept answer, by way of bytes as the shard of another process does."""
+        request.to_bytes()
+        return Statistics.from_bytes(self._counted)
+
+    def candidates(self, request: Request, summed: Statistics) -> Part:
+        """Give the kept answer."""
+        request.to_bytes()
+        summed.to_bytes()
+        return Part.from_bytes(self._found, facts=self._facts)
+
+    def close(self) -> None:
+        """Do nothing: the index stays open for other callers."""
+
+
+class OneRequest(ShardedIndex):
+    """A sharded index that answers one request again and again."""
+
+    def again(self, request: Request) -> hr.Hits:
+        """Answer."""
+        return self._try(request)
+
+
+def caller_times(sizes: Sizes) -> list[Entry]:
+    """Measure what a recall costs the process that asks, by shards and depth."""
+    most = max(sizes.shards)
+    shards = [Stored(f"{n}", world.shard(sizes.shard_rows, sizes, n)) for n in range(most)]
+    questions = Questions(min(sizes.questions, 5), sizes.dim)
+    found = []
+    for kind in KINDS:
+        for depth in sizes.depths:
+            for n in sizes.shards:
+                busy, wall = [], []
+                index = OneRequest(shards[:n])
+                with index:
+                    for at in range(questions.n):
+                        request = Request(**questions.ask(kind, at, EVERYONE), depth=depth)
+                        counted = [one.learn_statistics(request) for one in shards[:n]]
+                        summed = Statistics.sum(counted)
+                        for one in shards[:n]:
+                            one.learn_candidates(request, summed)
+                        for turn in range(sizes.repeats):
+                            _, took, used = clock(lambda: index.again(request).to_arrow())  # noqa: B023
+                            if turn:
+                                wall.append(took)
+                                busy.append(used)
+                found.append({
+                    "kind": kind, "depth": depth, "shards": n,
+                    "busy": rounded(statistics.median(busy)),
+                    "wall": rounded(statistics.median(wall)),
+                })  # fmt: skip
+    return found
+
+
+# ---- the whole of it ----
+
+
+def crowded(folder: Path, sizes: Sizes) -> float:
+    """Return how much more processor time a query takes if every core answers the same."""
+    alone = _children(1, folder, sizes)
+    together = _children(os.cpu_count() or 1, folder, sizes)
+    return statistics.median(together) / statistics.median(alone)
+
+
+def _children(n: int, folder: Path, sizes: Sizes) -> list[float]:
+    command = [
+        sys.executable,
+        "-m",
+        "bench.scale.measuring",
+        str(folder),
+        json.dumps(asdict(sizes)),
+    ]
+    started = [
+        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(n)
+    ]
+    return [float(one.communicate()[0].splitlines()[-1]) for one in started]
+
+
+def _child(folder: Path, sizes: Sizes) -> float:
+    index = hr.Index.open(folder, device="cpu", threads=1)
+    questions = Questions(sizes.questions, sizes.dim)
+    busy: list[float] = []
+    end = time.monotonic() + sizes.crowd_s
+    while time.monotonic() < end:
+        for at in range(questions.n):
+            asked = questions.ask("hybrid", at, EVERYONE)
+            busy.append(clock(lambda: index.recall(**asked).to_arrow())[2])  # noqa: B023
+    return statistics.median(busy)
+
+
+def cache_bytes(level: int) -> int | None:
+    """Return the size of a cache of the first core; None where the system does not tell."""
+    for folder in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        if (folder / "level").read_text().strip() == str(level):
+            return int((folder / "size").read_text().strip().removesuffix("K")) << 10
+    return None
+
+
+def machine() -> Entry:
+    """Say where and of what the figures are."""
+    return {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "commit": commit(),
+        "machine_info": {
+            "cpu": {
+                "brand_raw": processor(),
+                "count": os.cpu_count(),
+                "l2_cache_size": cache_bytes(2),
+                "l3_cache_size": cache_bytes(3),
+            }
+        },
+        "isa": ours.isa(),
+        "versions": versions("hyrecall", "numpy", "pyarrow"),
+    }
+
+
+def measure(sizes: Sizes, name: str) -> Entry:
+    """Measure everything; times are in milliseconds."""
+    watch = limits.Neighbours.watch()
+    found: Entry = {"size": name, **machine(), "dim": sizes.dim, "depth": DEPTH}
+    with tempfile.TemporaryDirectory() as folder:
+        shards: list[Entry] = []
+        for rows in sizes.rows:
+            shards += shard_times(rows, sizes, Path(folder) / str(rows))
+        largest = Path(folder) / str(max(sizes.rows))
+        rows = max(sizes.rows)
+        on_disk = world.by_role(largest)
+        found["disk_bytes"] = {role: rounded(size / rows) for role, size in sorted(on_disk.items())}
+        with hr.Index.open(largest, device="cpu", memory="ram") as index:
+            in_memory = ours.parts(index)
+        found["memory_bytes"] = {part: rounded(n / rows) for part, n in sorted(in_memory.items())}
+        found["crowded"] = rounded(crowded(largest, sizes))
+    found["noise"] = noise_entry(shards, STEPS)
+    found["shards"] = [condensed(one, STEPS) for one in shards]
+    found["callers"] = caller_times(sizes)
+    n_bytes = 1 << (24 if name == "tiny" else 28)
+    for n in (1, 2):
+        found.setdefault("limits", {})[f"stream_gb_s_{n}_thread"] = rounded(
+            limits.stream_read(n, n_bytes)
+        )
+    found["others_cores"] = watch.cores()
+    return found
+
+
+if __name__ == "__main__":
+    given = json.loads(sys.argv[2])
+    lists: Entry = {n: tuple(one) if isinstance(one, list) else one for n, one in given.items()}
+    print(_child(Path(sys.argv[1]), Sizes(**lists)))
