@@ -46,6 +46,10 @@ def parser() -> argparse.ArgumentParser:
     measure.add_argument("--size", choices=tuple(SIZES), default="full")
     predict = commands.add_parser("predict", help="simulate 10^6 to 10^10 documents")
     predict.add_argument("--plot", type=Path, default=None, help="folder for scale.svg")
+    predict.add_argument(
+        "--beside-others", action="store_true",
+        help="shards also wait for a core, as long as they did beside other programs here",
+    )  # fmt: skip
     predict.add_argument("--kind", choices=world.KINDS, default="hybrid")
     predict.add_argument(
         "--rates", type=float, nargs=2, default=Options.rates, metavar=("ALL", "TENANT"),
@@ -79,12 +83,13 @@ def main(arguments: list[str] | None = None) -> int:
         given.out.write_text(json.dumps(found, indent=1) + "\n")
         print(f"{given.out}: other programs used {found['others_cores']} cores meanwhile")
         return 0
-    figures = Figures.load(given.file)
     if given.command == "predict":
+        figures = Figures.load(given.file, beside_others=given.beside_others)
         assumed = {name: getattr(given, name) for name in ASSUMED}
         options = Options(kind=given.kind, rates=tuple(given.rates), **assumed)
         predicting.predict(figures, options, given.plot)
         return 0
+    figures = Figures.load(given.file)
     cases = validating.cases(given.kind, given.shards, given.loads, given.rows, given.seconds)
     sizes = SIZES[figures.found["size"]]
     lines = validating.validate(figures, sizes, cases, patience=given.patience)

@@ -21,16 +21,17 @@ SPLIT_ROWS = 8_192  # from here on threads share a scan
 class Figures:
     """What ``python -m bench.scale measure`` wrote."""
 
-    def __init__(self, found: Entry) -> None:
-        """Take the JSON."""
+    def __init__(self, found: Entry, *, beside_others: bool = False) -> None:
+        """Take the JSON; other programs interrupt shards only if ``beside_others`` says so."""
         self.found = found
         self.depth: int = found["depth"]
-        self.noise: Noise = noise_from(found["noise"])
+        noise = "noise_beside_others" if beside_others else "noise"
+        self.noise: Noise = noise_from(found[noise])
 
     @classmethod
-    def load(cls, path: Path) -> Figures:
+    def load(cls, path: Path, *, beside_others: bool = False) -> Figures:
         """Read a file."""
-        return cls(json.loads(path.read_text()))
+        return cls(json.loads(path.read_text()), beside_others=beside_others)
 
     def entries(self, kind: str, scope: str) -> list[Entry]:
         """Return the entries of a kind and scope by the rows that a query sees."""

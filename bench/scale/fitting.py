@@ -9,9 +9,10 @@ The work of a step is
 - ``question``: how much longer or shorter a question takes than the mean one. It is drawn once a
   query, since all shards answer the same question.
 - ``jitter``: processor time over the question's own median, drawn for each shard by itself.
-- ``interruptions``: times of more than a millisecond in which the process did not run (wall time
-  less processor time). They come by chance, at so many a millisecond of work. Their lengths beyond
-  a millisecond follow a generalised Pareto distribution, fitted by probability-weighted moments
+- ``interruptions``: times of more than a millisecond in which the process did not run: wall time
+  less processor time, and less the time in which other programs had its core (the simulation may
+  also count that). They come by chance, at so many a millisecond of work. Their lengths beyond a
+  millisecond follow a generalised Pareto distribution, fitted by probability-weighted moments
   (Hosking and Wallis 1987).
 """
 
@@ -148,10 +149,18 @@ def condensed(entry: Entry, steps: Sequence[str]) -> Entry:
     return kept
 
 
-def noise_entry(entries: Sequence[Entry], steps: Sequence[str]) -> Entry:
-    """Return the fitted noise of measured entries as JSON."""
+def noise_entry(
+    entries: Sequence[Entry], steps: Sequence[str], *, beside_others: bool = False
+) -> Entry:
+    """Return the fitted noise of measured entries as JSON.
+
+    ``beside_others``: waiting for a core behind other programs is an interruption too.
+    """
     times = [entry[step] for entry in entries for step in steps]
-    wall = [np.asarray(one["wall"]) for one in times]
+    wall = [
+        np.asarray(one["wall"]) - (0.0 if beside_others else np.asarray(one["queued"]))
+        for one in times
+    ]
     busy = [np.asarray(one["busy"]) for one in times]
     noise = Noise.fitted(wall, busy)
     return {

@@ -26,13 +26,23 @@ from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
 
 ROOT = Path(__file__).parents[2]
 Entry = dict[str, Any]
+TIMES = ("wall", "busy", "queued")
 
 
-def clock(call: Callable[[], Any]) -> tuple[Any, float, float]:
-    """Call; return the result, wall milliseconds, and processor milliseconds of all threads."""
-    wall, busy = time.perf_counter(), time.process_time()
+def queued() -> float:
+    """Return how long this thread could have run but others had its core; 0 where none tells."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except OSError:
+        return 0.0
+
+
+def clock(call: Callable[[], Any]) -> tuple[Any, tuple[float, float, float]]:
+    """Call; return the result, and milliseconds: wall, processor, and waiting for a core."""
+    before = time.perf_counter(), time.process_time(), queued()
     made = call()
-    return made, (time.perf_counter() - wall) * 1e3, (time.process_time() - busy) * 1e3
+    wall, busy = time.perf_counter() - before[0], time.process_time() - before[1]
+    return made, (wall * 1e3, busy * 1e3, (queued() - before[2]) * 1e3)
 
 
 def answer(index: hr.Index, asked: bytes, summed: bytes | None) -> bytes:
@@ -44,19 +54,19 @@ def answer(index: hr.Index, asked: bytes, summed: bytes | None) -> bytes:
 
 
 def times(index: hr.Index, questions: Questions, kind: str, scope: object, n: int) -> Entry:
-    """Ask each question ``n`` times over a single shard; wall and processor time of both steps."""
-    found: Entry = {step: {"wall": [], "busy": []} for step in STEPS}
+    """Ask each question ``n`` times over a single shard; the times of both steps."""
+    found: Entry = {step: {name: [] for name in TIMES} for step in STEPS}
     sizes: Entry = {"request": [], "statistics": [], "candidates": []}
     for at in range(questions.n):
         asked = Request(**questions.ask(kind, at, scope)).to_bytes()
         rounds = []
         for _ in range(n):
-            counted, *first = clock(lambda: answer(index, asked, None))  # noqa: B023
-            part, *second = clock(lambda: answer(index, asked, counted))  # noqa: B023
+            counted, first = clock(lambda: answer(index, asked, None))  # noqa: B023
+            part, second = clock(lambda: answer(index, asked, counted))  # noqa: B023
             rounds.append((first, second))
         for place, step in enumerate(STEPS):
-            found[step]["wall"].append([one[place][0] for one in rounds])
-            found[step]["busy"].append([one[place][1] for one in rounds])
+            for which, name in enumerate(TIMES):
+                found[step][name].append([one[place][which] for one in rounds])
         for name, data in zip(sizes, (asked, counted, part), strict=True):
             sizes[name].append(len(data))
     found["bytes"] = {name: statistics.mean(values) for name, values in sizes.items()}
@@ -66,9 +76,8 @@ def times(index: hr.Index, questions: Questions, kind: str, scope: object, n: in
 def batches(index: hr.Index, questions: Questions, kind: str, scope: object, n: int) -> float:
     """Return processor milliseconds of a query in a batch of ``n``, the median of five calls."""
     asked = questions.ask(kind, 0, scope, n)
-    return (
-        statistics.median(clock(lambda: index.recall(**asked).to_arrow())[2] for _ in range(5)) / n
-    )
+    took = [clock(lambda: index.recall(**asked).to_arrow())[1] for _ in range(5)]
+    return statistics.median(busy for _, busy, _ in took) / n
 
 
 def shard_times(rows: int, sizes: Sizes, folder: Path) -> list[Entry]:
@@ -155,10 +164,10 @@ def caller_times(sizes: Sizes) -> list[Entry]:
                         for one in shards[:n]:
                             one.learn_candidates(request, summed)
                         for turn in range(sizes.repeats):
-                            _, took, used = clock(lambda: index.again(request).to_arrow())  # noqa: B023
+                            _, took = clock(lambda: index.again(request).to_arrow())  # noqa: B023
                             if turn:
-                                wall.append(took)
-                                busy.append(used)
+                                wall.append(took[0])
+                                busy.append(took[1])
                 found.append({
                     "kind": kind, "depth": depth, "shards": n,
                     "busy": rounded(statistics.median(busy)),
@@ -199,7 +208,7 @@ def _child(folder: Path, sizes: Sizes) -> float:
     while time.monotonic() < end:
         for at in range(questions.n):
             asked = questions.ask("hybrid", at, EVERYONE)
-            busy.append(clock(lambda: index.recall(**asked).to_arrow())[2])  # noqa: B023
+            busy.append(clock(lambda: index.recall(**asked).to_arrow())[1][1])  # noqa: B023
     return statistics.median(busy)
 
 
@@ -246,6 +255,7 @@ def measure(sizes: Sizes, name: str) -> Entry:
         found["memory_bytes"] = {part: rounded(n / rows) for part, n in sorted(in_memory.items())}
         found["crowded"] = rounded(crowded(largest, sizes))
     found["noise"] = noise_entry(shards, STEPS)
+    found["noise_beside_others"] = noise_entry(shards, STEPS, beside_others=True)
     found["shards"] = [condensed(one, STEPS) for one in shards]
     found["callers"] = caller_times(sizes)
     n_bytes = 1 << (24 if name == "tiny" else 28)

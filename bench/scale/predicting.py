@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.scale.figures import Figures
+from bench.scale.figures import STEPS, Figures
 from bench.scale.plan import Options, Plan
 from bench.scale.simulator import Result
+from bench.scale.world import KINDS
 from bench.svg import Series, line_chart
 
 OUT = Path(__file__).parents[2] / "docs" / "plots"
@@ -38,6 +39,44 @@ def rows(figures: Figures, options: Options, documents: Sequence[float] = DOCUME
     return [Row(plan, plan.simulate()) for plan in plans]
 
 
+def measured_tables(figures: Figures) -> Iterator[str]:
+    """Return what was measured: bytes, and queries a second."""
+    found = figures.found
+    for name in ("disk_bytes", "memory_bytes"):
+        parts = ", ".join(f"{part} {n:,.0f}" for part, n in found[name].items() if n >= 0.5)
+        total, where = sum(found[name].values()), name.removesuffix("_bytes")
+        yield f"bytes of a document, {where}: {total:,.0f} ({parts})"
+    for kind in KINDS:
+        sizes = figures.wire_bytes(kind, "everyone")
+        fixed, each = figures.caller_line(kind)
+        wire = ", ".join(f"{name} {n:,.0f}" for name, n in sizes.items())
+        cost = f"{fixed:.2g} ms + {each:.2g} a shard"
+        yield f"{kind}: bytes from and to a shard: {wire}; caller: {cost}"
+    noise = figures.noise
+    yield (
+        f"interruptions: {noise.rate * 1e3:.2g} a second of work, {noise.tail.mean:.2g} ms on "
+        f"average (scale {noise.tail.scale:.2g}, shape {noise.tail.shape:.2g}); "
+        f"every core busy: {found['crowded']:.2g} times the processor time"
+    )
+    batch = max(map(int, figures.entries("hybrid", "everyone")[-1]["batched"]))
+    yield f"\n| queries/s and core | rows | one at a time | batches of {batch} | work of a shard |"
+    yield "|---" * 5 + "|"
+    for kind in KINDS:
+        for scope in ("tenant", "everyone"):
+            for entry in figures.entries(kind, scope):
+                single, many = (1e3 / entry["batched"][n] for n in ("1", str(batch)))
+                steps = " + ".join(f"{entry[step]['ms']:.2f}" for step in STEPS)
+                yield (
+                    f"| {kind}, {NAMES[scope]} | {entry['seen']:,} | {single:,.0f} | {many:,.0f} "
+                    f"| {steps} ms |"
+                )
+
+
+def short(value: float) -> str:
+    """Write three digits, and no exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def power(n: float) -> str:
     """Write a number of documents: 1M, 10M, ..., 10,000M."""
     return f"{n / 1e6:,.0f}M"
@@ -53,13 +92,13 @@ def table(made: Sequence[Row]) -> Iterator[str]:
     for one in made:
         plan = one.plan
         least, most = int(plan.replicas.min()), int(plan.replicas.max())
-        times = " | ".join(f"{ms:,.3g}" for ms in one.result.percentiles(*PERCENTILES))
+        times = " | ".join(short(ms) for ms in one.result.percentiles(*PERCENTILES))
         replicas = f"{least}" if least == most else f"{least} to {most}"
         hour, million = one.cost
         yield (
             f"| {power(plan.documents)} | {NAMES[plan.scope]} | {plan.rate:,.0f} | {plan.shards} "
             f"| {replicas} | {plan.callers or '-'} | {plan.machines} | {plan.busiest:.0%} "
-            f"| {times} | {hour:,.0f} | {million:,.3g} |"
+            f"| {times} | {hour:,.0f} | {short(million)} |"
         )
 
 
@@ -76,7 +115,7 @@ def replica_table(figures: Figures, options: Options, documents: float) -> Itera
         for replicas, is_hedged in ((1, False), (2, False), (2, True)):
             plan = Plan(figures, documents, "everyone", options, replicas=replicas, rate=rate)
             found = plan.simulate(hedge_after=plan.hedge_after() if is_hedged else None)
-            times = " | ".join(f"{ms:,.3g}" for ms in found.percentiles(*PERCENTILES))
+            times = " | ".join(short(ms) for ms in found.percentiles(*PERCENTILES))
             again = found.asked_again / (options.queries * 2 * plan.shards)
             yield (
                 f"| {load:.0%} | {replicas} | {'yes' if is_hedged else 'no'} "
@@ -105,6 +144,8 @@ def plot(made: Sequence[Row]) -> str:
 def predict(figures: Figures, options: Options, out: Path | None) -> None:
     """Print the tables, and write the plot to a folder."""
     made = rows(figures, options)
+    print("\n".join(measured_tables(figures)))
+    print("\nSimulated:\n")
     print("\n".join(table(made)))
     print(f"\n{power(1e9)} documents, queries over all rows:\n")
     print("\n".join(replica_table(figures, options, 1e9)))

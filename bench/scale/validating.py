@@ -23,6 +23,7 @@ import numpy as np
 from bench.scale import world
 from bench.scale.figures import STEPS, Figures
 from bench.scale.plan import NOBODY
+from bench.scale.predicting import short
 from bench.scale.simulator import Floats, OneMachine, Query
 from bench.scale.world import EVERYONE, Questions, Sizes
 from hyrecall.distributed import ShardedIndex
@@ -207,6 +208,6 @@ def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
         name = f"{case.shards} {'processes' if case.has_processes else 'in this one'}"
         cells = []
         for real, said in zip(one["measured"], one["predicted"], strict=True):
-            cells.append(f"{real:.3g} | {said:.3g} | {said / real - 1:+.0%}")
+            cells.append(f"{short(real)} | {short(said)} | {said / real - 1:+.0%}")
         others = f"{one['others']:.1f}"
         yield f"| {name} | {case.load:.0%} | {one['rate']:.0f} | {' | '.join(cells)} | {others} |"
