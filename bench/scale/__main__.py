@@ -43,6 +43,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True)
     measure = commands.add_parser("measure", help="measure a shard and a caller on this machine")
     measure.add_argument("--out", type=Path, required=True, help="the JSON to write")
+    measure.add_argument("--samples", type=Path, help="where to keep every single time as JSON")
     measure.add_argument("--size", choices=tuple(SIZES), default="full")
     predict = commands.add_parser("predict", help="simulate 10^6 to 10^10 documents")
     predict.add_argument("--plot", type=Path, default=None, help="folder for scale.svg")
@@ -79,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command."""
     given = parser().parse_args(arguments)
     if given.command == "measure":
-        found = measuring.measure(SIZES[given.size], given.size)
+        found = measuring.measure(SIZES[given.size], given.size, given.samples)
         given.out.write_text(json.dumps(found, indent=1) + "\n")
         print(f"{given.out}: other programs used {found['others_cores']} cores meanwhile")
         return 0

@@ -8,12 +8,14 @@ The work of a step is
   them with their mean slope.
 - ``question``: how much longer or shorter a question takes than the mean one. It is drawn once a
   query, since all shards answer the same question.
-- ``jitter``: processor time over the question's own median, drawn for each shard by itself.
-- ``interruptions``: times of more than a millisecond in which the process did not run: wall time
-  less processor time, and less the time in which other programs had its core (the simulation may
-  also count that). They come by chance, at so many a millisecond of work. Their lengths beyond a
-  millisecond follow a generalised Pareto distribution, fitted by probability-weighted moments
-  (Hosking and Wallis 1987).
+- ``jitter``: the time over the question's own median, drawn for each shard by itself; of steps that
+  take two milliseconds or more, since a short step's is made of what the next point counts.
+- ``interruptions``: times that are above the median by more than half of it and half a millisecond.
+  They come by chance, at so many a millisecond of work, and add what they are above the median.
+  Their lengths beyond half a millisecond follow a generalised Pareto distribution, fitted by
+  probability-weighted moments (Hosking and Wallis 1987).
+
+Time in which other programs had the core is left out, unless the fit is asked to count it.
 """
 
 from __future__ import annotations
@@ -27,9 +29,10 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Entry = dict[str, Any]
-SHORTEST_MS = 1.0  # of an interruption
+SHORTEST_MS = 0.5  # of an interruption
+LONG_MS = 2.0  # of a step whose variation is not made of short interruptions
 HEAVIEST = 0.49  # shape of a tail; from 0.5 on its variance is infinite, and no run is long enough
-GRID = np.linspace(0, 1, 41)
+GRID = np.linspace(0, 1, 51)
 
 
 @dataclass(frozen=True)
@@ -78,13 +81,17 @@ class Noise:
         """Fit to wall and processor times of questions, a row for each."""
         jitter, lengths, total = [], [], 0.0
         for took, used in zip(wall, busy, strict=True):
-            stood_still = took - used
-            lengths.append(stood_still[stood_still > SHORTEST_MS])
-            jitter.append((used / np.median(used, axis=1, keepdims=True)).ravel())
-            total += float(used.sum())
+            median = np.median(used, axis=1, keepdims=True)
+            over = took - median
+            is_late = over > np.maximum(SHORTEST_MS, median / 2)
+            lengths.append(over[is_late])
+            total += float(median.sum() * took.shape[1])
+            jitter.append((took / median)[~is_late & (median >= LONG_MS)])
+        ratios = np.concatenate(jitter)
+        if not len(ratios):  # a tiny measurement has no long step
+            ratios = np.ones(1)
         all_lengths = np.concatenate(lengths)
-        quantiles = np.quantile(np.concatenate(jitter), GRID)
-        return cls(quantiles, len(all_lengths) / total, Tail.fitted(all_lengths))
+        return cls(np.quantile(ratios, GRID), len(all_lengths) / total, Tail.fitted(all_lengths))
 
     def of_idle_machine(self) -> Noise:
         """Return the same without interruptions."""
@@ -157,11 +164,14 @@ def noise_entry(
     ``beside_others``: waiting for a core behind other programs is an interruption too.
     """
     times = [entry[step] for entry in entries for step in steps]
-    wall = [
-        np.asarray(one["wall"]) - (0.0 if beside_others else np.asarray(one["queued"]))
-        for one in times
-    ]
     busy = [np.asarray(one["busy"]) for one in times]
+    # Clocks are read one after the other, so that what was queued may be a little too much.
+    wall = [
+        np.maximum(
+            np.asarray(one["wall"]) - (0.0 if beside_others else np.asarray(one["queued"])), used
+        )
+        for one, used in zip(times, busy, strict=True)
+    ]
     noise = Noise.fitted(wall, busy)
     return {
         "jitter": [rounded(one) for one in noise.jitter],

@@ -238,8 +238,8 @@ def machine() -> Entry:
     }
 
 
-def measure(sizes: Sizes, name: str) -> Entry:
-    """Measure everything; times are in milliseconds."""
+def measure(sizes: Sizes, name: str, samples: Path | None = None) -> Entry:
+    """Measure everything; times are in milliseconds. ``samples``: where to keep each of them."""
     watch = limits.Neighbours.watch()
     found: Entry = {"size": name, **machine(), "dim": sizes.dim, "depth": DEPTH}
     with tempfile.TemporaryDirectory() as folder:
@@ -254,6 +254,8 @@ def measure(sizes: Sizes, name: str) -> Entry:
             in_memory = ours.parts(index)
         found["memory_bytes"] = {part: rounded(n / rows) for part, n in sorted(in_memory.items())}
         found["crowded"] = rounded(crowded(largest, sizes))
+    if samples is not None:
+        samples.write_text(json.dumps(shards))
     found["noise"] = noise_entry(shards, STEPS)
     found["noise_beside_others"] = noise_entry(shards, STEPS, beside_others=True)
     found["shards"] = [condensed(one, STEPS) for one in shards]
