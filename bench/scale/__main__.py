@@ -94,7 +94,8 @@ def main(arguments: list[str] | None = None) -> int:
     cases = validating.cases(given.kind, given.shards, given.loads, given.rows, given.seconds)
     sizes = SIZES[figures.found["size"]]
     lines = validating.validate(figures, sizes, cases, patience=given.patience)
-    print("\n".join(validating.table(lines)))
+    for line in validating.table(lines):
+        print(line, flush=True)
     return 0
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,15 +142,14 @@ def validate(
     cores: int | None = None,
     patience: float = 0.0,
     seed: int = 1,
-) -> list[dict[str, Any]]:
-    """Run each case really and simulated; return a line for each.
+) -> Iterator[dict[str, Any]]:
+    """Run each case really and simulated; return a line for each, as soon as it is there.
 
     ``patience``: seconds that a case waits for other programs to rest, at most.
     """
     n_cores = cores or len(os.sched_getaffinity(0))
     questions = Questions(sizes.questions, sizes.dim)
     most, rows = max(one.shards for one in wanted), wanted[0].rows
-    lines = []
     with tempfile.TemporaryDirectory() as folder:
         paths = world.folders(Path(folder), most, rows, sizes)
         for case in wanted:
@@ -164,12 +163,11 @@ def validate(
                 others.append(wanting())
             mean = sum(others) / 2
             predicted = simulated(figures, case, arrivals, n_cores, mean, seed)
-            lines.append({
+            yield {
                 "case": case, "rate": rate, "queries": len(real), "others": mean,
                 "measured": np.percentile(real, (50, 99)).tolist(),
                 "predicted": np.percentile(predicted, (50, 99)).tolist(),
-            })  # fmt: skip
-    return lines
+            }  # fmt: skip
 
 
 def wanting(seconds: float = 0.5) -> float:
@@ -196,7 +194,7 @@ def rested(patience: float) -> float:
             return found
 
 
-def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
+def table(lines: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Return the lines of a table: predicted beside measured."""
     yield (
         "| shards | load | queries/s | p50: measured | predicted | error | p99: measured "
