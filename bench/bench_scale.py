@@ -389,3 +389,6 @@ def test_the_committed_figures_are_of_a_full_measurement() -> None:
     assert {"machine_info", "commit", "date", "versions", "others_cores"} <= figures.found.keys()
     assert json.dumps(figures.found, indent=1) + "\n" == COMMITTED.read_text()
     assert figures.first_bytes < figures.disk_bytes
+    plan = Plan(figures, 1e9, "everyone", Options(queries=20))
+    assert (plan.simulate().latency > 0).all()
+    assert Figures.load(COMMITTED, beside_others=True).noise.rate > figures.noise.rate
