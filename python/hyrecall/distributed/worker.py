@@ -59,6 +59,7 @@ class Answering:
         """Take the path of a saved index; nothing is opened yet."""
         self._open = path, device, threads
         self._index: Index | None = None
+        self._last: tuple[bytes, Request] | None = None
 
     def ask(self, verb: bytes, *frames: bytes) -> tuple[bytes, bytes]:
         """Return ``b"answer"`` and the answer, or ``b"error"`` and the error as JSON."""
@@ -66,13 +67,18 @@ class Answering:
             if self._index is None:
                 path, device, threads = self._open
                 self._index = Index.open(path, device=device, threads=threads)
-            return b"answer", _answer(self._index, verb, frames)
+            return b"answer", _answer(self._index, verb, self._read(frames[0]), frames)
         except Exception as fault:
             return b"error", plain_error(fault)
 
+    def _read(self, data: bytes) -> Request:
+        """Return the request of some bytes; both questions of a recall bring the same ones."""
+        if self._last is None or self._last[0] != data:
+            self._last = data, Request.from_bytes(data)
+        return self._last[1]
 
-def _answer(index: Index, verb: bytes, frames: Sequence[bytes]) -> bytes:
-    request = Request.from_bytes(frames[0])
+
+def _answer(index: Index, verb: bytes, request: Request, frames: Sequence[bytes]) -> bytes:
     if verb == b"statistics":
         if index.is_stale:
             index.reload()

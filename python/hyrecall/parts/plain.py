@@ -22,6 +22,7 @@ from hyrecall.errors import DTypeError, OptionError, error
 __all__ = ["decode", "encode"]
 
 _PLAIN = (bool, int, float, str)
+_SCALARS = frozenset((*_PLAIN, type(None)))
 _QUERIES = (queries.Phrase, queries.Prefix, queries.Boost)
 _GROUPS = (queries.All, queries.Any)
 _PREDICATES: tuple[Any, ...] = (AllOf, AnyOf, Between, Equal, IsNull, NoneOf, NotNull)
@@ -73,6 +74,7 @@ _MADE: dict[str, Callable[[Any], Any]] = {
     **{one.__name__: _made_of(one) for one in (*_PREDICATES, *_QUERIES, *_GROUPS)},
 }
 # hr.Any is a query, the engine's AnyOf a predicate: no two classes here have one name.
+_CONTAINERS = frozenset((list, dict))
 _KIND, _OF, _PART, _EVERY = "kind", "of", "part", "ANY"
 
 
@@ -90,6 +92,8 @@ def encode(argument: str, value: Any) -> Any:
     if value is None or isinstance(value, _PLAIN):
         return value
     if isinstance(value, list):
+        if _SCALARS.issuperset(map(type, value)):
+            return value
         return [encode(argument, one) for one in value]
     if value is ANY:
         return {_KIND: _EVERY}
@@ -127,6 +131,8 @@ def decode(argument: str, data: Any) -> Any:
 
 def _decode(argument: str, data: Any) -> Any:
     if isinstance(data, list):
+        if _CONTAINERS.isdisjoint(map(type, data)):  # texts or scopes of a batch, at once
+            return data
         return [_decode(argument, one) for one in data]
     if not isinstance(data, dict):
         return data
