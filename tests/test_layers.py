@@ -77,7 +77,7 @@ PYTHON_ONLY_IN = {
     "qdrant_edge": {"migrate/qdrant_snapshot"},
     "obstore": {"replicas"},
     "crewai": {"adapters/crewai", "adapters/crewai_storage"},
-    "ray": {"distributed/ray_shards"},
+    "ray": {f"distributed/ray_{part}" for part in ("dataset", "shards", "workers")},
     "pickle": set(),
     "cloudpickle": set(),
     "joblib": set(),

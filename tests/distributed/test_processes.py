@@ -98,6 +98,13 @@ def test_worker_processes_reply_as_one_index(sharded: ShardedIndex, one: hr.Inde
     assert os.getpid() not in pids
 
 
+def test_no_queries_have_no_hits(sharded: ShardedIndex, one: hr.Index) -> None:
+    nothing = {"text": [], "vectors": VECTORS[:0], "scope": []}
+    for more in ({}, {"recipe": hr.recipes.default}):
+        got = sharded.recall(**nothing, **more).to_arrow()
+        assert ipc_bytes(got) == ipc_bytes(one.recall(**nothing, **more).to_arrow())
+
+
 def test_the_async_twins_and_one_query(sharded: ShardedIndex, one: hr.Index) -> None:
     async def both() -> tuple[hr.Hits, hr.QueryHits]:
         many = await sharded.arecall(**asked())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,7 +16,8 @@ import xxhash
 from hyrecall.ask.scope import CellTypes, Scope
 from hyrecall.base.output_files import check_outside, open_replacement, resolve_target
 from hyrecall.base.version import __version__
-from hyrecall.cli.batch import Batch, QueryColumns, run
+from hyrecall.cli.batch import OPTIONS, Batch, run
+from hyrecall.cli.batch_crew import crew_of
 from hyrecall.cli.batch_formats import OUTPUT_KINDS, STDOUT, check_types, output_kind
 from hyrecall.cli.batch_output import Output, Stream, Unfinished
 from hyrecall.cli.options import (
@@ -24,7 +25,6 @@ from hyrecall.cli.options import (
     Depth,
     Embed,
     Filters,
-    Folder,
     FusionName,
     Limit,
     MinFused,
@@ -41,9 +41,11 @@ from hyrecall.cli.progress import Progress
 from hyrecall.cli.query_files import INPUT_KINDS, STDIN, QueryFile
 from hyrecall.cli.show import say
 from hyrecall.cli.values import by_arm, names, read_scope
+from hyrecall.distributed.opening import check_seals, facts_of, open_saved, seals_of
+from hyrecall.distributed.query_columns import QueryColumns
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import OptionError, error
-from hyrecall.index import Index
+from hyrecall.segments.facts import IndexFacts
 
 __all__ = ["batch"]
 
@@ -51,7 +53,10 @@ _END_BYTES = 1 << 20  # bytes at each end of a query file, whose hash identifies
 
 
 def batch(
-    folder: Folder,
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR", help="Folder of the index; several: the shards of an index."),
+    ],
     queries: Annotated[
         Path,
         typer.Argument(
@@ -159,8 +164,25 @@ def batch(
         ),
     ] = None,
     threads: Threads = None,
+    ray: Annotated[
+        bool,
+        typer.Option("--ray", help="Answer in Ray actors; each opens all folders (extra [ray])."),
+    ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            metavar="N",
+            min=1,
+            show_default="one per CPU of the cluster",
+            help="With --ray, the number of actors.",
+        ),
+    ] = None,
 ) -> None:
     """Answer a file of queries, each within its own scope.
+
+    With several folders, each is a shard in a process of its own; the hits are those of one index
+    with all documents.
 
     The file is read, answered and written in slices. The output has the columns of
     hits.to_arrow(), ordered by (query, rank); query counts from 0 over the whole file, followed by
@@ -171,33 +193,38 @@ def batch(
     interrupt, the same command with --resume continues from there.
     """
     given = dict(locals())
-    _check_files(folder, queries, output)
+    _check_files(folders, queries, output)
     kind = output_kind(output, output_format)
-    refusals = _rejects_path(folder, queries, output, rejects, skips=on_error == "skip")
+    refusals = _rejects_path(folders, queries, output, rejects, skips=on_error == "skip")
     is_piped = queries == STDIN or (queries.exists() and not queries.is_file())
     if resume and (is_piped or _is_stream(output)):
         got = "a pipe" if STDIN not in (queries, output) else "-"
         raise error(OptionError, "--resume", "a file of queries and a file as output", got)
-    index = Index.open(folder, threads=threads)
+    if workers is not None and not ray:
+        raise error(OptionError, "--workers", "--ray with it", "none")
+    index = open_saved(folders, threads=threads, processes=len(folders) > 1 and not ray)
+    facts, seals = facts_of(index), seals_of(index)
     options = recall_options(
-        index, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,
+        facts, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,
         min_score=min_score, min_fused=min_fused, normalize=normalize, recipe=recipe,
     )  # fmt: skip
     asked = QueryColumns(
         text=by_arm("--query-text", query_text, lambda _, column: column),
-        vector=by_arm("--query-vector", query_vector, lambda _, column: column),
+        vectors=by_arm("--query-vector", query_vector, lambda _, column: column),
         scope=tuple(names(query_scope)),
         key=query_key,
     )
-    fixed = _check_scope(index, asked, scope)
+    fixed = _check_scope(facts, asked, scope)
     embedder = StaticEmbedder() if embed else None
-    arm = None if embedder is None else embedded_arm(index, embedder)
+    arm = None if embedder is None else embedded_arm(facts, embedder)
     if arm is not None:
-        if not isinstance(asked.text, str) or asked.vector is not None:
+        if not isinstance(asked.text, str) or asked.vectors is not None:
             wish = "--query-text COLUMN, and no --query-vector"
-            raise error(OptionError, "--embed", wish, f"{asked.text!r} and {asked.vector!r}")
+            raise error(OptionError, "--embed", wish, f"{asked.text!r} and {asked.vectors!r}")
         say(f"note: {arm!r}: the packaged static model embeds the queries")
-    source = QueryFile(queries, asked.wanted(), _cell_types(index, asked), input_format)
+    source = QueryFile(
+        queries, asked.wanted(OPTIONS.__getitem__), _cell_types(facts, asked), input_format
+    )
     job = Batch(
         index=index,
         asked=asked,
@@ -207,12 +234,17 @@ def batch(
     )
     empty = job.answer(source.empty(), 0)  # refuses invalid options before any work
     check_types(kind, empty.schema)
-    what = None if is_piped else _identity(given, index, queries)
+    what = None if is_piped else _identity(given, seals, queries)
     with _opened(kind, output, refusals, what, resume=resume) as out:
         if isinstance(out, Unfinished):  # ages count from when the first run began
             job = replace(job, options={**job.options, "now": out.began})
-        with Progress(source.n_rows, done=out.n_queries) as progress:
-            run(job, source, out, progress.advance, empty=empty, skips=on_error == "skip")
+        with (
+            crew_of(job, folders, seals, threads, is_on_ray=ray, n=workers) as crew,
+            Progress(source.n_rows, done=out.n_queries) as progress,
+        ):
+            skips = on_error == "skip"
+            run(job, source, out, progress.advance, workers=crew, empty=empty, skips=skips)
+        check_seals(index, seals)
         n_refused = out.n_refused
     told = "stdout" if output == STDOUT else output
     say(f"{progress.summary()}; written to {told}")
@@ -258,18 +290,19 @@ def _is_stream(output: Path) -> bool:
     return output == STDOUT or (output.exists() and not output.is_file() and not output.is_dir())
 
 
-def _check_files(folder: Path, queries: Path, output: Path) -> None:
+def _check_files(folders: Sequence[Path], queries: Path, output: Path) -> None:
     """Refuse an output that would replace the queries or a file of the index."""
     if output == STDOUT:
         return
     if queries != STDIN and output.resolve() == queries.resolve():
         raise error(OptionError, "--output", "another file than QUERIES", repr(str(output)))
-    check_outside("--output", output, folder)
+    for folder in folders:
+        check_outside("--output", output, folder)
     resolve_target("--output", output)
 
 
 def _rejects_path(
-    folder: Path, queries: Path, output: Path, given: Path | None, *, skips: bool
+    folders: Sequence[Path], queries: Path, output: Path, given: Path | None, *, skips: bool
 ) -> Path | None:
     """Return the file for refused queries, or None if a refused query ends the run."""
     if not skips:
@@ -283,14 +316,16 @@ def _rejects_path(
     if given.resolve() in (output.resolve(), queries.resolve()):
         wish = "another file than the output and QUERIES"
         raise error(OptionError, "--rejects", wish, repr(str(given)))
-    check_outside("--rejects", given, folder)
+    for folder in folders:
+        check_outside("--rejects", given, folder)
     resolve_target("--rejects", given)
     return given
 
 
-def _identity(given: dict[str, Any], index: Index, queries: Path) -> dict[str, Any]:
+def _identity(given: dict[str, Any], seals: Sequence[str], queries: Path) -> dict[str, Any]:
     """Return everything that determines a run's output, as JSON types."""
-    free = {"folder", "queries", "output", "resume", "on_error", "rejects", "threads"}
+    free = {"folders", "queries", "output", "resume", "on_error", "rejects", "threads"}
+    free |= {"ray", "workers"}
     named = {name.replace("filters", "filter").replace("_", "-"): name for name in given}
     options = {f"--{shown}": given[name] for shown, name in named.items() if name not in free}
     found = queries.stat()
@@ -301,24 +336,24 @@ def _identity(given: dict[str, Any], index: Index, queries: Path) -> dict[str, A
     return {
         **options,
         "the queries": f"{found.st_size} bytes, changed {found.st_mtime_ns}, {ends.hexdigest()}",
-        "the index": ", ".join(index._lineage.seals),
+        "the index": ", ".join(seals),
         "hyrecall": __version__,
         "the output's format": output_kind(given["output"], given["output_format"]),
     }
 
 
-def _cell_types(index: Index, asked: QueryColumns) -> CellTypes:
+def _cell_types(facts: IndexFacts, asked: QueryColumns) -> CellTypes:
     """Return the types of the scope columns, if there is one for each cell column."""
-    names_of_cells = index.schema.cell_columns
+    names_of_cells = facts.schema.cell_columns
     if len(asked.scope) != len(names_of_cells):
         return {}
-    types = index._facts.row_types
+    types = facts.row_types
     return {column: types[name] for column, name in zip(asked.scope, names_of_cells, strict=True)}
 
 
-def _check_scope(index: Index, asked: QueryColumns, scope: list[str] | None) -> Scope | None:
+def _check_scope(facts: IndexFacts, asked: QueryColumns, scope: list[str] | None) -> Scope | None:
     """Return the scope of all queries, or None if columns hold their scopes."""
-    cells = index.schema.cell_columns
+    cells = facts.schema.cell_columns
     if asked.scope and scope:
         raise error(OptionError, "--query-scope", "--query-scope or --scope", "both")
     if not asked.scope and not scope and cells:
@@ -330,5 +365,5 @@ def _check_scope(index: Index, asked: QueryColumns, scope: list[str] | None) -> 
     if asked.scope and not cells:
         wish = "none (the index has one audience: --no-cell)"
         raise error(OptionError, "--query-scope", wish, asked.scope[0])
-    types = {name: index._facts.row_types[name] for name in cells}
+    types = {name: facts.row_types[name] for name in cells}
     return None if asked.scope else read_scope(scope, types)

@@ -18,7 +18,7 @@ from hyrecall.cli.values import (
 )
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import OptionError, error
-from hyrecall.index import Index
+from hyrecall.segments.facts import IndexFacts
 
 __all__ = [
     "Bm25",
@@ -137,7 +137,7 @@ Threads: TypeAlias = Annotated[
 
 
 def recall_options(
-    index: Index,
+    facts: IndexFacts,
     *,
     limit: int,
     offset: int,
@@ -155,7 +155,7 @@ def recall_options(
         "limit": limit,
         "offset": offset,
         "depth": depth,
-        "filter": read_filter(filters, dict(index._facts.row_types)),
+        "filter": read_filter(filters, dict(facts.row_types)),
     }
     how: dict[str, Any] = {
         "fusion": None if fusion is None else read_fusion("--fusion", fusion),
@@ -174,9 +174,9 @@ def recall_options(
     return which | {"recipe": chosen}
 
 
-def embedded_arm(index: Index, embedder: StaticEmbedder) -> str:
+def embedded_arm(facts: IndexFacts, embedder: StaticEmbedder) -> str:
     """Return the vector arm for ``--embed``: the only arm with the model's dimension."""
-    dims = index.stats()["dims"]
+    dims = dict(facts.dims)
     fitting = [arm for arm, dim in dims.items() if dim == embedder.dim]
     if len(fitting) != 1:
         wish = f"an index with one vector arm of {embedder.dim} dimensions"

@@ -230,8 +230,9 @@ def recall(
         raise error(OptionError, "--columns", "--json with it (the table shows texts)", "no --json")
     index = _opened(folder, threads, _embedder(query, vector) if embed else None)
     options = recall_options(
-        index, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,
-        min_score=min_score, min_fused=min_fused, normalize=normalize, recipe=recipe,
+        index._facts, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25,
+        filters=filters, min_score=min_score, min_fused=min_fused, normalize=normalize,
+        recipe=recipe,
     )  # fmt: skip
     types = {name: index._facts.row_types[name] for name in index.schema.cell_columns}
     asked = _query(index, query, by_arm("--vector", vector, read_vector), embed=embed)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from hyrecall.distributed.pipes import rebuild
+from hyrecall.distributed.ray_workers import load_ray
 from hyrecall.distributed.shards import read_timeout
 from hyrecall.distributed.worker import Answering
-from hyrecall.errors import MissingExtraError, ShardLostError, error
+from hyrecall.errors import ShardLostError, error
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
@@ -74,11 +75,7 @@ def ray_shards(
     MissingExtraError
         Ray is not installed.
     """
-    try:
-        import ray
-    except ModuleNotFoundError as fault:
-        wish = "the package ray (pip install 'hyrecall[ray]')"
-        raise error(MissingExtraError, "on_ray", wish, "none") from fault
+    ray = load_ray("on_ray")
     # A question that an ended actor did not answer is not asked again: the shard counts as lost.
     how = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_restarts": -1, "max_task_retries": 0}
     actor = ray.remote(**how)(Answering)

@@ -1,0 +1,60 @@
+"""Chooses who answers a batch: this process, threads that await shards, or actors of Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hyrecall.cli.batch import Batch
+from hyrecall.cli.batch_workers import Answer, Here, InThreads, OnRay, Workers
+from hyrecall.distributed.opening import check_seals, open_saved
+from hyrecall.distributed.sharded import ShardedIndex
+from hyrecall.embed import StaticEmbedder
+
+__all__ = ["crew_of"]
+
+
+@contextmanager
+def crew_of(
+    job: Batch,
+    folders: Sequence[Path],
+    seals: Sequence[str],
+    threads: int | None,
+    *,
+    is_on_ray: bool,
+    n: int | None,
+) -> Iterator[Workers]:
+    """Start who answers the slices, and end them."""
+    with ExitStack() as ended:
+        if is_on_ray:
+            how = {name: getattr(job, name) for name in ("asked", "scope", "options")}
+            arm = None if job.embed is None else job.embed[0]
+            absolute = [one.absolute() for one in folders]
+            make = partial(_answerer, absolute, tuple(seals), threads or 1, arm, how)
+            ray = OnRay(make, n)
+            ended.callback(ray.close)
+            yield ray
+        elif isinstance(job.index, ShardedIndex):
+            crew = InThreads(job.answer)
+            ended.callback(job.index.close)  # last
+            ended.callback(crew.close)
+            yield crew
+        else:
+            yield Here(job.answer)
+
+
+def _answerer(
+    folders: Sequence[Path],
+    seals: Sequence[str],
+    threads: int,
+    arm: str | None,
+    how: dict[str, Any],
+) -> Answer:
+    """Open an index in an actor and return what answers there."""
+    index = open_saved(folders, threads=threads)
+    check_seals(index, seals)
+    embed = None if arm is None else (arm, StaticEmbedder())
+    return Batch(index=index, embed=embed, **how).answer

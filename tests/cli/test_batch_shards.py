@@ -1,0 +1,277 @@
+"""hyrecall batch over shards, and on Ray, writes what it writes over one index."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hyrecall as hr
+from cli.conftest import DIM, SCHEMA, WORDS
+
+pytest.importorskip("typer", reason="the extra [cli] is not installed")
+
+from hyrecall.cli import batch, batch_command, batch_crew, batch_workers
+from hyrecall.distributed import ShardedIndex, opening
+
+N_QUERIES = 30
+ALL = ("--query-text", "words", "--query-vector", "vec", "--query-key", "qid")
+Run = Callable[..., SimpleNamespace]
+
+
+@pytest.fixture(scope="module")
+def shards(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Save the corpus in three shards of different sizes."""
+    out, begin = [], 0
+    for at, end in enumerate((40, 190, table.num_rows)):
+        out.append(tmp_path_factory.mktemp("shards") / str(at))
+        own = table.slice(begin, end - begin)
+        hr.Index.build(own, SCHEMA, first_seq=begin, device="cpu").save(out[-1])
+        begin = end
+    return out
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write queries, of which one has no scope and two have one text in different scopes."""
+    rng = np.random.default_rng(3)
+    texts = [" ".join(rng.choice(WORDS, 3)) for _ in range(N_QUERIES)]
+    texts[4] = texts[5]
+    vectors = rng.standard_normal((N_QUERIES, DIM), dtype=np.float32)
+    table = pa.table(
+        {
+            "qid": [f"q{row}" for row in range(N_QUERIES)],
+            "words": texts,
+            "vec": pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), DIM),
+            "who": [None if row == 17 else ("acme", "bolt")[row % 2] for row in range(N_QUERIES)],
+        }
+    )
+    path = tmp_path_factory.mktemp("queries") / "q.parquet"
+    pq.write_table(table, path)
+    return path
+
+
+@pytest.fixture
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "_MAX_QUERIES", 7)
+
+
+@pytest.fixture
+def without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open the shards in this process: the tests of processes are few, since each starts slowly."""
+
+    def opened(folders: list[Path], *, threads: int | None, processes: bool) -> Any:
+        assert processes == (len(folders) > 1)
+        return opening.open_saved(folders, threads=threads)
+
+    monkeypatch.setattr(batch_command, "open_saved", opened)
+
+
+def files(
+    run: Run, folders: list[Path], asked: Path, into: Path, *more: object, suffix: str = "parquet"
+) -> tuple[object, bytes]:
+    """Return the hits and the refused queries that the command writes."""
+    into.mkdir()
+    output = into / f"h.{suffix}"
+    reply = run("batch", *folders, asked, "-o", output, *ALL, "--query-scope", "who", "--limit", 4,
+                "--columns", "stars", "--on-error", "skip", "--threads", 1, *more)  # fmt: skip
+    assert reply.code == 0, reply.err
+    hits = pq.read_table(output) if suffix == "parquet" else output.read_bytes()
+    return hits, (into / f"h.{suffix}.rejects.jsonl").read_bytes()
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_shards_in_processes_give_the_file_of_one_index(
+    run: Run, folder: Path, shards: list[Path], asked: Path, tmp_path: Path
+) -> None:
+    want = files(run, [folder], asked, tmp_path / "one")
+    assert files(run, shards, asked, tmp_path / "shards") == want
+
+
+@pytest.mark.usefixtures("small_slices", "without_processes")
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])
+def test_shards_give_the_files_of_one_index(
+    run: Run, folder: Path, shards: list[Path], asked: Path, tmp_path: Path, suffix: str
+) -> None:
+    want = files(run, [folder], asked, tmp_path / "one", suffix=suffix)
+    assert b'"query": 17' in want[1]
+    assert files(run, shards, asked, tmp_path / "shards", suffix=suffix) == want
+
+
+class Spoiled(batch_workers.InThreads):
+    """Answers as it should, with one mistake which batch engines have made."""
+
+    def ask(self, rows: Any, first: int) -> Callable[[], pa.Table]:
+        return super().ask(rows, self.number(first)) if first else super().ask(rows, first)
+
+    def number(self, first: int) -> int:
+        return first
+
+
+class SliceTwice(Spoiled):
+    """A slice that is asked again gets the number of the one before."""
+
+    def number(self, first: int) -> int:
+        return first - 7 if first == 14 else first
+
+
+class ScopesMovedByOne(Spoiled):
+    """The scope of each query is that of the next."""
+
+    def ask(self, rows: Any, first: int) -> Callable[[], pa.Table]:
+        table = rows.table()
+        values = table.column("who").to_pylist()
+        moved = pa.array([*values[1:], values[0]], pa.string())
+        own = table.set_column(table.column_names.index("who"), "who", moved)
+        return self._pool.submit(self._answer, own, first).result
+
+
+class JoinedByText(Spoiled):
+    """Two queries with one text are answered once, with the scope of the first."""
+
+    def ask(self, rows: Any, first: int) -> Callable[[], pa.Table]:
+        table = rows.table()
+        seen: dict[str, str] = {}
+        values = zip(*(table.column(name).to_pylist() for name in ("words", "who")), strict=True)
+        scopes = pa.array([seen.setdefault(text, who) for text, who in values], pa.string())
+        own = table.set_column(table.column_names.index("who"), "who", scopes)
+        return self._pool.submit(self._answer, own, first).result
+
+
+class LostShard(Spoiled):
+    """A slice whose shard is lost has no hits, and nobody says so."""
+
+    def ask(self, rows: Any, first: int) -> Callable[[], pa.Table]:
+        wait = super().ask(rows, first)
+        return lambda: wait().slice(0, 0) if first == 21 else wait()
+
+
+@pytest.mark.usefixtures("small_slices", "without_processes")
+@pytest.mark.parametrize("planted", [SliceTwice, ScopesMovedByOne, JoinedByText, LostShard])
+def test_planted_mistakes_of_a_batch_over_shards_are_seen(
+    run: Run,
+    folder: Path,
+    shards: list[Path],
+    asked: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    planted: type[Spoiled],
+) -> None:
+    want = files(run, [folder], asked, tmp_path / "one")
+    monkeypatch.setattr(batch_crew, "InThreads", planted)
+    assert files(run, shards, asked, tmp_path / "shards") != want
+
+
+@pytest.mark.usefixtures("small_slices", "without_processes")
+def test_a_batch_that_lacks_a_shard_stops_and_names_it(
+    run: Run, shards: list[Path], asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = ShardedIndex.open
+
+    def without_one(*args: Any, **options: Any) -> ShardedIndex:
+        index = opened(*args, **options)
+
+        def lost(request: Any) -> Any:
+            raise hr.errors.ShardLostError(f"{index.shards[1].name}: expected an answer, got none")
+
+        monkeypatch.setattr(index.shards[1], "statistics", lost)
+        return index
+
+    monkeypatch.setattr(ShardedIndex, "open", without_one)
+    output = tmp_path / "h.parquet"
+    reply = run("batch", *shards, asked, "-o", output, *ALL, "--query-scope", "who",
+                "--on-error", "skip")  # fmt: skip
+    assert reply.code == 1
+    assert "expected an answer of every shard" in reply.err
+    assert str(shards[1]) in reply.err
+    assert not output.exists()
+
+
+@pytest.mark.usefixtures("small_slices", "without_processes")
+def test_a_shard_that_is_saved_anew_while_a_batch_runs_is_refused(
+    run: Run,
+    shards: list[Path],
+    table: pa.Table,
+    asked: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = [tmp_path / one.name for one in shards]
+    for one, copy in zip(shards, own, strict=True):
+        shutil.copytree(one, copy)
+    answer = batch.Batch.answer
+
+    def saving(job: batch.Batch, queries: pa.Table, first: int) -> pa.Table:
+        if first == 14:
+            index = hr.Index.open(own[0])
+            index.add(table.slice(0, 1).set_column(0, "id", pa.array(["new"])), first_seq=999)
+            index.save(own[0])
+        return answer(job, queries, first)
+
+    monkeypatch.setattr(batch.Batch, "answer", saving)
+    reply = run("batch", *own, asked, "-o", tmp_path / "h.csv", *ALL, "--query-scope", "who",
+                "--on-error", "skip")  # fmt: skip
+    assert reply.code == 1
+    assert "expected the version with which the batch began" in reply.err
+    assert not (tmp_path / "h.csv").exists()
+
+
+def test_workers_without_ray_are_refused(
+    run: Run, folder: Path, asked: Path, tmp_path: Path
+) -> None:
+    reply = run("batch", folder, asked, "-o", tmp_path / "h.csv", *ALL, "--workers", 2)
+    assert reply.code == 1
+    assert reply.err == "error: --workers: expected --ray with it, got none\n"
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield ray
+    ray.shutdown()
+
+
+@pytest.mark.filterwarnings("ignore")  # of Ray, at its start
+@pytest.mark.usefixtures("small_slices", "ray")
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
+def test_actors_give_the_files_of_one_index(
+    run: Run, folder: Path, shards: list[Path], asked: Path, tmp_path: Path, suffix: str
+) -> None:
+    want = files(run, [folder], asked, tmp_path / "one", suffix=suffix)
+    how = ["--ray", "--workers", 2]
+    assert files(run, shards, asked, tmp_path / "ray", *how, suffix=suffix) == want
+    assert files(run, [folder], asked, tmp_path / "alone", *how, suffix=suffix) == want
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("small_slices")
+def test_an_actor_that_ends_is_asked_again(
+    run: Run,
+    folder: Path,
+    shards: list[Path],
+    asked: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ray: Any,
+) -> None:
+    want = files(run, [folder], asked, tmp_path / "one")
+    ask = batch_workers.OnRay.ask
+    ended = []
+
+    def ending(crew: Any, rows: Any, first: int) -> Callable[[], pa.Table]:
+        if first == 14:
+            ray.kill(crew._actors.actors[0], no_restart=False)
+            ended.append(first)
+        return ask(crew, rows, first)
+
+    monkeypatch.setattr(batch_workers.OnRay, "ask", ending)
+    assert files(run, shards, asked, tmp_path / "ray", "--ray", "--workers", 2) == want
+    assert ended
