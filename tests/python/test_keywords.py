@@ -62,7 +62,7 @@ REPLIES = {
         "Reading",
     ),
     *("NoteHit", "ReadPolicyFault", "Remembered", "Version", "FoundDocument"),
-    *("LeftOut", "Migrated", "Record", "Source"),
+    *("LeftOut", "Migrated", "Record", "Source", "DatasetHits"),
 }
 PLAIN_FUNCTIONS = {
     *("alpha_grid", "bootstrap_interval", "depth_grid", "rank_constant_grid", "weight_grid"),

@@ -61,14 +61,14 @@ def plain_error(fault: Exception) -> bytes:
     return json.dumps(told).encode()
 
 
-def rebuild(data: bytes) -> Exception:
+def rebuild(data: bytes) -> HyrecallError:
     """Return the error that :func:`plain_error` made plain; InternalError for a class not ours."""
     told = json.loads(data)
     kind = getattr(errors, str(told["kind"]), None)
     if not (isinstance(kind, type) and issubclass(kind, HyrecallError)):
         got = f"{told['kind']}: {told['message']}"
         return error(InternalError, "shard", "no fault of its own", got)
-    made = kind(told["message"])
+    made: HyrecallError = kind(told["message"])
     made.argument = told["argument"]
     vars(made)["remedy"] = told["remedy"]
     return made

@@ -63,6 +63,8 @@ def answered(
     try:
         made = answer(first, n_queries)
     except _OF_A_QUERY as fault:
+        if not n_queries:
+            raise
         if n_queries == 1:
             yield first, fault
             return

@@ -1,0 +1,234 @@
+"""Recall over a dataset of queries that is larger than memory: Parquet in, Parquet out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from hyrecall.base import disk
+from hyrecall.base.arguments import as_int, read_path
+from hyrecall.base.keywords import check_keywords
+from hyrecall.base.output_files import open_replacement
+from hyrecall.base.progress import ProgressFunction, read_progress
+from hyrecall.distributed.batch_recall import BatchRecall
+from hyrecall.distributed.opening import read_folders
+from hyrecall.distributed.part_answers import Answer, Counts, answer_part, counts_of
+from hyrecall.distributed.query_parts import QueryPart, identity_of, parts_of, query_files
+from hyrecall.errors import DTypeError, HyrecallError, OptionError, WriterBusyError, error
+
+__all__ = ["DatasetHits", "recall_dataset"]
+
+JOB, DONE = "_job", "_done.json"  # readers of datasets leave out names with an underscore
+ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class DatasetHits:
+    """What :func:`recall_dataset` wrote.
+
+    Attributes
+    ----------
+    folder : Path
+    files : tuple of Path
+        Of hits, in the order of the queries.
+    n_queries, n_hits, n_refused : int
+    n_parts_kept : int
+        Files that an earlier run had written.
+    """
+
+    folder: Path
+    files: tuple[Path, ...]
+    n_queries: int
+    n_hits: int
+    n_refused: int
+    n_parts_kept: int
+
+    def to_dataset(self) -> Any:
+        """Return the hits as a pyarrow dataset, which is read piece by piece."""
+        import pyarrow.dataset as ds
+
+        return ds.dataset([str(one) for one in self.files])
+
+
+@check_keywords
+def recall_dataset(
+    recall: BatchRecall,
+    queries: str | Path | Sequence[str | Path],
+    output: str | Path,
+    *,
+    resume: bool = False,
+    rows: int = ROWS,
+    on_ray: bool = False,
+    concurrency: int | None = None,
+    num_cpus: float = 1,
+    num_gpus: float = 0,
+    progress: ProgressFunction | None = None,
+) -> DatasetHits:
+    """Answer all queries of some Parquet files and write Parquet files of their hits.
+
+    The queries are cut into parts. The hits of a part are one file, which has the part's number as
+    its name and appears only when it is complete: a part that is answered twice, because a process
+    ended, is written once. What an interrupted run has written is kept, and ``resume=True`` answers
+    the other parts. Memory holds a few thousand queries of each process at a time.
+
+    Parameters
+    ----------
+    recall : BatchRecall
+        What answers. With ``on_error="column"`` the files also have the queries that were refused.
+    queries : path-like or sequence of path-like
+        Parquet files, or folders of them.
+    output : path-like
+        A folder, which is made. At the end it has ``part-000000.parquet`` and so on, in the order
+        of the queries, and ``_done.json`` with the numbers of queries and hits.
+    resume : bool, default False
+        Keep the parts that an earlier run of the same job has written.
+    rows : int, default 65,536
+        The most queries of a part.
+    on_ray : bool, default False
+        Answer with Ray Data (extra ``[ray]``), in the cluster that the program is connected to or
+        in a local one. The index, the queries and the output must have the same paths everywhere.
+    concurrency : int, optional
+        With ``on_ray``, the actors; default: the CPUs of the cluster, divided by ``num_cpus``.
+    num_cpus, num_gpus : float
+        What Ray reserves for each actor.
+    progress : callable, optional
+        Called with the number of queries that are done and that of all.
+
+    Returns
+    -------
+    DatasetHits
+
+    Raises
+    ------
+    OptionError
+        An output that has another job, or one without ``resume``; wrong options.
+    HyrecallError
+        The error of the first part that was not answered; the message names the part, and how many
+        others failed. All other parts are answered first, and kept.
+    WriterBusyError
+        Another run writes to the output.
+    MissingExtraError
+        Ray is not installed.
+    """
+    if not isinstance(recall, BatchRecall):
+        raise error(DTypeError, "recall", "a BatchRecall", repr(recall)[:80])
+    n_rows = as_int(rows)
+    if n_rows is None or not 1 <= n_rows <= 1 << 30:
+        raise error(OptionError, "rows", "an int in [1, 2^30]", repr(rows))
+    tell = read_progress(progress)
+    files = query_files(read_folders("queries", queries))
+    folder = read_path(output).absolute()
+    parts = parts_of(files, recall.columns, n_rows)
+    job = {**recall.identity, "queries": identity_of(files), "rows": n_rows}
+    disk.make_folder(folder / JOB)
+    try:
+        with disk.writer_lock(folder / JOB):
+            recall = recall.at(_begin(folder, job, recall.now, is_resumed=resume))
+            left = [one for one in parts if not (folder / one.output).exists()]
+            done = _Done(parts, left, tell)
+            run = _on_ray(concurrency, num_cpus, num_gpus) if on_ray else _here
+            for number, counts, fault in run(recall, left, folder):
+                done.add(parts[number], counts, fault)
+            return _end(folder, parts, recall, done, len(parts) - len(left))
+    except WriterBusyError:
+        raise error(WriterBusyError, "output", "no other run to it", "an active one") from None
+
+
+def _here(recall: BatchRecall, parts: Iterable[QueryPart], folder: Path) -> Iterator[Answer]:
+    for part in parts:
+        yield answer_part(recall, part, folder)
+
+
+def _on_ray(concurrency: int | None, num_cpus: float, num_gpus: float) -> Any:
+    from hyrecall.distributed.ray_dataset import ray_answers
+
+    def run(recall: BatchRecall, parts: list[QueryPart], folder: Path) -> Iterator[Answer]:
+        return ray_answers(
+            recall, parts, folder, concurrency=concurrency, num_cpus=num_cpus, num_gpus=num_gpus
+        )
+
+    return run
+
+
+class _Done:
+    """Counts what is done, and keeps what failed."""
+
+    def __init__(
+        self,
+        parts: Sequence[QueryPart],
+        left: Sequence[QueryPart],
+        tell: ProgressFunction | None,
+    ) -> None:
+        self._tell = tell
+        self._total = sum(one.n_rows for one in parts)
+        self._n_done = self._total - sum(one.n_rows for one in left)
+        self._numbers: set[int] = set()
+        self.faults: list[tuple[QueryPart, HyrecallError]] = []
+        if tell is not None:
+            tell(self._n_done, self._total)
+
+    def add(self, part: QueryPart, counts: Counts | None, fault: HyrecallError | None) -> None:
+        if part.number in self._numbers:  # of two tries, one counts
+            return
+        self._numbers.add(part.number)
+        if fault is not None:
+            self.faults.append((part, fault))
+            return
+        assert counts is not None
+        self._n_done += counts["queries"]
+        if self._tell is not None:
+            self._tell(self._n_done, self._total)
+
+
+def _begin(folder: Path, job: dict[str, Any], now: datetime, *, is_resumed: bool) -> datetime:
+    """Keep what the job is, or refuse another; return the time from which ages count."""
+    path = folder / JOB / "job.json"
+    if not path.exists():
+        if any(folder.glob("*.parquet")):
+            raise error(OptionError, "output", "a new folder, or that of a job", "Parquet files")
+        with open_replacement("output", path) as file:
+            file.write(json.dumps({"job": job, "now": now.isoformat()}, indent=1).encode())
+        return now
+    try:
+        kept = json.loads(path.read_bytes())
+        known, began = kept["job"], datetime.fromisoformat(kept["now"])
+    except (ValueError, KeyError, TypeError) as fault:
+        raise error(OptionError, "output", "that of a job", f"another {path}") from fault
+    if not is_resumed:
+        raise error(OptionError, "output", "a new folder, or resume=True", "one with a job")
+    plain = json.loads(json.dumps(job))
+    for name in known | plain:
+        if known.get(name) != plain.get(name):
+            wish = f"{name} as before"
+            raise error(OptionError, "resume", wish, f"{plain.get(name)!r}"[:120])
+    return began
+
+
+def _end(
+    folder: Path, parts: Sequence[QueryPart], recall: BatchRecall, done: _Done, n_kept: int
+) -> DatasetHits:
+    for one in folder.glob(".hyrecall-*.tmp"):  # of a process that was killed
+        with suppress(OSError):
+            one.unlink()
+    if done.faults:
+        part, fault = min(done.faults, key=lambda one: one[0].number)
+        n_more = len(done.faults) - 1
+        more = f"; {n_more} other parts failed" if n_more else ""
+        fault.args = (f"{fault} (part {part.number}, {part}{more}; resume=True keeps the others)",)
+        raise fault
+    recall.check_current()
+    files = tuple(folder / one.output for one in parts)
+    lost = [one for one in parts if not (folder / one.output).exists()]
+    if lost:
+        raise error(OptionError, "output", f"the file of part {lost[0].number}", "none")
+    every = [counts_of(one) for one in files]
+    names = ("queries", "hits", "refused")
+    total = {name: sum(one[name] for one in every) for name in names}
+    with open_replacement("output", folder / DONE) as file:
+        file.write(json.dumps({**total, "parts": len(parts)}).encode())
+    return DatasetHits(folder, files, total["queries"], total["hits"], total["refused"], n_kept)

@@ -1,0 +1,92 @@
+"""Answers the parts of a dataset with Ray Data: long-lived actors that map batches of parts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hyrecall.distributed.batch_recall import BatchRecall
+from hyrecall.distributed.part_answers import Answer, answer_part
+from hyrecall.distributed.pipes import plain_error, rebuild
+from hyrecall.distributed.query_parts import QueryPart
+from hyrecall.distributed.ray_workers import load_ray
+from hyrecall.errors import ShardLostError, error
+
+__all__ = ["ray_answers"]
+
+
+class _Parts:
+    """An actor: it opens the index with its first part and answers one part after another.
+
+    What crosses Ray are names of parts and counts; queries and hits go between files and the actor.
+    """
+
+    def __init__(self, recall: BatchRecall, folder: str) -> None:
+        self._recall = recall
+        self._folder = Path(folder)
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        answers = [
+            answer_part(self._recall, QueryPart(**row), self._folder) for row in batch.to_pylist()
+        ]
+        return pa.table(
+            {
+                "number": [number for number, _, _ in answers],
+                "counts": pa.array([json.dumps(counts) for _, counts, _ in answers], pa.string()),
+                "fault": pa.array(
+                    [None if one is None else plain_error(one) for _, _, one in answers],
+                    pa.binary(),
+                ),
+            }
+        )
+
+
+def ray_answers(
+    recall: BatchRecall,
+    parts: Sequence[QueryPart],
+    folder: Path,
+    *,
+    concurrency: int | None,
+    num_cpus: float,
+    num_gpus: float,
+) -> Iterator[Answer]:
+    """Yield what came of each part, in any order.
+
+    Raises
+    ------
+    MissingExtraError
+        Ray is not installed.
+    """
+    ray = load_ray("on_ray")
+    from ray.data import from_arrow
+
+    if not parts:
+        return
+    if not ray.is_initialized():
+        ray.init(log_to_driver=False)
+    if concurrency is None:
+        n_cpus = ray.cluster_resources().get("CPU", 1)
+        concurrency = max(1, int(n_cpus / max(num_cpus, 0.01)))
+    rows = [pa.Table.from_pylist([one._asdict()]) for one in parts]
+    how: dict[str, Any] = {"num_cpus": num_cpus, "num_gpus": num_gpus}
+    # A block for each part, so that an actor which ends loses one part's work alone.
+    answers = from_arrow(rows).map_batches(
+        _Parts,
+        fn_constructor_args=(recall.for_cpus(num_cpus), str(folder)),
+        batch_size=1,
+        batch_format="pyarrow",
+        concurrency=min(concurrency, len(parts)),
+        **how,
+    )
+    try:
+        for batch in answers.iter_batches(batch_size=None, batch_format="pyarrow"):
+            for row in batch.to_pylist():
+                fault = None if row["fault"] is None else rebuild(row["fault"])
+                yield row["number"], json.loads(row["counts"]), fault
+    except ray.exceptions.RayError as fault:
+        got = str(fault).strip().rsplit("\n", 1)[-1] or type(fault).__name__
+        raise error(ShardLostError, "on_ray", "an answer of every actor", got) from fault

@@ -1,0 +1,132 @@
+"""recall_dataset on Ray Data: the same files, and an actor that ends loses and doubles nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from distributed.datasets import N_QUERIES, World, equal
+from hyrecall.distributed import BatchRecall, recall_dataset
+from hyrecall.distributed.query_parts import QueryPart
+
+ray = pytest.importorskip("ray", reason="ray is not installed")
+pytest.importorskip("ray.data", reason="what Ray Data needs is not installed")
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray, at its start
+
+
+class EndsOnce(BatchRecall):
+    """Ends its process once in the middle of a part, as the system does that has no memory left."""
+
+    mark: Path
+
+    def __call__(self, queries: pa.Table | pa.RecordBatch) -> pa.Table:
+        import os
+
+        made = super().__call__(queries)
+        if "q24" in queries.column("qid").to_pylist() and not self.mark.exists():
+            self.mark.touch()
+            os._exit(1)
+        return made
+
+
+class WritesTwice(BatchRecall):
+    """A try that is begun again has a file of its own."""
+
+    folder: Path
+
+    def __call__(self, queries: pa.Table | pa.RecordBatch) -> pa.Table:
+        import secrets
+
+        import pyarrow.parquet as pq
+
+        made = super().__call__(queries)
+        pq.write_table(made, self.folder / f"part-{secrets.token_hex(8)}.parquet")
+        return made
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(tmp_path_factory.mktemp("ray-data"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cluster() -> Iterator[None]:
+    tests = str(Path(__file__).parents[1])  # an actor imports the classes of this file
+    ray.init(
+        num_cpus=2, include_dashboard=False, log_to_driver=False,
+        runtime_env={"env_vars": {"PYTHONPATH": _python_path(tests)}},
+    )  # fmt: skip
+    yield
+    ray.shutdown()
+
+
+def _python_path(tests: str) -> str:
+    import os
+
+    package = str(Path(hr.__file__).parents[1])
+    return os.pathsep.join([tests, package, os.environ.get("PYTHONPATH", "")])
+
+
+def as_a(kind: type[BatchRecall], recall: BatchRecall, **more: Path) -> BatchRecall:
+    made = object.__new__(kind)
+    vars(made).update(recall.__getstate__(), **more)
+    return made
+
+
+def test_ray_data_writes_the_files_of_this_process(world: World, tmp_path: Path) -> None:
+    here = recall_dataset(world.recall(), world.files, tmp_path / "here", rows=7)
+    told: list[tuple[int, int]] = []
+    there = recall_dataset(
+        world.recall(), world.files, tmp_path / "ray", rows=7, on_ray=True, num_cpus=0.5,
+        concurrency=2, progress=lambda *at: told.append(at),
+    )  # fmt: skip
+    assert [one.read_bytes() for one in here.files] == [one.read_bytes() for one in there.files]
+    assert equal(world.read(there), world.want())
+    assert told[-1] == (N_QUERIES, N_QUERIES)
+
+
+def test_an_actor_that_ends_loses_and_doubles_nothing(world: World, tmp_path: Path) -> None:
+    recall = as_a(EndsOnce, world.recall(), mark=tmp_path / "ended")
+    done = recall_dataset(
+        recall, world.files, tmp_path / "h", rows=7, on_ray=True, num_cpus=0.5, concurrency=2
+    )
+    assert (tmp_path / "ended").exists()
+    assert equal(world.read(done), world.want())
+    names = sorted(one.name for one in (tmp_path / "h").glob("*.parquet"))
+    assert names == [one.name for one in done.files]
+
+
+def test_a_part_written_twice_is_seen(world: World, tmp_path: Path) -> None:
+    (tmp_path / "h").mkdir()
+    recall = as_a(WritesTwice, world.recall(), folder=tmp_path / "h")
+    done = recall_dataset(
+        recall, world.files, tmp_path / "h", rows=30, on_ray=True, num_cpus=0.5, concurrency=1
+    )
+    names = sorted(one.name for one in (tmp_path / "h").glob("*.parquet"))
+    assert names != [one.name for one in done.files]
+
+
+def test_a_part_that_is_refused_is_named(world: World, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    who = world.queries.column("who").to_pylist()
+    who[12] = None
+    asked = world.queries.set_column(4, "who", pa.array(who, pa.list_(pa.string())))
+    pq.write_table(asked, tmp_path / "q.parquet")
+    with pytest.raises(hr.ScopeError) as fault:
+        recall_dataset(
+            world.recall(), tmp_path / "q.parquet", tmp_path / "h", rows=10, on_ray=True,
+            num_cpus=0.5, concurrency=1,
+        )  # fmt: skip
+    for told in ("query_key 'q12'", "part 1, rows 10 to 19 of"):
+        assert told in str(fault.value)
+    pq.write_table(world.queries, tmp_path / "q.parquet")
+    with pytest.raises(hr.OptionError, match="queries as before"):
+        recall_dataset(world.recall(), tmp_path / "q.parquet", tmp_path / "h", rows=10, resume=True)
+    assert QueryPart(1, "q", 10, 10).output == "part-000001.parquet"
+    assert len(list((tmp_path / "h").glob("part-*"))) == 4
