@@ -22,6 +22,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(tmp_path_factory.mktemp("batch"))
 
 
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_WORK_BYTES", "_SHARED_BYTES"):
+        monkeypatch.setattr(slices, name, 1 << 20)
+
+
 @pytest.fixture(params=["one", "shards"])
 def recall(world: World, request: pytest.FixtureRequest) -> BatchRecall:
     folders: Any = world.shards if request.param == "shards" else world.folder / "one"
@@ -37,7 +42,7 @@ def test_tables_cut_in_any_way_have_the_hits_of_one_call(
     for size in (1, 7):
         batches = world.queries.to_batches(max_chunksize=size)
         assert equal(pa.Table.from_batches(recall.map(batches)), want)
-    monkeypatch.setattr(slices, "_WORK_BYTES", 1 << 20)
+    small_slices(monkeypatch)
     assert equal(recall(world.queries), want)
     assert recall.schema_of(world.queries.schema).equals(want.schema)
     assert recall.columns == ("words", "vec", "who", "qid")
@@ -84,7 +89,7 @@ def test_one_scope_of_all_queries(world: World) -> None:
 def test_a_query_that_is_refused_raises_with_its_key_or_is_a_row(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slices, "_WORK_BYTES", 1 << 20)
+    small_slices(monkeypatch)
     who = world.queries.column("who").to_pylist()
     who[11] = who[30] = None
     asked = world.queries.set_column(4, "who", pa.array(who, pa.list_(pa.string())))
@@ -201,7 +206,7 @@ class KeysOfAnotherSlice(BatchRecall):
 def test_planted_mistakes_are_seen(
     world: World, planted: type[BatchRecall], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slices, "_WORK_BYTES", 1 << 20)
+    small_slices(monkeypatch)
     years = world.queries.column("year").to_pylist()
     want = world.want(filter=[None if one is None else hr.Filter(year=one) for one in years])
     how = {**ROLES, **HOW, "equals": {"year": "year"}, "device": "cpu", "threads": 1}

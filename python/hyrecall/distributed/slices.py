@@ -18,6 +18,7 @@ MAX_QUERIES = 4096
 
 _ARM_BYTES = 256  # upper estimate for a document in an arm's list during a batch
 _WORK_BYTES = 96 << 20  # for the arms' lists of a slice
+_SHARED_BYTES = 256 << 20  # for those of several shards: each slice has a cost of its own there
 _OF_A_QUERY = (DTypeError, OptionError, ScopeError, ShapeError)  # errors caused by a query
 
 
@@ -39,7 +40,8 @@ def slice_size(
     held = max(options.get("depth", 100), options.get("offset", 0) + options.get("limit", 10))
     held, n_more = (held, 0) if recipe is None else (max(held, recipe.depth), len(recipe.more))
     lists = n_shards * held * _ARM_BYTES * (len(facts.arms) + n_more)
-    return max(1, min(most, int(_WORK_BYTES // (lists + 4 * sum(facts.dims.values())))))
+    work = _WORK_BYTES if n_shards == 1 else _SHARED_BYTES
+    return max(1, min(most, int(work // (lists + 4 * sum(facts.dims.values())))))
 
 
 def answered(

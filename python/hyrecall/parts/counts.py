@@ -81,7 +81,8 @@ class Counts(NamedTuple):
         Queries that are not asked have no text.
         """
         at = np.searchsorted(self.queries, queries)
-        if not np.isin(queries, self.queries).all() or not set(arms) <= set(self.arms):
+        has_all = (at < len(self.queries)).all() and (self.queries[at] == queries).all()
+        if not has_all or not set(arms) <= set(self.arms):
             raise error(ShapeError, "statistics", "those of all queries and arms", "fewer")
         n_all = len(self.queries)
         own = np.array([self.arms.index(arm) for arm in arms], np.int64)

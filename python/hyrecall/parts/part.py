@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -128,7 +129,7 @@ class Part:
         """Return the part as bytes for another process: Arrow and JSON, with a checksum."""
         arrays: dict[str, Array | bytes] = {
             "rows": pack_table(self.rows),
-            "kinds": pack_table(_nothing_of(self.facts)),
+            "kinds": _plain_of(self.facts).kinds,
             "seqs": self.seqs,
             "sees_threads": self.sees_threads.view(np.uint8),
         }
@@ -145,7 +146,8 @@ class Part:
         arrays |= {f"text.{at}": self.has_text[arm].view(np.uint8) for at, arm in enumerate(texts)}
         header = {
             "request": self.request, "index": self.index, "version": self.version,
-            "versions": list(self.versions), "device": self.device, "facts": _data(self.facts),
+            "versions": list(self.versions), "device": self.device,
+            "facts": _plain_of(self.facts).data,
             "runs": runs, "vectors": vectors, "texts": texts,
         }  # fmt: skip
         return pack(KIND, header, arrays)
@@ -226,8 +228,31 @@ def version_of(state: State, seals: Sequence[str]) -> str:
     return xxhash.xxh3_128_hexdigest(json.dumps(told).encode())
 
 
+class _Plain(NamedTuple):
+    """An index's facts as a part tells them; made once, since every answer of a shard needs it."""
+
+    hash: str
+    data: Mapping[str, Any]
+    kinds: bytes
+
+
+_plain: WeakKeyDictionary[IndexFacts, _Plain] = WeakKeyDictionary()
+
+
+def _plain_of(facts: IndexFacts) -> _Plain:
+    found = _plain.get(facts)
+    if found is None:
+        found = _Plain(_hash(facts), _data(facts), pack_table(_nothing_of(facts)))
+        _plain[facts] = found
+    return found
+
+
 def hash_of(facts: IndexFacts) -> str:
     """Return a hash of all that shards of one index have in common."""
+    return _plain_of(facts).hash
+
+
+def _hash(facts: IndexFacts) -> str:
     told = {
         "schema": facts.schema.to_dict(),
         "analyzers": {arm: one.hash for arm, one in facts.analyzers.items()},
