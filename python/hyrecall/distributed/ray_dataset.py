@@ -62,7 +62,7 @@ def ray_answers(
         Ray is not installed.
     """
     ray = load_ray("on_ray")
-    from ray.data import from_arrow
+    from ray.data import ActorPoolStrategy, from_arrow
 
     if not parts:
         return
@@ -74,12 +74,12 @@ def ray_answers(
     rows = [pa.Table.from_pylist([one._asdict()]) for one in parts]
     how: dict[str, Any] = {"num_cpus": num_cpus, "num_gpus": num_gpus}
     # A block for each part, so that an actor which ends loses one part's work alone.
-    answers = from_arrow(rows).map_batches(
+    answers: Any = from_arrow(rows).map_batches(
         _Parts,
         fn_constructor_args=(recall.for_cpus(num_cpus), str(folder)),
         batch_size=1,
         batch_format="pyarrow",
-        concurrency=min(concurrency, len(parts)),
+        compute=ActorPoolStrategy(size=min(concurrency, len(parts))),
         **how,
     )
     try:
