@@ -68,7 +68,7 @@ def without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Open the shards in this process: the tests of processes are few, since each starts slowly."""
 
     def opened(folders: list[Path], *, threads: int | None, processes: bool) -> Any:
-        assert processes == (len(folders) > 1)
+        assert processes
         return opening.open_saved(folders, threads=threads)
 
     monkeypatch.setattr(batch_command, "open_saved", opened)

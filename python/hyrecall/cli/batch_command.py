@@ -202,7 +202,7 @@ def batch(
         raise error(OptionError, "--resume", "a file of queries and a file as output", got)
     if workers is not None and not ray:
         raise error(OptionError, "--workers", "--ray with it", "none")
-    index = open_saved(folders, threads=threads, processes=len(folders) > 1 and not ray)
+    index = open_saved(folders, threads=threads, processes=not ray)
     facts, seals = facts_of(index), seals_of(index)
     options = recall_options(
         facts, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,

@@ -27,6 +27,9 @@ __all__ = [
 
 Opened = Index | ShardedIndex
 
+SHARDS = "shards.json"
+"""What a folder of shards has, which were built together."""
+
 
 def read_folders(argument: str, value: object) -> tuple[Path, ...]:
     """Return the folders of an argument, which is a path or several."""
@@ -47,10 +50,12 @@ def open_saved(
     timeout: float | None = None,
 ) -> Opened:
     """Open one folder as an index, and several as shards, in processes of their own if asked."""
-    if len(folders) == 1 and not processes:
+    if len(folders) == 1 and not (folders[0] / SHARDS).is_file():
         return Index.open(folders[0], device=device, threads=threads)
+    # A folder of shards is named alone: it says itself where each lies.
+    given: Any = folders[0] if len(folders) == 1 else folders
     return ShardedIndex.open(
-        folders, processes=processes, device=device, threads=threads, timeout=timeout
+        given, processes=processes, device=device, threads=threads, timeout=timeout
     )
 
 

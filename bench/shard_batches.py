@@ -1,6 +1,6 @@
 """A batch over one index beside the same batch over its shards: what do shards cost?
 
-    python -m bench.shards FOLDER [--queries 10000 100000] [--ways one here processes ray]
+    python -m bench.shard_batches FOLDER [--queries 10000 100000] [--ways one here processes ray]
                            [--docs 40000] [--dim 16] [--tenants 500] [--shards 4]
 
 builds an index and its shards in FOLDER unless they are there, writes queries (four words and a
@@ -184,7 +184,15 @@ def measure(way: str, folder: Path, queries: Path) -> dict[str, Any]:
     """Run a way in a process of its own; return what it took and a hash of the hits."""
     output = folder / "hits" / f"{queries.stem}-{way}-{os.getpid()}"
     output.parent.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "bench.shards", str(folder), "--child", way, str(queries)]
+    command = [
+        sys.executable,
+        "-m",
+        "bench.shard_batches",
+        str(folder),
+        "--child",
+        way,
+        str(queries),
+    ]
     began = time.perf_counter()
     child = subprocess.Popen([*command, str(output)])
     watched = Watched(child.pid)
