@@ -77,7 +77,7 @@ PYTHON_ONLY_IN = {
     "qdrant_edge": {"migrate/qdrant_snapshot"},
     "obstore": {"replicas"},
     "crewai": {"adapters/crewai", "adapters/crewai_storage"},
-    "ray": {"distributed/ray_shards"},
+    "ray": {"distributed/ray_shards", "distributed/ray_serve"},
     "pickle": set(),
     "cloudpickle": set(),
     "joblib": set(),

@@ -33,6 +33,7 @@ MODULES = (
     *("hyrecall.evaluate", "hyrecall.memory", "hyrecall.memory.backends", "hyrecall.memory.notes"),
     *("hyrecall.memory.hypergraph", "hyrecall.rerank", "hyrecall.adapters.documents"),
     *("hyrecall.migrate", "hyrecall.replicas", "hyrecall.distributed"),
+    "hyrecall.distributed.ray_serve",
 )
 # What nobody calls with options: replies, and functions of one or two plain values.
 REPLIES = {

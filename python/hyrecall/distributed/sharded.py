@@ -6,15 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import pyarrow as pa
-
 from hyrecall.ask.request import batch_of_one
 from hyrecall.ask.scope import check_no_list
-from hyrecall.base.arguments import as_items, read_path
 from hyrecall.base.keywords import check_keywords, same_options
 from hyrecall.base.workers import off_loop
 from hyrecall.distributed.asking import ShardThreads
-from hyrecall.distributed.shards import LocalShard, ProcessShard, Shard, closed
+from hyrecall.distributed.opening import (
+    Replication,
+    check_alike,
+    facts_of,
+    open_here,
+    process_shards,
+    read_paths,
+    read_request,
+    read_tables,
+)
+from hyrecall.distributed.shards import LocalShard, Shard, closed
+from hyrecall.distributed.upkeep import ShardUpkeep, n_replicas
 from hyrecall.errors import OptionError, ShardLostError, StaleStatisticsError, error
 from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import Hits
@@ -22,10 +30,7 @@ from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.merging import merge
 from hyrecall.parts.part import Part
-from hyrecall.parts.placing import check_shards
 from hyrecall.parts.request import Request
-from hyrecall.segments.facts import IndexFacts
-from hyrecall.table.source import open_source
 
 if TYPE_CHECKING:
     from hyrecall.table.schema import Schema
@@ -41,7 +46,7 @@ MOST_TRIES = 5
 
 
 @check_keywords
-class ShardedIndex:
+class ShardedIndex(ShardUpkeep):
     """An index in several shards, with the replies of one index, to the last bit.
 
     A recall asks every shard twice: for the integers that BM25 counts, and, with their sums, for
@@ -76,7 +81,8 @@ class ShardedIndex:
             raise error(OptionError, "shards", "at least one", "none")
         self._shards = tuple(shards)
         is_local = all(isinstance(one, LocalShard) for one in shards)
-        self._pool = None if is_local else ShardThreads(len(shards))
+        # Twice: a question to a replica that hangs must not keep others from being asked.
+        self._pool = None if is_local else ShardThreads(2 * sum(map(n_replicas, shards)))
         self._is_closed = False
 
     @classmethod
@@ -117,7 +123,7 @@ class ShardedIndex:
         DTypeError, ShapeError, DeviceUnavailableError, DeviceMemoryError
             As in :meth:`hyrecall.Index.build`.
         """
-        given = _read_tables(tables)
+        given = read_tables(tables)
         rows = [None] * len(given) if vectors is None else list(vectors)
         if len(rows) != len(given):
             raise error(OptionError, "vectors", f"{len(given)} entries, one per table", len(rows))
@@ -129,7 +135,7 @@ class ShardedIndex:
             )  # fmt: skip
             first_seq += table.num_rows
             shards.append(LocalShard(f"shard {number}", index))
-        _check(shards)
+        check_alike(shards)
         return cls(shards)
 
     @classmethod
@@ -138,10 +144,12 @@ class ShardedIndex:
         paths: Sequence[str | Path],
         *,
         processes: bool = False,
+        replicas: int = 1,
         analyzer: Analyzer | Mapping[str, Analyzer] | None = None,
         device: str = "auto",
         threads: int | None = None,
         timeout: float | None = None,
+        hedge: float | None = None,
     ) -> ShardedIndex:
         """Open saved indexes as the shards of one.
 
@@ -154,42 +162,50 @@ class ShardedIndex:
         processes : bool, default False
             Open each in a process of its own, which takes up a newer saved version by itself; an
             analyzer with a callable is refused then.
+        replicas : int, default 1
+            Processes for each folder, which share its questions. A question that one does not
+            answer is asked of another; a shard is lost only if none answers.
         analyzer : Analyzer or mapping of str to Analyzer, optional
             As in :meth:`hyrecall.Index.open`.
         device, threads
             Of each shard, as in :meth:`hyrecall.Index.open`.
         timeout : float, optional
-            Seconds that a process may take for an answer before its shard counts as lost.
+            Seconds that a process may take for an answer before it counts as lost.
+        hedge : float, optional
+            Seconds after which a question is also asked of a second replica; needs ``timeout``. The
+            first answer is used. Default: only if the first replica does not answer.
 
         Raises
         ------
         OptionError
-            No path, an analyzer beside ``processes``, or indexes that are not shards of one.
+            No path, an analyzer beside ``processes``, replicas without it, or indexes that are not
+            shards of one.
         KeyConflictError
             A key that two of them have in one cell.
         CorruptIndexError, IndexNotFoundError
             As in :meth:`hyrecall.Index.open`.
         """
-        folders = _read_paths(paths)
+        folders, replication = read_paths(paths), Replication(replicas, hedge, timeout)
         if not processes:
-            return cls(_opened(folders, analyzer=analyzer, device=device, threads=threads))
+            if replication.n > 1:
+                raise error(OptionError, "replicas", "1 without processes=True", replicas)
+            return cls(open_here(folders, analyzer=analyzer, device=device, threads=threads))
         if analyzer is not None:
             wish = "None beside processes=True (a callable cannot be sent)"
             raise error(OptionError, "analyzer", wish, repr(analyzer))
-        facts = _facts_of(folders, threads)
-        return cls([
-            ProcessShard(one, facts, device=device, threads=threads, timeout=timeout)
-            for one in folders
-        ])  # fmt: skip
+        made = process_shards(folders, replication, device=device, threads=threads, timeout=timeout)
+        return cls(made)
 
     @classmethod
     def on_ray(
         cls,
         paths: Sequence[str | Path],
         *,
+        replicas: int = 1,
         device: str = "auto",
         threads: int | None = None,
         timeout: float | None = None,
+        hedge: float | None = None,
         num_cpus: float = 1,
         num_gpus: float | None = None,
     ) -> ShardedIndex:
@@ -202,7 +218,9 @@ class ShardedIndex:
         ----------
         paths : sequence of path-like
             As in :meth:`open`; readable here and where the actors run.
-        device, threads, timeout
+        replicas : int, default 1
+            Actors for each folder.
+        device, threads, timeout, hedge
             As in :meth:`open`.
         num_cpus : float, default 1
             Cores that Ray reserves for each actor.
@@ -219,11 +237,11 @@ class ShardedIndex:
         """
         from hyrecall.distributed.ray_shards import ray_shards
 
-        folders = _read_paths(paths)
+        folders, replication = read_paths(paths), Replication(replicas, hedge, timeout)
         gpus = float(device.startswith("cuda")) if num_gpus is None else num_gpus
         made = ray_shards(
-            folders, _facts_of(folders, threads), device=device, threads=threads, timeout=timeout,
-            num_cpus=num_cpus, num_gpus=gpus,
+            folders, facts_of(folders, threads), replication, device=device, threads=threads,
+            timeout=timeout, num_cpus=num_cpus, num_gpus=gpus,
         )  # fmt: skip
         return cls(made)
 
@@ -250,7 +268,7 @@ class ShardedIndex:
         StaleStatisticsError
             Documents changed during each of five tries.
         """
-        return self._answer(_request(options))
+        return self._answer(read_request(options))
 
     @same_options(Index.recall_one)
     def recall_one(self, **options: Any) -> QueryHits:
@@ -261,7 +279,7 @@ class ShardedIndex:
         for name in ("text", "candidates"):
             if name == "text" or isinstance(given.get(name), Mapping):
                 given[name] = batch_of_one(given.get(name))
-        return self._answer(_request(given))[0]
+        return self._answer(read_request(given))[0]
 
     @same_options(Index.recall)
     async def arecall(self, **options: Any) -> Hits:
@@ -347,52 +365,3 @@ class ShardedIndex:
     def __repr__(self) -> str:
         """Show the names of the shards."""
         return f"<ShardedIndex: {', '.join(one.name for one in self._shards)}>"
-
-
-def _read_tables(tables: object) -> list[pa.Table]:
-    given = None if isinstance(tables, pa.Table) else as_items(tables)
-    if not given:
-        wish = "a sequence of tables, one per shard"
-        raise error(OptionError, "tables", wish, type(tables).__name__)
-    opened = map(open_source, given)
-    return [one if isinstance(one, pa.Table) else one.read_all() for one in opened]
-
-
-def _read_paths(paths: object) -> list[Path]:
-    named = None if isinstance(paths, str | Path) else as_items(paths)
-    if not named:
-        raise error(OptionError, "paths", "a sequence of at least one path", repr(paths))
-    return [read_path(one) for one in named]
-
-
-def _opened(folders: Sequence[Path], **options: Any) -> list[LocalShard]:
-    """Open indexes in this process and check that they are shards of one."""
-    shards = [LocalShard(str(one), Index.open(one, **options)) for one in folders]
-    _check(shards)
-    return shards
-
-
-def _facts_of(folders: Sequence[Path], threads: int | None) -> IndexFacts:
-    """Check indexes that other processes will open; return the facts that they have in common."""
-    shards = _opened(folders, device="cpu", threads=threads, verify="structure")
-    for one in shards:
-        one.close()
-    return shards[0].index._facts
-
-
-def _check(shards: Sequence[LocalShard]) -> None:
-    check_shards([(one.name, one.index._facts, one.index._state) for one in shards])
-
-
-_REFUSED = {"graphs": None, "expansion": (), "surrounding": 0}
-
-
-def _request(options: Mapping[str, Any]) -> Request:
-    """Make the request of a call, without what its shards cannot answer."""
-    given = dict(options)
-    for name, nothing in _REFUSED.items():
-        value = given.pop(name, nothing)
-        if value is not None and value != nothing:
-            wish = f"{nothing!r} in a recall over shards (it reads more than candidates)"
-            raise error(OptionError, name, wish, repr(value)[:80])
-    return Request(**given)

@@ -9,7 +9,7 @@ import sys
 import threading
 import weakref
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from hyrecall.base.arguments import number
 from hyrecall.distributed.children import renew_in_children
@@ -21,7 +21,15 @@ from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 from hyrecall.segments.facts import IndexFacts
 
-__all__ = ["LocalShard", "ProcessShard", "Shard", "closed", "read_timeout"]
+__all__ = [
+    "AskedShard",
+    "LocalShard",
+    "OpenShard",
+    "ProcessShard",
+    "Shard",
+    "closed",
+    "read_timeout",
+]
 
 MOST_SECONDS = 1e6  # of a timeout; more than a lock takes is an error
 _of_parents: list[subprocess.Popen[bytes]] = []  # of a forked child: never used, never collected
@@ -51,17 +59,57 @@ class Shard(Protocol):
         ...
 
 
+@runtime_checkable
+class OpenShard(Shard, Protocol):
+    """A shard whose folder may be saved anew, and which may be one of several replicas."""
+
+    name: str
+
+    @property
+    def facts(self) -> IndexFacts:
+        """What all shards of the index have in common."""
+        ...
+
+    def count(self, request: Request) -> Statistics:
+        """Count as :meth:`statistics` does, but take up no newer version before."""
+        ...
+
+    def reload(self) -> str:
+        """Take up the version that the folder holds now; return the name of the state."""
+        ...
+
+    def check(self) -> None:
+        """Raise ShardLostError if the shard does not answer."""
+        ...
+
+
 class LocalShard:
-    """A shard in this process."""
+    """A shard in this process. It takes up a newer version only in :meth:`reload`."""
 
     def __init__(self, name: str, index: Index) -> None:
         """Take an index; it is closed with the shard."""
         self.name = name
         self.index = index
 
+    @property
+    def facts(self) -> IndexFacts:
+        """What all shards of the index have in common."""
+        return self.index._facts
+
     def statistics(self, request: Request) -> Statistics:
         """Count what BM25 needs of the shard."""
         return self.index.statistics(request)
+
+    count = statistics
+
+    def reload(self) -> str:
+        """Take up the version that the folder holds now; return the name of the state."""
+        if self.index.is_stale:
+            self.index.reload()
+        return self.index._version
+
+    def check(self) -> None:
+        """Do nothing: a shard in this process answers."""
 
     def candidates(self, request: Request, statistics: Statistics) -> Part:
         """Return each arm's best documents of the shard."""
@@ -72,14 +120,48 @@ class LocalShard:
         self.index.close()
 
 
+class AskedShard:
+    """A shard elsewhere, which is asked by bytes."""
+
+    facts: IndexFacts
+
+    def _ask(self, *frames: bytes) -> bytes:
+        """Return the answer to a question.
+
+        Raises
+        ------
+        ShardLostError
+            There is none.
+        """
+        raise NotImplementedError
+
+    def statistics(self, request: Request) -> Statistics:
+        """Count what BM25 needs of the shard."""
+        return Statistics.from_bytes(self._ask(b"statistics", request.to_bytes()))
+
+    def count(self, request: Request) -> Statistics:
+        """Count as :meth:`statistics` does, but take up no newer version before."""
+        return Statistics.from_bytes(self._ask(b"count", request.to_bytes()))
+
+    def candidates(self, request: Request, statistics: Statistics) -> Part:
+        """Return each arm's best documents of the shard."""
+        given = request.to_bytes(), statistics.to_bytes()
+        return Part.from_bytes(self._ask(b"candidates", *given), facts=self.facts)
+
+    def reload(self) -> str:
+        """Take up the version that the folder holds now; return the name of the state."""
+        return self._ask(b"reload").decode()
+
+
 class _Ended(Exception):  # noqa: N818
     """The process of a shard ended. Raised inside this module only."""
 
 
-class ProcessShard:
+class ProcessShard(AskedShard):
     """A shard in a process of its own, which opened the index of a path.
 
-    Another process takes the place of one that ended. A forked child starts processes of its own.
+    Another process takes the place of one that ended: at once if ``tries`` is 2, or else at the
+    next question. A forked child starts processes of its own.
     """
 
     def __init__(
@@ -90,11 +172,14 @@ class ProcessShard:
         device: str,
         threads: int | None,
         timeout: float | None,
+        name: str | None = None,
+        tries: int = 2,
     ) -> None:
         """Take the path of a saved index, and its facts; the process starts with the first call."""
-        self.name = str(path)
-        self._facts = facts
+        self.name = str(path) if name is None else name
+        self.facts = facts
         self._timeout = read_timeout(timeout)
+        self._tries = tries
         options = [] if threads is None else ["--threads", str(threads)]
         self._command = [
             *(sys.executable, "-m", "hyrecall.distributed.worker", os.path.abspath(path)),
@@ -106,14 +191,10 @@ class ProcessShard:
         self._is_closed = False
         renew_in_children(self)
 
-    def statistics(self, request: Request) -> Statistics:
-        """Count what BM25 needs of the shard."""
-        return Statistics.from_bytes(self._ask(b"statistics", request.to_bytes()))
-
-    def candidates(self, request: Request, statistics: Statistics) -> Part:
-        """Return each arm's best documents of the shard."""
-        given = request.to_bytes(), statistics.to_bytes()
-        return Part.from_bytes(self._ask(b"candidates", *given), facts=self._facts)
+    def check(self) -> None:
+        """Raise ShardLostError if the process does not answer; one at work on a question does."""
+        if not self._asking.locked():
+            self._ask(b"state")
 
     @property
     def pid(self) -> int | None:
@@ -152,20 +233,23 @@ class ProcessShard:
         Raises
         ------
         ShardLostError
-            Two processes ended, or one took too long.
+            The process ended as often as it is tried, or one took too long.
         """
         with self._asking:
-            try:
-                kind, answer = self._exchange(*frames)
-            except _Ended:
-                try:
-                    kind, answer = self._exchange(*frames)
-                except _Ended as fault:
-                    got = "two processes that ended"
-                    raise error(ShardLostError, self.name, "an answer", got) from fault
+            kind, answer = self._answer(*frames)
         if kind != b"answer":
             raise rebuild(answer)
         return answer
+
+    def _answer(self, *frames: bytes) -> list[bytes]:
+        for left in reversed(range(self._tries)):
+            try:
+                return self._exchange(*frames)
+            except _Ended as fault:
+                if not left:
+                    got = ("a process that ended", "two processes that ended")[self._tries - 1]
+                    raise error(ShardLostError, self.name, "an answer", got) from fault
+        raise AssertionError("unreachable")
 
     def _exchange(self, *frames: bytes) -> list[bytes]:
         """Send a question to the process and return its answer; a process that fails is ended."""

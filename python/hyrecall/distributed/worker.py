@@ -1,7 +1,7 @@
 """The process of one shard: ``python -m hyrecall.distributed.worker PATH``.
 
 It opens the index of the path and answers what comes on standard input, until that ends. A saved
-version that is newer than its own is taken up before a request is counted.
+version that is newer than its own is taken up before ``statistics``, and by ``reload``.
 """
 
 from __future__ import annotations
@@ -72,14 +72,17 @@ class Answering:
 
 
 def _answer(index: Index, verb: bytes, frames: Sequence[bytes]) -> bytes:
+    if verb in (b"statistics", b"reload") and index.is_stale:
+        index.reload()
+    if verb in (b"reload", b"state"):
+        return index._version.encode()
     request = Request.from_bytes(frames[0])
-    if verb == b"statistics":
-        if index.is_stale:
-            index.reload()
+    if verb in (b"statistics", b"count"):
         return index.statistics(request).to_bytes()
     if verb == b"candidates":
         return index.candidates(request, Statistics.from_bytes(frames[1])).to_bytes()
-    raise error(InternalError, "verb", "statistics or candidates", verb)
+    wish = "statistics, count, candidates, reload or state"
+    raise error(InternalError, "verb", wish, verb)
 
 
 if __name__ == "__main__":

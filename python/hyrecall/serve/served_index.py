@@ -15,10 +15,10 @@ from hyrecall.ask.filters import Filter
 from hyrecall.ask.joinable import is_joinable
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import Scope
+from hyrecall.base.joining import Joiner
 from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
-from hyrecall.serve.joining import Joiner
 from hyrecall.serve.replies import encode, index_data
 
 __all__ = ["IndexQuery", "ServedIndex"]

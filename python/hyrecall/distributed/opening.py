@@ -1,0 +1,162 @@
+"""Opens saved indexes as shards, and reads the arguments of calls over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hyrecall.base.arguments import as_int, as_items, number, read_path
+from hyrecall.distributed.replicated import ReplicatedShard
+from hyrecall.distributed.shards import (
+    MOST_SECONDS,
+    LocalShard,
+    OpenShard,
+    ProcessShard,
+    Shard,
+    read_timeout,
+)
+from hyrecall.errors import CorruptIndexError, OptionError, error
+from hyrecall.index import Index
+from hyrecall.parts.placing import check_shards
+from hyrecall.parts.request import Request
+from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.manifest import MANIFEST, read_seal
+from hyrecall.table.source import open_source
+
+__all__ = [
+    "Replication",
+    "check_alike",
+    "facts_of",
+    "names_of",
+    "open_here",
+    "process_shards",
+    "read_paths",
+    "read_request",
+    "read_tables",
+]
+
+MOST_REPLICAS = 64
+
+
+def read_tables(tables: object) -> list[pa.Table]:
+    """Return tables, each of which becomes a shard."""
+    given = None if isinstance(tables, pa.Table) else as_items(tables)
+    if not given:
+        wish = "a sequence of tables, one per shard"
+        raise error(OptionError, "tables", wish, type(tables).__name__)
+    opened = map(open_source, given)
+    return [one if isinstance(one, pa.Table) else one.read_all() for one in opened]
+
+
+def read_paths(paths: object) -> list[Path]:
+    """Return the folders of shards."""
+    named = None if isinstance(paths, str | Path) else as_items(paths)
+    if not named:
+        raise error(OptionError, "paths", "a sequence of at least one path", repr(paths))
+    return [read_path(one) for one in named]
+
+
+def names_of(folders: Sequence[Path]) -> list[str]:
+    """Return what replies call the shards: the names of their folders, where these differ."""
+    names = [one.absolute().name for one in folders]
+    return names if len(set(names)) == len(names) else [str(one) for one in folders]
+
+
+def open_here(folders: Sequence[Path], **options: Any) -> list[LocalShard]:
+    """Open indexes in this process and check that they are shards of one."""
+    shards = [LocalShard(str(one), Index.open(one, **options)) for one in folders]
+    check_alike(shards)
+    for shard, name in zip(shards, names_of(folders), strict=True):
+        shard.name = name
+    return shards
+
+
+def facts_of(folders: Sequence[Path], threads: int | None) -> IndexFacts:
+    """Check indexes that other processes will open; return the facts that they have in common."""
+    shards = open_here(folders, device="cpu", threads=threads, verify="structure")
+    for one in shards:
+        one.close()
+    return shards[0].facts
+
+
+def check_alike(shards: Sequence[LocalShard]) -> None:
+    """Check that indexes are shards of one."""
+    check_shards([(one.name, one.facts, one.index._state) for one in shards])
+
+
+class Replication:
+    """How many replicas each shard has, and when a second one is asked."""
+
+    def __init__(self, replicas: int, hedge: float | None, timeout: float | None) -> None:
+        """Check the arguments of :meth:`hyrecall.distributed.ShardedIndex.open`."""
+        n = as_int(replicas)
+        if n is None or not 1 <= n <= MOST_REPLICAS:
+            wish = f"an int in [1, {MOST_REPLICAS}]"
+            raise error(OptionError, "replicas", wish, repr(replicas))
+        self.n = n
+        self.hedge = hedge
+        read_timeout(timeout)
+        if hedge is None:
+            return
+        wish = f"seconds from 0 to {MOST_SECONDS:.0f}, or None"
+        self.hedge = number("hedge", hedge, 0.0, MOST_SECONDS, wish)
+        if self.n < 2:
+            raise error(OptionError, "hedge", "None with one replica", repr(hedge), "replicas=2")
+        if timeout is None:
+            wish = "seconds beside hedge (a late replica may never answer)"
+            raise error(OptionError, "timeout", wish, "None")
+
+    def shard(self, folder: Path, name: str, make: Callable[[int], OpenShard]) -> Shard:
+        """Make a shard of a folder; ``make`` takes how often a question is tried."""
+        if self.n == 1:
+            return make(2)
+        made = [make(1) for _ in range(self.n)]
+        return ReplicatedShard(name, made, partial(_seal, folder.absolute()), hedge=self.hedge)
+
+
+def _seal(folder: Path) -> str | None:
+    """Name the version that a folder holds, by one small read."""
+    try:
+        return read_seal(folder / MANIFEST)
+    except (OSError, CorruptIndexError):
+        return None
+
+
+def process_shards(
+    folders: Sequence[Path],
+    replication: Replication,
+    *,
+    device: str,
+    threads: int | None,
+    timeout: float | None,
+) -> list[Shard]:
+    """Open each folder in processes of its own, which start with the first call."""
+    facts = facts_of(folders, threads)
+
+    def make(folder: Path, name: str, tries: int) -> ProcessShard:
+        return ProcessShard(
+            folder, facts, device=device, threads=threads, timeout=timeout, name=name, tries=tries
+        )
+
+    return [
+        replication.shard(folder, name, partial(make, folder, name))
+        for folder, name in zip(folders, names_of(folders), strict=True)
+    ]
+
+
+_REFUSED = {"graphs": None, "expansion": (), "surrounding": 0}
+
+
+def read_request(options: Mapping[str, Any]) -> Request:
+    """Make the request of a call, without what its shards cannot answer."""
+    given = dict(options)
+    for name, nothing in _REFUSED.items():
+        value = given.pop(name, nothing)
+        if value is not None and value != nothing:
+            wish = f"{nothing!r} in a recall over shards (it reads more than candidates)"
+            raise error(OptionError, name, wish, repr(value)[:80])
+    return Request(**given)

@@ -1,0 +1,113 @@
+"""What a sharded index does beside recalls: it says who answers, and takes up new versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from hyrecall.base.keywords import check_methods
+from hyrecall.distributed.asking import ShardThreads
+from hyrecall.distributed.replicated import ReplicatedShard
+from hyrecall.distributed.shards import LocalShard, OpenShard, Shard, closed
+from hyrecall.errors import OptionError, ShardLostError, error
+from hyrecall.segments.facts import IndexFacts
+
+if TYPE_CHECKING:
+    from hyrecall.table.schema import Schema
+
+__all__ = ["ShardHealth", "ShardUpkeep", "n_replicas"]
+
+
+class ShardHealth(NamedTuple):
+    """How many replicas a shard has, and how many of them do not answer."""
+
+    n_replicas: int
+    n_lost: int
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether no replica answers."""
+        return self.n_lost == self.n_replicas
+
+
+def n_replicas(shard: Shard) -> int:
+    """Return how many replicas a shard has."""
+    return len(shard.replicas) if isinstance(shard, ReplicatedShard) else 1
+
+
+@check_methods
+class ShardUpkeep:
+    """The methods of a sharded index that answer no recall."""
+
+    _shards: tuple[Shard, ...]
+    _pool: ShardThreads | None
+    _is_closed: bool
+
+    @property
+    def _facts(self) -> IndexFacts:
+        for one in self._shards:
+            if isinstance(one, OpenShard):
+                return one.facts
+        raise error(OptionError, "shards", "one that this package opened", "others")
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of all shards."""
+        return self._facts.schema
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether a shard in this process holds another version than its folder.
+
+        Shards in processes of their own, and replicas, take up new versions by themselves.
+        """
+        return any(isinstance(one, LocalShard) and one.index.is_stale for one in self._shards)
+
+    def reload(self) -> None:
+        """Take up the versions that the folders of the shards hold now, one after another.
+
+        Of several replicas, others answer while one takes up the new version. The new version
+        answers once as many replicas have it as do not, and all have it when this returns. Recalls
+        go on meanwhile; a reply never mixes two versions of a shard.
+
+        Raises
+        ------
+        ShardLostError
+            A shard of which no replica answers.
+        CorruptIndexError, IndexNotFoundError
+            As :meth:`hyrecall.Index.open`; the shard stays as it was.
+        OptionError, WriterBusyError
+            As :meth:`hyrecall.Index.reload`, for shards in this process.
+        """
+        if self._is_closed:
+            raise closed()
+        for one in self._shards:
+            if isinstance(one, OpenShard):
+                one.reload()
+
+    def health(self) -> Mapping[str, ShardHealth]:
+        """Ask which shards answer, and how many replicas of each do not.
+
+        A replica that is at work on a question counts as one that answers.
+
+        Returns
+        -------
+        mapping of str to ShardHealth
+            By the names that ``degraded`` has: ``(n_replicas, n_lost)``, and ``is_lost``.
+        """
+        if self._is_closed:
+            raise closed()
+
+        def ask(one: Shard) -> ShardHealth:
+            is_lost = False
+            try:
+                if isinstance(one, OpenShard):
+                    one.check()
+            except ShardLostError:
+                is_lost = True
+            n = n_replicas(one)
+            return ShardHealth(n, one.n_lost if isinstance(one, ReplicatedShard) else int(is_lost))
+
+        run = map if self._pool is None else self._pool.map
+        names = [one.name for one in self._shards]
+        return dict(zip(names, run(ask, self._shards), strict=True))
