@@ -37,6 +37,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "follow": ("replica_command", "follow"),
     "serve": ("serve_command", "serve"),
     "mcp": ("mcp_command", "mcp"),
+    "shards": ("shards_command", "shards"),
     "recall": ("recall_command", "recall", "Recall"),
     "eval": ("eval_command", "evaluate"),
     "import": ("transfer_command", "import_"),

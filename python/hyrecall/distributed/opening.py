@@ -19,7 +19,7 @@ from hyrecall.distributed.shards import (
     Shard,
     read_timeout,
 )
-from hyrecall.errors import CorruptIndexError, OptionError, error
+from hyrecall.errors import CorruptIndexError, IndexNotFoundError, OptionError, error
 from hyrecall.index import Index
 from hyrecall.parts.placing import check_shards
 from hyrecall.parts.request import Request
@@ -31,6 +31,7 @@ __all__ = [
     "Replication",
     "check_alike",
     "facts_of",
+    "folders_of",
     "names_of",
     "open_here",
     "process_shards",
@@ -58,6 +59,24 @@ def read_paths(paths: object) -> list[Path]:
     if not named:
         raise error(OptionError, "paths", "a sequence of at least one path", repr(paths))
     return [read_path(one) for one in named]
+
+
+def folders_of(paths: Sequence[Path]) -> Sequence[Path]:
+    """Return folders of saved indexes: those given, or those in the one that is given.
+
+    Raises
+    ------
+    IndexNotFoundError
+        The one folder is no saved index and has none in it.
+    """
+    if len(paths) != 1 or (paths[0] / MANIFEST).exists():
+        return paths
+    # A file that lists the shards of a folder is read by ShardedIndex.open, which then takes it.
+    found = sorted(one.parent for one in paths[0].glob(f"*/{MANIFEST}"))
+    if not found:
+        wish = "the folder of a saved index, or one with such folders"
+        raise error(IndexNotFoundError, "path", wish, str(paths[0]))
+    return found
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:

@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 MOST_SECONDS = 1e6  # of a timeout; more than a lock takes is an error
+START_SECONDS = 60.0  # that a process may take beside its timeout, to start and open the index
 _of_parents: list[subprocess.Popen[bytes]] = []  # of a forked child: never used, never collected
 
 
@@ -160,8 +161,8 @@ class _Ended(Exception):  # noqa: N818
 class ProcessShard(AskedShard):
     """A shard in a process of its own, which opened the index of a path.
 
-    Another process takes the place of one that ended: at once if ``tries`` is 2, or else at the
-    next question. A forked child starts processes of its own.
+    Another process takes the place of one that ended: at once if ``tries`` is 2; if it is 1, at the
+    question after the one that was not answered. A forked child starts processes of its own.
     """
 
     def __init__(
@@ -188,6 +189,7 @@ class ProcessShard(AskedShard):
         self._process: subprocess.Popen[bytes] | None = None
         self._ending: weakref.finalize[[subprocess.Popen[bytes]], ProcessShard] | None = None
         self._asking = threading.Lock()
+        self._is_new = True  # the process has answered nothing yet
         self._is_closed = False
         renew_in_children(self)
 
@@ -254,24 +256,29 @@ class ProcessShard(AskedShard):
     def _exchange(self, *frames: bytes) -> list[bytes]:
         """Send a question to the process and return its answer; a process that fails is ended."""
         process = self._started()
+        seconds = self._timeout
+        if seconds is not None and self._is_new:
+            seconds += START_SECONDS
         late = threading.Event()
 
         def end() -> None:
             late.set()
             process.kill()
 
-        timer = None if self._timeout is None else threading.Timer(self._timeout, end)
+        timer = None if seconds is None else threading.Timer(seconds, end)
         if timer is not None:
             timer.start()
         try:
             assert process.stdin is not None
             assert process.stdout is not None
             write_frames(process.stdin, *frames)
-            return read_frames(process.stdout)
+            answer = read_frames(process.stdout)
+            self._is_new = False
+            return answer
         except (OSError, PipeClosed, ValueError) as fault:
             self._end()
             if late.is_set():
-                got = f"none within {self._timeout} s"
+                got = f"none within {seconds} s"
                 raise error(ShardLostError, self.name, "an answer", got) from fault
             raise _Ended from fault
         except BaseException:  # an interrupt: its answer must not be taken for the next one
@@ -284,8 +291,12 @@ class ProcessShard(AskedShard):
     def _started(self) -> subprocess.Popen[bytes]:
         if self._is_closed:
             raise closed()
-        if self._process is None or self._process.poll() is not None:
+        if self._process is not None and self._process.poll() is not None:
             self._end()
+            if self._tries == 1:  # the question need not wait for a start: it is asked elsewhere
+                raise _Ended
+        if self._process is None:
+            self._is_new = True
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )

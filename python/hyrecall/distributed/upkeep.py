@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from hyrecall.base.keywords import check_methods
 from hyrecall.distributed.asking import ShardThreads
@@ -14,6 +14,8 @@ from hyrecall.segments.facts import IndexFacts
 
 if TYPE_CHECKING:
     from hyrecall.table.schema import Schema
+
+T_ = TypeVar("T_")
 
 __all__ = ["ShardHealth", "ShardUpkeep", "n_replicas"]
 
@@ -64,11 +66,11 @@ class ShardUpkeep:
         return any(isinstance(one, LocalShard) and one.index.is_stale for one in self._shards)
 
     def reload(self) -> None:
-        """Take up the versions that the folders of the shards hold now, one after another.
+        """Take up the versions that the folders of the shards hold now.
 
-        Of several replicas, others answer while one takes up the new version. The new version
-        answers once as many replicas have it as do not, and all have it when this returns. Recalls
-        go on meanwhile; a reply never mixes two versions of a shard.
+        Of several replicas of a shard, others answer while one takes up the new version, which
+        answers once as many replicas have it as do not. All have it when this returns. Recalls go
+        on meanwhile; a reply never mixes two versions of a shard.
 
         Raises
         ------
@@ -79,11 +81,7 @@ class ShardUpkeep:
         OptionError, WriterBusyError
             As :meth:`hyrecall.Index.reload`, for shards in this process.
         """
-        if self._is_closed:
-            raise closed()
-        for one in self._shards:
-            if isinstance(one, OpenShard):
-                one.reload()
+        self._of_all(lambda one: one.reload() if isinstance(one, OpenShard) else None)
 
     def health(self) -> Mapping[str, ShardHealth]:
         """Ask which shards answer, and how many replicas of each do not.
@@ -95,8 +93,6 @@ class ShardUpkeep:
         mapping of str to ShardHealth
             By the names that ``degraded`` has: ``(n_replicas, n_lost)``, and ``is_lost``.
         """
-        if self._is_closed:
-            raise closed()
 
         def ask(one: Shard) -> ShardHealth:
             is_lost = False
@@ -108,6 +104,12 @@ class ShardUpkeep:
             n = n_replicas(one)
             return ShardHealth(n, one.n_lost if isinstance(one, ReplicatedShard) else int(is_lost))
 
-        run = map if self._pool is None else self._pool.map
         names = [one.name for one in self._shards]
-        return dict(zip(names, run(ask, self._shards), strict=True))
+        return dict(zip(names, self._of_all(ask), strict=True))
+
+    def _of_all(self, call: Callable[[Shard], T_]) -> list[T_]:
+        """Return the results of a call for each shard; shards elsewhere are called together."""
+        if self._is_closed:
+            raise closed()
+        run = map if self._pool is None else self._pool.map
+        return list(run(call, self._shards))

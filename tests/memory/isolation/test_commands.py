@@ -27,7 +27,7 @@ NO_STORE = {
     "ltm path",
     "push", "pull", "follow",  # they move whole files, and tell sizes
 }  # fmt: skip
-SERVERS = {"serve", "mcp"}  # what they tell whom: tests/serve
+SERVERS = {"serve", "mcp", "shards serve"}  # what they tell whom: tests/serve
 # What a user may ask, knowing ids and words of others.
 CASES: dict[str, list[list[str]]] = {
     "recall": [["oak disk"], ["zq"], ["", "--limit", "100"], ["oak", "--recipe", "hebb", "--json"]],
