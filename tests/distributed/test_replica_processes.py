@@ -121,6 +121,8 @@ def test_one_killed_replica_is_no_lost_shard(index: ShardedIndex) -> None:
         assert not got.degraded
         assert got.to_arrow().equals(want)
         index.reload()  # it is started again
+        assert not any(health.n_lost for health in index.health().values())
+        assert None not in {one.pid for one in processes(index)}
 
 
 def test_a_forked_child_asks_replicas_of_its_own(index: ShardedIndex) -> None:

@@ -137,16 +137,17 @@ class ReplicatedShard:
 
     def check(self) -> None:
         """Raise ShardLostError if no replica answers."""
-        lost = []
         for one in self._replicas:
+            if one.is_lost and one.is_reloading:  # it is being started
+                continue
             try:
                 one.shard.check()
                 one.is_lost = False
-            except ShardLostError as fault:
+            except ShardLostError:
                 one.is_lost = True
-                lost.append(fault)
-        if len(lost) == len(self._replicas):
-            raise self._fault(lost)
+        if self.n_lost == len(self._replicas):
+            wish = f"an answer of one of {self.n_lost} replicas"
+            raise error(ShardLostError, self.name, wish, "none")
 
     def _ask(self, call: Callable[[_Replica], T_], rank: Rank) -> T_:
         """Return the first answer; each replica is asked once at most.
@@ -338,7 +339,7 @@ class ReplicatedShard:
     def _try_up(self, one: _Replica) -> None:
         try:
             self._take_up(one)
-        except HyrecallError as fault:
+        except Exception as fault:  # also of Ray, whose cluster may end
             if not self._is_closed:
                 kind = type(fault).__name__
                 _log.error("shard %s: replica %d: %s", self.name, one.number, kind)

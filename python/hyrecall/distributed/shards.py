@@ -255,7 +255,7 @@ class ProcessShard(AskedShard):
 
     def _exchange(self, *frames: bytes) -> list[bytes]:
         """Send a question to the process and return its answer; a process that fails is ended."""
-        process = self._started()
+        process = self._started(may_wait=frames[0] in (b"reload", b"state"))
         seconds = self._timeout
         if seconds is not None and self._is_new:
             seconds += START_SECONDS
@@ -288,12 +288,12 @@ class ProcessShard(AskedShard):
             if timer is not None:
                 timer.cancel()
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self, *, may_wait: bool) -> subprocess.Popen[bytes]:
         if self._is_closed:
             raise closed()
         if self._process is not None and self._process.poll() is not None:
             self._end()
-            if self._tries == 1:  # the question need not wait for a start: it is asked elsewhere
+            if self._tries == 1 and not may_wait:  # for a start: another replica can answer
                 raise _Ended
         if self._process is None:
             self._is_new = True
