@@ -116,10 +116,11 @@ class ReplicatedShard:
 
         def count(one: _Replica) -> Statistics:
             # Where no replica has the state that answers, the newest one does.
-            does_serve = one.state == self._serving
+            known = one.state
+            does_serve = known == self._serving
             ask = one.shard.count if does_serve else one.shard.statistics
             counted = ask(request)
-            self._note(one, counted.versions[0], serves=not does_serve or self._serving is None)
+            self._note(one, known, counted.versions[0], serves=not does_serve)
             return counted
 
         return self._ask(count, rank)
@@ -234,11 +235,12 @@ class ReplicatedShard:
         got = "; ".join(dict.fromkeys(str(one).partition(", got ")[2] for one in faults))
         return error(ShardLostError, self.name, f"an answer of {len(faults)} replicas", got)
 
-    def _note(self, one: _Replica, state: str, *, serves: bool) -> None:
-        """Note the state of a replica, and whether it is the one that answers now."""
+    def _note(self, one: _Replica, known: str | None, state: str, *, serves: bool) -> None:
+        """Note the state that a replica had, and whether it is the one that answers now."""
         with self._changed:
-            one.state = state
-            if serves:
+            if one.state == known:  # else a reload has noted a newer one meanwhile
+                one.state = state
+            if serves or self._serving is None:
                 self._serving = state
 
     # ---- new versions ----
