@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ import pytest
 import hyrecall
 import hyrecall as hr
 from hyrecall.distributed import ShardedIndex
-from hyrecall.distributed.opening import folders_of
+from hyrecall.distributed.opening import _seal, folders_of, open_here
+from hyrecall.distributed.replicated import ReplicatedShard
 from hyrecall.errors import ShardLostError, error
 from hyrecall.serve import Caller, ServiceOptions
 from hyrecall.serve.replies import IndexReply
@@ -44,6 +46,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shards(folder: Path) -> Iterator[ShardedIndex]:
     with ShardedIndex.open(folders_of([folder])) as made:
         yield made
+
+
+@pytest.fixture
+def replicated(folder: Path) -> Iterator[ShardedIndex]:
+    """Shards of two replicas each, which answer two batches at a time."""
+    made = []
+    for path in folders_of([folder]):
+        two = [open_here([path])[0] for _ in range(2)]
+        made.append(ReplicatedShard(path.name, two, partial(_seal, path)))
+    with ShardedIndex(made) as index:
+        yield index
 
 
 @pytest.fixture(scope="module")
@@ -96,10 +109,11 @@ def without_device(reply: Any) -> Any:
     return made
 
 
+@pytest.mark.parametrize("kind", ["shards", "replicated"])
 def test_replies_are_those_of_one_index_alone_and_joined(
-    shards: ShardedIndex, one: hr.Index
+    kind: str, one: hr.Index, request: pytest.FixtureRequest
 ) -> None:
-    asked = queries(48)
+    shards, asked = request.getfixturevalue(kind), queries(48)
 
     async def both(client: Any) -> list[Any]:
         together = await all_of(client, asked)
