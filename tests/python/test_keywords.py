@@ -37,7 +37,7 @@ MODULES = (
 )
 # What nobody calls with options: replies, and functions of one or two plain values.
 REPLIES = {
-    *("Held", "Pruned", "Pulled", "Pushed"),
+    *("Held", "Pruned", "Pulled", "Pushed", "ShardHealth"),
     *(
         "Hit",
         "Explanation",

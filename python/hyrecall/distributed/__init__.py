@@ -6,9 +6,10 @@ each shard, :meth:`Statistics.sum`, :meth:`Index.candidates` of each, and :func:
 """
 
 from hyrecall.distributed.sharded import ShardedIndex
+from hyrecall.distributed.upkeep import ShardHealth
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.merging import merge
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 
-__all__ = ["Part", "Request", "ShardedIndex", "Statistics", "merge"]
+__all__ = ["Part", "Request", "ShardHealth", "ShardedIndex", "Statistics", "merge"]

@@ -45,6 +45,17 @@ class IndexReplica:
         Returns the :class:`hyrecall.Index` or :class:`ShardedIndex`; called in the replica.
     max_joined : int, default 64
         Queries in a batch.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> import pyarrow as pa
+    >>> import hyrecall as hr
+    >>> table = pa.table({"id": ["a", "b"], "user": ["ann", "bob"], "text": ["tea", "hot tea"]})
+    >>> schema = hr.Schema(key="id", cell="user", text="text")
+    >>> replica = IndexReplica(lambda: hr.Index.build(table, schema))
+    >>> asyncio.run(replica.recall_one(text="tea", scope="bob")).keys
+    ['b']
     """
 
     def __init__(

@@ -92,6 +92,16 @@ class ShardUpkeep:
         -------
         mapping of str to ShardHealth
             By the names that ``degraded`` has: ``(n_replicas, n_lost)``, and ``is_lost``.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import hyrecall as hr
+        >>> from hyrecall.distributed import ShardedIndex
+        >>> table = pa.table({"id": ["a"], "text": ["tea"]})
+        >>> index = ShardedIndex.build([table], hr.Schema(key="id", cell=None, text="text"))
+        >>> index.health()
+        {'shard 0': ShardHealth(n_replicas=1, n_lost=0)}
         """
 
         def ask(one: Shard) -> ShardHealth:
