@@ -243,6 +243,8 @@ def test_arguments_of_replicas(tmp_path: Path) -> None:
             ShardedIndex.open([tmp_path], processes=True, replicas=wrong)  # type: ignore[arg-type]
     with pytest.raises(hr.OptionError, match="replicas: expected 1 without processes=True"):
         ShardedIndex.open([tmp_path], replicas=2)
+    with pytest.raises(hr.OptionError, match="timeout: expected None without processes=True"):
+        ShardedIndex.open([tmp_path], timeout=1)
     with pytest.raises(hr.OptionError, match="hedge: expected None with one replica"):
         ShardedIndex.open([tmp_path], processes=True, hedge=0.1, timeout=1)
     with pytest.raises(hr.OptionError, match="timeout: expected seconds beside hedge"):

@@ -109,7 +109,7 @@ def serve(
         processes=is_apart,
         replicas=replicas,
         threads=threads,
-        timeout=timeout or (service.deadline / 3 if is_apart else None),
+        timeout=service.deadline / 3 if is_apart and timeout is None else timeout,
         hedge=hedge,
     )
     with index:

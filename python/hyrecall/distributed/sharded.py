@@ -178,8 +178,8 @@ class ShardedIndex(ShardUpkeep):
         Raises
         ------
         OptionError
-            No path, an analyzer beside ``processes``, replicas without it, or indexes that are not
-            shards of one.
+            No path, an analyzer beside ``processes``, replicas or a timeout without it, or
+            indexes that are not shards of one.
         KeyConflictError
             A key that two of them have in one cell.
         CorruptIndexError, IndexNotFoundError
@@ -189,6 +189,8 @@ class ShardedIndex(ShardUpkeep):
         if not processes:
             if replication.n > 1:
                 raise error(OptionError, "replicas", "1 without processes=True", replicas)
+            if timeout is not None:
+                raise error(OptionError, "timeout", "None without processes=True", timeout)
             return cls(open_here(folders, analyzer=analyzer, device=device, threads=threads))
         if analyzer is not None:
             wish = "None beside processes=True (a callable cannot be sent)"
