@@ -14,7 +14,9 @@ from hyrecall.base.arguments import as_items, read_path
 from hyrecall.base.keywords import check_keywords, same_options
 from hyrecall.base.workers import off_loop
 from hyrecall.distributed.asking import ShardThreads
-from hyrecall.distributed.shards import LocalShard, ProcessShard, Shard, closed
+from hyrecall.distributed.placed import PlacedShards
+from hyrecall.distributed.routing import Router, answer_routed
+from hyrecall.distributed.shards import LocalShard, Named, ProcessShard, Shard, closed, told_of
 from hyrecall.errors import OptionError, ShardLostError, StaleStatisticsError, error
 from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import Hits
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ShardedIndex"]
 
+N_ = TypeVar("N_", bound=Named)
 T_ = TypeVar("T_")
 
 MOST_TRIES = 5
@@ -78,6 +81,7 @@ class ShardedIndex:
         is_local = all(isinstance(one, LocalShard) for one in shards)
         self._pool = None if is_local else ShardThreads(len(shards))
         self._is_closed = False
+        self._router: Router | None = None
 
     @classmethod
     def build(
@@ -135,7 +139,7 @@ class ShardedIndex:
     @classmethod
     def open(
         cls,
-        paths: Sequence[str | Path],
+        paths: str | Path | Sequence[str | Path],
         *,
         processes: bool = False,
         analyzer: Analyzer | Mapping[str, Analyzer] | None = None,
@@ -147,10 +151,11 @@ class ShardedIndex:
 
         Parameters
         ----------
-        paths : sequence of path-like
-            Folders that :meth:`hyrecall.Index.save` wrote. Their insertion numbers must differ
-            (``first_seq`` of build and add), and no key may be in a cell of two of them, which is
-            checked here.
+        paths : path-like, or sequence of path-like
+            A folder that :func:`build_shards` wrote: each shard is asked only the queries that may
+            find something there. Or folders that :meth:`hyrecall.Index.save` wrote. Their insertion
+            numbers must differ (``first_seq`` of build and add), and no key may be in a cell of two
+            of them, which is checked here.
         processes : bool, default False
             Open each in a process of its own, which takes up a newer saved version by itself; an
             analyzer with a callable is refused then.
@@ -170,22 +175,23 @@ class ShardedIndex:
         CorruptIndexError, IndexNotFoundError
             As in :meth:`hyrecall.Index.open`.
         """
-        folders = _read_paths(paths)
+        folders, placed = _read_paths(paths)
         if not processes:
-            return cls(_opened(folders, analyzer=analyzer, device=device, threads=threads))
+            shards = _opened(folders, placed, analyzer=analyzer, device=device, threads=threads)
+            return cls(shards)._routed(placed, shards[0].index._facts)
         if analyzer is not None:
             wish = "None beside processes=True (a callable cannot be sent)"
             raise error(OptionError, "analyzer", wish, repr(analyzer))
-        facts = _facts_of(folders, threads)
+        facts = _facts_of(folders, placed, threads)
         return cls([
             ProcessShard(one, facts, device=device, threads=threads, timeout=timeout)
             for one in folders
-        ])  # fmt: skip
+        ])._routed(placed, facts)  # fmt: skip
 
     @classmethod
     def on_ray(
         cls,
-        paths: Sequence[str | Path],
+        paths: str | Path | Sequence[str | Path],
         *,
         device: str = "auto",
         threads: int | None = None,
@@ -200,7 +206,7 @@ class ShardedIndex:
 
         Parameters
         ----------
-        paths : sequence of path-like
+        paths : path-like, or sequence of path-like
             As in :meth:`open`; readable here and where the actors run.
         device, threads, timeout
             As in :meth:`open`.
@@ -219,13 +225,20 @@ class ShardedIndex:
         """
         from hyrecall.distributed.ray_shards import ray_shards
 
-        folders = _read_paths(paths)
+        folders, placed = _read_paths(paths)
         gpus = float(device.startswith("cuda")) if num_gpus is None else num_gpus
+        facts = _facts_of(folders, placed, threads)
         made = ray_shards(
-            folders, _facts_of(folders, threads), device=device, threads=threads, timeout=timeout,
+            folders, facts, device=device, threads=threads, timeout=timeout,
             num_cpus=num_cpus, num_gpus=gpus,
         )  # fmt: skip
-        return cls(made)
+        return cls(made)._routed(placed, facts)
+
+    def _routed(self, placed: PlacedShards | None, facts: IndexFacts) -> ShardedIndex:
+        """Ask shards that were placed by cell only what they may hold."""
+        if placed is not None:
+            self._router = Router(placed.shards.placement, facts.cell_types)
+        return self
 
     @property
     def shards(self) -> tuple[Shard, ...]:
@@ -285,18 +298,27 @@ class ShardedIndex:
     def _try(self, request: Request) -> Hits:
         if self._is_closed:
             raise closed()
+        routes = None if self._router is None else self._router.routes(request)
+        if routes is None:
+            return self._try_whole(request, self._shards)
+        if routes.is_split:
+            hits = answer_routed(request, self._shards, routes, self._ask)
+            if hits is not None:
+                return hits
+        return self._try_whole(request, [self._shards[number] for number in routes.queries])
+
+    def _try_whole(self, request: Request, shards: Sequence[Shard]) -> Hits:
         lost: dict[str, str] = {}
-        counted = self._ask(self._shards, lambda one: one.statistics(request), lost)
+        counted = self._ask(shards, lambda one: one.statistics(request), lost)
         summed = Statistics.sum([statistics for _, statistics in counted])
         asked = [shard for shard, _ in counted]
         found = self._ask(asked, lambda one: one.candidates(request, summed), lost)
         parts: list[Part] = [part for _, part in found]
-        told = [f"{name}: its documents are missing ({why})" for name, why in lost.items()]
-        return merge(request, parts, degraded=told)
+        return merge(request, parts, degraded=told_of(lost))
 
     def _ask(
-        self, shards: Sequence[Shard], call: Callable[[Shard], T_], lost: dict[str, str]
-    ) -> list[tuple[Shard, T_]]:
+        self, shards: Sequence[N_], call: Callable[[N_], T_], lost: dict[str, str], /
+    ) -> list[tuple[N_, T_]]:
         """Ask shards, and note those that do not answer.
 
         Raises
@@ -305,14 +327,14 @@ class ShardedIndex:
             None answers.
         """
 
-        def one(shard: Shard) -> T_ | ShardLostError:
+        def one(shard: N_) -> T_ | ShardLostError:
             try:
                 return call(shard)
             except ShardLostError as fault:
                 return fault
 
         run = map if self._pool is None else self._pool.map
-        out: list[tuple[Shard, T_]] = []
+        out: list[tuple[N_, T_]] = []
         for shard, answer in zip(shards, list(run(one, shards)), strict=True):
             if isinstance(answer, ShardLostError):
                 lost[shard.name] = str(answer)
@@ -358,23 +380,35 @@ def _read_tables(tables: object) -> list[pa.Table]:
     return [one if isinstance(one, pa.Table) else one.read_all() for one in opened]
 
 
-def _read_paths(paths: object) -> list[Path]:
-    named = None if isinstance(paths, str | Path) else as_items(paths)
+def _read_paths(paths: object) -> tuple[list[Path], PlacedShards | None]:
+    """Return the folders of shards; of a single path, what its ``shards.json`` says."""
+    if isinstance(paths, str | Path):
+        placed = PlacedShards.read(read_path(paths))
+        return placed.folders, placed
+    named = as_items(paths)
     if not named:
-        raise error(OptionError, "paths", "a sequence of at least one path", repr(paths))
-    return [read_path(one) for one in named]
+        wish = "a sequence of at least one path, or a folder of shards"
+        raise error(OptionError, "paths", wish, repr(paths))
+    return [read_path(one) for one in named], None
 
 
-def _opened(folders: Sequence[Path], **options: Any) -> list[LocalShard]:
+def _opened(
+    folders: Sequence[Path], placed: PlacedShards | None, **options: Any
+) -> list[LocalShard]:
     """Open indexes in this process and check that they are shards of one."""
     shards = [LocalShard(str(one), Index.open(one, **options)) for one in folders]
-    _check(shards)
+    if placed is None:
+        _check(shards)
+    else:
+        placed.check([(one.index._facts, one.index._state) for one in shards])
     return shards
 
 
-def _facts_of(folders: Sequence[Path], threads: int | None) -> IndexFacts:
+def _facts_of(
+    folders: Sequence[Path], placed: PlacedShards | None, threads: int | None
+) -> IndexFacts:
     """Check indexes that other processes will open; return the facts that they have in common."""
-    shards = _opened(folders, device="cpu", threads=threads, verify="structure")
+    shards = _opened(folders, placed, device="cpu", threads=threads, verify="structure")
     for one in shards:
         one.close()
     return shards[0].index._facts

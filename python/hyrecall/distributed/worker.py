@@ -7,6 +7,7 @@ version that is newer than its own is taken up before a request is counted.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from typing import IO
 
 from hyrecall.distributed.pipes import PipeClosed, plain_error, read_frames, write_frames
-from hyrecall.errors import InternalError, error
+from hyrecall.errors import IndexNotFoundError, InternalError, error
 from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.request import Request
@@ -75,7 +76,8 @@ def _answer(index: Index, verb: bytes, frames: Sequence[bytes]) -> bytes:
     request = Request.from_bytes(frames[0])
     if verb == b"statistics":
         if index.is_stale:
-            index.reload()
+            with contextlib.suppress(IndexNotFoundError):  # a rebalancing removed the folder
+                index.reload()
         return index.statistics(request).to_bytes()
     if verb == b"candidates":
         return index.candidates(request, Statistics.from_bytes(frames[1])).to_bytes()
