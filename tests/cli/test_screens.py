@@ -38,6 +38,10 @@ INDEX = (
     "index notes.parquet -o notes.index --key id --cell tenant --text body=title+text "
     "--vector embedding --attribute stars --analyzer snowball:english --stopwords english"
 )
+SHARDS = (
+    "shards build notes.parquet notes.shards --key id --cell tenant --text body=title+text "
+    "--shards 2 --workers 1"
+)
 STORE = (
     "remember 'Deploys run on Friday at noon; whoever deploys reads the checklist first, and "
     "writes the version that was deployed into the calendar, so that nobody has to ask later on "
@@ -119,6 +123,21 @@ SCREENS = {
         (INDEX,),
     ),
     "info": Screen(("info notes.index", "info --devices", "info --report", "info"), (INDEX,)),
+    "shards": Screen(("shards",)),
+    "shards build": Screen(
+        (SHARDS, SHARDS, f"{SHARDS} --resume", "shards build none n --key id --no-cell --text text",
+         "shards build none n --key id --no-cell --text text --shards 2")
+    ),
+    "shards info": Screen(
+        ("shards info notes.shards", "shards info notes.shards --verify",
+         "shards info notes.index"),
+        (SHARDS, INDEX),
+    ),
+    "shards rebalance": Screen(
+        ("shards rebalance notes.shards --shards 3", "shards rebalance notes.shards --shards 3",
+         "shards rebalance notes.shards"),
+        (SHARDS,),
+    ),
     "demo": Screen(("demo --limit 2",)),
     "eval": Screen(
         ("eval small", "eval small -r bm25 -r dense --diff 2", "eval small -r none",

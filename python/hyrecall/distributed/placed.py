@@ -13,9 +13,10 @@ from hyrecall.distributed.shards_file import SHARDS, Shards, check_seals
 from hyrecall.errors import CorruptIndexError, error
 from hyrecall.parts.part import hash_of
 from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.opening import Opening, open_index
 from hyrecall.segments.segments import State
 
-__all__ = ["PlacedShards"]
+__all__ = ["PlacedShards", "verify_shards"]
 
 CHECKED_CELLS = 10_000
 """Cells of a shard whose place is checked at open; of more, so many at even distances."""
@@ -101,3 +102,20 @@ def _some(cells: list[bytes], most: int | None) -> list[bytes]:
     if most is None or len(cells) <= most:
         return cells
     return [cells[at] for at in np.linspace(0, len(cells) - 1, most).astype(np.int64).tolist()]
+
+
+def verify_shards(folder: Path) -> Shards:
+    """Check every block of the saved indexes of a folder, and the place of every cell.
+
+    Raises
+    ------
+    IndexNotFoundError, CorruptIndexError
+        There are no shards, or something in them is damaged or in a wrong place.
+    """
+    placed = PlacedShards.read(folder)
+    opened = []
+    for path in placed.folders:
+        facts, state, _ = open_index(path, Opening(verify="full"))
+        opened.append((facts, state))
+    placed.check(opened, None)
+    return placed.shards
