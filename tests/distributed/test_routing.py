@@ -11,9 +11,9 @@ import pytest
 
 import hyrecall as hr
 from distributed.placed import placed_index
+from distributed.planted_routers import ROUTERS
 from distributed.worlds import CALLS, Route, same_replies
 from hyrecall.distributed import Placement, ShardedIndex, routing
-from hyrecall.distributed.placement import slot_of
 from hyrecall.distributed.routing import Router
 from hyrecall.distributed.shards import LocalShard
 from laws.around import AroundSubject
@@ -70,33 +70,6 @@ def test_only_what_one_index_refuses_is_asked_whole(monkeypatch: pytest.MonkeyPa
     assert whole == 0, "an answer that could have been routed"
 
 
-class HashesText(Router):
-    """Looks for a cell by the hash of its text, in which 1 and "1" are one."""
-
-    def _shards(self, scope: object) -> frozenset[int]:
-        if not isinstance(scope, hr.Scope):
-            return super()._shards(scope)
-        slots = (slot_of(str(cell).encode()) for cell in scope.cells)
-        return frozenset(self._placement.slots[slot] for slot in slots)
-
-
-class FirstCellOnly(Router):
-    """Asks the shards of the first cell of a scope."""
-
-    def _shards(self, scope: object) -> frozenset[int]:
-        if isinstance(scope, hr.Scope):
-            scope = hr.Scope(scope.cells[:1])
-        return super()._shards(scope)
-
-
-class FirstShardOfACell(Router):
-    """Takes a cell that is split for one that lies in a single shard."""
-
-    def _shards(self, scope: object) -> frozenset[int]:
-        found = super()._shards(scope)
-        return frozenset(sorted(found)[:1]) if not self._types else found
-
-
 def by(router: type[Router]) -> Route:
     def make(
         shards: Sequence[hr.Index], placement: Placement, kind: type[LocalShard]
@@ -108,7 +81,7 @@ def by(router: type[Router]) -> Route:
     return make
 
 
-@pytest.mark.parametrize("bug", [HashesText, FirstCellOnly, FirstShardOfACell])
+@pytest.mark.parametrize("bug", ROUTERS)
 def test_a_planted_router_is_seen(bug: type[Router]) -> None:
     with pytest.raises(LawBroken, match="against"):
         same_replies(range(40), route=by(bug))

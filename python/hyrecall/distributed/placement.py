@@ -72,7 +72,7 @@ class Placement:
     --------
     >>> placement = Placement({"user": "large_string"}, [slot % 3 for slot in range(4096)])
     >>> placement.shards_of("ann")
-    (1,)
+    (0,)
     >>> placement.n_shards
     3
     """
