@@ -25,6 +25,7 @@ from hyrecall.distributed import (
     row_places,
 )
 from hyrecall.distributed.placement import encode_cell
+from hyrecall.distributed.shards import ProcessShard
 from laws.around import AroundSubject
 from laws.checks import LawBroken
 from laws.effort import Effort
@@ -223,6 +224,9 @@ def test_real_workers_of_real_files(tmp_path: Path) -> None:
     one = hr.Index.build(rows, schema, bm25=hr.BM25("okapi"), device="cpu")
     asked = {"text": ["oak", "elm"], "scope": ["big", "ann"]}
     with ShardedIndex.open(tmp_path / "out", processes=True, device="cpu", threads=1) as index:
+        assert index.recall_one(text="oak", scope="ann").keys
+        begun = [one.pid for one in index.shards if isinstance(one, ProcessShard)]
+        assert begun.count(None) == 2, "only the process that is asked begins"
         assert index.recall(**asked).to_arrow().equals(one.recall(**asked).to_arrow())
         # The folder is rebalanced beneath the processes, which keep what they have opened.
         rebalance(tmp_path / "out", shards=2)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.errors import ShapeError, error
-from hyrecall.parts.counts import Counts, Statistics
+from hyrecall.errors import OptionError, ShapeError, error
+from hyrecall.parts.counts import Counts, Statistics, check_alike
 from hyrecall.parts.part import Part, RunPart
 
 __all__ = ["Share", "spread_part", "sum_shares", "widest_runs"]
@@ -45,8 +45,9 @@ class Share:
 
     def named(self, run: str) -> str:
         """Return the name in the batch of a run of the share."""
-        found = re.match(r"\d+", run)
-        assert found is not None
+        found = re.match(r"\d{1,9}", run)
+        if found is None or int(found[0]) >= len(self.recipes):
+            raise error(OptionError, "parts", "runs of this request", repr(run))
         return f"{self.recipes[int(found[0])]}{run[found.end() :]}"
 
 
@@ -65,9 +66,13 @@ def sum_shares(
 
     Raises
     ------
-    ShapeError
-        Counts that are not of one request.
+    ShapeError, OptionError
+        Counts that are not of one request, or not of the queries of their share.
     """
+    for statistics, share in parts:
+        check_alike(parts[0][0], statistics)
+        if len(statistics.sees_threads) not in (1, len(share.queries)):
+            raise _other_queries("statistics")
     named: dict[str, list[tuple[Counts, Share]]] = {}
     for statistics, share in parts:
         for run, counts in statistics.runs.items():
@@ -93,6 +98,10 @@ def sum_shares(
     return summed, shares
 
 
+def _other_queries(argument: str) -> ShapeError:
+    return error(ShapeError, argument, "those of the queries that were asked", "others")
+
+
 def _alike(sees: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Return one entry where all queries are alike."""
     return sees[:1] if len(sees) and (sees == sees[0]).all() else sees
@@ -100,6 +109,9 @@ def _alike(sees: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
 
 def _sum(given: Sequence[tuple[Counts, Share]]) -> Counts:
     """Sum the counts of one run."""
+    for own, share in given:
+        if len(own.queries) and (own.queries[0] < 0 or own.queries[-1] >= len(share.queries)):
+            raise _other_queries("statistics")
     queries = np.unique(np.concatenate([share.queries[own.queries] for own, share in given]))
     arms = given[0][0].arms
     n = len(arms) * len(queries)
@@ -216,7 +228,19 @@ def widest_runs(parts: Sequence[tuple[Part, Share]]) -> dict[str, RunPart]:
     """Return of each run, by its name in the batch, a part with the most arms.
 
     It has what is known of each query from the sums, ``length_shares``, of the whole batch.
+
+    Raises
+    ------
+    ShapeError
+        Parts that are not of the queries of their share.
     """
+    for part, share in parts:
+        n = len(share.queries)
+        for run in part.runs.values():
+            arrays = run.arrays
+            fits = len(arrays["doc_ends"]) == n + 1 and len(arrays["found"]) in (0, n)
+            if not fits or len(arrays["length_shares"]) % n:
+                raise _other_queries("parts")
     named: dict[str, list[tuple[RunPart, Share]]] = {}
     for part, share in parts:
         for name, run in part.runs.items():
@@ -227,6 +251,8 @@ def widest_runs(parts: Sequence[tuple[Part, Share]]) -> dict[str, RunPart]:
         width = len(widest.arrays["length_shares"]) // max(len(share.queries), 1)
         shares = np.zeros((share.n_queries, width), np.float64)
         for run, own in given:
+            if len(run.arrays["length_shares"]) != len(own.queries) * width:
+                raise _other_queries("parts")
             shares[own.queries] = run.arrays["length_shares"].reshape(len(own.queries), width)
         arrays = {**widest.arrays, "length_shares": shares.reshape(-1)}
         out[name] = widest._replace(arrays=arrays)
