@@ -21,7 +21,7 @@ from hyrecall.distributed.build_plan import WORKERS, BuildPlan, Laid
 from hyrecall.distributed.pipes import PipeClosed, plain_error, read_frames, write_frames
 from hyrecall.distributed.shard_folders import described
 from hyrecall.distributed.shards_file import folder_name
-from hyrecall.distributed.source_files import columns_of, opened
+from hyrecall.distributed.source_files import columns_of, nothing_of
 from hyrecall.distributed.spilling import (
     count_unit,
     remove_rows_of_shard,
@@ -98,8 +98,7 @@ def _index(plan: BuildPlan, work: Path, shard: int) -> Any:
 
 def _save_nothing(plan: BuildPlan, folder: Path) -> None:
     """Save the index of a table without rows, whose file has the types."""
-    with opened(Path(plan.files[0].path)) as file:
-        nothing = file.schema_arrow.empty_table()
+    nothing = nothing_of(Path(plan.files[0].path), columns_of(plan.schema))
     options = (plan.analyzer, plan.bm25, plan.threads, 0)
     facts, state = writer.build(nothing, plan.schema, None, *options)
     save_index(folder, facts, state, Lineage(), overwrite=True)

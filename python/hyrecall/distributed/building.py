@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -29,8 +28,7 @@ from hyrecall.distributed.shards_file import (
     remove_unused,
     write_shards,
 )
-from hyrecall.distributed.source_files import opened as opened_source
-from hyrecall.distributed.source_files import source_files, units_of
+from hyrecall.distributed.source_files import nothing_of, source_files, units_of
 from hyrecall.distributed.split_keys import check_split_keys
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.segments.parts import LEAST_MEMORY
@@ -339,8 +337,6 @@ def _kinds(plan: BuildPlan) -> tuple[tuple[str, str], ...]:
     """Return the types of the cell columns."""
     if not plan.schema.cell_columns:
         return ()
-    with opened_source(Path(plan.files[0].path)) as file:
-        nothing = file.schema_arrow.empty_table()
     names = plan.schema.cell_columns
-    columns: Mapping[str, Any] = read_rows(nothing, plan.schema, names)
-    return cell_kinds(columns, plan.schema)
+    nothing = nothing_of(Path(plan.files[0].path), names)
+    return cell_kinds(read_rows(nothing, plan.schema, names), plan.schema)

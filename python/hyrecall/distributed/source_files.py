@@ -14,7 +14,15 @@ import pyarrow.parquet as pq
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.table.schema import Schema
 
-__all__ = ["SourceFile", "Unit", "batches_of_unit", "columns_of", "source_files", "units_of"]
+__all__ = [
+    "SourceFile",
+    "Unit",
+    "batches_of_unit",
+    "columns_of",
+    "nothing_of",
+    "source_files",
+    "units_of",
+]
 
 UNIT_ROWS = 1_000_000
 """A unit ends with the row group that reaches so many rows."""
@@ -74,6 +82,13 @@ def opened(path: Path) -> Iterator[pq.ParquetFile]:
             yield file
     except pa.ArrowException as fault:
         raise error(DTypeError, str(path), "a parquet file", fault) from fault
+
+
+def nothing_of(path: Path, names: Sequence[str]) -> pa.Table:
+    """Return columns of a file without rows."""
+    with opened(path) as file:
+        found = file.schema_arrow
+    return pa.table({name: pa.nulls(0, found.field(name).type) for name in names})
 
 
 def source_files(source: Path) -> list[Path]:
