@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -208,6 +209,35 @@ def test_workers_end_with_a_build_that_is_killed(
         build_shards(source, SCHEMA, folder, shards=3, workers=2, resume=True)
         assert replies(folder).equals(want)
         assert names(folder) == only_used(folder)
+
+
+def test_a_folder_is_opened_while_it_is_rebalanced(
+    tmp_path: Path, source: Path, want: pa.Table, monkeypatch: pytest.MonkeyPatch, effort: Effort
+) -> None:
+    folder = tmp_path / "out"
+    built(monkeypatch, source, SCHEMA, folder, shards=2)
+    ended = threading.Event()
+    faults: list[BaseException] = []
+
+    def move() -> None:
+        at = 0
+        try:
+            while not ended.is_set():
+                rebalance(folder, shards=(4, 3, 1, 2)[at % 4], threads=1)
+                at += 1
+        except BaseException as fault:
+            faults.append(fault)
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    try:
+        for _ in range(effort.cases(quick=20, full=500)):
+            assert replies(folder).equals(want)
+    finally:
+        ended.set()
+        thread.join()
+    assert not faults
+    assert Shards.read(folder).generation > 2
 
 
 def test_another_source_is_not_gone_on_with(

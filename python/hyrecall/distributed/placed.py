@@ -50,11 +50,15 @@ class PlacedShards(NamedTuple):
             try:
                 check_seals(folder, placed.shards)
             except CorruptIndexError:
-                # A rebalancing may have removed this generation meanwhile.
-                if Shards.read(folder).generation == placed.shards.generation:
+                if placed.is_current:  # else a rebalancing removed this generation meanwhile
                     raise
             else:
                 return placed
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the folder still has this generation."""
+        return Shards.read(self.folder).generation == self.shards.generation
 
     @property
     def folders(self) -> list[Path]:

@@ -17,7 +17,13 @@ from hyrecall.distributed.asking import ShardThreads
 from hyrecall.distributed.placed import PlacedShards
 from hyrecall.distributed.routing import Router, answer_routed
 from hyrecall.distributed.shards import LocalShard, Named, ProcessShard, Shard, closed, told_of
-from hyrecall.errors import OptionError, ShardLostError, StaleStatisticsError, error
+from hyrecall.errors import (
+    CorruptIndexError,
+    OptionError,
+    ShardLostError,
+    StaleStatisticsError,
+    error,
+)
 from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
@@ -49,7 +55,8 @@ class ShardedIndex:
 
     A recall asks every shard twice: for the integers that BM25 counts, and, with their sums, for
     the best documents of each arm. A reply that lacks a shard says so in ``degraded``. A document
-    may lie in any shard; with threads, all rows of a thread lie in one.
+    may lie in any shard; with threads, all rows of a thread lie in one. Shards that
+    :func:`build_shards` placed by cell are asked only what they may hold.
 
     Make one with :meth:`build` or :meth:`open`.
 
@@ -175,14 +182,13 @@ class ShardedIndex:
         CorruptIndexError, IndexNotFoundError
             As in :meth:`hyrecall.Index.open`.
         """
-        folders, placed = _read_paths(paths)
         if not processes:
-            shards = _opened(folders, placed, analyzer=analyzer, device=device, threads=threads)
+            shards, placed = _opened(paths, analyzer=analyzer, device=device, threads=threads)
             return cls(shards)._routed(placed, shards[0].index._facts)
         if analyzer is not None:
             wish = "None beside processes=True (a callable cannot be sent)"
             raise error(OptionError, "analyzer", wish, repr(analyzer))
-        facts = _facts_of(folders, placed, threads)
+        folders, placed, facts = _looked_at(paths, threads)
         return cls([
             ProcessShard(one, facts, device=device, threads=threads, timeout=timeout)
             for one in folders
@@ -225,9 +231,8 @@ class ShardedIndex:
         """
         from hyrecall.distributed.ray_shards import ray_shards
 
-        folders, placed = _read_paths(paths)
+        folders, placed, facts = _looked_at(paths, threads)
         gpus = float(device.startswith("cuda")) if num_gpus is None else num_gpus
-        facts = _facts_of(folders, placed, threads)
         made = ray_shards(
             folders, facts, device=device, threads=threads, timeout=timeout,
             num_cpus=num_cpus, num_gpus=gpus,
@@ -392,26 +397,36 @@ def _read_paths(paths: object) -> tuple[list[Path], PlacedShards | None]:
     return [read_path(one) for one in named], None
 
 
-def _opened(
-    folders: Sequence[Path], placed: PlacedShards | None, **options: Any
-) -> list[LocalShard]:
+def _opened(paths: object, **options: Any) -> tuple[list[LocalShard], PlacedShards | None]:
     """Open indexes in this process and check that they are shards of one."""
-    shards = [LocalShard(str(one), Index.open(one, **options)) for one in folders]
+    while True:
+        folders, placed = _read_paths(paths)
+        shards: list[LocalShard] = []
+        try:
+            for one in folders:
+                shards.append(LocalShard(str(one), Index.open(one, **options)))  # noqa: PERF401
+        except CorruptIndexError:
+            for shard in shards:
+                shard.close()
+            if placed is None or placed.is_current:
+                raise
+        else:
+            break
     if placed is None:
         _check(shards)
     else:
         placed.check([(one.index._facts, one.index._state) for one in shards])
-    return shards
+    return shards, placed
 
 
-def _facts_of(
-    folders: Sequence[Path], placed: PlacedShards | None, threads: int | None
-) -> IndexFacts:
-    """Check indexes that other processes will open; return the facts that they have in common."""
-    shards = _opened(folders, placed, device="cpu", threads=threads, verify="structure")
+def _looked_at(
+    paths: object, threads: int | None
+) -> tuple[list[Path], PlacedShards | None, IndexFacts]:
+    """Check indexes that other processes will open; return what they have in common, too."""
+    shards, placed = _opened(paths, device="cpu", threads=threads, verify="structure")
     for one in shards:
         one.close()
-    return shards[0].index._facts
+    return [Path(one.name) for one in shards], placed, shards[0].index._facts
 
 
 def _check(shards: Sequence[LocalShard]) -> None:
