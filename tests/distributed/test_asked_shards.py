@@ -102,6 +102,12 @@ def test_a_batch_shares_out_its_queries(index: ShardedIndex, one: hr.Index) -> N
         assert n_own <= seen <= n_own + 1, "the query that sees nothing is asked somewhere"
 
 
+def test_no_query_at_all(index: ShardedIndex, one: hr.Index) -> None:
+    for asked in ({"text": [], "scope": []}, {"text": [], "scope": hr.Scope([])}):
+        assert index.recall(**asked).to_arrow().equals(one.recall(**asked).to_arrow())
+    assert sum(calls(index)) == 2
+
+
 def test_a_pattern_with_any_asks_every_shard(index: ShardedIndex, one: hr.Index) -> None:
     scope = hr.Scope.matching(org="x", user=hr.ANY)
     got = index.recall(text=["tea"], scope=scope, limit=100)

@@ -91,7 +91,7 @@ class Router:
             for shard in shards or (min(queries, default=0),):
                 queries.setdefault(shard, []).append(query)
         if all(len(own) == len(scope) for own in queries.values()):
-            return Routes(given, dict.fromkeys(sorted(queries)))
+            return Routes(given, dict.fromkeys(sorted(queries) or [0]))
         own = {shard: np.array(queries[shard], np.int64) for shard in sorted(queries)}
         return Routes(given, dict(own))
 
