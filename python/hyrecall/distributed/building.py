@@ -84,7 +84,8 @@ def build_shards(
     shard_rows : int, optional
         In the place of ``shards``: about how many rows a shard has.
     memory_limit : int, optional
-        Bytes that all workers may take together, at least 256 MiB for one; default: 2 GiB each.
+        Bytes that all workers may take together, beside pages of mapped files, at least 256 MiB for
+        each; default: 2 GiB each.
     analyzer, bm25
         As in :meth:`hyrecall.Index.build`. An analyzer with a callable is refused.
     workers : int, optional

@@ -81,7 +81,8 @@ def rebalance(
     shard_rows : int, optional
         In the place of ``shards``: about how many rows a shard has.
     memory_limit : int, optional
-        Bytes that it may take, at least 256 MiB; default: 2 GiB. Less makes more segments.
+        Bytes that it may take, beside pages of mapped files, at least 256 MiB; default: 2 GiB. Less
+        makes more segments.
     threads : int, optional
         Default: all that the machine allows.
     progress : callable, optional
