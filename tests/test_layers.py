@@ -24,6 +24,7 @@ ONE_CLASS = {
         "memory/sync",
         "memory/sync_records",
         "adapters/documents",
+        "distributed/sharded",
     )
 }
 

@@ -15,11 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import hyrecall
 import hyrecall as hr
-from hyrecall.distributed import ShardedIndex
+from hyrecall.distributed import ShardedIndex, build_shards
 from hyrecall.distributed.opening import _seal, folders_of, open_here
 from hyrecall.distributed.replicated import ReplicatedShard
 from hyrecall.errors import ShardLostError, error
@@ -53,7 +54,7 @@ def replicated(folder: Path) -> Iterator[ShardedIndex]:
     """Shards of two replicas each, which answer two batches at a time."""
     made = []
     for path in folders_of([folder]):
-        two = [open_here([path])[0] for _ in range(2)]
+        two = [open_here([path])[0][0] for _ in range(2)]
         made.append(ReplicatedShard(path.name, two, partial(_seal, path)))
     with ShardedIndex(made) as index:
         yield index
@@ -254,11 +255,27 @@ def test_a_shard_that_is_saved_anew_is_taken_up(tmp_path: Path) -> None:
 
 def test_a_folder_of_shards_or_their_own_folders_are_served(folder: Path) -> None:
     own = [folder / f"shard-{at}" for at in range(N_SHARDS)]
-    assert list(folders_of([folder])) == own
-    assert list(folders_of(own)) == own
-    assert list(folders_of(own[:1])) == own[:1]
+    assert folders_of([folder]) == own
+    assert folders_of(own) == own
+    assert folders_of(own[:1]) == own[:1]
     with pytest.raises(hr.IndexNotFoundError, match="one with such folders"):
         folders_of([folder / "none"])
+
+
+def test_shards_that_are_placed_by_cell_are_served_from_their_folder(
+    one: hr.Index, tmp_path: Path
+) -> None:
+    (tmp_path / "files").mkdir()
+    pq.write_table(table(), tmp_path / "files" / "0.parquet")
+    build_shards(tmp_path / "files", SCHEMA, tmp_path / "shards", shards=2, workers=1)
+    assert folders_of([tmp_path / "shards"]) == tmp_path / "shards"
+
+    async def work(client: Any) -> list[Any]:
+        return await all_of(client, queries(24))
+
+    with ShardedIndex.open(folders_of([tmp_path / "shards"])) as index:
+        want, got = served(one, work), served(index, work)
+    assert [without_device(reply) for reply in got] == [without_device(reply) for reply in want]
 
 
 def test_the_command_serves_replicas_and_outlives_a_killed_process(

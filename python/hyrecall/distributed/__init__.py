@@ -1,15 +1,41 @@
 """One index in several shards: the same replies, to the last bit.
 
+:func:`build_shards` makes the shards of a large table, :func:`rebalance` changes their number.
 :class:`ShardedIndex` asks shards in this process, or each in a process of its own. What it does is
 three plain calls over one :class:`Request`, which any engine can carry: :meth:`Index.statistics` of
 each shard, :meth:`Statistics.sum`, :meth:`Index.candidates` of each, and :func:`merge`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hyrecall.base.lazily import lazily
+from hyrecall.distributed.placement import Placement
 from hyrecall.distributed.sharded import ShardedIndex
+from hyrecall.distributed.shards_file import ShardEntry, Shards
 from hyrecall.distributed.upkeep import ShardHealth
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.merging import merge
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 
-__all__ = ["Part", "Request", "ShardHealth", "ShardedIndex", "Statistics", "merge"]
+if TYPE_CHECKING:
+    from hyrecall.distributed.building import build_shards as build_shards
+    from hyrecall.distributed.rebalancing import rebalance as rebalance
+else:
+    __getattr__ = lazily(__name__, {"building": ("build_shards",), "rebalancing": ("rebalance",)})
+
+__all__ = [
+    "Part",
+    "Placement",
+    "Request",
+    "ShardEntry",
+    "ShardHealth",
+    "ShardedIndex",
+    "Shards",
+    "Statistics",
+    "build_shards",
+    "merge",
+    "rebalance",
+]

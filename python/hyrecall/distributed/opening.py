@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from hyrecall.base.arguments import as_int, as_items, number, read_path
+from hyrecall.distributed.placed import PlacedShards
 from hyrecall.distributed.replicated import ReplicatedShard
 from hyrecall.distributed.shards import (
     MOST_SECONDS,
@@ -19,6 +20,7 @@ from hyrecall.distributed.shards import (
     Shard,
     read_timeout,
 )
+from hyrecall.distributed.shards_file import SHARDS
 from hyrecall.errors import CorruptIndexError, IndexNotFoundError, OptionError, error
 from hyrecall.index import Index
 from hyrecall.parts.placing import check_shards
@@ -30,8 +32,8 @@ from hyrecall.table.source import open_source
 __all__ = [
     "Replication",
     "check_alike",
-    "facts_of",
     "folders_of",
+    "looked_at",
     "names_of",
     "open_here",
     "process_shards",
@@ -53,16 +55,22 @@ def read_tables(tables: object) -> list[pa.Table]:
     return [one if isinstance(one, pa.Table) else one.read_all() for one in opened]
 
 
-def read_paths(paths: object) -> list[Path]:
-    """Return the folders of shards."""
-    named = None if isinstance(paths, str | Path) else as_items(paths)
+def read_paths(paths: object) -> tuple[list[Path], PlacedShards | None]:
+    """Return the folders of shards; of a single path, what its ``shards.json`` says."""
+    if isinstance(paths, str | Path):
+        placed = PlacedShards.read(read_path(paths))
+        return placed.folders, placed
+    named = as_items(paths)
     if not named:
-        raise error(OptionError, "paths", "a sequence of at least one path", repr(paths))
-    return [read_path(one) for one in named]
+        wish = "a sequence of at least one path, or a folder of shards"
+        raise error(OptionError, "paths", wish, repr(paths))
+    return [read_path(one) for one in named], None
 
 
-def folders_of(paths: Sequence[Path]) -> Sequence[Path]:
+def folders_of(paths: Sequence[Path]) -> Path | Sequence[Path]:
     """Return folders of saved indexes: those given, or those in the one that is given.
+
+    A folder that ``shards.json`` describes is returned itself, as :func:`read_paths` takes it.
 
     Raises
     ------
@@ -71,7 +79,8 @@ def folders_of(paths: Sequence[Path]) -> Sequence[Path]:
     """
     if len(paths) != 1 or (paths[0] / MANIFEST).exists():
         return paths
-    # A file that lists the shards of a folder is read by ShardedIndex.open, which then takes it.
+    if (paths[0] / SHARDS).exists():
+        return paths[0]
     found = sorted(one.parent for one in paths[0].glob(f"*/{MANIFEST}"))
     if not found:
         wish = "the folder of a saved index, or one with such folders"
@@ -85,21 +94,40 @@ def names_of(folders: Sequence[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [str(one) for one in folders]
 
 
-def open_here(folders: Sequence[Path], **options: Any) -> list[LocalShard]:
+def open_here(
+    paths: object, **options: Any
+) -> tuple[list[LocalShard], list[Path], PlacedShards | None]:
     """Open indexes in this process and check that they are shards of one."""
-    shards = [LocalShard(str(one), Index.open(one, **options)) for one in folders]
-    check_alike(shards)
+    while True:
+        folders, placed = read_paths(paths)
+        shards: list[LocalShard] = []
+        try:
+            for one in folders:
+                shards.append(LocalShard(str(one), Index.open(one, **options)))  # noqa: PERF401
+        except CorruptIndexError:
+            for shard in shards:
+                shard.close()
+            if placed is None or placed.is_current:
+                raise
+        else:
+            break
+    if placed is None:
+        check_alike(shards)
+    else:
+        placed.check([(one.facts, one.index._state) for one in shards])
     for shard, name in zip(shards, names_of(folders), strict=True):
         shard.name = name
-    return shards
+    return shards, folders, placed
 
 
-def facts_of(folders: Sequence[Path], threads: int | None) -> IndexFacts:
-    """Check indexes that other processes will open; return the facts that they have in common."""
-    shards = open_here(folders, device="cpu", threads=threads, verify="structure")
+def looked_at(
+    paths: object, threads: int | None
+) -> tuple[list[Path], PlacedShards | None, IndexFacts]:
+    """Check indexes that other processes will open; return what they have in common, too."""
+    shards, folders, placed = open_here(paths, device="cpu", threads=threads, verify="structure")
     for one in shards:
         one.close()
-    return shards[0].facts
+    return folders, placed, shards[0].facts
 
 
 def check_alike(shards: Sequence[LocalShard]) -> None:
@@ -147,6 +175,7 @@ def _seal(folder: Path) -> str | None:
 
 def process_shards(
     folders: Sequence[Path],
+    facts: IndexFacts,
     replication: Replication,
     *,
     device: str,
@@ -154,7 +183,6 @@ def process_shards(
     timeout: float | None,
 ) -> list[Shard]:
     """Open each folder in processes of its own, which start with the first call."""
-    facts = facts_of(folders, threads)
 
     def make(folder: Path, name: str, tries: int) -> ProcessShard:
         return ProcessShard(

@@ -14,14 +14,15 @@ from hyrecall.distributed.asking import ShardThreads
 from hyrecall.distributed.opening import (
     Replication,
     check_alike,
-    facts_of,
+    looked_at,
     open_here,
     process_shards,
-    read_paths,
     read_request,
     read_tables,
 )
-from hyrecall.distributed.shards import LocalShard, Shard, closed
+from hyrecall.distributed.placed import PlacedShards
+from hyrecall.distributed.routing import Router, answer_routed
+from hyrecall.distributed.shards import LocalShard, Named, Shard, closed, told_of
 from hyrecall.distributed.upkeep import ShardUpkeep, n_replicas
 from hyrecall.errors import OptionError, ShardLostError, StaleStatisticsError, error
 from hyrecall.hits.hit import QueryHits
@@ -31,6 +32,7 @@ from hyrecall.parts.counts import Statistics
 from hyrecall.parts.merging import merge
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
+from hyrecall.segments.facts import IndexFacts
 
 if TYPE_CHECKING:
     from hyrecall.table.schema import Schema
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ShardedIndex"]
 
+N_ = TypeVar("N_", bound=Named)
 T_ = TypeVar("T_")
 
 MOST_TRIES = 5
@@ -51,7 +54,8 @@ class ShardedIndex(ShardUpkeep):
 
     A recall asks every shard twice: for the integers that BM25 counts, and, with their sums, for
     the best documents of each arm. A reply that lacks a shard says so in ``degraded``. A document
-    may lie in any shard; with threads, all rows of a thread lie in one.
+    may lie in any shard; with threads, all rows of a thread lie in one. Shards that
+    :func:`build_shards` placed by cell are asked only what they may hold.
 
     Make one with :meth:`build` or :meth:`open`.
 
@@ -84,6 +88,7 @@ class ShardedIndex(ShardUpkeep):
         # Twice: a question to a replica that hangs must not keep others from being asked.
         self._pool = None if is_local else ShardThreads(2 * sum(map(n_replicas, shards)))
         self._is_closed = False
+        self._router: Router | None = None
 
     @classmethod
     def build(
@@ -141,7 +146,7 @@ class ShardedIndex(ShardUpkeep):
     @classmethod
     def open(
         cls,
-        paths: Sequence[str | Path],
+        paths: str | Path | Sequence[str | Path],
         *,
         processes: bool = False,
         replicas: int = 1,
@@ -155,10 +160,11 @@ class ShardedIndex(ShardUpkeep):
 
         Parameters
         ----------
-        paths : sequence of path-like
-            Folders that :meth:`hyrecall.Index.save` wrote. Their insertion numbers must differ
-            (``first_seq`` of build and add), and no key may be in a cell of two of them, which is
-            checked here.
+        paths : path-like, or sequence of path-like
+            A folder that :func:`build_shards` wrote: each shard is asked only the queries that may
+            find something there. Or folders that :meth:`hyrecall.Index.save` wrote. Their insertion
+            numbers must differ (``first_seq`` of build and add), and no key may be in a cell of two
+            of them, which is checked here.
         processes : bool, default False
             Open each in a process of its own, which takes up a newer saved version by itself; an
             analyzer with a callable is refused then.
@@ -185,23 +191,27 @@ class ShardedIndex(ShardUpkeep):
         CorruptIndexError, IndexNotFoundError
             As in :meth:`hyrecall.Index.open`.
         """
-        folders, replication = read_paths(paths), Replication(replicas, hedge, timeout)
+        replication = Replication(replicas, hedge, timeout)
         if not processes:
             if replication.n > 1:
                 raise error(OptionError, "replicas", "1 without processes=True", replicas)
             if timeout is not None:
                 raise error(OptionError, "timeout", "None without processes=True", timeout)
-            return cls(open_here(folders, analyzer=analyzer, device=device, threads=threads))
+            shards, _, placed = open_here(paths, analyzer=analyzer, device=device, threads=threads)
+            return cls(shards)._routed(placed, shards[0].facts)
         if analyzer is not None:
             wish = "None beside processes=True (a callable cannot be sent)"
             raise error(OptionError, "analyzer", wish, repr(analyzer))
-        made = process_shards(folders, replication, device=device, threads=threads, timeout=timeout)
-        return cls(made)
+        folders, placed, facts = looked_at(paths, threads)
+        made = process_shards(
+            folders, facts, replication, device=device, threads=threads, timeout=timeout
+        )
+        return cls(made)._routed(placed, facts)
 
     @classmethod
     def on_ray(
         cls,
-        paths: Sequence[str | Path],
+        paths: str | Path | Sequence[str | Path],
         *,
         replicas: int = 1,
         device: str = "auto",
@@ -218,7 +228,7 @@ class ShardedIndex(ShardUpkeep):
 
         Parameters
         ----------
-        paths : sequence of path-like
+        paths : path-like, or sequence of path-like
             As in :meth:`open`; readable here and where the actors run.
         replicas : int, default 1
             Actors for each folder.
@@ -239,13 +249,20 @@ class ShardedIndex(ShardUpkeep):
         """
         from hyrecall.distributed.ray_shards import ray_shards
 
-        folders, replication = read_paths(paths), Replication(replicas, hedge, timeout)
+        replication = Replication(replicas, hedge, timeout)
+        folders, placed, facts = looked_at(paths, threads)
         gpus = float(device.startswith("cuda")) if num_gpus is None else num_gpus
         made = ray_shards(
-            folders, facts_of(folders, threads), replication, device=device, threads=threads,
-            timeout=timeout, num_cpus=num_cpus, num_gpus=gpus,
+            folders, facts, replication, device=device, threads=threads, timeout=timeout,
+            num_cpus=num_cpus, num_gpus=gpus,
         )  # fmt: skip
-        return cls(made)
+        return cls(made)._routed(placed, facts)
+
+    def _routed(self, placed: PlacedShards | None, facts: IndexFacts) -> ShardedIndex:
+        """Ask shards that were placed by cell only what they may hold."""
+        if placed is not None:
+            self._router = Router(placed.shards.placement, facts.cell_types)
+        return self
 
     @property
     def shards(self) -> tuple[Shard, ...]:
@@ -305,18 +322,27 @@ class ShardedIndex(ShardUpkeep):
     def _try(self, request: Request) -> Hits:
         if self._is_closed:
             raise closed()
+        routes = None if self._router is None else self._router.routes(request)
+        if routes is None:
+            return self._try_whole(request, self._shards)
+        if routes.is_split:
+            hits = answer_routed(request, self._shards, routes, self._ask)
+            if hits is not None:
+                return hits
+        return self._try_whole(request, [self._shards[number] for number in routes.queries])
+
+    def _try_whole(self, request: Request, shards: Sequence[Shard]) -> Hits:
         lost: dict[str, str] = {}
-        counted = self._ask(self._shards, lambda one: one.statistics(request), lost)
+        counted = self._ask(shards, lambda one: one.statistics(request), lost)
         summed = Statistics.sum([statistics for _, statistics in counted])
         asked = [shard for shard, _ in counted]
         found = self._ask(asked, lambda one: one.candidates(request, summed), lost)
         parts: list[Part] = [part for _, part in found]
-        told = [f"{name}: its documents are missing ({why})" for name, why in lost.items()]
-        return merge(request, parts, degraded=told)
+        return merge(request, parts, degraded=told_of(lost))
 
     def _ask(
-        self, shards: Sequence[Shard], call: Callable[[Shard], T_], lost: dict[str, str]
-    ) -> list[tuple[Shard, T_]]:
+        self, shards: Sequence[N_], call: Callable[[N_], T_], lost: dict[str, str], /
+    ) -> list[tuple[N_, T_]]:
         """Ask shards, and note those that do not answer.
 
         Raises
@@ -325,14 +351,14 @@ class ShardedIndex(ShardUpkeep):
             None answers.
         """
 
-        def one(shard: Shard) -> T_ | ShardLostError:
+        def one(shard: N_) -> T_ | ShardLostError:
             try:
                 return call(shard)
             except ShardLostError as fault:
                 return fault
 
         run = map if self._pool is None else self._pool.map
-        out: list[tuple[Shard, T_]] = []
+        out: list[tuple[N_, T_]] = []
         for shard, answer in zip(shards, list(run(one, shards)), strict=True):
             if isinstance(answer, ShardLostError):
                 lost[shard.name] = str(answer)

@@ -8,8 +8,9 @@ import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from hyrecall.base.arguments import number
 from hyrecall.distributed.children import renew_in_children
@@ -22,18 +23,34 @@ from hyrecall.parts.request import Request
 from hyrecall.segments.facts import IndexFacts
 
 __all__ = [
+    "Ask",
     "AskedShard",
     "LocalShard",
+    "Named",
     "OpenShard",
     "ProcessShard",
     "Shard",
     "closed",
     "read_timeout",
+    "told_of",
 ]
 
 MOST_SECONDS = 1e6  # of a timeout; more than a lock takes is an error
 START_SECONDS = 60.0  # that a process may take beside its timeout, to start and open the index
 _of_parents: list[subprocess.Popen[bytes]] = []  # of a forked child: never used, never collected
+
+
+class Named(Protocol):
+    """What is called by a name."""
+
+    @property
+    def name(self) -> str:
+        """What ``degraded`` calls it."""
+        ...
+
+
+N_ = TypeVar("N_", bound=Named)
+T_ = TypeVar("T_")
 
 
 class Shard(Protocol):
@@ -82,6 +99,21 @@ class OpenShard(Shard, Protocol):
     def check(self) -> None:
         """Raise ShardLostError if the shard does not answer."""
         ...
+
+
+class Ask(Protocol):
+    """Asks shards side by side, each by a call; those that do not answer are noted in ``lost``."""
+
+    def __call__(
+        self, shards: Sequence[N_], call: Callable[[N_], T_], lost: dict[str, str], /
+    ) -> list[tuple[N_, T_]]:
+        """Return each shard that answers, with its answer."""
+        ...
+
+
+def told_of(lost: Mapping[str, str]) -> list[str]:
+    """Say that shards are missing, as ``degraded`` does."""
+    return [f"{name}: its documents are missing ({why})" for name, why in lost.items()]
 
 
 class LocalShard:

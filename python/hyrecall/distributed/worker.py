@@ -7,6 +7,7 @@ version that is newer than its own is taken up before ``statistics``, and by ``r
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from typing import IO
 
 from hyrecall.distributed.pipes import PipeClosed, plain_error, read_frames, write_frames
-from hyrecall.errors import InternalError, error
+from hyrecall.errors import IndexNotFoundError, InternalError, error
 from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.request import Request
@@ -73,7 +74,8 @@ class Answering:
 
 def _answer(index: Index, verb: bytes, frames: Sequence[bytes]) -> bytes:
     if verb in (b"statistics", b"reload") and index.is_stale:
-        index.reload()
+        with contextlib.suppress(IndexNotFoundError):  # a rebalancing removed the folder
+            index.reload()
     if verb in (b"reload", b"state"):
         return index._version.encode()
     request = Request.from_bytes(frames[0])

@@ -189,7 +189,7 @@ class _Found:
         try:
             plan.complete(plan.request, 0)
             execution = _core.Execution(self._state.snapshot, plan.request)
-            if plan.n_lexical:
+            if plan.n_lexical and n:
                 counts = _counts(self._statistics, run.name)
                 summed = counts.native(np.arange(n), plan.arms[: plan.n_lexical], plan.selected)
             else:
