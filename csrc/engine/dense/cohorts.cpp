@@ -90,14 +90,12 @@ std::vector<QueryCohort> plan_cohorts(Snapshot const& snapshot, BatchRequest con
   }
   std::size_t const most = std::max(kLeastGroup, kPanelBytes / dim / 32 * 32);
   FirstPassChoice const first_pass = request.settings.first_pass;
-  bool const is_forced =
-      first_pass == FirstPassChoice::kInt8 || first_pass == FirstPassChoice::kHead8;
-  std::size_t const plain_below = is_forced ? 0 : kPlainRows + kPlainRowsADepth * request.depth;
+  std::size_t const plain_below = forces_plane(first_pass) ? 0 : kPlainRows + kPlainRowsADepth * request.depth;
   // Several queries share what is read of the int8 plane, but each looks for itself.
   auto const reads_heads = [&](QueryCohort const& cohort) {
     bool const may_pay = first_pass == FirstPassChoice::kAny && cohort.n_queries == 1 &&
                          cohort.n_rows >= kLeastHeadRows;
-    return has_heads && (may_pay || first_pass == FirstPassChoice::kHead8);
+    return has_heads && (may_pay || forces_heads(first_pass));
   };
 
   std::vector<QueryCohort> cohorts;

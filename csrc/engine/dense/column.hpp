@@ -12,7 +12,7 @@
 #include "core/buffer.hpp"
 #include "core/types.hpp"
 #include "engine/dense/head.hpp"
-#include "engine/dense/int8_plane.hpp"
+#include "engine/dense/code_plane.hpp"
 #include "kernels/settings.hpp"
 
 namespace hyrecall {
@@ -35,7 +35,7 @@ struct DenseColumn {
   std::uint32_t dim = 0;
   Buffer<std::uint8_t> rows;    // [n_rows, dim] of dtype
   Buffer<float> inverse_norms;  // [n_rows]; 0 = no vector (null, or a zero row)
-  Int8Plane plane;              // empty: too few rows, too many dimensions, or saved without it
+  CodePlane plane;              // empty: too few rows, too many dimensions, or saved without it
   Head head;                    // empty: it would not pay, or was saved without it
   mutable PlaneUse plane_use;
   // Of a file that was opened without reading its vectors: blocks are checked when they are first

@@ -6,6 +6,7 @@
 
 #include "core/error.hpp"
 #include "kernels/cpu/isa.hpp"
+#include "kernels/nibble_code.hpp"
 
 namespace hyrecall {
 namespace {
@@ -35,13 +36,16 @@ Directions::Directions(Buffer<float> values, std::uint32_t dim, std::string cons
   bound_ = *bound;
 }
 
-Int8Row Directions::quantize(float const* padded, double norm, std::int8_t* codes) const {
+Int8Row Directions::quantize(float const* padded, double norm, CodeBits bits,
+                             std::int8_t* codes) const {
   std::vector<float> head(head_dim(), 0.0f);
   if (norm != 0.0) {
     cpu::kernels().dot.float32(padded, values_.data(), size_, dim_, head.data());
     fill_rest(size_, norm, bound_, head.data());
   }
-  return quantize_row(head.size(), [&](std::size_t i) { return head[i]; }, norm, codes);
+  auto const element = [&](std::size_t i) { return head[i]; };
+  return bits == CodeBits::k8 ? quantize_row(head.size(), element, norm, codes)
+                              : quantize_nibbles(head.size(), element, norm, codes);
 }
 
 }  // namespace hyrecall

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/buffer.hpp"
-#include "engine/dense/int8_plane.hpp"
+#include "engine/dense/code_plane.hpp"
 #include "kernels/head_bound.hpp"
 
 namespace hyrecall {
@@ -29,7 +29,7 @@ class Directions {
 
   // Writes the head_dim() codes of a vector's head and returns their scale and residual. padded:
   // the vector as stored, with +0 to a multiple of kLanes; norm: row_norm's.
-  Int8Row quantize(float const* padded, double norm, std::int8_t* codes) const;
+  Int8Row quantize(float const* padded, double norm, CodeBits bits, std::int8_t* codes) const;
 
  private:
   Buffer<float> values_;
@@ -40,7 +40,7 @@ class Directions {
 
 struct Head {
   std::shared_ptr<Directions const> directions;  // null: the column has no heads
-  Int8Plane plane;                               // of directions->head_dim() dimensions
+  CodePlane plane;  // of directions->head_dim() dimensions; of 8 bits or of 4
 
   bool empty() const { return directions == nullptr; }
   std::size_t bytes() const { return empty() ? 0 : directions->values().bytes() + plane.bytes(); }
