@@ -13,13 +13,16 @@ inline constexpr double kRowCost = 10.0;
 
 class HeadBalance {
  public:
+  // n_rows: that the cohort is going to read (times queries).
+  explicit HeadBalance(double n_rows = 0.0) : n_rows_(n_rows) {}
+
   // Begins a window of so many rows (times queries), of which reading heads alone saves this share.
   // Whether it reads heads.
   bool begin_window(double n_rows, double saved_share) {
-    double const worth = n_rows * saved_share / kRowCost;
-    if (most_ == 0.0) most_ = kCredit * worth;
+    double const worth = saved_share * kSpendable / kRowCost;
+    if (most_ == 0.0) most_ = n_rows_ * kCredit * worth;
     is_trying_ = pause_ == 0;
-    if (is_trying_) most_ += worth;
+    if (is_trying_) most_ += n_rows * worth;
     if (pause_ > 0) --pause_;
     return is_trying_;
   }
@@ -38,9 +41,12 @@ class HeadBalance {
   }
 
  private:
-  static constexpr double kCredit = 8.0;  // windows: at first many wait that are dropped later
+  // Of what heads save. What is left is their gain, and pays for rows that cost more than measured.
+  static constexpr double kSpendable = 0.6;
+  static constexpr double kCredit = 1.0 / 32;  // at first many wait that are dropped later
   static constexpr std::size_t kMostPause = 32;
 
+  double n_rows_;
   double most_ = 0.0;
   bool is_trying_ = false;
   std::size_t pause_ = 0;  // windows that are left

@@ -37,7 +37,9 @@ class SliceScan {
         queries_(queries),
         kernels_(cpu::kernels().first_pass_for(queries.size())),
         masks_(queries.size()),
-        left_(cohort.members.size()) {
+        left_(cohort.members.size()),
+        balance_(static_cast<double>(cohort.n_rows) / static_cast<double>(cohort.n_slices) *
+                 static_cast<double>(queries.size())) {
     std::size_t first = 0;
     for (CohortMember const& member : cohort.members) {
       firsts_.push_back(first);
