@@ -51,7 +51,7 @@ Ask = Callable[[hr.Index, World], pa.Table]
 
 def one(index: hr.Index, world: World) -> pa.Table:
     """A query over all rows, which reads heads by choice."""
-    return index.recall(vectors=world.queries[:1], scope=everyone(), limit=10).to_arrow()
+    return index.recall(vectors=world.queries[:1], scope=everyone(), limit=5, depth=5).to_arrow()
 
 
 def several(index: hr.Index, world: World) -> pa.Table:
