@@ -29,7 +29,8 @@ constexpr int code_of_nibble(std::uint8_t nibble) {
   return 2 * nibble - kNibbleMost;
 }
 
-// The magnitude of the code for an element of this magnitude, in steps; not for numbers alone.
+// The magnitude of the code for an element of this magnitude, in steps. NaN, which only forged
+// files hold, gets one too.
 inline std::int32_t nibble_magnitude(float steps) {
   float const within = steps < 7.5f ? steps : 7.5f;
   return 2 * static_cast<std::int32_t>(within) + 1;

@@ -96,6 +96,7 @@ struct Parts {
   bool has_query_residual = true;
   bool has_deviation = true;
   bool has_projection = true;
+  bool has_move = true;
 };
 
 HeadBound bound_of(Frame const& frame, Parts const& parts) {
@@ -159,6 +160,13 @@ void check_pair(Frame const& frame, Vector const& row, Vector const& query, Part
   float const s = canonical_score(row, query);
   float const residual = parts.has_row_residual ? r.row.residual : 0.0f;
   CHECK(reach(a, residual, of_query.per_residual) >= cut_for(s, of_query));
+  // The row may wait beside those of an int8 plane, whatever the query's residual is there.
+  for (float const residual_there : {0.0f, 0.004f, 0.5f}) {
+    QueryBound const whole = query_bound(FirstPassPlane::kInt8, dim, residual_there);
+    double const move = parts.has_move ? reach_move(of_query, whole) : 0.0;
+    float const moved = moved_reach(reach(a, residual, of_query.per_residual), move);
+    CHECK(moved >= cut_for(s, whole));
+  }
   // Half of the slack is enough for what is computed.
   double const slack =
       bound.slack() + canonical_slack(dim) + first_pass_slack(FirstPassPlane::kInt8, dim) + 0x1p-22;
@@ -304,6 +312,10 @@ TEST(head_bound_planted_residuals_left_out_are_caught) {
   CHECK(is_caught(check_lost_elements, {.has_row_residual = false}));
   CHECK(is_caught(check_lost_elements, {.has_query_residual = false}));
   CHECK(is_caught(check_left_by_nibbles, {.is_narrow = true, .has_row_residual = false}));
+}
+
+TEST(head_bound_planted_constant_left_out_is_caught) {
+  CHECK(is_caught(check_lost_elements, {.has_move = false}));
 }
 
 TEST(head_bound_planted_roundings_of_the_rotation_left_out_are_caught) {

@@ -102,11 +102,10 @@ class SliceScan {
     Head const& head = column_->head;
     head_.begin(head.plane, head.directions->head_dim(), kernels_);
     std::vector<QuantizedQuery const*> heads;
-    shifts_.clear();
+    moves_.clear();
     for (DenseCollector const& one : queries_) {
       heads.push_back(&heads_[number_][one.query()]);
-      shifts_.push_back(static_cast<double>(heads.back()->bound.constant) -
-                        static_cast<double>(one.quantized().bound.constant));
+      moves_.push_back(reach_move(heads.back()->bound, one.quantized().bound));
     }
     head_.panels.emplace(*head_.kernels, heads, head_.dim);
   }
@@ -308,7 +307,7 @@ class SliceScan {
     if (front_ == &head_) {
       for (; passed != 0; passed &= passed - 1) {
         auto const i = static_cast<Row>(std::countr_zero(passed));
-        query.wait_loosely(float_up(reach[i] + shifts_[q]), {number_, block * kBlockRows + i});
+        query.wait_loosely(moved_reach(reach[i], moves_[q]), {number_, block * kBlockRows + i});
       }
       return;
     }
@@ -335,9 +334,7 @@ class SliceScan {
   Layer whole_;                                      // the int8 plane
   Layer head_;                                       // where has_heads_
   Layer* front_ = nullptr;                           // what this window reads
-  // [n_queries] what brings the reach of a row's head to the cut of the int8 plane: a score is at
-  // most reach + constant, with the constant of either bound, and the sum in float64 rounds up.
-  std::vector<double> shifts_;
+  std::vector<double> moves_;  // [n_queries] from the bound of heads to that of the int8 plane
   HeadBalance balance_;                              // of all segments with heads
   std::uint32_t number_ = 0;                         // of the segment
   Segment const* segment_ = nullptr;
