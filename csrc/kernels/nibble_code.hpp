@@ -79,8 +79,8 @@ Int8Row quantize_nibbles(std::size_t dim, Element&& element, double norm, std::i
   for (std::size_t first = 0; first < dim; first += kLanes) {
     std::size_t const n = dim - first < kLanes ? dim - first : kLanes;
     for (std::size_t lane = 0; lane < n; ++lane) {
-      double const left =
-          left_over(unit_value(element(first + lane), norm), int8_value(codes[first + lane], scale));
+      double const left = left_over(unit_value(element(first + lane), norm),
+                                    int8_value(codes[first + lane], scale));
       lanes[lane] = lanes[lane] + left * left;
     }
   }

@@ -70,7 +70,8 @@ World world_of(Rng& rng, Case const& c) {
   for (int q = 0; q < c.n; ++q) {
     std::vector<std::int8_t>& codes = w.queries.emplace_back(c.dim);
     for (std::int8_t& one : codes)
-      one = static_cast<std::int8_t>(c.is_extreme ? 254 * rng.below(2) - 127 : rng.below(255) - 127);
+      one =
+          static_cast<std::int8_t>(c.is_extreme ? 254 * rng.below(2) - 127 : rng.below(255) - 127);
     w.query_scales.push_back(static_cast<float>(1e-3 * (1.0 + rng.unit())));
     w.per_residual.push_back(static_cast<float>(1.0 + 0.01 * rng.unit()));
     w.cuts.push_back(-std::numeric_limits<float>::infinity());
@@ -80,13 +81,12 @@ World world_of(Rng& rng, Case const& c) {
 
 float reach_of(World const& w, int q, int r, Bug bug) {
   std::size_t const dim = w.c.dim;
-  std::uint8_t const* const block = w.rows.data() + static_cast<std::size_t>(r / 16) *
-                                                        cpu::block_bytes(dim, cpu::CodeBits::k4);
+  std::uint8_t const* const block =
+      w.rows.data() + static_cast<std::size_t>(r / 16) * cpu::block_bytes(dim, cpu::CodeBits::k4);
   auto const& query = w.queries[static_cast<std::size_t>(q)];
   std::size_t const n_read = bug == Bug::kDropsTail ? dim / 8 * 8 : dim;
   std::int32_t dot = 0;
-  for (std::size_t i = 0; i < n_read; ++i)
-    dot += code_at(block, r % 16, i, bug) * query[i];
+  for (std::size_t i = 0; i < n_read; ++i) dot += code_at(block, r % 16, i, bug) * query[i];
   if (bug == Bug::kReadsPadding && dim % 8 != 0) dot += code_at(block, r % 16, dim, bug);
   auto const at = static_cast<std::size_t>(r);
   float const scale = w.scales[bug == Bug::kScaleOfFirstBlock ? at % 16 : at];
@@ -136,9 +136,8 @@ std::vector<float> passed_by_definition(World const& w, Bug bug) {
 }
 
 bool are_equal(std::vector<float> const& a, std::vector<float> const& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) {
-    return x == y || (std::isnan(x) && std::isnan(y));
-  });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](float x, float y) { return x == y || (std::isnan(x) && std::isnan(y)); });
 }
 
 // found(world): what passes.
@@ -294,7 +293,8 @@ TEST(nibble_planes_hold_the_codes_of_each_row_where_kernels_look_for_them) {
         CHECK(held(turned, r) == held(plane, from));
       }
     }
-    for (std::size_t r = kRows; r < plane.residuals.size(); ++r) CHECK(std::isinf(plane.residuals[r]));
+    for (std::size_t r = kRows; r < plane.residuals.size(); ++r)
+      CHECK(std::isinf(plane.residuals[r]));
   }
 }
 

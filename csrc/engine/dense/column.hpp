@@ -11,8 +11,8 @@
 #include "core/block_checks.hpp"
 #include "core/buffer.hpp"
 #include "core/types.hpp"
-#include "engine/dense/head.hpp"
 #include "engine/dense/code_plane.hpp"
+#include "engine/dense/head.hpp"
 #include "kernels/settings.hpp"
 
 namespace hyrecall {

@@ -197,8 +197,8 @@ std::size_t best_size(DenseColumn const& column, Matrix const& directions,
   for (std::size_t s = 0; s < sizes.size(); ++s) {
     double cost = 0.0;  // a query that lets too many pass reads the int8 plane alone
     for (auto const& of_query : shares)
-      cost += std::min(whole, row_bytes(head_dim(sizes[s]), CodeBits::k4) +
-                                  kRowCost * of_query[s] * whole);
+      cost += std::min(
+          whole, row_bytes(head_dim(sizes[s]), CodeBits::k4) + kRowCost * of_query[s] * whole);
     costs.push_back(cost / static_cast<double>(std::max<std::size_t>(shares.size(), 1)));
   }
   double const least = *std::min_element(costs.begin(), costs.end());

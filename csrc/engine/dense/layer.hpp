@@ -29,9 +29,7 @@ struct Layer {
     kernels = of.bits == CodeBits::k8 ? &by : &cpu::kernels().nibble_pass;
     ahead_blocks = static_cast<Row>((kAheadBytes + block_bytes - 1) / block_bytes);
   }
-  std::uint8_t const* codes(Row block) const {
-    return plane->codes.data() + block * block_bytes;
-  }
+  std::uint8_t const* codes(Row block) const { return plane->codes.data() + block * block_bytes; }
   // Kernels ask for codes alone. Near the end of the plane this asks for nothing.
   void ask_for_scales(Row block) const {
     if ((std::size_t{block} + 1) * kBlockRows > plane->scales.size()) return;

@@ -35,9 +35,8 @@ QuantizedQuery quantize_head(DenseQuery const& query, Directions const& directio
   QuantizedQuery out;
   out.codes.resize(directions.head_dim());
   float const* const values = query.padded.data();
-  Int8Row const made =
-      directions.quantize(
-      values, norm_of(values, directions.dim()), CodeBits::k8, out.codes.data());
+  Int8Row const made = directions.quantize(values, norm_of(values, directions.dim()), CodeBits::k8,
+                                           out.codes.data());
   out.sum = sum_of(out.codes);
   out.scale = made.scale;
   out.bound = head_query_bound(directions.dim(), made.residual, directions.bound());

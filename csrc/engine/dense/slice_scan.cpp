@@ -14,15 +14,15 @@
 
 #include "core/interrupt.hpp"
 #include "engine/dense/blocks_ahead.hpp"
-#include "engine/dense/head_balance.hpp"
 #include "engine/dense/code_plane.hpp"
+#include "engine/dense/head_balance.hpp"
 #include "engine/dense/layer.hpp"
 #include "kernels/cpu/isa.hpp"
 
 namespace hyrecall {
 namespace {
 
-constexpr Row kWindowTiles = 32;        // thresholds are looked at so often
+constexpr Row kWindowTiles = 32;  // thresholds are looked at so often
 
 // One thread's way through a slice of the rows of a cohort.
 class SliceScan {
@@ -146,7 +146,9 @@ class SliceScan {
   void choose_front(Row first) {
     bool reads_heads = false;
     if (has_heads_) {
-      auto const bytes = [](Layer const& one) { return static_cast<double>(one.block_bytes + 128); };
+      auto const bytes = [](Layer const& one) {
+        return static_cast<double>(one.block_bytes + 128);
+      };
       std::size_t n_queries = 0;
       for (std::size_t m : here_) n_queries += firsts_[m + 1] - firsts_[m];
       double const n_rows = static_cast<double>(kWindowTiles * kTileRows * n_queries);
@@ -335,8 +337,8 @@ class SliceScan {
   Layer head_;                                       // where has_heads_
   Layer* front_ = nullptr;                           // what this window reads
   std::vector<double> moves_;  // [n_queries] from the bound of heads to that of the int8 plane
-  HeadBalance balance_;                              // of all segments with heads
-  std::uint32_t number_ = 0;                         // of the segment
+  HeadBalance balance_;        // of all segments with heads
+  std::uint32_t number_ = 0;   // of the segment
   Segment const* segment_ = nullptr;
   DenseColumn const* column_ = nullptr;
   bool has_plane_ = false;

@@ -69,10 +69,10 @@ struct Sums {
   // 2 * 15 * 127 fits 16 bits: nothing saturates.
   void add(Half const& half, Quad const& quad) {
     __m256i const ones = _mm256_set1_epi16(1);
-    low = _mm256_add_epi32(
-        low, _mm256_madd_epi16(_mm256_maddubs_epi16(half.low, quad.codes), ones));
-    high = _mm256_add_epi32(
-        high, _mm256_madd_epi16(_mm256_maddubs_epi16(half.high, quad.codes), ones));
+    low =
+        _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_maddubs_epi16(half.low, quad.codes), ones));
+    high = _mm256_add_epi32(high,
+                            _mm256_madd_epi16(_mm256_maddubs_epi16(half.high, quad.codes), ones));
   }
   void centre(std::int32_t offset) {
     __m256i const by = _mm256_set1_epi32(offset);

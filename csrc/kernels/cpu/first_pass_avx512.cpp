@@ -31,8 +31,7 @@ struct Nibbles {
   static Nibbles load(std::uint8_t const* from) {
     __m512i const bytes = _mm512_loadu_si512(from);
     __m512i const half = _mm512_set1_epi8(15);
-    return {{_mm512_and_si512(bytes, half)},
-            {_mm512_and_si512(_mm512_srli_epi16(bytes, 4), half)}};
+    return {{_mm512_and_si512(bytes, half)}, {_mm512_and_si512(_mm512_srli_epi16(bytes, 4), half)}};
   }
 };
 struct Quad {

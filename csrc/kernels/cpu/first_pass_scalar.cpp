@@ -44,8 +44,8 @@ struct Sums {
   void add(Half const& half, Quad const& quad) {
     for (int r = 0; r < 16; ++r) {
       for (int j = 0; j < 4; ++j)
-        row[r] += (half.bytes[r * 4 + j] >> half.shift & 15) *
-                  static_cast<std::int8_t>(quad.codes[j]);
+        row[r] +=
+            (half.bytes[r * 4 + j] >> half.shift & 15) * static_cast<std::int8_t>(quad.codes[j]);
     }
   }
   void centre(std::int32_t offset) {
