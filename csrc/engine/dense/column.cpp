@@ -38,6 +38,7 @@ double norm_of(DType dtype, std::uint8_t const* row, std::size_t dim) {
 }
 
 constexpr std::size_t kRowsAtOnce = 4096;  // rows a thread takes at a time
+constexpr std::size_t kHeadsAtOnce = 16;   // rows that meet a direction while they are in a cache
 
 constexpr std::size_t padded_dim(std::size_t dim) {
   return (dim + kLanes - 1) / kLanes * kLanes;
@@ -129,10 +130,22 @@ void DenseColumn::quantize(int threads, FirstPassChoice choice) {
   plane = std::move(builder).finish();
 }
 
-Int8Row DenseColumn::head_of(Row r, float* padded, std::int8_t* codes) const {
-  double const norm = norm_of(dtype, row(r), dim);
-  widen(r, padded);
-  return head.directions->quantize(padded, norm, head.plane.bits, codes);
+void DenseColumn::set_heads(std::span<Row const> some, CodePlaneBuilder& builder) const {
+  std::size_t const head_dim = head.directions->head_dim();
+  std::vector<float> vectors(some.size() * dim);
+  std::vector<double> norms(some.size());
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    widen(some[i], vectors.data() + i * dim);
+    norms[i] = norm_of(dtype, row(some[i]), dim);
+  }
+  std::vector<float> heads(some.size() * head_dim);
+  head.directions->project(vectors.data(), norms, heads.data());
+  std::vector<std::int8_t> codes(head_dim);
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    Int8Row const quantized = head.directions->quantize(heads.data() + i * head_dim, norms[i],
+                                                        head.plane.bits, codes.data());
+    builder.set(some[i], quantized, codes.data());
+  }
 }
 
 void DenseColumn::make_heads(int threads, FirstPassChoice choice) {
@@ -143,12 +156,13 @@ void DenseColumn::make_heads(int threads, FirstPassChoice choice) {
   CodePlaneBuilder builder(n_rows(), head.directions->head_dim(), chosen.bits);
   std::size_t const n_blocks = (n_rows() + kRowsAtOnce - 1) / kRowsAtOnce;
   parallel_for(n_blocks, threads, [&](int, std::size_t block) {
-    std::vector<float> padded(padded_dim(dim), 0.0f);
-    std::vector<std::int8_t> codes(head.directions->head_dim());
     std::size_t const end = std::min(n_rows(), (block + 1) * kRowsAtOnce);
+    std::vector<Row> some;
     for (std::size_t i = block * kRowsAtOnce; i < end; ++i) {
-      auto const r = static_cast<Row>(i);
-      builder.set(r, head_of(r, padded.data(), codes.data()), codes.data());
+      some.push_back(static_cast<Row>(i));
+      if (some.size() < kHeadsAtOnce && i + 1 < end) continue;
+      set_heads(some, builder);
+      some.clear();
     }
   });
   head.plane = std::move(builder).finish();
@@ -161,15 +175,18 @@ void DenseColumn::merge_heads(DenseColumn const& from,
   head.directions = from.head.directions;
   head.plane.bits = from.head.plane.bits;
   CodePlaneBuilder builder(n_rows(), head.directions->head_dim(), head.plane.bits);
-  std::vector<float> padded(padded_dim(dim), 0.0f);
-  std::vector<std::int8_t> codes(head.directions->head_dim());
+  std::vector<Row> some;
   for (std::size_t i = 0; i < n_rows(); ++i) {
     if (i % kRowsAtOnce == 0) poll_interrupt();
     auto const to = static_cast<Row>(i);
     if (all[source[i]].get() == &from) {
       builder.copy(to, from.head.plane, source_row[i]);
     } else {
-      builder.set(to, head_of(to, padded.data(), codes.data()), codes.data());
+      some.push_back(to);
+    }
+    if (some.size() == kHeadsAtOnce || (i + 1 == n_rows() && !some.empty())) {
+      set_heads(some, builder);
+      some.clear();
     }
   }
   head.plane = std::move(builder).finish();

@@ -87,7 +87,7 @@ struct DenseColumn {
   // As `from` has them; heads of other columns' rows are made anew.
   void merge_heads(DenseColumn const& from, std::span<std::shared_ptr<DenseColumn const> const> all,
                    std::span<std::uint32_t const> source, std::span<Row const> source_row);
-  Int8Row head_of(Row r, float* padded, std::int8_t* codes) const;
+  void set_heads(std::span<Row const> some, CodePlaneBuilder& builder) const;
 };
 
 }  // namespace hyrecall
