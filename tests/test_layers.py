@@ -24,6 +24,7 @@ ONE_CLASS = {
         "memory/sync",
         "memory/sync_records",
         "adapters/documents",
+        "distributed/sharded",
     )
 }
 
@@ -77,7 +78,7 @@ PYTHON_ONLY_IN = {
     "qdrant_edge": {"migrate/qdrant_snapshot"},
     "obstore": {"replicas"},
     "crewai": {"adapters/crewai", "adapters/crewai_storage"},
-    "ray": {f"distributed/ray_{part}" for part in ("dataset", "shards", "workers")},
+    "ray": {f"distributed/ray_{part}" for part in ("dataset", "serve", "shards", "workers")},
     "pickle": set(),
     "cloudpickle": set(),
     "joblib": set(),

@@ -233,13 +233,23 @@ using PlaneArrays = std::tuple<py::array, py::array, py::array>;  // codes, scal
 using HeadArrays = std::tuple<py::array, PlaneArrays>;            // directions, plane
 using AllPlanes = std::tuple<PlaneArrays, std::optional<HeadArrays>>;
 
-Int8Plane take_plane(PlaneArrays const& arrays) {
+CodePlane take_plane(PlaneArrays const& arrays) {
   auto const& [codes, scales, residuals] = arrays;
-  return {take_buffer<std::uint8_t>(codes, "codes"), take_buffer<float>(scales, "scales"),
-          take_buffer<float>(residuals, "residuals")};
+  return {CodeBits::k8, take_buffer<std::uint8_t>(codes, "codes"),
+          take_buffer<float>(scales, "scales"), take_buffer<float>(residuals, "residuals")};
 }
 
-py::tuple give_plane(Int8Plane const& plane) {
+// A plane of heads, whose size tells how many bits its codes have.
+CodePlane take_heads(PlaneArrays const& arrays, std::size_t n_rows, std::uint32_t dim) {
+  CodePlane plane = take_plane(arrays);
+  std::size_t const n_blocks = cpu::plane_blocks(n_rows, dim, CodeBits::k4);
+  bool const is_half = plane.scales.size() == n_blocks * cpu::kInt8BlockRows &&
+                       plane.codes.size() == n_blocks * cpu::block_bytes(dim, CodeBits::k4);
+  if (is_half) plane.bits = CodeBits::k4;
+  return plane;
+}
+
+py::tuple give_plane(CodePlane const& plane) {
   return py::make_tuple(give(plane.codes), give(plane.scales), give(plane.residuals));
 }
 
@@ -264,8 +274,9 @@ std::shared_ptr<DenseColumn> dense_from_parts(std::string name, std::string cons
   auto const& [directions, plane] = *head;
   column->head.directions =
       std::make_shared<Directions>(take_buffer<float>(directions, "directions"), dim, column->name);
-  column->head.plane = take_plane(plane);
-  column->head.plane.check(column->n_rows(), column->head.directions->head_dim(), column->name);
+  std::uint32_t const head_dim = column->head.directions->head_dim();
+  column->head.plane = take_heads(plane, column->n_rows(), head_dim);
+  column->head.plane.check(column->n_rows(), head_dim, column->name);
   return column;
 }
 

@@ -26,7 +26,9 @@
 // the row, t >= |w_v - w_v^| that of the query. Then
 //   <w_u, w_v> <= <w_u^, w_v^> + q |w_v^| + |w_u| t <= ... + q (1 + excess + t) + (1 + excess) t,
 // the form of reach() and cut_for(), so the kernels of the int8 plane read heads as they are. The
-// slack of the first pass stands: |w^| <= 2 (1 + excess) costs less than its spare e.
+// slack of the first pass stands: |w^| <= 2 (1 + excess) costs less than its spare e. The codes of
+// a row may as well have 4 bits (kernels/nibble_code.hpp): the proof asks for no more of them than
+// a residual, and that |w^| is not larger.
 #pragma once
 
 #include <algorithm>

@@ -235,6 +235,17 @@ HYRECALL_HD inline float reach_of_lower(float lower, float row_residual, float p
   return fmaf(2.0f * row_residual, per_residual, lower) + 0x1p-21f;
 }
 
+// Where rows that passed by two bounds wait together: a reach of one bound as one of the other. By
+// upper_score() s <= reach + constant in real numbers with 2^-23 to spare, which no sum in float32
+// takes here; the sum in float64 errs by 2^-52 at most. So a row with s >= threshold has
+// moved_reach(...) >= cut_for(threshold, the other bound).
+HYRECALL_HD inline double reach_move(QueryBound from, QueryBound to) {
+  return static_cast<double>(from.constant) - static_cast<double>(to.constant);
+}
+HYRECALL_HD inline float moved_reach(float reach, double move) {
+  return float_up(static_cast<double>(reach) + move);
+}
+
 // Moves the constant out of the loop: a row with s >= threshold has reach(...) >= cut_for(...).
 HYRECALL_HD inline float cut_for(float threshold, QueryBound bound) {
   return float_down(static_cast<double>(threshold) - static_cast<double>(bound.constant));

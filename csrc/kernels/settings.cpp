@@ -25,9 +25,10 @@ FirstPassChoice read_first_pass() {
   std::string const text = variable(name);
   if (text.empty()) return FirstPassChoice::kAny;
   if (text == "head8") return FirstPassChoice::kHead8;
+  if (text == "head4") return FirstPassChoice::kHead4;
   if (text == "int8") return FirstPassChoice::kInt8;
   if (text == "rows") return FirstPassChoice::kRows;
-  refuse(name, "head8, int8 or rows", text);
+  refuse(name, "head8, head4, int8 or rows", text);
 }
 
 constexpr FirstPassPlane kPlanes[] = {FirstPassPlane::kInt8, FirstPassPlane::kFloat16,

@@ -17,9 +17,18 @@ namespace hyrecall {
 enum class FirstPassChoice : std::uint8_t {
   kAny,    // what is faster
   kHead8,  // heads of 8 bits, then the int8 plane; every column then has both
+  kHead4,  // the same with heads of 4 bits
   kInt8,   // the int8 plane, which every column then has
   kRows,   // the rows themselves
 };
+
+constexpr bool forces_heads(FirstPassChoice choice) {
+  return choice == FirstPassChoice::kHead8 || choice == FirstPassChoice::kHead4;
+}
+// Every column then has an int8 plane.
+constexpr bool forces_plane(FirstPassChoice choice) {
+  return choice == FirstPassChoice::kInt8 || forces_heads(choice);
+}
 
 // How a batch on a device is staged, and how many candidates a query keeps meanwhile.
 struct DenseTuning {
@@ -29,7 +38,7 @@ struct DenseTuning {
 };
 
 struct Settings {
-  FirstPassChoice first_pass = FirstPassChoice::kAny;  // HYRECALL_FRONT_PLANE=head8|int8|rows
+  FirstPassChoice first_pass = FirstPassChoice::kAny;  // HYRECALL_FRONT_PLANE=head8|head4|int8|rows
   KernelChoice kernels{};               // HYRECALL_CUDA_KERNELS=generic,-int8:256:sm_90a,...
   std::optional<DenseTuning> tuning{};  // HYRECALL_DENSE_TUNING=capacity,seed tiles,stride
   bool times_kernels = false;           // HYRECALL_CUDA_TIMES=1

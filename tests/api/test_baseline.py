@@ -27,6 +27,7 @@ MODULES = (
         "hyrecall.rerank",
         "hyrecall.migrate",
         "hyrecall.distributed",
+        "hyrecall.distributed.ray_serve",
         "hyrecall.serve",
         "hyrecall.serve.mcp",
         "hyrecall.adapters.degraded",

@@ -38,6 +38,10 @@ INDEX = (
     "index notes.parquet -o notes.index --key id --cell tenant --text body=title+text "
     "--vector embedding --attribute stars --analyzer snowball:english --stopwords english"
 )
+SHARDS = (
+    "shards build notes.parquet notes.shards --key id --cell tenant --text body=title+text "
+    "--shards 2 --workers 1"
+)
 STORE = (
     "remember 'Deploys run on Friday at noon; whoever deploys reads the checklist first, and "
     "writes the version that was deployed into the calendar, so that nobody has to ask later on "
@@ -119,6 +123,18 @@ SCREENS = {
         (INDEX,),
     ),
     "info": Screen(("info notes.index", "info --devices", "info --report", "info"), (INDEX,)),
+    "shards build": Screen(
+        (SHARDS, SHARDS, f"{SHARDS} --resume", "shards build none n --key id --no-cell --text text",
+         "shards build none n --key id --no-cell --text text --shards 2")
+    ),
+    "shards info": Screen(
+        ("shards info notes.shards", "shards info notes.shards --verify",
+         "shards info notes.index"), (SHARDS, INDEX),
+    ),
+    "shards rebalance": Screen(
+        (*("shards rebalance notes.shards --shards 3",) * 2, "shards rebalance notes.shards"),
+        (SHARDS,),
+    ),
     "demo": Screen(("demo --limit 2",)),
     "eval": Screen(
         ("eval small", "eval small -r bm25 -r dense --diff 2", "eval small -r none",
@@ -201,14 +217,18 @@ SCREENS = {
     "ltm supersede": of_notes("ltm supersede no-such new 'On Monday'"),
     "ltm path": Screen(("ltm path",)),
     "ltm reembed": of_notes("ltm reembed"),
-    "hm": Screen(("hm",)),
-    "ltm": Screen(("ltm",)),
+    **{group: Screen((group,)) for group in ("hm", "ltm", "shards")},
     "serve": Screen(
         ("serve agent.mem --host 0.0.0.0", "serve agent.mem --tokens none.json",
          "serve agent.mem --option max_bodies=1", "serve agent.mem --option max_body=much",
          "serve notes.index --recipe loom", "serve agent.mem --workers 0",
          "serve small --workers 2 --port 0"),
         (INDEX,), ("fastapi",),
+    ),
+    "shards serve": Screen(
+        ("shards serve none", "shards serve notes.index --replicas 0",
+         "shards serve notes.index --hedge 1", "shards serve notes.index --host 0.0.0.0"), (INDEX,),
+        ("fastapi",),
     ),
     "token make": Screen(
         ("token make --tokens t.json --user ann --org acme --workspace lab",
@@ -225,9 +245,7 @@ SCREENS = {
         ("token revoke 01234567 --tokens t.json", "token revoke 01234567 --tokens t.json"),
         ("token make --tokens t.json",), ("apsw",),
     ),
-    "token": Screen(("token",)),
-    "browse": Screen(("browse",)),
-    "config": Screen(("config",)),
+    **{group: Screen((group,)) for group in ("token", "browse", "config")},
     "hyrecall": Screen(("", "no-such-command", "forget --no-such-option")),
 }  # fmt: skip
 

@@ -9,7 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 import hyrecall as hr
-from distributed.placement import index_of, laid_out
+from distributed.placed import placed_shards, placement_of
+from distributed.placement import WireShard, index_of, laid_out
+from hyrecall.distributed import Placement
+from hyrecall.distributed.shards import LocalShard
 from laws.around import AroundSubject
 from laws.checks import LawBroken, outcome
 from laws.engine import EngineSubject, ipc_bytes, table
@@ -17,7 +20,7 @@ from oracle.corpus import Draw, Mix, draw_call, draw_mix, draw_rows, draw_shape
 from oracle.documents import Row
 from oracle.recall import Oracle
 
-__all__ = ["CALLS", "SHARDS", "Bug", "same_replies"]
+__all__ = ["CALLS", "SHARDS", "Bug", "Route", "same_replies"]
 
 SHARDS = (1, 2, 3, 7)
 CALLS = 6
@@ -25,6 +28,9 @@ QUERIES = 8
 
 Bug = Callable[[Sequence[hr.Index]], Any]
 """Makes something that answers recall() from shards, wrongly."""
+
+Route = Callable[[Sequence[hr.Index], Placement, type[LocalShard]], Any]
+"""Makes something that answers recall() from shards that are placed by cell."""
 
 
 def same_replies(
@@ -34,10 +40,12 @@ def same_replies(
     *,
     deletes: bool = False,
     bug: Bug | None = None,
+    route: Route | None = None,
 ) -> int:
     """Every reply over shards is that of one index, errors included; return the calls seen.
 
-    ``subject`` turns a call into a recall. ``bug`` answers in the place of the shards.
+    ``subject`` turns a call into a recall. ``bug`` answers in the place of the shards. With
+    ``route``, rows lie where their cells are placed, and it makes the index that asks them.
     """
     calls = n_answered = 0
     for seed in seeds:
@@ -56,10 +64,18 @@ def same_replies(
         whole = table(shape, rows)
         one.index = build(whole, 0)
         keys = _threads(rows) if issubclass(subject, AroundSubject) else ()
-        shards = laid_out(whole, build, n_shards, chance, keys)
+        if route is None:
+            shards = laid_out(whole, build, n_shards, chance, keys)
+        else:
+            placement = placement_of(whole, how, n_shards)
+            shards = placed_shards(whole, how, build, placement, n_shards)
         if deletes:
             _delete(rows, chance, [one.index, *shards])
-        made: Any = index_of(shards, wire=seed % 3 == 0) if bug is None else bug(shards)
+        made: Any
+        if route is not None:
+            made = route(shards, placement, WireShard if seed % 3 == 0 else LocalShard)
+        else:
+            made = index_of(shards, wire=seed % 3 == 0) if bug is None else bug(shards)
         sharded.index = made
         guide = Oracle(shape, rows)
         for number in range(CALLS):

@@ -15,7 +15,7 @@ ON_AN_INDEX, ON_A_STORE = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTIL
 def test_the_commands_on_an_index_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = run_commands(ON_AN_INDEX, tmp_path, monkeypatch)
     assert [words[1] for words, _ in ran] == [
-        "index", "info", "info", "recall", "recall", "batch",
+        "index", "info", "info", "shards", "recall", "recall", "batch",
     ]  # fmt: skip
     assert pq.read_table(tmp_path / "hits.parquet").column_names == [
         "query", "query_key", "rank", "key", "tenant", "score",

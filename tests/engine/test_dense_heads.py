@@ -23,9 +23,9 @@ DIM = 64
 PAYING_ROWS = 65_536  # from so many rows on a column may get heads by itself
 
 
-@pytest.fixture
-def _forced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HYRECALL_FRONT_PLANE", "head8")
+@pytest.fixture(params=["head8", "head4"])
+def _forced(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYRECALL_FRONT_PLANE", request.param)
 
 
 @dataclass
@@ -92,7 +92,7 @@ def test_replies_with_heads_by_choice_are_the_plain_scans(monkeypatch: pytest.Mo
 def test_wide_rows_get_no_more_directions_than_a_column_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A quarter of their dimensions would be 516 directions."""
+    """A third of their dimensions would be 693 directions."""
     rng = np.random.default_rng(5)
     basis, centres = rng.standard_normal((40, 2_080)), rng.standard_normal((200, 40))
     rows = np.empty((PAYING_ROWS, 2_080), ml_dtypes.bfloat16)
@@ -102,7 +102,7 @@ def test_wide_rows_get_no_more_directions_than_a_column_takes(
     index = built(rows, threads=2)
     (head,) = heads_of(index)
     assert head is not None
-    assert len(head[0]) == 512 * 2_080
+    assert len(head[0]) == 508 * 2_080
     for at in range(4):
         query = rows[at : at + 1].astype(np.float32) + 0.1
         assert is_plain_reply(monkeypatch, index, query, 10)
@@ -212,8 +212,18 @@ def test_a_folder_with_a_part_of_the_heads_is_refused(part: str, tmp_path: Path)
 # ---- heads themselves ----
 
 
+def is_narrow(plane: Plane, dim: int) -> bool:
+    """Whether codes have 4 bits."""
+    codes, scales, _ = plane
+    return len(codes) * 16 == len(scales) * 64 * -(-dim // 8)
+
+
 def unpacked(plane: Plane, n: int, dim: int) -> Plane:
     codes, scales, residuals = plane
+    if is_narrow(plane, dim):
+        halves = np.stack([codes & 15, codes >> 4]).reshape(2, -1, -(-dim // 8), 16, 4)
+        blocks = halves.transpose(1, 3, 2, 0, 4).reshape(-1, -(-dim // 8) * 8)
+        return 2 * blocks[:n, :dim].astype(np.int8) - 15, scales[:n], residuals[:n]
     steps = -(-dim // 4)
     blocks = codes.reshape(-1, steps, 16, 4).transpose(0, 2, 1, 3).reshape(-1, steps * 4)
     return (blocks[:n, :dim].astype(np.int16) - 128).astype(np.int8), scales[:n], residuals[:n]
@@ -232,8 +242,17 @@ def check_definition(rows: Floats, head: Head) -> None:
     wanted = np.concatenate([along, np.repeat(rest[:, None] / 2, REST, axis=1)], axis=1)
     codes, scales, residuals = unpacked(head[1], n, wanted.shape[1])
     left = np.linalg.norm(wanted - codes * scales[:, None].astype(np.float64), axis=1)
-    assert np.all(np.abs(left - residuals) < 1e-3)  # the rest is rounded up, by most where it is 0
-    assert np.all(codes * scales[:, None] <= np.abs(wanted) + scales[:, None])
+    narrow = is_narrow(head[1], wanted.shape[1])
+    # The rest is rounded up, by most where it is 0: there 8 bits follow it.
+    assert np.all(np.abs(left - residuals) < (3e-3 if narrow else 1e-3))
+    if not narrow:
+        assert np.all(np.abs(codes * scales[:, None]) <= np.abs(wanted) + scales[:, None])
+        return
+    assert np.all(codes % 2 != 0)
+    assert np.all(((codes > 0) == (wanted > 0)) | (np.abs(wanted) < 1e-5))
+    whole = codes.astype(np.float64)  # the scale is that of least squares
+    fitted = (wanted * whole).sum(axis=1) / (whole**2).sum(axis=1)
+    assert np.allclose(scales, fitted, rtol=1e-3)
 
 
 @pytest.mark.usefixtures("_forced")
@@ -293,8 +312,13 @@ def test_directions_that_are_no_basis_are_refused() -> None:
 def no_rest(head: Head) -> Head:
     """A bound without the length of what the directions leave."""
     directions, (codes, scales, residuals) = head
-    lines = codes.reshape(-1, len(directions) // DIM // 4 + 1, 64).copy()
-    lines[:, -1] = 128
+    n = len(directions) // DIM
+    if is_narrow(head[1], n + REST):  # 1 and -1 in turns: there is no code for 0
+        lines = codes.reshape(-1, n // 8 + 1, 16, 4).copy()
+        lines[:, -1] = [8, 7, 8, 7]
+    else:
+        lines = codes.reshape(-1, n // 4 + 1, 64).copy()
+        lines[:, -1] = 128
     return directions, (lines.reshape(-1), scales, residuals)
 
 

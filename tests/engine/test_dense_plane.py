@@ -21,7 +21,7 @@ Plane = tuple[np.ndarray, np.ndarray, np.ndarray]
 Head = tuple[np.ndarray, Plane]
 
 
-@pytest.fixture(autouse=True, params=["int8", "head8"])
+@pytest.fixture(autouse=True, params=["int8", "head8", "head4"])
 def _forced(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HYRECALL_FRONT_PLANE", request.param)
 

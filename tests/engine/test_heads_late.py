@@ -28,13 +28,15 @@ class Saved:
     world: World
 
 
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Saved]:
+@pytest.fixture(scope="module", params=["head8", "head4"])
+def saved(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Saved]:
     world = spectral(20_000, 64)
     folder = tmp_path_factory.mktemp("heads") / "index"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(disk, "BLOCK_BYTES", BLOCK)
-        patch.setenv("HYRECALL_FRONT_PLANE", "head8")
+        patch.setenv("HYRECALL_FRONT_PLANE", request.param)
         built(world.rows, threads=2, cells=CELLS).save(folder)
         patch.delenv("HYRECALL_FRONT_PLANE")
         yield Saved(folder, world)
@@ -49,7 +51,7 @@ Ask = Callable[[hr.Index, World], pa.Table]
 
 def one(index: hr.Index, world: World) -> pa.Table:
     """A query over all rows, which reads heads by choice."""
-    return index.recall(vectors=world.queries[:1], scope=everyone(), limit=10).to_arrow()
+    return index.recall(vectors=world.queries[:1], scope=everyone(), limit=5, depth=5).to_arrow()
 
 
 def several(index: hr.Index, world: World) -> pa.Table:

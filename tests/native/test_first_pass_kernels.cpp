@@ -88,9 +88,8 @@ void plain_pack(std::int8_t const* const* codes, int n, std::size_t dim, std::ui
 
 template <Bug kBug>
 FirstPassKernels definition() {
-  return {"definition", cpu::kFirstPassMostQueries, plain_bytes,
-          plain_pack,   find_by_definition<kBug>,   [] {},
-          [] {}};
+  return {"definition", cpu::kFirstPassMostQueries, -128,  plain_bytes,
+          plain_pack,   find_by_definition<kBug>,   [] {}, [] {}};
 }
 
 struct Case {

@@ -8,6 +8,7 @@
 #include "core/formulas.hpp"
 #include "kernels/cpu/dot.hpp"
 #include "kernels/head_bound.hpp"
+#include "kernels/nibble_code.hpp"
 #include "native/check.hpp"
 
 namespace hyrecall::testing {
@@ -87,13 +88,15 @@ Frame frame_of(std::size_t dim, std::size_t n, double skew, Rng& rng) {
   return out;
 }
 
-// What a planted bug replaces.
+// What a planted bug replaces, and the bits of the row's codes.
 struct Parts {
+  bool is_narrow = false;
   bool has_rest = true;
   bool has_row_residual = true;
   bool has_query_residual = true;
   bool has_deviation = true;
   bool has_projection = true;
+  bool has_move = true;
 };
 
 HeadBound bound_of(Frame const& frame, Parts const& parts) {
@@ -113,7 +116,8 @@ Vector padded(Vector x) {
   return x;
 }
 
-Planed planed(Frame const& frame, Vector const& x, HeadBound const& bound, Parts const& parts) {
+Planed planed(Frame const& frame, Vector const& x, HeadBound const& bound, Parts const& parts,
+              bool is_narrow = false) {
   std::size_t const n = frame.held.size();
   Vector head(head_dim(n));
   Vector const from = padded(x);
@@ -131,8 +135,9 @@ Planed planed(Frame const& frame, Vector const& x, HeadBound const& bound, Parts
   if (!parts.has_rest) std::fill_n(head.begin() + static_cast<std::ptrdiff_t>(n), 4, 0.0f);
   Planed out;
   out.codes.resize(head.size());
-  out.row =
-      quantize_row(head.size(), [&](std::size_t i) { return head[i]; }, norm, out.codes.data());
+  auto const element = [&](std::size_t i) { return head[i]; };
+  out.row = is_narrow ? quantize_nibbles(head.size(), element, norm, out.codes.data())
+                      : quantize_row(head.size(), element, norm, out.codes.data());
   return out;
 }
 
@@ -145,7 +150,7 @@ float canonical_score(Vector const& row, Vector const& query) {
 void check_pair(Frame const& frame, Vector const& row, Vector const& query, Parts const& parts) {
   std::size_t const dim = row.size();
   HeadBound const bound = bound_of(frame, parts);
-  Planed const r = planed(frame, row, bound, parts);
+  Planed const r = planed(frame, row, bound, parts, parts.is_narrow);
   Planed const q = planed(frame, query, bound, parts);
   float const t = parts.has_query_residual ? q.row.residual : 0.0f;
   QueryBound const of_query = head_query_bound(dim, t, bound);
@@ -155,6 +160,13 @@ void check_pair(Frame const& frame, Vector const& row, Vector const& query, Part
   float const s = canonical_score(row, query);
   float const residual = parts.has_row_residual ? r.row.residual : 0.0f;
   CHECK(reach(a, residual, of_query.per_residual) >= cut_for(s, of_query));
+  // The row may wait beside those of an int8 plane, whatever the query's residual is there.
+  for (float const residual_there : {0.0f, 0.004f, 0.5f}) {
+    QueryBound const whole = query_bound(FirstPassPlane::kInt8, dim, residual_there);
+    double const move = parts.has_move ? reach_move(of_query, whole) : 0.0;
+    float const moved = moved_reach(reach(a, residual, of_query.per_residual), move);
+    CHECK(moved >= cut_for(s, whole));
+  }
   // Half of the slack is enough for what is computed.
   double const slack =
       bound.slack() + canonical_slack(dim) + first_pass_slack(FirstPassPlane::kInt8, dim) + 0x1p-22;
@@ -173,7 +185,7 @@ Vector mixed(Frame const& frame, long double outside, int exponent, Rng& rng) {
 constexpr std::size_t kDims[] = {5, 33, 100, 256};
 constexpr double kSkews[] = {0.0, 0x1p-12};
 
-TEST(head_bound_holds_for_every_share_of_the_rest) {
+void check_shares(Parts const& parts) {
   Rng rng(11);
   for (std::size_t const dim : kDims) {
     for (std::size_t const n : {std::size_t{1}, dim / 4, dim / 2}) {
@@ -184,15 +196,21 @@ TEST(head_bound_holds_for_every_share_of_the_rest) {
         for (long double const a : {0.0L, 1e-6L, 0.3L, 0.9L, 1.0L}) {
           for (long double const b : {0.0L, 0.5L, -0.5L, 1.0L}) {
             int const exponent = 50 * (rng.below(3) - 1);
-            check_pair(frame, mixed(frame, a, exponent, rng), mixed(frame, b, -exponent, rng), {});
+            check_pair(frame, mixed(frame, a, exponent, rng), mixed(frame, b, -exponent, rng),
+                       parts);
           }
         }
         Vector const same = mixed(frame, 0.4L, 0, rng);
-        check_pair(frame, same, same, {});
-        check_pair(frame, stored(gaussian(dim, rng)), stored(gaussian(dim, rng)), {});
+        check_pair(frame, same, same, parts);
+        check_pair(frame, stored(gaussian(dim, rng)), stored(gaussian(dim, rng)), parts);
       }
     }
   }
+}
+
+TEST(head_bound_holds_for_every_share_of_the_rest) {
+  check_shares({});
+  check_shares({.is_narrow = true});
 }
 
 // A vector whose dots with two directions that lean towards each other are as these numbers, which
@@ -217,6 +235,7 @@ void check_leaning(Parts const& parts) {
 
 TEST(head_bound_holds_for_directions_that_are_not_orthogonal) {
   check_leaning({});
+  check_leaning({.is_narrow = true});
 }
 
 // What codes leave of a row, along a query that they hold, and the other way round: 59 elements
@@ -234,6 +253,22 @@ void check_lost_elements(Parts const& parts) {
   check_pair(frame, stored(fine), stored(coarse), parts);
 }
 
+// A query that is what 4 bits leave of a row: all of the residual counts.
+void check_left_by_nibbles(Parts const& parts) {
+  Rng rng(15);
+  Frame const frame = frame_of(128, 60, 0.0, rng);
+  for (int i = 0; i < 20; ++i) {
+    Vector const row = mixed(frame, 0.0L, 0, rng);
+    Planed const held = planed(frame, row, frame.bound, {}, true);
+    Wide left(128, 0.0L);
+    for (std::size_t j = 0; j < 60; ++j) {
+      long double const element = dot(wide(row), frame.exact[j]) / norm_of(row);
+      add(left, element - int8_value(held.codes[j], held.row.scale), frame.exact[j]);
+    }
+    check_pair(frame, row, stored(left), parts);
+  }
+}
+
 void check_outside(Parts const& parts) {
   Rng rng(14);
   Frame const frame = frame_of(64, 16, 0.0, rng);
@@ -243,6 +278,9 @@ void check_outside(Parts const& parts) {
 TEST(head_bound_holds_for_rows_made_against_it) {
   check_lost_elements({});
   check_outside({});
+  check_lost_elements({.is_narrow = true});
+  check_outside({.is_narrow = true});
+  check_left_by_nibbles({.is_narrow = true});
 }
 
 TEST(head_bound_refuses_directions_that_are_no_basis) {
@@ -267,11 +305,17 @@ bool is_caught(Check const& check, Parts const& parts) {
 
 TEST(head_bound_planted_rest_left_out_is_caught) {
   CHECK(is_caught(check_outside, {.has_rest = false}));
+  CHECK(is_caught(check_outside, {.is_narrow = true, .has_rest = false}));
 }
 
 TEST(head_bound_planted_residuals_left_out_are_caught) {
   CHECK(is_caught(check_lost_elements, {.has_row_residual = false}));
   CHECK(is_caught(check_lost_elements, {.has_query_residual = false}));
+  CHECK(is_caught(check_left_by_nibbles, {.is_narrow = true, .has_row_residual = false}));
+}
+
+TEST(head_bound_planted_constant_left_out_is_caught) {
+  CHECK(is_caught(check_lost_elements, {.has_move = false}));
 }
 
 TEST(head_bound_planted_roundings_of_the_rotation_left_out_are_caught) {

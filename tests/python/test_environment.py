@@ -13,7 +13,7 @@ from laws.effort import Effort
 
 SCHEMA = hr.Schema(key="id", vector="v", cell=None)
 VALUES = {
-    "HYRECALL_FRONT_PLANE": ("float", "head8, int8 or rows"),
+    "HYRECALL_FRONT_PLANE": ("float", "head8, head4, int8 or rows"),
     "HYRECALL_CUDA_KERNELS": ("hopper", "generic"),
     "HYRECALL_DENSE_TUNING": ("64,1", "capacity >= 1, seed tiles >= 1 and a stride of 2 to 32"),
     "HYRECALL_CUDA_TIMES": ("yes", "0 or 1"),

@@ -13,6 +13,7 @@ import pytest
 import hyrecall as hr
 from hyrecall import arms
 from hyrecall.base.arguments import convert_field
+from hyrecall.distributed import Placement
 from hyrecall.embed import EmbedBy
 from hyrecall.errors import OptionError
 from hyrecall.evaluate import Setting
@@ -58,6 +59,7 @@ OPTIONS: tuple[Any, ...] = (
     hr.SharedTags("tags"),
     dataclasses.replace(hr.recipes.loom, depth=20),
     hr.Schema(key="id", cell="user", text="text"),
+    Placement({"user": "large_string"}, [0] * 4096, {("ann",): [1] * 256}),
     hr.Text("title", "text"),
     hr.GraphSchema(key="id", cell="user"),
     hr.Scope(["alice", "bob"]),

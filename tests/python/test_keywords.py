@@ -33,10 +33,11 @@ MODULES = (
     *("hyrecall.evaluate", "hyrecall.memory", "hyrecall.memory.backends", "hyrecall.memory.notes"),
     *("hyrecall.memory.hypergraph", "hyrecall.rerank", "hyrecall.adapters.documents"),
     *("hyrecall.migrate", "hyrecall.replicas", "hyrecall.distributed"),
+    "hyrecall.distributed.ray_serve",
 )
 # What nobody calls with options: replies, and functions of one or two plain values.
 REPLIES = {
-    *("Held", "Pruned", "Pulled", "Pushed"),
+    *("Held", "Pruned", "Pulled", "Pushed", "ShardHealth"),
     *(
         "Hit",
         "Explanation",

@@ -284,7 +284,7 @@ def test_longer_vectors_are_refused_by_a_device_and_left_on_the_cpu_by_auto(cuda
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("HYRECALL_FRONT_PLANE", "float", "head8, int8 or rows"),
+        ("HYRECALL_FRONT_PLANE", "float", "head8, head4, int8 or rows"),
         ("HYRECALL_CUDA_KERNELS", "hopper", "generic"),
         ("HYRECALL_DENSE_TUNING", "64,1", "capacity >= 1, seed tiles >= 1"),
         ("HYRECALL_DENSE_TUNING", "64,1,2,", "capacity >= 1, seed tiles >= 1"),

@@ -4,7 +4,7 @@
 #include <bit>
 #include <span>
 
-#include "engine/dense/int8_plane.hpp"
+#include "engine/dense/code_plane.hpp"
 #include "engine/scope/selection.hpp"
 
 namespace hyrecall {

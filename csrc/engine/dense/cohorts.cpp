@@ -15,8 +15,11 @@ constexpr std::size_t kSliceRows = 4'096;  // a scan is split among threads abov
 constexpr std::size_t kSlicesAThread = 4;  // so that threads end together
 // The first pass leaves a few times `depth` rows; where there are hardly more, it saves nothing.
 constexpr std::size_t kPlainRowsADepth = 4;
-constexpr std::size_t kPlainRows = 160;         // as dear as quantising a query
-constexpr std::size_t kLeastHeadRows = 16'384;  // below, a query's head costs what it saves
+constexpr std::size_t kPlainRows = 160;  // as dear as quantising a query
+// Below, a query's head costs what it saves, or too many rows pass: measured, heads gain nothing
+// for 2,000 rows a depth.
+constexpr std::size_t kLeastHeadRows = 16'384;
+constexpr std::size_t kLeastHeadRowsADepth = 3'000;
 
 struct Group {
   std::size_t number;
@@ -90,14 +93,14 @@ std::vector<QueryCohort> plan_cohorts(Snapshot const& snapshot, BatchRequest con
   }
   std::size_t const most = std::max(kLeastGroup, kPanelBytes / dim / 32 * 32);
   FirstPassChoice const first_pass = request.settings.first_pass;
-  bool const is_forced =
-      first_pass == FirstPassChoice::kInt8 || first_pass == FirstPassChoice::kHead8;
-  std::size_t const plain_below = is_forced ? 0 : kPlainRows + kPlainRowsADepth * request.depth;
+  std::size_t const plain_below =
+      forces_plane(first_pass) ? 0 : kPlainRows + kPlainRowsADepth * request.depth;
   // Several queries share what is read of the int8 plane, but each looks for itself.
   auto const reads_heads = [&](QueryCohort const& cohort) {
     bool const may_pay = first_pass == FirstPassChoice::kAny && cohort.n_queries == 1 &&
-                         cohort.n_rows >= kLeastHeadRows;
-    return has_heads && (may_pay || first_pass == FirstPassChoice::kHead8);
+                         cohort.n_rows >= kLeastHeadRows &&
+                         cohort.n_rows / kLeastHeadRowsADepth >= request.depth;
+    return has_heads && (may_pay || forces_heads(first_pass));
   };
 
   std::vector<QueryCohort> cohorts;

@@ -19,6 +19,8 @@ std::size_t capacity_for(std::size_t depth) {
 
 constexpr std::size_t kFewWait = 64;  // as many as wait in a slice, where the threshold is good
 
+constexpr std::size_t kLooseParts = 8;  // the best of so many parts are scored before the others
+
 constexpr int kPlainWindows = 4;  // this one counts; then the first pass gets another chance
 
 // The shortest run that holds every selected row of the tile.
@@ -88,21 +90,10 @@ void DenseCollector::score_tile(DenseColumn const& column, std::span<Seq const> 
   });
 }
 
-void DenseCollector::score_row(DenseColumn const& column, std::span<Seq const> seqs, DocRef doc) {
-  DenseQuery const query = arm_->query(query_);
-  float score;
-  column.score(query.padded.data(), query.inverse_norm, std::span(&doc.row, 1), &score);
-  if (score < threshold_) return;
-  offer(score, seqs[doc.row], doc);
-  ++n_offered_;
-}
-
+// Where rows grow by half each time, all settling together costs a few times the last one.
 void DenseCollector::settle_early() {
-  if (waiting_.size() + n_offered_ < n_settled_ + depth_ / 4 + 4) return;
-  n_offered_ = 0;
-  best_.tighten();
-  raise(best_.threshold());
-  settle();
+  if (waiting_.size() >= n_waited_ + depth_ / 4 + 4) settle();
+  if (loose_.size() >= n_settled_ + std::max(depth_ / 4 + 4, n_settled_ / 2)) settle_loose();
 }
 
 void DenseCollector::score(std::span<Waiting> rows) {
@@ -129,28 +120,44 @@ void DenseCollector::score(std::span<Waiting> rows) {
   }
 }
 
-// Of waiting_[from..], those that can no longer pass go; the rows before are done with.
-void DenseCollector::drop_hopeless(std::size_t from) {
+void DenseCollector::drop_hopeless(std::vector<Waiting>& rows, std::size_t from) const {
   std::size_t kept = 0;
-  for (std::size_t i = from; i < waiting_.size(); ++i) {
-    if (waiting_[i].reach >= cut_) waiting_[kept++] = waiting_[i];
+  for (std::size_t i = from; i < rows.size(); ++i) {
+    if (rows[i].reach >= cut_) rows[kept++] = rows[i];
   }
-  waiting_.resize(kept);
+  rows.resize(kept);
+}
+
+// Brings the n rows that reach furthest to the front.
+void DenseCollector::bring_forward(std::vector<Waiting>& rows, std::size_t n) {
+  if (n >= rows.size()) return;
+  std::nth_element(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(n), rows.end(),
+                   [](Waiting const& a, Waiting const& b) { return a.reach > b.reach; });
+}
+
+void DenseCollector::settle_loose(std::size_t n) {
+  best_.tighten();
+  raise(std::max(best_.threshold(), shared_->load()));
+  drop_hopeless(loose_, 0);
+  n = std::min(n, loose_.size());
+  bring_forward(loose_, n);
+  score({loose_.data(), n});
+  best_.tighten();
+  raise(best_.threshold());
+  drop_hopeless(loose_, n);
+  n_looked_ += n;
+  n_settled_ = loose_.size();
 }
 
 void DenseCollector::settle() {
   if (waiting_.empty()) return;
   raise(shared_->load());
   std::size_t const n = std::min(depth_, waiting_.size());
-  if (n < waiting_.size()) {
-    std::nth_element(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(n),
-                     waiting_.end(),
-                     [](Waiting const& a, Waiting const& b) { return a.reach > b.reach; });
-  }
+  bring_forward(waiting_, n);
   score({waiting_.data(), n});
   best_.tighten();
   raise(best_.threshold());
-  drop_hopeless(n);
+  drop_hopeless(waiting_, n);
   if (waiting_.size() > capacity_ / 2) {  // or it would be looked at again and again
     score(waiting_);
     waiting_.clear();
@@ -158,20 +165,24 @@ void DenseCollector::settle() {
     raise(best_.threshold());
     has_exploded_ = true;
   }
-  n_settled_ = waiting_.size();
+  n_waited_ = waiting_.size();
 }
 
 void DenseCollector::join(DenseCollector&& other) {
   for (Candidate const& one : other.best_.take()) best_.offer(one);
   waiting_.insert(waiting_.end(), other.waiting_.begin(), other.waiting_.end());
+  loose_.insert(loose_.end(), other.loose_.begin(), other.loose_.end());
 }
 
 std::vector<Candidate> DenseCollector::finish() {
   best_.tighten();
   raise(std::max(best_.threshold(), shared_->load()));
-  drop_hopeless(0);
+  drop_hopeless(waiting_, 0);
   settle();
   score(waiting_);
+  best_.tighten();
+  raise(best_.threshold());
+  while (!loose_.empty()) settle_loose(std::max(depth_, loose_.size() / kLooseParts));
   return best_.take();
 }
 

@@ -40,12 +40,12 @@ class SharedThreshold {
 };
 
 // Legal calls: begin_window() before each window of rows. Then each row of the window at most once:
-// wait(), if its reach is at least cut(), score_row(), if it may still be among the best, or
-// score_tile() while is_plain(). Between two tiles, go_plain() if has_exploded(). join() takes over
-// another collector of the same query, which is not used again. End: finish() returns the result;
-// no call may follow. Cost: wait() is constant, except that every `capacity` rows are settled
-// together, which scores `depth` of them or more. score_row() and score_tile() score rows right
-// away. finish() scores all rows that still wait.
+// wait() or wait_loosely(), if its reach is at least cut(), or score_tile() while is_plain().
+// Between two tiles, go_plain() if has_exploded(). join() takes over another collector of the same
+// query, which is not used again. End: finish() returns the result; no call may follow. Cost:
+// wait() is constant, except that every `capacity` rows are settled together, which scores `depth`
+// of them or more. wait_loosely() is constant; settle_loose() scores `depth` rows. score_tile()
+// scores rows right away. finish() scores all rows that still may be among the best.
 class DenseCollector {
  public:
   // All but the threshold must outlive it.
@@ -72,10 +72,15 @@ class DenseCollector {
     waiting_.push_back({reach, doc});
     if (waiting_.size() >= capacity_) settle();
   }
-  // Raises the threshold if many rows are new, for scans that gain from one that rises soon.
+  // A row that passed its head. reach: as of wait(), of a looser bound. Rows of this kind may be
+  // many; most of them are never scored, since the best are scored first.
+  void wait_loosely(float reach, DocRef doc) { loose_.push_back({reach, doc}); }
+  // Scores the best of those and drops what can no longer pass: so the threshold rises.
+  void settle_loose() { settle_loose(depth_); }
+  // Raises the threshold if many rows of either kind are new.
   void settle_early();
-  // A row scored canonically right away.
-  void score_row(DenseColumn const& column, std::span<Seq const> seqs, DocRef doc);
+  // Rows that wait loosely, or did and were scored.
+  std::size_t n_loose() const { return loose_.size() + n_looked_; }
   // Rows of a tile, scored canonically right away.
   void score_tile(DenseColumn const& column, std::span<Seq const> seqs, std::uint32_t segment,
                   SelectedTile const& selected);
@@ -91,7 +96,10 @@ class DenseCollector {
   };
 
   void settle();
-  void drop_hopeless(std::size_t from);
+  void settle_loose(std::size_t n);
+  static void bring_forward(std::vector<Waiting>& rows, std::size_t n);
+  // Of rows[from..], those that can no longer pass go; the rows before are done with.
+  void drop_hopeless(std::vector<Waiting>& rows, std::size_t from) const;
   void score(std::span<Waiting> rows);
   void offer(float score, Seq seq, DocRef doc);
   void raise(float threshold);
@@ -105,8 +113,10 @@ class DenseCollector {
   std::size_t capacity_;
   TopK best_;
   std::vector<Waiting> waiting_;
-  std::size_t n_settled_ = 0;  // of them: were there when rows were settled last
-  std::size_t n_offered_ = 0;  // by score_row() since then
+  std::size_t n_waited_ = 0;  // of them: were there when they were settled last
+  std::vector<Waiting> loose_;
+  std::size_t n_settled_ = 0;  // of them: were there when they were settled last
+  std::size_t n_looked_ = 0;   // that did, and were scored
   float threshold_;
   float cut_;
   bool has_exploded_ = false;

@@ -38,6 +38,7 @@ double norm_of(DType dtype, std::uint8_t const* row, std::size_t dim) {
 }
 
 constexpr std::size_t kRowsAtOnce = 4096;  // rows a thread takes at a time
+constexpr std::size_t kHeadsAtOnce = 16;   // rows that meet a direction while they are in a cache
 
 constexpr std::size_t padded_dim(std::size_t dim) {
   return (dim + kLanes - 1) / kLanes * kLanes;
@@ -63,9 +64,7 @@ Int8Row quantize_any(DType dtype, std::uint8_t const* row, std::size_t dim, std:
 constexpr std::size_t kLeastPlaneRows = 512;
 
 bool deserves_plane(std::size_t n_rows, std::size_t dim, FirstPassChoice first_pass) {
-  bool const is_forced =
-      first_pass == FirstPassChoice::kInt8 || first_pass == FirstPassChoice::kHead8;
-  return n_rows > 0 && (n_rows >= kLeastPlaneRows || is_forced) &&
+  return n_rows > 0 && (n_rows >= kLeastPlaneRows || forces_plane(first_pass)) &&
          dim <= max_first_pass_dim(FirstPassPlane::kInt8);
 }
 
@@ -117,7 +116,7 @@ std::shared_ptr<DenseColumn const> DenseColumn::build(std::string name, DType dt
 void DenseColumn::quantize(int threads, FirstPassChoice choice) {
   std::size_t const n_rows = inverse_norms.size();
   if (!deserves_plane(n_rows, dim, choice)) return;
-  Int8PlaneBuilder builder(n_rows, dim);
+  CodePlaneBuilder builder(n_rows, dim);
   std::size_t const n_blocks = (n_rows + kRowsAtOnce - 1) / kRowsAtOnce;
   parallel_for(n_blocks, threads, [&](int, std::size_t block) {
     std::vector<std::int8_t> codes(dim);
@@ -131,24 +130,39 @@ void DenseColumn::quantize(int threads, FirstPassChoice choice) {
   plane = std::move(builder).finish();
 }
 
-Int8Row DenseColumn::head_of(Row r, float* padded, std::int8_t* codes) const {
-  double const norm = norm_of(dtype, row(r), dim);
-  widen(r, padded);
-  return head.directions->quantize(padded, norm, codes);
+void DenseColumn::set_heads(std::span<Row const> some, CodePlaneBuilder& builder) const {
+  std::size_t const head_dim = head.directions->head_dim();
+  std::vector<float> vectors(some.size() * dim);
+  std::vector<double> norms(some.size());
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    widen(some[i], vectors.data() + i * dim);
+    norms[i] = norm_of(dtype, row(some[i]), dim);
+  }
+  std::vector<float> heads(some.size() * head_dim);
+  head.directions->project(vectors.data(), norms, heads.data());
+  std::vector<std::int8_t> codes(head_dim);
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    Int8Row const quantized = head.directions->quantize(heads.data() + i * head_dim, norms[i],
+                                                        head.plane.bits, codes.data());
+    builder.set(some[i], quantized, codes.data());
+  }
 }
 
 void DenseColumn::make_heads(int threads, FirstPassChoice choice) {
-  head.directions = choose_directions(*this, threads, choice);
+  HeadChoice const chosen = choose_head(*this, threads, choice);
+  head.directions = chosen.directions;
   if (head.empty()) return;
-  Int8PlaneBuilder builder(n_rows(), head.directions->head_dim());
+  head.plane.bits = chosen.bits;
+  CodePlaneBuilder builder(n_rows(), head.directions->head_dim(), chosen.bits);
   std::size_t const n_blocks = (n_rows() + kRowsAtOnce - 1) / kRowsAtOnce;
   parallel_for(n_blocks, threads, [&](int, std::size_t block) {
-    std::vector<float> padded(padded_dim(dim), 0.0f);
-    std::vector<std::int8_t> codes(head.directions->head_dim());
     std::size_t const end = std::min(n_rows(), (block + 1) * kRowsAtOnce);
+    std::vector<Row> some;
     for (std::size_t i = block * kRowsAtOnce; i < end; ++i) {
-      auto const r = static_cast<Row>(i);
-      builder.set(r, head_of(r, padded.data(), codes.data()), codes.data());
+      some.push_back(static_cast<Row>(i));
+      if (some.size() < kHeadsAtOnce && i + 1 < end) continue;
+      set_heads(some, builder);
+      some.clear();
     }
   });
   head.plane = std::move(builder).finish();
@@ -159,16 +173,20 @@ void DenseColumn::merge_heads(DenseColumn const& from,
                               std::span<std::uint32_t const> source,
                               std::span<Row const> source_row) {
   head.directions = from.head.directions;
-  Int8PlaneBuilder builder(n_rows(), head.directions->head_dim());
-  std::vector<float> padded(padded_dim(dim), 0.0f);
-  std::vector<std::int8_t> codes(head.directions->head_dim());
+  head.plane.bits = from.head.plane.bits;
+  CodePlaneBuilder builder(n_rows(), head.directions->head_dim(), head.plane.bits);
+  std::vector<Row> some;
   for (std::size_t i = 0; i < n_rows(); ++i) {
     if (i % kRowsAtOnce == 0) poll_interrupt();
     auto const to = static_cast<Row>(i);
     if (all[source[i]].get() == &from) {
       builder.copy(to, from.head.plane, source_row[i]);
     } else {
-      builder.set(to, head_of(to, padded.data(), codes.data()), codes.data());
+      some.push_back(to);
+    }
+    if (some.size() == kHeadsAtOnce || (i + 1 == n_rows() && !some.empty())) {
+      set_heads(some, builder);
+      some.clear();
     }
   }
   head.plane = std::move(builder).finish();
@@ -198,7 +216,7 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
   column->rows = std::move(rows).finish();
   column->inverse_norms = std::move(inverse_norms);
   if (!deserves_plane(source.size(), column->dim, first_pass)) return column;
-  Int8PlaneBuilder builder(source.size(), column->dim);
+  CodePlaneBuilder builder(source.size(), column->dim);
   std::vector<std::int8_t> codes(column->dim);
   for (std::size_t i = 0; i < source.size(); ++i) {
     if (i % kRowsAtOnce == 0) poll_interrupt();
@@ -227,7 +245,7 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
 
 void DenseColumn::check() const {
   if (rows_checks != nullptr) rows_checks->ensure_all();
-  for (Int8Plane const* one : {&plane, &head.plane})
+  for (CodePlane const* one : {&plane, &head.plane})
     if (one->checks != nullptr) one->checks->ensure_all();
 }
 

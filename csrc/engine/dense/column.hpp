@@ -11,8 +11,8 @@
 #include "core/block_checks.hpp"
 #include "core/buffer.hpp"
 #include "core/types.hpp"
+#include "engine/dense/code_plane.hpp"
 #include "engine/dense/head.hpp"
-#include "engine/dense/int8_plane.hpp"
 #include "kernels/settings.hpp"
 
 namespace hyrecall {
@@ -35,7 +35,7 @@ struct DenseColumn {
   std::uint32_t dim = 0;
   Buffer<std::uint8_t> rows;    // [n_rows, dim] of dtype
   Buffer<float> inverse_norms;  // [n_rows]; 0 = no vector (null, or a zero row)
-  Int8Plane plane;              // empty: too few rows, too many dimensions, or saved without it
+  CodePlane plane;              // empty: too few rows, too many dimensions, or saved without it
   Head head;                    // empty: it would not pay, or was saved without it
   mutable PlaneUse plane_use;
   // Of a file that was opened without reading its vectors: blocks are checked when they are first
@@ -87,7 +87,7 @@ struct DenseColumn {
   // As `from` has them; heads of other columns' rows are made anew.
   void merge_heads(DenseColumn const& from, std::span<std::shared_ptr<DenseColumn const> const> all,
                    std::span<std::uint32_t const> source, std::span<Row const> source_row);
-  Int8Row head_of(Row r, float* padded, std::int8_t* codes) const;
+  void set_heads(std::span<Row const> some, CodePlaneBuilder& builder) const;
 };
 
 }  // namespace hyrecall

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "core/parallel.hpp"
-#include "engine/dense/int8_plane.hpp"
+#include "engine/dense/code_plane.hpp"
 #include "engine/dense/query_panels.hpp"
 #include "engine/segment/segment.hpp"
 #include "kernels/cpu/isa.hpp"
@@ -31,7 +31,7 @@ std::vector<std::vector<float>> sample_scores(Snapshot const& snapshot, DenseReq
   cpu::FirstPassSession const session(kernels);
   for (std::size_t s = 0; s < tiles.size(); ++s) {
     DenseColumn const& column = *snapshot.segments[s]->segment().p.dense[arm.column];
-    Int8Plane const& plane = column.plane;
+    CodePlane const& plane = column.plane;
     if (plane.empty() || tiles[s].empty()) continue;
     QueryPanels panels(kernels, queries, column.dim);
     for (std::size_t q = 0; q < queries.size(); ++q)

@@ -6,6 +6,7 @@
 
 #include "core/error.hpp"
 #include "kernels/cpu/isa.hpp"
+#include "kernels/nibble_code.hpp"
 
 namespace hyrecall {
 namespace {
@@ -33,15 +34,34 @@ Directions::Directions(Buffer<float> values, std::uint32_t dim, std::string cons
   if (!bound)
     throw Error(ErrorCode::kCorrupt, argument, "expected orthonormal directions, got others");
   bound_ = *bound;
+  std::size_t const stride = (dim + kLanes - 1) / kLanes * kLanes;
+  padded_.resize(size_ * stride, 0.0f);
+  for (std::size_t i = 0; i < size_; ++i)
+    std::copy_n(values_.data() + i * dim, dim,
+                padded_.begin() + static_cast<std::ptrdiff_t>(i * stride));
 }
 
-Int8Row Directions::quantize(float const* padded, double norm, std::int8_t* codes) const {
-  std::vector<float> head(head_dim(), 0.0f);
-  if (norm != 0.0) {
-    cpu::kernels().dot.float32(padded, values_.data(), size_, dim_, head.data());
-    fill_rest(size_, norm, bound_, head.data());
+void Directions::project(float const* vectors, std::span<double const> norms, float* heads) const {
+  std::size_t const stride = padded_.size() / size_;
+  std::vector<float> dots(norms.size());
+  for (std::size_t i = 0; i < size_; ++i) {
+    cpu::kernels().dot.float32(padded_.data() + i * stride, vectors, norms.size(), dim_,
+                               dots.data());
+    for (std::size_t r = 0; r < norms.size(); ++r)
+      heads[r * head_dim() + i] = norms[r] == 0.0 ? 0.0f : dots[r];
   }
-  return quantize_row(head.size(), [&](std::size_t i) { return head[i]; }, norm, codes);
+  for (std::size_t r = 0; r < norms.size(); ++r) {
+    float* const head = heads + r * head_dim();
+    std::fill(head + size_, head + head_dim(), 0.0f);
+    if (norms[r] != 0.0) fill_rest(size_, norms[r], bound_, head);
+  }
+}
+
+Int8Row Directions::quantize(float const* head, double norm, CodeBits bits,
+                             std::int8_t* codes) const {
+  auto const element = [&](std::size_t i) { return head[i]; };
+  return bits == CodeBits::k8 ? quantize_row(head_dim(), element, norm, codes)
+                              : quantize_nibbles(head_dim(), element, norm, codes);
 }
 
 }  // namespace hyrecall

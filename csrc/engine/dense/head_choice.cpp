@@ -28,11 +28,10 @@ constexpr std::size_t kTrialQueries = 32;
 // Rows have nearer neighbours than queries have, so a query's 100th best row (an arm's depth by
 // default) is about as far as the 1,000th of a row.
 constexpr double kTrialDepth = 1'000;
-constexpr float kTrialError = 0.013f;  // what the codes of a row and of a query add to a score
+constexpr float kTrialError = 0.112f;  // what the codes of a row and of a query add to a score
 
-// A row that passes its head costs as much as so many rows of the int8 plane in a stream.
-constexpr double kLookCost = kRowCost * cpu::kInt8BlockRows;
 constexpr double kWorthIt = 0.85;  // of reading the int8 plane alone
+constexpr double kNearly = 1.03;
 
 // A matrix by rows, each padded with +0 to whole lanes.
 struct Matrix {
@@ -185,25 +184,28 @@ Shares try_sizes(DenseColumn const& column, Matrix const& directions,
   return shares;
 }
 
-// The size that costs least, 0 if none is worth it.
+// The largest of the sizes that cost about least, since hard queries gain from it; 0 if none is
+// worth it.
 std::size_t best_size(DenseColumn const& column, Matrix const& directions,
                       std::span<std::size_t const> sizes, int threads) {
   Shares const shares = try_sizes(column, directions, sizes, threads);
-  auto const row_bytes = [](std::size_t dim) { return static_cast<double>(dim + 8); };
-  double const whole = row_bytes(column.dim);
-  double best = kWorthIt * whole;
-  std::size_t size = 0;
+  auto const row_bytes = [](std::size_t dim, CodeBits bits) {
+    return static_cast<double>(cpu::block_bytes(dim, bits)) / cpu::kInt8BlockRows + 8.0;
+  };
+  double const whole = row_bytes(column.dim, CodeBits::k8);
+  std::vector<double> costs;
   for (std::size_t s = 0; s < sizes.size(); ++s) {
-    double cost = 0.0;  // a query whose looks cost too much reads the int8 plane alone
+    double cost = 0.0;  // a query that lets too many pass reads the int8 plane alone
     for (auto const& of_query : shares)
-      cost += std::min(whole, row_bytes(head_dim(sizes[s])) + kLookCost * of_query[s] * whole);
-    cost /= static_cast<double>(std::max<std::size_t>(shares.size(), 1));
-    if (cost < best) {
-      best = cost;
-      size = sizes[s];
-    }
+      cost += std::min(
+          whole, row_bytes(head_dim(sizes[s]), CodeBits::k4) + kRowCost * of_query[s] * whole);
+    costs.push_back(cost / static_cast<double>(std::max<std::size_t>(shares.size(), 1)));
   }
-  return size;
+  double const least = *std::min_element(costs.begin(), costs.end());
+  if (least >= kWorthIt * whole) return 0;
+  std::size_t last = costs.size() - 1;
+  while (costs[last] > kNearly * least) --last;
+  return sizes[last];
 }
 
 // The same space, each direction a mixture of all: so a head's elements are about equally large,
@@ -221,35 +223,36 @@ Matrix mixed(Matrix const& directions, std::size_t size, int threads) {
 }  // namespace
 
 std::vector<std::size_t> head_sizes(std::size_t dim) {
-  // With so many, both planes take 37.5 % of the bytes of float32 rows.
-  std::size_t const most = std::min(dim / 2 - 20, kMostDirections);
+  // Heads that fill whole lines of 4 bits, of two thirds of the dimensions at most: with so many,
+  // both planes take less than 37 % of the bytes of float32 rows.
+  constexpr std::size_t kStep = cpu::line_step(CodeBits::k4);
   std::vector<std::size_t> sizes;
-  for (std::size_t const size : {dim / 4 - 4, dim / 3 - 4, dim * 5 / 12 - 4}) {
-    if (size < most) sizes.push_back(size);
+  for (std::size_t const dims : {dim / 3, dim / 2, dim * 7 / 12, dim * 2 / 3}) {
+    std::size_t const size = std::min(dims, kMostDirections) / kStep * kStep - kRestElements;
+    if (sizes.empty() || size > sizes.back()) sizes.push_back(size);
   }
-  sizes.push_back(most);
   return sizes;
 }
 
-std::shared_ptr<Directions const> choose_directions(DenseColumn const& column, int threads,
-                                                    FirstPassChoice choice) {
-  bool const is_forced = choice == FirstPassChoice::kHead8;
+HeadChoice choose_head(DenseColumn const& column, int threads, FirstPassChoice choice) {
+  bool const is_forced = forces_heads(choice);
+  CodeBits const bits = choice == FirstPassChoice::kHead8 ? CodeBits::k8 : CodeBits::k4;
   bool const may_pay = choice == FirstPassChoice::kAny && column.n_rows() >= kLeastRows &&
                        column.dim >= kLeastDim && column.dim <= kMostDim;
-  if (column.plane.empty() || (!is_forced && !may_pay)) return nullptr;
+  if (column.plane.empty() || (!is_forced && !may_pay)) return {};
   Matrix const rows = sample(column, kLearnRows);
   std::vector<std::size_t> sizes;
   if (!is_forced) sizes = head_sizes(column.dim);
   std::size_t size = is_forced ? std::min<std::size_t>((column.dim + 1) / 2, 32) : sizes.back();
   Matrix const directions = strongest(rows, size, threads);
   if (!is_forced) size = best_size(column, directions, sizes, threads);
-  if (size == 0) return nullptr;
+  if (size == 0) return {};
   Matrix const found = mixed(directions, size, threads);
   std::vector<float> values(size * column.dim);
   for (std::size_t i = 0; i < size; ++i)
     std::copy_n(found.row(i), column.dim,
                 values.begin() + static_cast<std::ptrdiff_t>(i * column.dim));
-  return std::make_shared<Directions>(std::move(values), column.dim, column.name);
+  return {std::make_shared<Directions>(std::move(values), column.dim, column.name), bits};
 }
 
 }  // namespace hyrecall

@@ -17,8 +17,12 @@ namespace hyrecall {
 // most kMostDirections.
 std::vector<std::size_t> head_sizes(std::size_t dim);
 
-// Null: heads would not pay, since the rows are few or lie in all directions alike.
-std::shared_ptr<Directions const> choose_directions(DenseColumn const& column, int threads,
-                                                    FirstPassChoice choice);
+struct HeadChoice {
+  std::shared_ptr<Directions const> directions;  // null: heads would not pay
+  CodeBits bits = CodeBits::k4;
+};
+
+// Heads do not pay where the rows are few or lie in all directions alike.
+HeadChoice choose_head(DenseColumn const& column, int threads, FirstPassChoice choice);
 
 }  // namespace hyrecall

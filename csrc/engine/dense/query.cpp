@@ -34,9 +34,10 @@ QuantizedQuery quantize_query(DenseQuery const& query, std::uint32_t dim) {
 QuantizedQuery quantize_head(DenseQuery const& query, Directions const& directions) {
   QuantizedQuery out;
   out.codes.resize(directions.head_dim());
-  float const* const values = query.padded.data();
-  Int8Row const made =
-      directions.quantize(values, norm_of(values, directions.dim()), out.codes.data());
+  double const norm = norm_of(query.padded.data(), directions.dim());
+  std::vector<float> head(directions.head_dim());
+  directions.project(query.padded.data(), {&norm, 1}, head.data());
+  Int8Row const made = directions.quantize(head.data(), norm, CodeBits::k8, out.codes.data());
   out.sum = sum_of(out.codes);
   out.scale = made.scale;
   out.bound = head_query_bound(directions.dim(), made.residual, directions.bound());

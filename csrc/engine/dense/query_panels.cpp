@@ -13,15 +13,14 @@ std::uint8_t* aligned(std::uint8_t* at) {
 }  // namespace
 
 QueryPanels::QueryPanels(cpu::FirstPassKernels const& kernels,
-                         std::span<QuantizedQuery const* const> queries, std::uint32_t dim,
-                         std::size_t width)
-    : width_(width > 0 ? width : static_cast<std::size_t>(kernels.width)),
+                         std::span<QuantizedQuery const* const> queries, std::uint32_t dim)
+    : width_(static_cast<std::size_t>(kernels.width)),
       cuts_(queries.size(), std::numeric_limits<float>::infinity()) {
   // A kernel may read as many offsets as its panels have at most.
   offsets_.resize(queries.size() + static_cast<std::size_t>(kernels.width));
   for (std::size_t q = 0; q < queries.size(); ++q)
-    offsets_[q] =
-        static_cast<std::int32_t>(0u - (static_cast<std::uint32_t>(queries[q]->sum) << 7));
+    offsets_[q] = static_cast<std::int32_t>(static_cast<std::uint32_t>(kernels.offset) *
+                                            static_cast<std::uint32_t>(queries[q]->sum));
   for (QuantizedQuery const* one : queries) {
     scales_.push_back(one->scale);
     per_residual_.push_back(one->bound.per_residual);

@@ -13,9 +13,9 @@ namespace hyrecall {
 
 class QueryPanels {
  public:
-  // Copies what it needs of the queries. width: of a panel, at most the kernels'; 0: theirs.
+  // Copies what it needs of the queries.
   QueryPanels(cpu::FirstPassKernels const& kernels, std::span<QuantizedQuery const* const> queries,
-              std::uint32_t dim, std::size_t width = 0);
+              std::uint32_t dim);
 
   std::size_t size() const { return packed_.size(); }
   std::size_t width() const { return width_; }

@@ -2,37 +2,27 @@
 // cohort's queries panel by panel: the rows stay in the first-level cache, the queries in the
 // second.
 //
-// Where the segment has heads, these are read first. A query *looks* at a block only if the head of
-// one of its rows passes: at the row itself, or at the block of the int8 plane where several pass.
-// Where looks cost more than heads save, the cohort reads the int8 plane alone for some windows,
-// then tries heads again.
+// Where the segment has heads, these are read first. Rows that pass wait with the reach of their
+// heads, and those that reach furthest are scored first: most are never looked at. Where too many
+// pass, the cohort reads the int8 plane alone for some windows, then tries heads again.
 #include "engine/dense/slice_scan.hpp"
 
 #include <algorithm>
 #include <bit>
-#include <deque>
 #include <limits>
 #include <optional>
 
 #include "core/interrupt.hpp"
 #include "engine/dense/blocks_ahead.hpp"
+#include "engine/dense/code_plane.hpp"
 #include "engine/dense/head_balance.hpp"
-#include "engine/dense/int8_plane.hpp"
 #include "engine/dense/layer.hpp"
 #include "kernels/cpu/isa.hpp"
 
 namespace hyrecall {
 namespace {
 
-constexpr Row kWindowTiles = 32;        // thresholds are looked at so often
-constexpr std::size_t kLooksAhead = 6;  // looks that wait until memory answers
-
-// Rows of a block whose heads passed a query.
-struct Look {
-  Row block;
-  std::uint32_t query;  // in the order of the cohort
-  std::uint32_t passed;
-};
+constexpr Row kWindowTiles = 32;  // thresholds are looked at so often
 
 // One thread's way through a slice of the rows of a cohort.
 class SliceScan {
@@ -47,7 +37,9 @@ class SliceScan {
         queries_(queries),
         kernels_(cpu::kernels().first_pass_for(queries.size())),
         masks_(queries.size()),
-        left_(cohort.members.size()) {
+        left_(cohort.members.size()),
+        balance_(static_cast<double>(cohort.n_rows) / static_cast<double>(cohort.n_slices) *
+                 static_cast<double>(queries.size())) {
     std::size_t first = 0;
     for (CohortMember const& member : cohort.members) {
       firsts_.push_back(first);
@@ -102,22 +94,21 @@ class SliceScan {
   }
 
   void begin_layers() {
-    whole_.begin(column_->plane, column_->dim);
+    whole_.begin(column_->plane, column_->dim, kernels_);
     std::vector<QuantizedQuery const*> wholes;
     for (DenseCollector const& one : queries_) wholes.push_back(&one.quantized());
     if (!whole_.panels) whole_.panels.emplace(kernels_, wholes, column_->dim);
     if (!has_heads_) return;
     Head const& head = column_->head;
-    head_.begin(head.plane, head.directions->head_dim());
+    head_.begin(head.plane, head.directions->head_dim(), kernels_);
     std::vector<QuantizedQuery const*> heads;
-    for (DenseCollector const& one : queries_) heads.push_back(&heads_[number_][one.query()]);
-    head_.panels.emplace(kernels_, heads, head_.dim);
-    if (!lookers_) lookers_.emplace(look_kernels(), wholes, column_->dim, 1);
-    balance_ = {};
+    moves_.clear();
+    for (DenseCollector const& one : queries_) {
+      heads.push_back(&heads_[number_][one.query()]);
+      moves_.push_back(reach_move(heads.back()->bound, one.quantized().bound));
+    }
+    head_.panels.emplace(*head_.kernels, heads, head_.dim);
   }
-
-  // A query looks alone, so the kernels of few queries serve it.
-  static cpu::FirstPassKernels const& look_kernels() { return cpu::kernels().first_pass_for(1); }
 
   static std::span<SelectedTile const> between(std::span<SelectedTile const> tiles, Row begin,
                                                Row end) {
@@ -136,7 +127,6 @@ class SliceScan {
     window_end_ = (first / kWindowTiles + 1) * kWindowTiles;
     here_.clear();
     any_plain_ = false;
-    if (has_plane_) choose_front(first);
     for (std::size_t m = 0; m < left_.size(); ++m) {
       if (left_[m].empty() || left_[m].front().tile >= window_end_) continue;
       here_.push_back(m);
@@ -148,13 +138,22 @@ class SliceScan {
         if (has_plane_) set_cut(q);
       }
     }
+    if (has_plane_) choose_front(first);
     return true;
   }
 
   // Of a window that begins there: heads, where they pay, or the int8 plane.
   void choose_front(Row first) {
-    double const saved = has_heads_ ? 1.0 - static_cast<double>(head_.dim) / whole_.dim : 0.0;
-    bool const reads_heads = has_heads_ && balance_.begin_window(kWindowTiles * kTileBlocks, saved);
+    bool reads_heads = false;
+    if (has_heads_) {
+      auto const bytes = [](Layer const& one) {
+        return static_cast<double>(one.block_bytes + 128);
+      };
+      std::size_t n_queries = 0;
+      for (std::size_t m : here_) n_queries += firsts_[m + 1] - firsts_[m];
+      double const n_rows = static_cast<double>(kWindowTiles * kTileRows * n_queries);
+      reads_heads = balance_.begin_window(n_rows, 1.0 - bytes(head_) / bytes(whole_));
+    }
     read_from(reads_heads ? &head_ : &whole_, first);
   }
 
@@ -170,7 +169,6 @@ class SliceScan {
   }
 
   void end_window() {
-    while (!looks_.empty()) look();
     if (!has_heads_) return;
     balance_.end_window();
     for (std::size_t m : here_) {
@@ -185,6 +183,24 @@ class SliceScan {
     if (!has_heads_) return;
     QueryBound const& bound = heads_[number_][query.query()].bound;
     head_.panels->cut(q) = query.is_plain() ? never : cut_for(query.threshold(), bound);
+  }
+
+  std::size_t n_loose() const {
+    std::size_t n = 0;
+    for (DenseCollector const& query : queries_) n += query.n_loose();
+    return n;
+  }
+
+  // Heads go on if few enough rows still wait after thresholds have risen.
+  bool should_leave_heads() {
+    if (front_ != &head_ || !balance_.is_spent_by(n_loose())) return false;
+    for (std::size_t q = 0; q < queries_.size(); ++q) {
+      queries_[q].settle_loose();
+      set_cut(q);
+    }
+    if (!balance_.is_spent_by(n_loose())) return false;
+    balance_.fail();
+    return true;
   }
 
   Row next_tile() const {
@@ -208,10 +224,7 @@ class SliceScan {
 
   void scan_tile(Row tile) {
     if (any_exploded_) leave_the_plane();
-    if (has_heads_ && balance_.is_spent()) {
-      balance_.fail();
-      read_from(&whole_, tile);
-    }
+    if (has_heads_ && should_leave_heads()) read_from(&whole_, tile);
     TileMask all;
     std::size_t n_present = 0;
     present_.clear();
@@ -247,6 +260,7 @@ class SliceScan {
       bool const is_pair = call_blocks() == 2 && block + 1 < kTileBlocks && at + 1 < n_blocks &&
                            wants(all, block + 1);
       cpu::FirstPassRows const rows = front_->rows(at, is_pair ? 2 : 1);
+      if (panels.size() == 1) front_->ask_for_scales(at + front_->ahead_blocks);
       // What is read soon comes while the first panels are at work: where there are four, half a
       // block with each, since lines that are asked for as fast as a panel can are waited for by
       // the next.
@@ -257,11 +271,11 @@ class SliceScan {
         if (!everyone && !is_present(p)) continue;
         cpu::FirstPassPrefetch ahead;
         if (Row const next = part < 2 * n_parts ? soon[part / n_parts] : kNone32; next < n_blocks) {
-          std::size_t const half = cpu::int8_block_bytes(front_->dim) / 2;
+          std::size_t const half = front_->block_bytes / 2;
           ahead = {front_->codes(next) + part % n_parts * half, n_parts == 2 ? 1 : 0};
         }
         ++part;
-        std::uint32_t any = kernels_.find_rows(rows, front_->dim, panels[p], ahead, hits_);
+        std::uint32_t any = front_->kernels->find_rows(rows, front_->dim, panels[p], ahead, hits_);
         for (; any != 0; any &= any - 1)
           take(p * panels.width(), static_cast<std::size_t>(std::countr_zero(any)), at,
                block * kBlockRows);
@@ -289,66 +303,22 @@ class SliceScan {
   // Rows of a block, or of two, that pass the front of a query.
   void take(std::size_t panel_first, std::size_t in_panel, Row block, Row first) {
     std::size_t const q = panel_first + in_panel;
-    std::uint32_t const passed = hits_.rows[in_panel] & masks_[q].bits_from(first);
-    if (front_ == &head_) {
-      for (Row b = 0; b < cpu::kFirstPassBlocks; ++b) {
-        if (std::uint32_t const own = passed >> (b * kBlockRows) & 0xffff; own != 0)
-          look_later({block + b, static_cast<std::uint32_t>(q), own});
-      }
-    } else {
-      await(q, passed, block, hits_.reach[in_panel]);
-    }
-  }
-
-  void await(std::size_t q, std::uint32_t passed, Row block, float const* reach) {
+    std::uint32_t passed = hits_.rows[in_panel] & masks_[q].bits_from(first);
+    float const* const reach = hits_.reach[in_panel];
     DenseCollector& query = queries_[q];
+    if (front_ == &head_) {
+      for (; passed != 0; passed &= passed - 1) {
+        auto const i = static_cast<Row>(std::countr_zero(passed));
+        query.wait_loosely(moved_reach(reach[i], moves_[q]), {number_, block * kBlockRows + i});
+      }
+      return;
+    }
     for (; passed != 0; passed &= passed - 1) {
       auto const i = static_cast<Row>(std::countr_zero(passed));
       query.wait(reach[i], {number_, block * kBlockRows + i});
     }
     any_exploded_ = any_exploded_ || query.has_exploded();
     set_cut(q);
-  }
-
-  static bool reads_rows(Look const& one) { return std::popcount(one.passed) <= kFewRows; }
-
-  void look_later(Look const& one) {
-    if (reads_rows(one)) {
-      std::size_t const n_bytes = std::min<std::size_t>(column_->row_bytes(), 512);
-      for (std::uint32_t left = one.passed; left != 0; left &= left - 1) {
-        auto const i = static_cast<Row>(std::countr_zero(left));
-        ask(column_->row(one.block * kBlockRows + i), n_bytes);
-        balance_.spend(kRowCost);
-      }
-    } else if (looks_.empty() || looks_.back().block != one.block) {
-      ask(whole_.codes(one.block), cpu::int8_block_bytes(whole_.dim));
-      balance_.spend(kBlockCost);
-    }
-    looks_.push_back(one);
-    if (looks_.size() > kLooksAhead) look();
-  }
-
-  static void ask(std::uint8_t const* first, std::size_t n_bytes) {
-    for (std::size_t at = 0; at < n_bytes; at += 64) __builtin_prefetch(first + at, 0, 2);
-  }
-
-  // The oldest look.
-  void look() {
-    Look const one = looks_.front();
-    looks_.pop_front();
-    DenseCollector& query = queries_[one.query];
-    if (reads_rows(one)) {
-      for (std::uint32_t left = one.passed; left != 0; left &= left - 1) {
-        auto const i = static_cast<Row>(std::countr_zero(left));
-        query.score_row(*column_, segment_->p.seqs.span(), {number_, one.block * kBlockRows + i});
-      }
-      return;
-    }
-    column_->plane.check_late(whole_.dim, one.block, one.block + 1);
-    lookers_->cut(one.query) = query.cut();
-    std::uint32_t const any = look_kernels().find_rows(whole_.rows(one.block, 1), whole_.dim,
-                                                       (*lookers_)[one.query], {}, looked_);
-    if (any != 0) await(one.query, looked_.rows[0] & one.passed, one.block, looked_.reach[0]);
   }
 
   Snapshot const& snapshot_;
@@ -365,11 +335,10 @@ class SliceScan {
   std::vector<std::size_t> present_;                 // members with this tile
   Layer whole_;                                      // the int8 plane
   Layer head_;                                       // where has_heads_
-  std::optional<QueryPanels> lookers_;               // of whole vectors, a panel for each query
   Layer* front_ = nullptr;                           // what this window reads
-  std::deque<Look> looks_;                           // that are not done yet
-  HeadBalance balance_;                              // where has_heads_
-  std::uint32_t number_ = 0;                         // of the segment
+  std::vector<double> moves_;  // [n_queries] from the bound of heads to that of the int8 plane
+  HeadBalance balance_;        // of all segments with heads
+  std::uint32_t number_ = 0;   // of the segment
   Segment const* segment_ = nullptr;
   DenseColumn const* column_ = nullptr;
   bool has_plane_ = false;
@@ -381,7 +350,6 @@ class SliceScan {
   Row window_end_ = 0;
   BlocksAhead ahead_;  // of a cohort of one member
   cpu::FirstPassSurvivors hits_;
-  cpu::FirstPassSurvivors looked_;
 };
 
 }  // namespace

@@ -3,12 +3,19 @@
 // The plane lies in blocks of 16 rows: line i of a block holds elements 4i .. 4i+3 of each row, a
 // byte each, as code + 128. So one 64-byte load brings a step of 16 rows to a register of any kind,
 // and 16 such lines are a tile of AMX. Rows are padded with code 0.
+//
+// A plane of 4 bits has two elements in a byte: line i holds elements 8i .. 8i+3 of each row in the
+// low halves of its bytes, 8i+4 .. 8i+7 in the high ones, as (code + 15) / 2. Codes are the odd
+// numbers from -15 to 15 (kernels/nibble_code.hpp), and kernels multiply them exactly.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 namespace hyrecall::cpu {
+
+// Of the codes of a plane.
+enum class CodeBits : std::uint8_t { k8, k4 };
 
 inline constexpr std::size_t kInt8BlockRows = 16;
 inline constexpr std::size_t kInt8Step = 4;        // elements of a row in a line
@@ -24,9 +31,16 @@ constexpr std::size_t int8_steps(std::size_t dim) {
 constexpr std::size_t int8_block_bytes(std::size_t dim) {
   return int8_steps(dim) * kInt8LineBytes;
 }
+// Elements of a line's row.
+constexpr std::size_t line_step(CodeBits bits) {
+  return bits == CodeBits::k8 ? kInt8Step : 2 * kInt8Step;
+}
+constexpr std::size_t block_bytes(std::size_t dim, CodeBits bits) {
+  return (dim + line_step(bits) - 1) / line_step(bits) * kInt8LineBytes;
+}
 // Blocks of a plane. It ends with some without rows, for what is read past the others.
-constexpr std::size_t int8_blocks(std::size_t n_rows, std::size_t dim) {
-  std::size_t const block = int8_block_bytes(dim);
+constexpr std::size_t plane_blocks(std::size_t n_rows, std::size_t dim, CodeBits bits) {
+  std::size_t const block = block_bytes(dim, bits);
   return (n_rows + kInt8BlockRows - 1) / kInt8BlockRows + (kInt8SlackBytes + block - 1) / block;
 }
 
@@ -41,9 +55,9 @@ struct FirstPassRows {
 // A panel of queries.
 struct FirstPassQueries {
   std::uint8_t const* codes;  // as FirstPassKernels::pack left them
-  // [FirstPassKernels::width] -128 times the sum of the query's codes: what the offset of the rows'
-  // bytes costs. Sums of dots wrap, so they are right wherever the dot itself fits. From n on
-  // anything.
+  // [FirstPassKernels::width] FirstPassKernels::offset times the sum of the query's codes: what the
+  // offset of the rows' bytes costs. Sums of dots wrap, so they are right wherever the dot itself
+  // fits. From n on anything.
   std::int32_t const* offsets;
   float const* scales;        // [n]
   float const* per_residual;  // [n] of QueryBound
@@ -66,7 +80,8 @@ struct FirstPassSurvivors {
 
 struct FirstPassKernels {
   char const* name;
-  int width;  // queries of a panel
+  int width;            // queries of a panel
+  std::int32_t offset;  // -128 for codes of 8 bits, -15 for those of 4
   // Bytes of a packed panel of n queries, and the packing. codes[q]: dim codes.
   std::size_t (*panel_bytes)(int n, std::size_t dim);
   void (*pack)(std::int8_t const* const* codes, int n, std::size_t dim, std::uint8_t* panel);
@@ -99,5 +114,11 @@ FirstPassKernels avx2_first_pass_kernels();
 FirstPassKernels avx512_first_pass_kernels();
 FirstPassKernels avx512vnni_first_pass_kernels();
 FirstPassKernels amx_first_pass_kernels();
+
+// Of planes of 4 bits.
+FirstPassKernels scalar_nibble_pass_kernels();
+FirstPassKernels avx2_nibble_pass_kernels();
+FirstPassKernels avx512_nibble_pass_kernels();
+FirstPassKernels avx512vnni_nibble_pass_kernels();
 
 }  // namespace hyrecall::cpu

@@ -140,5 +140,5 @@ inline void pack(std::int8_t const* const* codes, int n, std::size_t dim, std::u
 }
 
 inline FirstPassKernels make_first_pass_kernels(char const* name) {
-  return {name, kWidth, panel_bytes, pack, find_rows, [] {}, [] {}};
+  return {name, kWidth, -128, panel_bytes, pack, find_rows, [] {}, [] {}};
 }

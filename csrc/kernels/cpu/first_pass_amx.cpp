@@ -136,6 +136,7 @@ std::uint32_t find_rows(FirstPassRows const& rows, std::size_t dim, FirstPassQue
 FirstPassKernels amx_first_pass_kernels() {
   return {"amx",
           kFirstPassMostQueries,
+          -128,
           amx_first_pass::panel_bytes,
           amx_first_pass::pack,
           amx_first_pass::find_rows,

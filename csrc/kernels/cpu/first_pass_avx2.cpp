@@ -24,6 +24,21 @@ struct Line {
             _mm256_xor_si256(_mm256_loadu_si256(at + 1), offset)};
   }
 };
+struct Half {
+  __m256i low, high;  // codes of rows 0-7, 8-15
+};
+struct Nibbles {
+  Half low, high;
+  static Nibbles load(std::uint8_t const* from) {
+    auto const* const at = reinterpret_cast<__m256i const*>(from);
+    __m256i const first = _mm256_loadu_si256(at);
+    __m256i const second = _mm256_loadu_si256(at + 1);
+    __m256i const half = _mm256_set1_epi8(15);
+    return {{_mm256_and_si256(first, half), _mm256_and_si256(second, half)},
+            {_mm256_and_si256(_mm256_srli_epi16(first, 4), half),
+             _mm256_and_si256(_mm256_srli_epi16(second, 4), half)}};
+  }
+};
 struct Quad {
   __m256i codes;
   static Quad load(std::uint8_t const* from) {
@@ -50,6 +65,19 @@ struct Sums {
   void add(Line const& line, Quad const& quad) {
     low = _mm256_add_epi32(low, product(line.low, quad.codes));
     high = _mm256_add_epi32(high, product(line.high, quad.codes));
+  }
+  // 2 * 15 * 127 fits 16 bits: nothing saturates.
+  void add(Half const& half, Quad const& quad) {
+    __m256i const ones = _mm256_set1_epi16(1);
+    low =
+        _mm256_add_epi32(low, _mm256_madd_epi16(_mm256_maddubs_epi16(half.low, quad.codes), ones));
+    high = _mm256_add_epi32(high,
+                            _mm256_madd_epi16(_mm256_maddubs_epi16(half.high, quad.codes), ones));
+  }
+  void centre(std::int32_t offset) {
+    __m256i const by = _mm256_set1_epi32(offset);
+    low = _mm256_add_epi32(_mm256_slli_epi32(low, 1), by);
+    high = _mm256_add_epi32(_mm256_slli_epi32(high, 1), by);
   }
   void join(Sums const& other) {
     low = _mm256_add_epi32(low, other.low);
@@ -83,12 +111,17 @@ struct Sums {
 };
 
 #include "kernels/cpu/first_pass.inl.hpp"
+#include "kernels/cpu/nibble_pass.inl.hpp"
 
 }  // namespace
 }  // namespace avx2_first_pass
 
 FirstPassKernels avx2_first_pass_kernels() {
   return avx2_first_pass::make_first_pass_kernels("avx2");
+}
+
+FirstPassKernels avx2_nibble_pass_kernels() {
+  return avx2_first_pass::make_nibble_pass_kernels("avx2, 4 bits");
 }
 
 }  // namespace hyrecall::cpu

@@ -23,6 +23,17 @@ struct Line {
     return {_mm512_abs_epi8(codes), _mm512_movepi8_mask(codes)};
   }
 };
+struct Half {
+  __m512i codes;
+};
+struct Nibbles {
+  Half low, high;
+  static Nibbles load(std::uint8_t const* from) {
+    __m512i const bytes = _mm512_loadu_si512(from);
+    __m512i const half = _mm512_set1_epi8(15);
+    return {{_mm512_and_si512(bytes, half)}, {_mm512_and_si512(_mm512_srli_epi16(bytes, 4), half)}};
+  }
+};
 struct Quad {
   __m512i codes;
   static Quad load(std::uint8_t const* from) {
@@ -47,6 +58,14 @@ struct Sums {
     __m512i const pairs = _mm512_maddubs_epi16(line.magnitude, signed_codes);
     rows = _mm512_add_epi32(rows, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
   }
+  // 2 * 15 * 127 fits 16 bits: nothing saturates.
+  void add(Half const& half, Quad const& quad) {
+    __m512i const pairs = _mm512_maddubs_epi16(half.codes, quad.codes);
+    rows = _mm512_add_epi32(rows, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+  }
+  void centre(std::int32_t offset) {
+    rows = _mm512_add_epi32(_mm512_slli_epi32(rows, 1), _mm512_set1_epi32(offset));
+  }
   void join(Sums const& other) { rows = _mm512_add_epi32(rows, other.rows); }
   __m512 reach(Block const& block, float scale, float per_residual) const {
     __m512 const by_row = _mm512_mul_ps(_mm512_cvtepi32_ps(rows), block.scales);
@@ -63,12 +82,17 @@ struct Sums {
 };
 
 #include "kernels/cpu/first_pass.inl.hpp"
+#include "kernels/cpu/nibble_pass.inl.hpp"
 
 }  // namespace
 }  // namespace avx512_first_pass
 
 FirstPassKernels avx512_first_pass_kernels() {
   return avx512_first_pass::make_first_pass_kernels("avx512");
+}
+
+FirstPassKernels avx512_nibble_pass_kernels() {
+  return avx512_first_pass::make_nibble_pass_kernels("avx512, 4 bits");
 }
 
 }  // namespace hyrecall::cpu

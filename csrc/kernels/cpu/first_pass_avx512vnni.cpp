@@ -18,6 +18,14 @@ struct Line {
   __m512i bytes;  // code + 128
   static Line load(std::uint8_t const* from) { return {_mm512_loadu_si512(from)}; }
 };
+struct Nibbles {
+  Line low, high;
+  static Nibbles load(std::uint8_t const* from) {
+    __m512i const bytes = _mm512_loadu_si512(from);
+    __m512i const half = _mm512_set1_epi8(15);
+    return {{_mm512_and_si512(bytes, half)}, {_mm512_and_si512(_mm512_srli_epi16(bytes, 4), half)}};
+  }
+};
 struct Quad {
   __m512i codes;
   static Quad load(std::uint8_t const* from) {
@@ -39,6 +47,9 @@ struct Sums {
   void add(Line const& line, Quad const& quad) {
     rows = _mm512_dpbusd_epi32(rows, line.bytes, quad.codes);
   }
+  void centre(std::int32_t offset) {
+    rows = _mm512_add_epi32(_mm512_slli_epi32(rows, 1), _mm512_set1_epi32(offset));
+  }
   void join(Sums const& other) { rows = _mm512_add_epi32(rows, other.rows); }
   __m512 reach(Block const& block, float scale, float per_residual) const {
     __m512 const by_row = _mm512_mul_ps(_mm512_cvtepi32_ps(rows), block.scales);
@@ -55,12 +66,17 @@ struct Sums {
 };
 
 #include "kernels/cpu/first_pass.inl.hpp"
+#include "kernels/cpu/nibble_pass.inl.hpp"
 
 }  // namespace
 }  // namespace avx512vnni_first_pass
 
 FirstPassKernels avx512vnni_first_pass_kernels() {
   return avx512vnni_first_pass::make_first_pass_kernels("avx512vnni");
+}
+
+FirstPassKernels avx512vnni_nibble_pass_kernels() {
+  return avx512vnni_first_pass::make_nibble_pass_kernels("avx512vnni, 4 bits");
 }
 
 }  // namespace hyrecall::cpu

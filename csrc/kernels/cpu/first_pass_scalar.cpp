@@ -14,6 +14,14 @@ struct Line {
   std::uint8_t const* bytes;
   static Line load(std::uint8_t const* from) { return {from}; }
 };
+struct Half {
+  std::uint8_t const* bytes;
+  int shift;
+};
+struct Nibbles {
+  Half low, high;
+  static Nibbles load(std::uint8_t const* from) { return {{from, 0}, {from, 4}}; }
+};
 struct Quad {
   std::uint8_t const* codes;
   static Quad load(std::uint8_t const* from) { return {from}; }
@@ -32,6 +40,16 @@ struct Sums {
       for (int j = 0; j < 4; ++j)
         row[r] += (line.bytes[r * 4 + j] - 128) * static_cast<std::int8_t>(quad.codes[j]);
     }
+  }
+  void add(Half const& half, Quad const& quad) {
+    for (int r = 0; r < 16; ++r) {
+      for (int j = 0; j < 4; ++j)
+        row[r] +=
+            (half.bytes[r * 4 + j] >> half.shift & 15) * static_cast<std::int8_t>(quad.codes[j]);
+    }
+  }
+  void centre(std::int32_t offset) {
+    for (std::int32_t& one : row) one = 2 * one + offset;
   }
   void join(Sums const& other) {
     for (int r = 0; r < 16; ++r) row[r] += other.row[r];
@@ -52,12 +70,17 @@ struct Sums {
 };
 
 #include "kernels/cpu/first_pass.inl.hpp"
+#include "kernels/cpu/nibble_pass.inl.hpp"
 
 }  // namespace
 }  // namespace scalar_first_pass
 
 FirstPassKernels scalar_first_pass_kernels() {
   return scalar_first_pass::make_first_pass_kernels("scalar");
+}
+
+FirstPassKernels scalar_nibble_pass_kernels() {
+  return scalar_first_pass::make_nibble_pass_kernels("scalar, 4 bits");
 }
 
 }  // namespace hyrecall::cpu

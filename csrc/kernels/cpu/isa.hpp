@@ -18,6 +18,7 @@ struct Kernels {
   DotKernels dot;
   ScoreKernels scores;
   FirstPassKernels first_pass;
+  FirstPassKernels nibble_pass;
   // Where a set has another first pass for this many queries and more.
   std::size_t many = 0;
   std::optional<FirstPassKernels> first_pass_of_many{};

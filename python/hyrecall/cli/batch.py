@@ -13,8 +13,8 @@ from hyrecall.ask.scope import Scope
 from hyrecall.cli.batch_output import Output, Refused
 from hyrecall.cli.batch_workers import Workers
 from hyrecall.cli.query_files import QueryFile, QueryRows
-from hyrecall.distributed.opening import Opened, check_whole, facts_of, n_shards
 from hyrecall.distributed.query_columns import QueryColumns, renumbered, with_keys
+from hyrecall.distributed.saved import Opened, check_whole, facts_of, n_shards
 from hyrecall.distributed.slices import MAX_QUERIES, answered, renumber, slice_size
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import DTypeError, OptionError, error

@@ -41,8 +41,8 @@ from hyrecall.cli.progress import Progress
 from hyrecall.cli.query_files import INPUT_KINDS, STDIN, QueryFile
 from hyrecall.cli.show import say
 from hyrecall.cli.values import by_arm, names, read_scope
-from hyrecall.distributed.opening import check_seals, facts_of, open_saved, seals_of
 from hyrecall.distributed.query_columns import QueryColumns
+from hyrecall.distributed.saved import check_seals, facts_of, open_saved, seals_of
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import OptionError, error
 from hyrecall.segments.facts import IndexFacts
@@ -203,7 +203,7 @@ def batch(
     if workers is not None and not ray:
         raise error(OptionError, "--workers", "--ray with it", "none")
     index = open_saved(folders, threads=threads, processes=not ray)
-    facts, seals = facts_of(index), seals_of(index)
+    facts, seals = facts_of(index), seals_of(folders)
     options = recall_options(
         facts, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,
         min_score=min_score, min_fused=min_fused, normalize=normalize, recipe=recipe,
@@ -244,7 +244,7 @@ def batch(
         ):
             skips = on_error == "skip"
             run(job, source, out, progress.advance, workers=crew, empty=empty, skips=skips)
-        check_seals(index, seals)
+        check_seals(folders, seals)
         n_refused = out.n_refused
     told = "stdout" if output == STDOUT else output
     say(f"{progress.summary()}; written to {told}")

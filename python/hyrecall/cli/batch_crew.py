@@ -10,7 +10,7 @@ from typing import Any
 
 from hyrecall.cli.batch import Batch
 from hyrecall.cli.batch_workers import Answer, Here, InThreads, OnRay, Workers
-from hyrecall.distributed.opening import check_seals, open_saved
+from hyrecall.distributed.saved import check_seals, open_saved
 from hyrecall.distributed.sharded import ShardedIndex
 from hyrecall.embed import StaticEmbedder
 
@@ -55,6 +55,6 @@ def _answerer(
 ) -> Answer:
     """Open an index in an actor and return what answers there."""
     index = open_saved(folders, threads=threads)
-    check_seals(index, seals)
+    check_seals(folders, seals)
     embed = None if arm is None else (arm, StaticEmbedder())
     return Batch(index=index, embed=embed, **how).answer

@@ -22,6 +22,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "index": ("index_command", "index"),
     "batch": ("batch_command", "batch"),
     "info": ("info_command", "info"),
+    "shards": ("shards_command", "shards"),
     "demo": ("demo", "demo"),
     "tune": ("tune_command", "tune"),
     "learn": ("learn_command", "learn"),

@@ -14,7 +14,8 @@ from hyrecall.base.ages import call_time
 from hyrecall.base.arguments import as_items, one_of
 from hyrecall.base.keywords import check_keywords
 from hyrecall.base.version import __version__
-from hyrecall.distributed.opening import (
+from hyrecall.distributed.query_columns import QueryColumns, with_keys
+from hyrecall.distributed.saved import (
     Opened,
     check_seals,
     check_whole,
@@ -24,7 +25,6 @@ from hyrecall.distributed.opening import (
     read_folders,
     seals_of,
 )
-from hyrecall.distributed.query_columns import QueryColumns, with_keys
 from hyrecall.distributed.slices import answered, renumber, slice_size
 from hyrecall.errors import DTypeError, OptionError, ScopeError, error
 from hyrecall.parts.plain import decode, encode
@@ -160,7 +160,7 @@ class BatchRecall:
         self._marks_errors = on_error == "column"
         self._device, self._threads = device, threads
         self._index: Opened | None = open_saved(folders, device=device, threads=threads)
-        self._seals = seals_of(self._index)
+        self._seals = seals_of(folders)
         self.columns = tuple(self._asked.wanted())
         self._check_scope()
         self._answer(self._nothing())  # refuses wrong options before any work
@@ -256,7 +256,7 @@ class BatchRecall:
 
     def check_current(self) -> None:
         """Refuse an index that was saved anew since this object was made."""
-        check_seals(self._opened(), self._seals)
+        check_seals([Path(one) for one in self._folders], self._seals)
 
     def close(self) -> None:
         """Close the index; the next table opens it again."""
@@ -276,7 +276,7 @@ class BatchRecall:
         if self._index is None:
             folders = [Path(one) for one in self._folders]
             index = open_saved(folders, device=self._device, threads=self._threads)
-            check_seals(index, self._seals)
+            check_seals(folders, self._seals)
             self._index = index
         return self._index
 

@@ -1,114 +1,209 @@
-"""Opens saved indexes for a batch: one as an index, several as the shards of one."""
+"""Opens saved indexes as shards, and reads the arguments of calls over them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hyrecall.base.arguments import as_items, read_path
-from hyrecall.distributed.sharded import ShardedIndex
-from hyrecall.errors import IndexMismatchError, OptionError, ShardLostError, error
-from hyrecall.hits.hits import Hits
+import pyarrow as pa
+
+from hyrecall.base.arguments import as_int, as_items, number, read_path
+from hyrecall.distributed.placed import PlacedShards
+from hyrecall.distributed.replicated import ReplicatedShard
+from hyrecall.distributed.shards import (
+    MOST_SECONDS,
+    LocalShard,
+    OpenShard,
+    ProcessShard,
+    Shard,
+    read_timeout,
+)
+from hyrecall.distributed.shards_file import SHARDS
+from hyrecall.errors import CorruptIndexError, IndexNotFoundError, OptionError, error
 from hyrecall.index import Index
+from hyrecall.parts.placing import check_shards
+from hyrecall.parts.request import Request
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.manifest import MANIFEST, read_seal
+from hyrecall.table.source import open_source
 
 __all__ = [
-    "Opened",
-    "check_seals",
-    "check_whole",
-    "facts_of",
-    "n_shards",
-    "open_saved",
-    "read_folders",
-    "seals_of",
+    "Replication",
+    "check_alike",
+    "folders_of",
+    "looked_at",
+    "names_of",
+    "open_here",
+    "process_shards",
+    "read_paths",
+    "read_request",
+    "read_tables",
 ]
 
-Opened = Index | ShardedIndex
-
-SHARDS = "shards.json"
-"""What a folder of shards has, which were built together."""
+MOST_REPLICAS = 64
 
 
-def read_folders(argument: str, value: object) -> tuple[Path, ...]:
-    """Return the folders of an argument, which is a path or several."""
-    if isinstance(value, str | Path):
-        return (read_path(value),)
-    named = as_items(value)
+def read_tables(tables: object) -> list[pa.Table]:
+    """Return tables, each of which becomes a shard."""
+    given = None if isinstance(tables, pa.Table) else as_items(tables)
+    if not given:
+        wish = "a sequence of tables, one per shard"
+        raise error(OptionError, "tables", wish, type(tables).__name__)
+    opened = map(open_source, given)
+    return [one if isinstance(one, pa.Table) else one.read_all() for one in opened]
+
+
+def read_paths(paths: object) -> tuple[list[Path], PlacedShards | None]:
+    """Return the folders of shards; of a single path, what its ``shards.json`` says."""
+    if isinstance(paths, str | Path):
+        placed = PlacedShards.read(read_path(paths))
+        return placed.folders, placed
+    named = as_items(paths)
     if not named:
-        raise error(OptionError, argument, "a path, or a sequence of at least one", repr(value))
-    return tuple(read_path(one) for one in named)
+        wish = "a sequence of at least one path, or a folder of shards"
+        raise error(OptionError, "paths", wish, repr(paths))
+    return [read_path(one) for one in named], None
 
 
-def open_saved(
+def folders_of(paths: Sequence[Path]) -> Path | Sequence[Path]:
+    """Return folders of saved indexes: those given, or those in the one that is given.
+
+    A folder that ``shards.json`` describes is returned itself, as :func:`read_paths` takes it.
+
+    Raises
+    ------
+    IndexNotFoundError
+        The one folder is no saved index and has none in it.
+    """
+    if len(paths) != 1 or (paths[0] / MANIFEST).exists():
+        return paths
+    if (paths[0] / SHARDS).exists():
+        return paths[0]
+    found = sorted(one.parent for one in paths[0].glob(f"*/{MANIFEST}"))
+    if not found:
+        wish = "the folder of a saved index, or one with such folders"
+        raise error(IndexNotFoundError, "path", wish, str(paths[0]))
+    return found
+
+
+def names_of(folders: Sequence[Path]) -> list[str]:
+    """Return what replies call the shards: the names of their folders, where these differ."""
+    names = [one.absolute().name for one in folders]
+    return names if len(set(names)) == len(names) else [str(one) for one in folders]
+
+
+def open_here(
+    paths: object, **options: Any
+) -> tuple[list[LocalShard], list[Path], PlacedShards | None]:
+    """Open indexes in this process and check that they are shards of one."""
+    while True:
+        folders, placed = read_paths(paths)
+        shards: list[LocalShard] = []
+        try:
+            for one in folders:
+                shards.append(LocalShard(str(one), Index.open(one, **options)))  # noqa: PERF401
+        except CorruptIndexError:
+            for shard in shards:
+                shard.close()
+            if placed is None or placed.is_current:
+                raise
+        else:
+            break
+    if placed is None:
+        check_alike(shards)
+    else:
+        placed.check([(one.facts, one.index._state) for one in shards])
+    for shard, name in zip(shards, names_of(folders), strict=True):
+        shard.name = name
+    return shards, folders, placed
+
+
+def looked_at(
+    paths: object, threads: int | None
+) -> tuple[list[Path], PlacedShards | None, IndexFacts]:
+    """Check indexes that other processes will open; return what they have in common, too."""
+    shards, folders, placed = open_here(paths, device="cpu", threads=threads, verify="structure")
+    for one in shards:
+        one.close()
+    return folders, placed, shards[0].facts
+
+
+def check_alike(shards: Sequence[LocalShard]) -> None:
+    """Check that indexes are shards of one."""
+    check_shards([(one.name, one.facts, one.index._state) for one in shards])
+
+
+class Replication:
+    """How many replicas each shard has, and when a second one is asked."""
+
+    def __init__(self, replicas: int, hedge: float | None, timeout: float | None) -> None:
+        """Check the arguments of :meth:`hyrecall.distributed.ShardedIndex.open`."""
+        n = as_int(replicas)
+        if n is None or not 1 <= n <= MOST_REPLICAS:
+            wish = f"an int in [1, {MOST_REPLICAS}]"
+            raise error(OptionError, "replicas", wish, repr(replicas))
+        self.n = n
+        self.hedge = hedge
+        read_timeout(timeout)
+        if hedge is None:
+            return
+        wish = f"seconds from 0 to {MOST_SECONDS:.0f}, or None"
+        self.hedge = number("hedge", hedge, 0.0, MOST_SECONDS, wish)
+        if self.n < 2:
+            raise error(OptionError, "hedge", "None with one replica", repr(hedge), "replicas=2")
+        if timeout is None:
+            wish = "seconds beside hedge (a late replica may never answer)"
+            raise error(OptionError, "timeout", wish, "None")
+
+    def shard(self, folder: Path, name: str, make: Callable[[int], OpenShard]) -> Shard:
+        """Make a shard of a folder; ``make`` takes how often a question is tried."""
+        if self.n == 1:
+            return make(2)
+        made = [make(1) for _ in range(self.n)]
+        return ReplicatedShard(name, made, partial(_seal, folder.absolute()), hedge=self.hedge)
+
+
+def _seal(folder: Path) -> str | None:
+    """Name the version that a folder holds, by one small read."""
+    try:
+        return read_seal(folder / MANIFEST)
+    except (OSError, CorruptIndexError):
+        return None
+
+
+def process_shards(
     folders: Sequence[Path],
+    facts: IndexFacts,
+    replication: Replication,
     *,
-    device: str = "auto",
-    threads: int | None = None,
-    processes: bool = False,
-    timeout: float | None = None,
-) -> Opened:
-    """Open one folder as an index, and several as shards, in processes of their own if asked."""
-    if len(folders) == 1 and not (folders[0] / SHARDS).is_file():
-        return Index.open(folders[0], device=device, threads=threads)
-    # A folder of shards is named alone: it says itself where each lies.
-    given: Any = folders[0] if len(folders) == 1 else folders
-    return ShardedIndex.open(
-        given, processes=processes, device=device, threads=threads, timeout=timeout
-    )
+    device: str,
+    threads: int | None,
+    timeout: float | None,
+) -> list[Shard]:
+    """Open each folder in processes of its own, which start with the first call."""
+
+    def make(folder: Path, name: str, tries: int) -> ProcessShard:
+        return ProcessShard(
+            folder, facts, device=device, threads=threads, timeout=timeout, name=name, tries=tries
+        )
+
+    return [
+        replication.shard(folder, name, partial(make, folder, name))
+        for folder, name in zip(folders, names_of(folders), strict=True)
+    ]
 
 
-def facts_of(index: Opened) -> IndexFacts:
-    """Return what is fixed for an index; the shards of one have it in common."""
-    if isinstance(index, Index):
-        return index._facts
-    shard: Any = index.shards[0]
-    facts: IndexFacts = shard.index._facts if hasattr(shard, "index") else shard._facts
-    return facts
+_REFUSED = {"graphs": None, "expansion": (), "surrounding": 0}
 
 
-def n_shards(index: Opened) -> int:
-    """Return how many parts a recall joins."""
-    return 1 if isinstance(index, Index) else len(index)
-
-
-def seals_of(index: Opened) -> tuple[str, ...]:
-    """Name the saved version of each shard, as its folder holds it now."""
-    folders = [_home(one) for one in ([index] if isinstance(index, Index) else index.shards)]
-    return tuple(read_seal(one / MANIFEST) for one in folders)
-
-
-def _home(one: Any) -> Path:
-    """Return the folder of an index, or of a shard, whose name is its path."""
-    if not isinstance(one, Index):
-        return Path(one.name)
-    assert one._lineage.home is not None
-    return one._lineage.home
-
-
-def check_seals(index: Opened, seals: Sequence[str]) -> None:
-    """Refuse an index whose folder got another version since a batch began.
-
-    Raises
-    ------
-    IndexMismatchError
-        Hits of two versions would stand in one output.
-    """
-    if seals_of(index) != tuple(seals):
-        wish = "the version with which the batch began, until it ends"
-        raise error(IndexMismatchError, "index", wish, "another, saved since")
-
-
-def check_whole(hits: Hits) -> Hits:
-    """Refuse hits that lack a shard: a batch has all hits or none of a query.
-
-    Raises
-    ------
-    ShardLostError
-        A shard did not answer; its name is in the message.
-    """
-    if hits.degraded:
-        got = "; ".join(hits.trace.degraded)
-        raise error(ShardLostError, "index", "an answer of every shard", got)
-    return hits
+def read_request(options: Mapping[str, Any]) -> Request:
+    """Make the request of a call, without what its shards cannot answer."""
+    given = dict(options)
+    for name, nothing in _REFUSED.items():
+        value = given.pop(name, nothing)
+        if value is not None and value != nothing:
+            wish = f"{nothing!r} in a recall over shards (it reads more than candidates)"
+            raise error(OptionError, name, wish, repr(value)[:80])
+    return Request(**given)

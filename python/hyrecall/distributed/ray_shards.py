@@ -3,40 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hyrecall.distributed.opening import Replication, names_of
 from hyrecall.distributed.pipes import rebuild
 from hyrecall.distributed.ray_workers import load_ray
-from hyrecall.distributed.shards import read_timeout
+from hyrecall.distributed.shards import AskedShard, Shard, read_timeout
 from hyrecall.distributed.worker import Answering
 from hyrecall.errors import ShardLostError, error
-from hyrecall.parts.counts import Statistics
-from hyrecall.parts.part import Part
-from hyrecall.parts.request import Request
 from hyrecall.segments.facts import IndexFacts
 
 __all__ = ["RayShard", "ray_shards"]
 
 
-class RayShard:
+class RayShard(AskedShard):
     """A shard in a Ray actor. Ray starts an actor that ended again, where it can."""
 
-    def __init__(self, path: Path, actor: Any, facts: IndexFacts, timeout: float | None) -> None:
+    def __init__(self, name: str, actor: Any, facts: IndexFacts, timeout: float | None) -> None:
         """Take an actor of :class:`Answering`."""
-        self.name = str(path)
+        self.name = name
         self.actor = actor
-        self._facts = facts
+        self.facts = facts
         self._timeout = read_timeout(timeout)
 
-    def statistics(self, request: Request) -> Statistics:
-        """Count what BM25 needs of the shard."""
-        return Statistics.from_bytes(self._ask(b"statistics", request.to_bytes()))
-
-    def candidates(self, request: Request, statistics: Statistics) -> Part:
-        """Return each arm's best documents of the shard."""
-        given = request.to_bytes(), statistics.to_bytes()
-        return Part.from_bytes(self._ask(b"candidates", *given), facts=self._facts)
+    def check(self) -> None:
+        """Raise ShardLostError if the actor does not answer."""
+        self._ask(b"state")
 
     def close(self) -> None:
         """End the actor."""
@@ -61,14 +55,15 @@ class RayShard:
 def ray_shards(
     paths: Sequence[Path],
     facts: IndexFacts,
+    replication: Replication,
     *,
     device: str,
     threads: int | None,
     timeout: float | None,
     num_cpus: float,
     num_gpus: float,
-) -> list[RayShard]:
-    """Start an actor for each path.
+) -> list[Shard]:
+    """Start an actor for each path, or one for each of its replicas.
 
     Raises
     ------
@@ -79,7 +74,12 @@ def ray_shards(
     # A question that an ended actor did not answer is not asked again: the shard counts as lost.
     how = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_restarts": -1, "max_task_retries": 0}
     actor = ray.remote(**how)(Answering)
+
+    def make(path: Path, name: str, tries: int) -> RayShard:
+        del tries  # Ray starts an actor again, but its question is not asked again
+        return RayShard(name, actor.remote(str(path.absolute()), device, threads), facts, timeout)
+
     return [
-        RayShard(path, actor.remote(str(path.absolute()), device, threads), facts, timeout)
-        for path in paths
+        replication.shard(path, name, partial(make, path, name))
+        for path, name in zip(paths, names_of(paths), strict=True)
     ]

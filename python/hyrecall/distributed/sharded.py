@@ -6,15 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import pyarrow as pa
-
 from hyrecall.ask.request import batch_of_one
 from hyrecall.ask.scope import check_no_list
-from hyrecall.base.arguments import as_items, read_path
 from hyrecall.base.keywords import check_keywords, same_options
 from hyrecall.base.workers import off_loop
 from hyrecall.distributed.asking import ShardThreads
-from hyrecall.distributed.shards import LocalShard, ProcessShard, Shard, closed
+from hyrecall.distributed.opening import (
+    Replication,
+    check_alike,
+    looked_at,
+    open_here,
+    process_shards,
+    read_request,
+    read_tables,
+)
+from hyrecall.distributed.placed import PlacedShards
+from hyrecall.distributed.routing import Router, answer_routed
+from hyrecall.distributed.shards import LocalShard, Named, Shard, closed, told_of
+from hyrecall.distributed.upkeep import ShardUpkeep, n_replicas
 from hyrecall.errors import OptionError, ShardLostError, StaleStatisticsError, error
 from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import Hits
@@ -22,10 +31,8 @@ from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.merging import merge
 from hyrecall.parts.part import Part
-from hyrecall.parts.placing import check_shards
 from hyrecall.parts.request import Request
 from hyrecall.segments.facts import IndexFacts
-from hyrecall.table.source import open_source
 
 if TYPE_CHECKING:
     from hyrecall.table.schema import Schema
@@ -34,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ShardedIndex"]
 
+N_ = TypeVar("N_", bound=Named)
 T_ = TypeVar("T_")
 
 MOST_TRIES = 5
@@ -41,12 +49,13 @@ MOST_TRIES = 5
 
 
 @check_keywords
-class ShardedIndex:
+class ShardedIndex(ShardUpkeep):
     """An index in several shards, with the replies of one index, to the last bit.
 
     A recall asks every shard twice: for the integers that BM25 counts, and, with their sums, for
     the best documents of each arm. A reply that lacks a shard says so in ``degraded``. A document
-    may lie in any shard; with threads, all rows of a thread lie in one.
+    may lie in any shard; with threads, all rows of a thread lie in one. Shards that
+    :func:`build_shards` placed by cell are asked only what they may hold.
 
     Make one with :meth:`build` or :meth:`open`.
 
@@ -76,8 +85,10 @@ class ShardedIndex:
             raise error(OptionError, "shards", "at least one", "none")
         self._shards = tuple(shards)
         is_local = all(isinstance(one, LocalShard) for one in shards)
-        self._pool = None if is_local else ShardThreads(len(shards))
+        # Twice: a question to a replica that hangs must not keep others from being asked.
+        self._pool = None if is_local else ShardThreads(2 * sum(map(n_replicas, shards)))
         self._is_closed = False
+        self._router: Router | None = None
 
     @classmethod
     def build(
@@ -117,7 +128,7 @@ class ShardedIndex:
         DTypeError, ShapeError, DeviceUnavailableError, DeviceMemoryError
             As in :meth:`hyrecall.Index.build`.
         """
-        given = _read_tables(tables)
+        given = read_tables(tables)
         rows = [None] * len(given) if vectors is None else list(vectors)
         if len(rows) != len(given):
             raise error(OptionError, "vectors", f"{len(given)} entries, one per table", len(rows))
@@ -129,67 +140,84 @@ class ShardedIndex:
             )  # fmt: skip
             first_seq += table.num_rows
             shards.append(LocalShard(f"shard {number}", index))
-        _check(shards)
+        check_alike(shards)
         return cls(shards)
 
     @classmethod
     def open(
         cls,
-        paths: Sequence[str | Path],
+        paths: str | Path | Sequence[str | Path],
         *,
         processes: bool = False,
+        replicas: int = 1,
         analyzer: Analyzer | Mapping[str, Analyzer] | None = None,
         device: str = "auto",
         threads: int | None = None,
         timeout: float | None = None,
+        hedge: float | None = None,
     ) -> ShardedIndex:
         """Open saved indexes as the shards of one.
 
         Parameters
         ----------
-        paths : sequence of path-like
-            Folders that :meth:`hyrecall.Index.save` wrote. Their insertion numbers must differ
-            (``first_seq`` of build and add), and no key may be in a cell of two of them, which is
-            checked here.
+        paths : path-like, or sequence of path-like
+            A folder that :func:`build_shards` wrote: each shard is asked only the queries that may
+            find something there. Or folders that :meth:`hyrecall.Index.save` wrote. Their insertion
+            numbers must differ (``first_seq`` of build and add), and no key may be in a cell of two
+            of them, which is checked here.
         processes : bool, default False
             Open each in a process of its own, which takes up a newer saved version by itself; an
             analyzer with a callable is refused then.
+        replicas : int, default 1
+            Processes for each folder, which share its questions. A question that one does not
+            answer is asked of another; a shard is lost only if none answers.
         analyzer : Analyzer or mapping of str to Analyzer, optional
             As in :meth:`hyrecall.Index.open`.
         device, threads
             Of each shard, as in :meth:`hyrecall.Index.open`.
         timeout : float, optional
-            Seconds that a process may take for an answer before its shard counts as lost.
+            Seconds that a process may take for an answer before it counts as lost.
+        hedge : float, optional
+            Seconds after which a question is also asked of a second replica; needs ``timeout``. The
+            first answer is used. Default: only if the first replica does not answer.
 
         Raises
         ------
         OptionError
-            No path, an analyzer beside ``processes``, or indexes that are not shards of one.
+            No path, an analyzer beside ``processes``, replicas or a timeout without it, or
+            indexes that are not shards of one.
         KeyConflictError
             A key that two of them have in one cell.
         CorruptIndexError, IndexNotFoundError
             As in :meth:`hyrecall.Index.open`.
         """
-        folders = _read_paths(paths)
+        replication = Replication(replicas, hedge, timeout)
         if not processes:
-            return cls(_opened(folders, analyzer=analyzer, device=device, threads=threads))
+            if replication.n > 1:
+                raise error(OptionError, "replicas", "1 without processes=True", replicas)
+            if timeout is not None:
+                raise error(OptionError, "timeout", "None without processes=True", timeout)
+            shards, _, placed = open_here(paths, analyzer=analyzer, device=device, threads=threads)
+            return cls(shards)._routed(placed, shards[0].facts)
         if analyzer is not None:
             wish = "None beside processes=True (a callable cannot be sent)"
             raise error(OptionError, "analyzer", wish, repr(analyzer))
-        facts = _facts_of(folders, threads)
-        return cls([
-            ProcessShard(one, facts, device=device, threads=threads, timeout=timeout)
-            for one in folders
-        ])  # fmt: skip
+        folders, placed, facts = looked_at(paths, threads)
+        made = process_shards(
+            folders, facts, replication, device=device, threads=threads, timeout=timeout
+        )
+        return cls(made)._routed(placed, facts)
 
     @classmethod
     def on_ray(
         cls,
-        paths: Sequence[str | Path],
+        paths: str | Path | Sequence[str | Path],
         *,
+        replicas: int = 1,
         device: str = "auto",
         threads: int | None = None,
         timeout: float | None = None,
+        hedge: float | None = None,
         num_cpus: float = 1,
         num_gpus: float | None = None,
     ) -> ShardedIndex:
@@ -200,9 +228,11 @@ class ShardedIndex:
 
         Parameters
         ----------
-        paths : sequence of path-like
+        paths : path-like, or sequence of path-like
             As in :meth:`open`; readable here and where the actors run.
-        device, threads, timeout
+        replicas : int, default 1
+            Actors for each folder.
+        device, threads, timeout, hedge
             As in :meth:`open`.
         num_cpus : float, default 1
             Cores that Ray reserves for each actor.
@@ -219,13 +249,20 @@ class ShardedIndex:
         """
         from hyrecall.distributed.ray_shards import ray_shards
 
-        folders = _read_paths(paths)
+        replication = Replication(replicas, hedge, timeout)
+        folders, placed, facts = looked_at(paths, threads)
         gpus = float(device.startswith("cuda")) if num_gpus is None else num_gpus
         made = ray_shards(
-            folders, _facts_of(folders, threads), device=device, threads=threads, timeout=timeout,
+            folders, facts, replication, device=device, threads=threads, timeout=timeout,
             num_cpus=num_cpus, num_gpus=gpus,
         )  # fmt: skip
-        return cls(made)
+        return cls(made)._routed(placed, facts)
+
+    def _routed(self, placed: PlacedShards | None, facts: IndexFacts) -> ShardedIndex:
+        """Ask shards that were placed by cell only what they may hold."""
+        if placed is not None:
+            self._router = Router(placed.shards.placement, facts.cell_types)
+        return self
 
     @property
     def shards(self) -> tuple[Shard, ...]:
@@ -250,7 +287,7 @@ class ShardedIndex:
         StaleStatisticsError
             Documents changed during each of five tries.
         """
-        return self._answer(_request(options))
+        return self._answer(read_request(options))
 
     @same_options(Index.recall_one)
     def recall_one(self, **options: Any) -> QueryHits:
@@ -261,7 +298,7 @@ class ShardedIndex:
         for name in ("text", "candidates"):
             if name == "text" or isinstance(given.get(name), Mapping):
                 given[name] = batch_of_one(given.get(name))
-        return self._answer(_request(given))[0]
+        return self._answer(read_request(given))[0]
 
     @same_options(Index.recall)
     async def arecall(self, **options: Any) -> Hits:
@@ -285,18 +322,27 @@ class ShardedIndex:
     def _try(self, request: Request) -> Hits:
         if self._is_closed:
             raise closed()
+        routes = None if self._router is None else self._router.routes(request)
+        if routes is None:
+            return self._try_whole(request, self._shards)
+        if routes.is_split:
+            hits = answer_routed(request, self._shards, routes, self._ask)
+            if hits is not None:
+                return hits
+        return self._try_whole(request, [self._shards[number] for number in routes.queries])
+
+    def _try_whole(self, request: Request, shards: Sequence[Shard]) -> Hits:
         lost: dict[str, str] = {}
-        counted = self._ask(self._shards, lambda one: one.statistics(request), lost)
+        counted = self._ask(shards, lambda one: one.statistics(request), lost)
         summed = Statistics.sum([statistics for _, statistics in counted])
         asked = [shard for shard, _ in counted]
         found = self._ask(asked, lambda one: one.candidates(request, summed), lost)
         parts: list[Part] = [part for _, part in found]
-        told = [f"{name}: its documents are missing ({why})" for name, why in lost.items()]
-        return merge(request, parts, degraded=told)
+        return merge(request, parts, degraded=told_of(lost))
 
     def _ask(
-        self, shards: Sequence[Shard], call: Callable[[Shard], T_], lost: dict[str, str]
-    ) -> list[tuple[Shard, T_]]:
+        self, shards: Sequence[N_], call: Callable[[N_], T_], lost: dict[str, str], /
+    ) -> list[tuple[N_, T_]]:
         """Ask shards, and note those that do not answer.
 
         Raises
@@ -305,14 +351,14 @@ class ShardedIndex:
             None answers.
         """
 
-        def one(shard: Shard) -> T_ | ShardLostError:
+        def one(shard: N_) -> T_ | ShardLostError:
             try:
                 return call(shard)
             except ShardLostError as fault:
                 return fault
 
         run = map if self._pool is None else self._pool.map
-        out: list[tuple[Shard, T_]] = []
+        out: list[tuple[N_, T_]] = []
         for shard, answer in zip(shards, list(run(one, shards)), strict=True):
             if isinstance(answer, ShardLostError):
                 lost[shard.name] = str(answer)
@@ -347,52 +393,3 @@ class ShardedIndex:
     def __repr__(self) -> str:
         """Show the names of the shards."""
         return f"<ShardedIndex: {', '.join(one.name for one in self._shards)}>"
-
-
-def _read_tables(tables: object) -> list[pa.Table]:
-    given = None if isinstance(tables, pa.Table) else as_items(tables)
-    if not given:
-        wish = "a sequence of tables, one per shard"
-        raise error(OptionError, "tables", wish, type(tables).__name__)
-    opened = map(open_source, given)
-    return [one if isinstance(one, pa.Table) else one.read_all() for one in opened]
-
-
-def _read_paths(paths: object) -> list[Path]:
-    named = None if isinstance(paths, str | Path) else as_items(paths)
-    if not named:
-        raise error(OptionError, "paths", "a sequence of at least one path", repr(paths))
-    return [read_path(one) for one in named]
-
-
-def _opened(folders: Sequence[Path], **options: Any) -> list[LocalShard]:
-    """Open indexes in this process and check that they are shards of one."""
-    shards = [LocalShard(str(one), Index.open(one, **options)) for one in folders]
-    _check(shards)
-    return shards
-
-
-def _facts_of(folders: Sequence[Path], threads: int | None) -> IndexFacts:
-    """Check indexes that other processes will open; return the facts that they have in common."""
-    shards = _opened(folders, device="cpu", threads=threads, verify="structure")
-    for one in shards:
-        one.close()
-    return shards[0].index._facts
-
-
-def _check(shards: Sequence[LocalShard]) -> None:
-    check_shards([(one.name, one.index._facts, one.index._state) for one in shards])
-
-
-_REFUSED = {"graphs": None, "expansion": (), "surrounding": 0}
-
-
-def _request(options: Mapping[str, Any]) -> Request:
-    """Make the request of a call, without what its shards cannot answer."""
-    given = dict(options)
-    for name, nothing in _REFUSED.items():
-        value = given.pop(name, nothing)
-        if value is not None and value != nothing:
-            wish = f"{nothing!r} in a recall over shards (it reads more than candidates)"
-            raise error(OptionError, name, wish, repr(value)[:80])
-    return Request(**given)

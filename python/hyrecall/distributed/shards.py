@@ -8,8 +8,9 @@ import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar, runtime_checkable
 
 from hyrecall.base.arguments import number
 from hyrecall.distributed.children import renew_in_children
@@ -21,10 +22,35 @@ from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 from hyrecall.segments.facts import IndexFacts
 
-__all__ = ["LocalShard", "ProcessShard", "Shard", "closed", "read_timeout"]
+__all__ = [
+    "Ask",
+    "AskedShard",
+    "LocalShard",
+    "Named",
+    "OpenShard",
+    "ProcessShard",
+    "Shard",
+    "closed",
+    "read_timeout",
+    "told_of",
+]
 
 MOST_SECONDS = 1e6  # of a timeout; more than a lock takes is an error
+START_SECONDS = 60.0  # that a process may take beside its timeout, to start and open the index
 _of_parents: list[subprocess.Popen[bytes]] = []  # of a forked child: never used, never collected
+
+
+class Named(Protocol):
+    """What is called by a name."""
+
+    @property
+    def name(self) -> str:
+        """What ``degraded`` calls it."""
+        ...
+
+
+N_ = TypeVar("N_", bound=Named)
+T_ = TypeVar("T_")
 
 
 class Shard(Protocol):
@@ -51,17 +77,72 @@ class Shard(Protocol):
         ...
 
 
+@runtime_checkable
+class OpenShard(Shard, Protocol):
+    """A shard whose folder may be saved anew, and which may be one of several replicas."""
+
+    name: str
+
+    @property
+    def facts(self) -> IndexFacts:
+        """What all shards of the index have in common."""
+        ...
+
+    def count(self, request: Request) -> Statistics:
+        """Count as :meth:`statistics` does, but take up no newer version before."""
+        ...
+
+    def reload(self) -> str:
+        """Take up the version that the folder holds now; return the name of the state."""
+        ...
+
+    def check(self) -> None:
+        """Raise ShardLostError if the shard does not answer."""
+        ...
+
+
+class Ask(Protocol):
+    """Asks shards side by side, each by a call; those that do not answer are noted in ``lost``."""
+
+    def __call__(
+        self, shards: Sequence[N_], call: Callable[[N_], T_], lost: dict[str, str], /
+    ) -> list[tuple[N_, T_]]:
+        """Return each shard that answers, with its answer."""
+        ...
+
+
+def told_of(lost: Mapping[str, str]) -> list[str]:
+    """Say that shards are missing, as ``degraded`` does."""
+    return [f"{name}: its documents are missing ({why})" for name, why in lost.items()]
+
+
 class LocalShard:
-    """A shard in this process."""
+    """A shard in this process. It takes up a newer version only in :meth:`reload`."""
 
     def __init__(self, name: str, index: Index) -> None:
         """Take an index; it is closed with the shard."""
         self.name = name
         self.index = index
 
+    @property
+    def facts(self) -> IndexFacts:
+        """What all shards of the index have in common."""
+        return self.index._facts
+
     def statistics(self, request: Request) -> Statistics:
         """Count what BM25 needs of the shard."""
         return self.index.statistics(request)
+
+    count = statistics
+
+    def reload(self) -> str:
+        """Take up the version that the folder holds now; return the name of the state."""
+        if self.index.is_stale:
+            self.index.reload()
+        return self.index._version
+
+    def check(self) -> None:
+        """Do nothing: a shard in this process answers."""
 
     def candidates(self, request: Request, statistics: Statistics) -> Part:
         """Return each arm's best documents of the shard."""
@@ -72,14 +153,48 @@ class LocalShard:
         self.index.close()
 
 
+class AskedShard:
+    """A shard elsewhere, which is asked by bytes."""
+
+    facts: IndexFacts
+
+    def _ask(self, *frames: bytes) -> bytes:
+        """Return the answer to a question.
+
+        Raises
+        ------
+        ShardLostError
+            There is none.
+        """
+        raise NotImplementedError
+
+    def statistics(self, request: Request) -> Statistics:
+        """Count what BM25 needs of the shard."""
+        return Statistics.from_bytes(self._ask(b"statistics", request.to_bytes()))
+
+    def count(self, request: Request) -> Statistics:
+        """Count as :meth:`statistics` does, but take up no newer version before."""
+        return Statistics.from_bytes(self._ask(b"count", request.to_bytes()))
+
+    def candidates(self, request: Request, statistics: Statistics) -> Part:
+        """Return each arm's best documents of the shard."""
+        given = request.to_bytes(), statistics.to_bytes()
+        return Part.from_bytes(self._ask(b"candidates", *given), facts=self.facts)
+
+    def reload(self) -> str:
+        """Take up the version that the folder holds now; return the name of the state."""
+        return self._ask(b"reload").decode()
+
+
 class _Ended(Exception):  # noqa: N818
     """The process of a shard ended. Raised inside this module only."""
 
 
-class ProcessShard:
+class ProcessShard(AskedShard):
     """A shard in a process of its own, which opened the index of a path.
 
-    Another process takes the place of one that ended. A forked child starts processes of its own.
+    Another process takes the place of one that ended: at once if ``tries`` is 2; if it is 1, at the
+    question after the one that was not answered. A forked child starts processes of its own.
     """
 
     def __init__(
@@ -90,11 +205,14 @@ class ProcessShard:
         device: str,
         threads: int | None,
         timeout: float | None,
+        name: str | None = None,
+        tries: int = 2,
     ) -> None:
         """Take the path of a saved index, and its facts; the process starts with the first call."""
-        self.name = str(path)
-        self._facts = facts
+        self.name = str(path) if name is None else name
+        self.facts = facts
         self._timeout = read_timeout(timeout)
+        self._tries = tries
         options = [] if threads is None else ["--threads", str(threads)]
         self._command = [
             *(sys.executable, "-m", "hyrecall.distributed.worker", os.path.abspath(path)),
@@ -103,17 +221,14 @@ class ProcessShard:
         self._process: subprocess.Popen[bytes] | None = None
         self._ending: weakref.finalize[[subprocess.Popen[bytes]], ProcessShard] | None = None
         self._asking = threading.Lock()
+        self._is_new = True  # the process has answered nothing yet
         self._is_closed = False
         renew_in_children(self)
 
-    def statistics(self, request: Request) -> Statistics:
-        """Count what BM25 needs of the shard."""
-        return Statistics.from_bytes(self._ask(b"statistics", request.to_bytes()))
-
-    def candidates(self, request: Request, statistics: Statistics) -> Part:
-        """Return each arm's best documents of the shard."""
-        given = request.to_bytes(), statistics.to_bytes()
-        return Part.from_bytes(self._ask(b"candidates", *given), facts=self._facts)
+    def check(self) -> None:
+        """Raise ShardLostError if the process does not answer; one at work on a question does."""
+        if not self._asking.locked():
+            self._ask(b"state")
 
     @property
     def pid(self) -> int | None:
@@ -152,42 +267,50 @@ class ProcessShard:
         Raises
         ------
         ShardLostError
-            Two processes ended, or one took too long.
+            The process ended as often as it is tried, or one took too long.
         """
         with self._asking:
-            try:
-                kind, answer = self._exchange(*frames)
-            except _Ended:
-                try:
-                    kind, answer = self._exchange(*frames)
-                except _Ended as fault:
-                    got = "two processes that ended"
-                    raise error(ShardLostError, self.name, "an answer", got) from fault
+            kind, answer = self._answer(*frames)
         if kind != b"answer":
             raise rebuild(answer)
         return answer
 
+    def _answer(self, *frames: bytes) -> list[bytes]:
+        for left in reversed(range(self._tries)):
+            try:
+                return self._exchange(*frames)
+            except _Ended as fault:
+                if not left:
+                    got = ("a process that ended", "two processes that ended")[self._tries - 1]
+                    raise error(ShardLostError, self.name, "an answer", got) from fault
+        raise AssertionError("unreachable")
+
     def _exchange(self, *frames: bytes) -> list[bytes]:
         """Send a question to the process and return its answer; a process that fails is ended."""
-        process = self._started()
+        process = self._started(may_wait=frames[0] in (b"reload", b"state"))
+        seconds = self._timeout
+        if seconds is not None and self._is_new:
+            seconds += START_SECONDS
         late = threading.Event()
 
         def end() -> None:
             late.set()
             process.kill()
 
-        timer = None if self._timeout is None else threading.Timer(self._timeout, end)
+        timer = None if seconds is None else threading.Timer(seconds, end)
         if timer is not None:
             timer.start()
         try:
             assert process.stdin is not None
             assert process.stdout is not None
             write_frames(process.stdin, *frames)
-            return read_frames(process.stdout)
+            answer = read_frames(process.stdout)
+            self._is_new = False
+            return answer
         except (OSError, PipeClosed, ValueError) as fault:
             self._end()
             if late.is_set():
-                got = f"none within {self._timeout} s"
+                got = f"none within {seconds} s"
                 raise error(ShardLostError, self.name, "an answer", got) from fault
             raise _Ended from fault
         except BaseException:  # an interrupt: its answer must not be taken for the next one
@@ -197,11 +320,15 @@ class ProcessShard:
             if timer is not None:
                 timer.cancel()
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self, *, may_wait: bool) -> subprocess.Popen[bytes]:
         if self._is_closed:
             raise closed()
-        if self._process is None or self._process.poll() is not None:
+        if self._process is not None and self._process.poll() is not None:
             self._end()
+            if self._tries == 1 and not may_wait:  # for a start: another replica can answer
+                raise _Ended
+        if self._process is None:
+            self._is_new = True
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )

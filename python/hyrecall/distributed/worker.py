@@ -1,12 +1,13 @@
 """The process of one shard: ``python -m hyrecall.distributed.worker PATH``.
 
 It opens the index of the path and answers what comes on standard input, until that ends. A saved
-version that is newer than its own is taken up before a request is counted.
+version that is newer than its own is taken up before ``statistics``, and by ``reload``.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from typing import IO
 
 from hyrecall.distributed.pipes import PipeClosed, plain_error, read_frames, write_frames
-from hyrecall.errors import InternalError, error
+from hyrecall.errors import IndexNotFoundError, InternalError, error
 from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.request import Request
@@ -67,25 +68,29 @@ class Answering:
             if self._index is None:
                 path, device, threads = self._open
                 self._index = Index.open(path, device=device, threads=threads)
-            return b"answer", _answer(self._index, verb, self._read(frames[0]), frames)
+            return b"answer", self._answer(self._index, verb, frames)
         except Exception as fault:
             return b"error", plain_error(fault)
+
+    def _answer(self, index: Index, verb: bytes, frames: Sequence[bytes]) -> bytes:
+        if verb in (b"statistics", b"reload") and index.is_stale:
+            with contextlib.suppress(IndexNotFoundError):  # a rebalancing removed the folder
+                index.reload()
+        if verb in (b"reload", b"state"):
+            return index._version.encode()
+        request = self._read(frames[0])
+        if verb in (b"statistics", b"count"):
+            return index.statistics(request).to_bytes()
+        if verb == b"candidates":
+            return index.candidates(request, Statistics.from_bytes(frames[1])).to_bytes()
+        wish = "statistics, count, candidates, reload or state"
+        raise error(InternalError, "verb", wish, verb)
 
     def _read(self, data: bytes) -> Request:
         """Return the request of some bytes; both questions of a recall bring the same ones."""
         if self._last is None or self._last[0] != data:
             self._last = data, Request.from_bytes(data)
         return self._last[1]
-
-
-def _answer(index: Index, verb: bytes, request: Request, frames: Sequence[bytes]) -> bytes:
-    if verb == b"statistics":
-        if index.is_stale:
-            index.reload()
-        return index.statistics(request).to_bytes()
-    if verb == b"candidates":
-        return index.candidates(request, Statistics.from_bytes(frames[1])).to_bytes()
-    raise error(InternalError, "verb", "statistics or candidates", verb)
 
 
 if __name__ == "__main__":

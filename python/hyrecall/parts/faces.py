@@ -45,13 +45,11 @@ class IndexParts:
             threads.
         """
         _check("request", request, parts.Request)
-        from hyrecall.parts.part import version_of
         from hyrecall.parts.shard import statistics_of
 
         state = self._state
         with state.reading():
-            version = version_of(state, self._lineage.seals)
-            return statistics_of(self._facts, state, version, request)
+            return statistics_of(self._facts, state, self._name_of(state), request)
 
     def candidates(self, request: parts.Request, statistics: parts.Statistics) -> parts.Part:
         """Return each arm's best documents here, scored with the statistics of all shards.
@@ -76,14 +74,22 @@ class IndexParts:
         """
         _check("request", request, parts.Request)
         _check("statistics", statistics, parts.Statistics)
-        from hyrecall.parts.part import version_of
         from hyrecall.parts.shard import candidates_of
 
         state = self._state
         with state.reading():
-            version = version_of(state, self._lineage.seals)
-            given = request, statistics
-            return candidates_of(self._facts, state, version, self._device, *given)
+            given = self._name_of(state), self._device, request, statistics
+            return candidates_of(self._facts, state, *given)
+
+    @property
+    def _version(self) -> str:
+        """The name of the state that the index holds, as statistics and parts have it."""
+        return self._name_of(self._state)
+
+    def _name_of(self, state: State) -> str:
+        from hyrecall.parts.part import version_of
+
+        return version_of(state, self._lineage.seals)
 
 
 def _check(argument: str, value: object, kind: type) -> None:

@@ -185,6 +185,10 @@ class Request:
         except (KeyError, IndexError, TypeError, AttributeError) as fault:
             raise error(OptionError, "data", "the bytes of a request", "others") from fault
 
+    def of_queries(self, given: Mapping[str, Any]) -> Request:
+        """Return the request with the arguments of some of its queries, and the same id."""
+        return self._with(self.id, given)
+
     def _with(self, id: str, given: Mapping[str, Any]) -> Request:  # noqa: A002
         made = object.__new__(type(self))
         set_fields(made, id=id, given=given)

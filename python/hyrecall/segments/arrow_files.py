@@ -22,13 +22,13 @@ from hyrecall.table.schema import Schema
 __all__ = [
     "DEAD",
     "DOCUMENTS",
-    "REST",
     "TERMS",
     "VALUE_TYPES",
     "batches_of",
     "dead_batch",
     "directions_schema",
     "embedded_by",
+    "heads_schemas",
     "optional_roles",
     "plane_schema",
     "roles",
@@ -36,8 +36,10 @@ __all__ = [
     "write_batch",
 ]
 
-PLANE_ROWS = 16  # rows per block of an int8 plane
+PLANE_ROWS = 16  # rows per block of a plane
 REST = 4  # elements of a head beside one for each direction
+_LINE_BYTES = 64  # of a block: some elements of each of its rows
+_LINE_STEPS = (4, 8)  # elements of a row in a line, of codes of 8 bits and of 4
 
 _value = partial(pa.field, nullable=False)  # the engine's arrays have no nulls
 
@@ -106,11 +108,14 @@ def batches_of(
         yield f"vectors-{at}", vectors
         int8_plane = segment.dense[arm].int8_plane
         if int8_plane is not None:
-            yield f"plane-{at}", _plane(segment.dense[arm].dim, *int8_plane)
+            yield f"plane-{at}", _plane(plane_schema(segment.dense[arm].dim), *int8_plane)
         head = segment.dense[arm].head
         if head is not None:
             yield f"directions-{at}", _directions(segment.dense[arm].dim, head[0])
-            yield f"heads-{at}", _plane(len(head[0]) // segment.dense[arm].dim + REST, *head[1])
+            wide, narrow = heads_schemas(len(head[0]) // segment.dense[arm].dim)
+            codes, scales, _ = head[1]
+            is_wide = len(codes) * PLANE_ROWS == len(scales) * wide.field("codes").type.byte_width
+            yield f"heads-{at}", _plane(wide if is_wide else narrow, *head[1])
     for at, arm in enumerate(schema.text_arms):
         segment.check(arm)
         parts = segment.lexical[arm].parts()
@@ -159,17 +164,24 @@ def _vectors(column: _core.DenseColumn) -> pa.RecordBatch:
     return pa.record_batch([pa.ExtensionArray.from_storage(kind, storage), norms], schema=schema)
 
 
-def plane_schema(dim: int) -> pa.Schema:
-    """Return the columns of a file with an int8 plane."""
+def plane_schema(dim: int, line_step: int = _LINE_STEPS[0]) -> pa.Schema:
+    """Return the columns of a file with a plane of codes, by default of 8 bits."""
     floats = pa.list_(_value("item", pa.float32()), PLANE_ROWS)
-    codes = pa.binary(PLANE_ROWS * 4 * -(-dim // 4))
+    codes = pa.binary(_LINE_BYTES * -(-dim // line_step))
     return pa.schema(
         [_value("codes", codes), _value("scales", floats), _value("residuals", floats)]
     )
 
 
-def _plane(dim: int, codes: Numbers, scales: Numbers, residuals: Numbers) -> pa.RecordBatch:
-    schema = plane_schema(dim)
+def heads_schemas(n_directions: int) -> tuple[pa.Schema, pa.Schema]:
+    """Return the columns of a file with heads, with codes of 8 bits and of 4."""
+    wide, narrow = (plane_schema(n_directions + REST, step) for step in _LINE_STEPS)
+    return wide, narrow
+
+
+def _plane(
+    schema: pa.Schema, codes: Numbers, scales: Numbers, residuals: Numbers
+) -> pa.RecordBatch:
     n_blocks = len(scales) // PLANE_ROWS
     blocks = pa.Array.from_buffers(schema.types[0], n_blocks, [None, pa.py_buffer(codes)], 0)
     floats = [

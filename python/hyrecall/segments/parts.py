@@ -62,6 +62,9 @@ class PartsBuild:
     total : int or None
         The number of rows of the stream, for ``progress``.
     progress : callable or None
+    seq_column : str or None
+        An int64 column of the stream that has the rising insertion numbers of the rows; None: they
+        are numbered from 0 on.
     """
 
     path: Path
@@ -72,6 +75,7 @@ class PartsBuild:
     threads: int
     total: int | None = None
     progress: ProgressFunction | None = None
+    seq_column: str | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch], *, resume: bool) -> None:
         """Build, save and name the index.
@@ -90,7 +94,7 @@ class PartsBuild:
                 raise error(OptionError, "path", "a folder that is not there yet", got, remedy)
         found = (folder / MANIFEST).exists()
         held = self._open(folder) if found else None
-        done = 0 if held is None else held[1].next_seq
+        done = 0 if held is None else held[1].n_docs
         left = _without_first(batches, done, None if held is None else _Checker(*held))
         is_empty = held is None
         for part in _parts(left, self._part_bytes):
@@ -120,19 +124,23 @@ class PartsBuild:
     def _add(self, folder: Path, part: pa.Table) -> None:
         """Add a part to the folder. What is in memory of it is let go at the end."""
         lineage = Lineage()
+        seqs = None
+        if self.seq_column is not None:
+            seqs = one_array(part.column(self.seq_column)).to_numpy()
+            part = part.drop_columns([self.seq_column])
         if not (folder / MANIFEST).exists():
             options = (self.analyzer, self.bm25, self.threads, 0)
-            facts, state = writer.build(part, self.schema, None, *options)
+            facts, state = writer.build(part, self.schema, None, *options, seqs=seqs)
         else:
             how = Opening(self.callables(), "mmap", "structure", self.threads)
             facts, before, seal = open_index(folder, how)
             lineage.settle(folder, seal)
-            state = writer.append(facts, before, part, None, merge=False)
+            state = writer.append(facts, before, part, None, merge=False, seqs=seqs)
         save_index(folder, facts, state, lineage, overwrite=False)
 
     def _tell(self, folder: Path) -> None:
         if self.progress is not None:
-            done = self._open(folder)[1].next_seq
+            done = self._open(folder)[1].n_docs
             self.progress(done, done if self.total is None else self.total)
 
 

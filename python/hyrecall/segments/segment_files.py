@@ -22,10 +22,10 @@ from hyrecall.errors import CorruptIndexError, error
 from hyrecall.segments.arrow_files import (
     DEAD,
     DOCUMENTS,
-    REST,
     TERMS,
     VALUE_TYPES,
     directions_schema,
+    heads_schemas,
     plane_schema,
     vector_schema,
 )
@@ -198,7 +198,7 @@ def _dense(
     if has[1]:
         given = take(f"directions-{at}", directions_schema(dim))
         given.check()
-        heads = take(f"heads-{at}", plane_schema(given.batch.num_rows + REST))
+        heads = take(f"heads-{at}", *heads_schemas(given.batch.num_rows))
         path, head_checks = heads.path, heads.checks
         head = _values(given.batch.column(0).storage.values), _int8_plane(heads.batch)
     if has[0]:

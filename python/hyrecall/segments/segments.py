@@ -28,8 +28,10 @@ __all__ = [
     "document_numbers",
     "gather",
     "gather_column",
+    "merge_order",
     "merge_segments",
     "segment_from_parts",
+    "take_rows",
 ]
 
 Rows = npt.NDArray[np.uint32]
@@ -195,14 +197,19 @@ def build_segment(
     threads: int,
     progress: ProgressFunction | None = None,
     row_name: str = "row",
+    seqs: npt.NDArray[np.int64] | None = None,
 ) -> Segment:
-    """Build a segment: sort the rows, copy each column in that order, and index the arms."""
+    """Build a segment: sort the rows, copy each column in that order, and index the arms.
+
+    Rows are numbered from ``first_seq`` on, or have the insertion numbers ``seqs``.
+    """
     n_rows = columns.n_rows
     cells = [one_array(columns.rows.column(name)) for name in schema.cell_columns]
     cluster = np.zeros(0, np.int64)
     if schema.cluster is not None:
         cluster = attribute_column(columns.rows.column(schema.cluster)).sort_codes
-    seqs = np.arange(first_seq, first_seq + n_rows, dtype=np.int64)
+    if seqs is None:
+        seqs = np.arange(first_seq, first_seq + n_rows, dtype=np.int64)
     order = _core.sort_rows(cells, n_rows, cluster, seqs)
     is_sorted = bool(np.array_equal(order, np.arange(n_rows, dtype=np.uint32)))
     rows = columns.rows if is_sorted else columns.rows.take(pa.array(order))
@@ -278,13 +285,27 @@ def merge_segments(
     segments: Sequence[Segment], views: Sequence[_core.SegmentView], schema: Schema
 ) -> Segment:
     """Merge the live rows of several segments into one, without analyzing texts again."""
+    return take_rows(segments, *merge_order(segments, views, schema), schema)
+
+
+def merge_order(
+    segments: Sequence[Segment], views: Sequence[_core.SegmentView], schema: Schema
+) -> tuple[Rows, Rows]:
+    """Return (segment, row) of the live rows of several segments, in the order of one segment."""
     cluster: list[npt.NDArray[np.int64]] = []
     if schema.cluster is not None:
         cluster = [attribute_column(s.column(schema.cluster)).sort_codes for s in segments]
+    source, row = _core.merge_order(list(views), cluster)
+    return source, row
+
+
+def take_rows(
+    segments: Sequence[Segment], source: Rows, source_row: Rows, schema: Schema
+) -> Segment:
+    """Make a segment of the rows (source[i], source_row[i]), which are in the order of one."""
     for segment in segments:
         for arm in (*schema.text_arms, *schema.vector_arms):
             segment.check(arm)  # damaged rows must not be saved with a new checksum
-    source, source_row = _core.merge_order(list(views), cluster)
     rows = gather(segments, source, source_row, schema.row_columns)
     seqs = np.empty(len(source), np.int64)
     for number, segment in enumerate(segments):

@@ -91,14 +91,19 @@ def build(
     threads: int,
     first_seq: int,
     progress: ProgressFunction | None = None,
+    seqs: npt.NDArray[np.int64] | None = None,
 ) -> tuple[IndexFacts, State]:
-    """Build an index of one segment; analyzer and bm25 are for text arms without their own."""
+    """Build an index of one segment; analyzer and bm25 are for text arms without their own.
+
+    ``seqs``: rising insertion numbers of the rows, in the place of those from ``first_seq`` on.
+    """
     analyzers = _of_arms("analyzer", Analyzer, schema, analyzer)
     formulas = _of_arms("bm25", BM25, schema, bm25)
     columns = read_table(table, schema, vectors=vectors)
     segment = build_segment(
-        columns, schema, analyzers, first_seq=first_seq, threads=threads, progress=progress
-    )
+        columns, schema, analyzers, first_seq=first_seq, threads=threads, progress=progress,
+        seqs=seqs,
+    )  # fmt: skip
     # Rows that are added later get the precision of the first rows.
     vector_arms = {
         arm: Vector(vector.column, dtype=segment.dense[arm].dtype)
@@ -113,7 +118,11 @@ def build(
         threads=threads,
     )
     view = _core.SegmentView(segment.core)
-    return facts, State.of([segment], [view], first_seq + columns.n_rows)
+    return facts, State.of([segment], [view], _next_seq(first_seq, columns.n_rows, seqs))
+
+
+def _next_seq(first_seq: int, n_rows: int, seqs: npt.NDArray[np.int64] | None) -> int:
+    return first_seq + n_rows if seqs is None or not n_rows else int(seqs[-1]) + 1
 
 
 def _of_arms(option: str, kind: type[T_], schema: Schema, default: T_ | None) -> dict[str, T_]:
@@ -148,12 +157,15 @@ def append(
     first_seq: int | None = None,
     merge: bool = True,
     progress: ProgressFunction | None = None,
+    seqs: npt.NDArray[np.int64] | None = None,
 ) -> State:
-    """Add rows with the next insertion numbers, or from ``first_seq`` on.
+    """Add rows with the next insertion numbers, or from ``first_seq`` on, or with rising ``seqs``.
 
     Documents that exist are refused or replaced. Without ``merge`` the rows stay a segment of their
     own, whatever segments there are.
     """
+    if seqs is not None and len(seqs):
+        first_seq = int(seqs[0])
     begin = state.next_seq if first_seq is None else read_seq(first_seq)
     if begin < state.next_seq:
         raise error(OptionError, "first_seq", f"at least {state.next_seq} (the next)", begin)
@@ -178,10 +190,11 @@ def append(
         first_seq=begin,
         threads=facts.threads,
         progress=progress,
+        seqs=seqs,
     )
     pairs = _without(state, segments[found], rows[found])
     pairs.append((added, _core.SegmentView(added.core)))
-    return _state_of(state, pairs, schema, begin + columns.n_rows, merge=merge)
+    return _state_of(state, pairs, schema, _next_seq(begin, columns.n_rows, seqs), merge=merge)
 
 
 def delete(

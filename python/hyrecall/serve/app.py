@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
 from hyrecall.base.version import __version__
+from hyrecall.distributed import ShardedIndex
 from hyrecall.index import Index
 from hyrecall.memory import IsolationWarning, Memory
 from hyrecall.memory.memory import Opening
@@ -33,7 +34,7 @@ from hyrecall.serve.routes import (
     memories,
     recall,
 )
-from hyrecall.serve.served_index import ServedIndex
+from hyrecall.serve.served_index import AnyIndex, ServedIndex
 from hyrecall.serve.tokens import TokenFile
 
 __all__ = ["create_app"]
@@ -47,12 +48,14 @@ _OF_A_STORE = (
 _OF_AN_INDEX = (index_recall.router, arrow_recall.index_router)
 
 
-def create_app(served: Memory | Opening | Index, options: ServiceOptions | None = None) -> FastAPI:
-    """Make an app that serves a store or an index.
+def create_app(
+    served: Memory | Opening | AnyIndex, options: ServiceOptions | None = None
+) -> FastAPI:
+    """Make an app that serves a store, an index or shards of an index.
 
     Parameters
     ----------
-    served : Memory or Index, or what ``Memory.open(path)`` returns
+    served : Memory, Index or ShardedIndex, or what ``Memory.open(path)`` returns
         The last is opened when the app starts and closed when it ends; the others are the
         caller's to close. An index is served read-only.
     options : ServiceOptions, optional
@@ -101,9 +104,9 @@ def create_app(served: Memory | Opening | Index, options: ServiceOptions | None 
     state.served = served
     state.fault = None
     state.memory = served if isinstance(served, Memory) else None
-    state.index = served if isinstance(served, Index) else None
+    state.index = served if isinstance(served, Index | ShardedIndex) else None
     errors.install(app)
-    of_it = _OF_AN_INDEX if isinstance(served, Index) else (*_OF_A_STORE, *doors.ROUTERS)
+    of_it = (*_OF_A_STORE, *doors.ROUTERS) if state.index is None else _OF_AN_INDEX
     for router in (health.router, info.router, *of_it, page.router()):
         # include_router() would build the models of every route again, in an app's first request.
         app.router.routes.extend(router.routes)
@@ -125,12 +128,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     # A request without a user means the anonymous one of its token, and asks for no other.
     warnings.filterwarnings("ignore", category=IsolationWarning)
     state = app.state
-    if isinstance(state.served, Index):
+    if state.index is not None:
         options = state.options
         state.served_index = ServedIndex(
             state.served, join=options.join, max_joined=options.max_joined
         )
-        state.metrics.read("index", lambda: metrics.index_numbers(state.index.stats()))
+        state.metrics.read("index", state.served_index.numbers)
         state.metrics.read("joined", state.served_index.counts)
         try:
             yield

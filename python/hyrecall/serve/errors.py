@@ -30,6 +30,8 @@ from hyrecall.errors import (
     OptionError,
     ScopeError,
     ShapeError,
+    ShardLostError,
+    StaleStatisticsError,
     StoreBusyError,
     StoreError,
     StoreMismatchError,
@@ -104,6 +106,8 @@ _STATUSES: tuple[tuple[type[BaseException], int], ...] = (
     (KeyConflictError, 409),
     (ScopeError, 403),
     (WriterBusyError, 503),
+    (ShardLostError, 503),
+    (StaleStatisticsError, 503),
     (StoreBusyError, 503),
     (StoreMismatchError, 503),
     (CorruptStoreError, 500),
@@ -171,7 +175,7 @@ async def _of_hyrecall(request: Request, fault: Exception) -> Response:
     message = {
         500: "the store or index is damaged, or hyrecall has a fault; its log says which",
         501: "the service lacks an optional package for this request",
-        503: "the store cannot take the request now",
+        503: "the store or index cannot take the request now",
     }[status]
     seconds = math.ceil(fault.retry_after) if isinstance(fault, StoreBusyError) else 1
     headers = {"Retry-After": str(seconds)} if status == 503 else None

@@ -8,20 +8,25 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from hyrecall import recipes
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.joinable import is_joinable
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import Scope
-from hyrecall.errors import HyrecallError, OptionError, error
+from hyrecall.base.joining import Joiner
+from hyrecall.distributed import ShardedIndex
+from hyrecall.distributed.upkeep import n_replicas
+from hyrecall.errors import HyrecallError, OptionError, ShardLostError, error
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
-from hyrecall.serve.joining import Joiner
+from hyrecall.serve.metrics import index_numbers
 from hyrecall.serve.replies import encode, index_data
 
-__all__ = ["IndexQuery", "ServedIndex"]
+__all__ = ["AnyIndex", "IndexQuery", "ServedIndex"]
+
+AnyIndex: TypeAlias = Index | ShardedIndex
 
 _log = logging.getLogger("hyrecall.serve")
 
@@ -74,18 +79,22 @@ class ServedIndex:
 
     Parameters
     ----------
-    index : Index
+    index : Index or ShardedIndex
     join : bool
         Whether queries that wait are one batch.
     max_joined : int
     """
 
-    def __init__(self, index: Index, *, join: bool, max_joined: int) -> None:
+    def __init__(self, index: AnyIndex, *, join: bool, max_joined: int) -> None:
         """Answer nothing yet."""
         self.index = index
-        self._pool = ThreadPoolExecutor(4, thread_name_prefix="hyrecall-serve")
+        # Replicas of shards answer several batches at a time.
+        at_once = 1
+        if isinstance(index, ShardedIndex):
+            at_once = max(map(n_replicas, index.shards))
+        self._pool = ThreadPoolExecutor(at_once + 3, thread_name_prefix="hyrecall-serve")
         self._joiner: Joiner[IndexQuery, bytes] = Joiner(
-            self._answer, self._pool, max_joined=max_joined if join else 1,
+            self._answer, self._pool, max_joined=max_joined if join else 1, at_once=at_once,
         )  # fmt: skip
         self._looked = time.monotonic()
         self._reloading: asyncio.Future[None] | None = None
@@ -109,6 +118,34 @@ class ServedIndex:
     def counts(self) -> dict[str, float]:
         """Return how many queries and batches there were."""
         return {"queries": self._joiner.n_calls, "batches": self._joiner.n_batches}
+
+    def lost_shards(self) -> list[str]:
+        """Return the names of shards of which no replica answers; blocks. An index has none.
+
+        Raises
+        ------
+        ShardLostError
+            No shard answers.
+        """
+        if not isinstance(self.index, ShardedIndex):
+            return []
+        health = self.index.health()
+        lost = [name for name, one in health.items() if one.is_lost]
+        if len(lost) == len(health):
+            raise error(ShardLostError, "shards", "an answer of at least one", "none")
+        return lost
+
+    def numbers(self) -> dict[str, float]:
+        """Return the numbers of the index: those of its stats, or those of its shards; blocks."""
+        if not isinstance(self.index, ShardedIndex):
+            return index_numbers(self.index.stats())
+        health = self.index.health().values()
+        return {
+            "n_shards": float(len(health)),
+            "n_lost_shards": float(sum(one.is_lost for one in health)),
+            "n_replicas": float(sum(one.n_replicas for one in health)),
+            "n_lost_replicas": float(sum(one.n_lost for one in health)),
+        }
 
     def close(self) -> None:
         """End the threads; the index is its owner's to close."""
@@ -142,7 +179,7 @@ class ServedIndex:
     def reload(self) -> None:
         """Take up the folder's version if it is another; blocks."""
         try:
-            if self.index.is_stale and self.index.reload():
+            if self.index.is_stale and self.index.reload() is not False:
                 _log.info("index: took up the version that was saved anew")
         except HyrecallError as fault:
             _log.error("index: the new version cannot be read (%s)", type(fault).__name__)

@@ -22,7 +22,7 @@ from hyrecall.table.schema import Schema
 from hyrecall.table.source import check_arms, open_source, select_columns
 from hyrecall.table.vectors import read_vectors
 
-__all__ = ["Columns", "VectorInput", "read_table", "read_texts"]
+__all__ = ["Columns", "VectorInput", "read_rows", "read_table", "read_texts"]
 
 MOST_ROWS = 2**32 - 2
 """The most rows of a segment: a row number is a uint32, whose last value means no row."""
@@ -140,6 +140,12 @@ def read_table(
             row_name=row_name,
         )
     return Columns(reader.table.num_rows, pa.table(rows), texts, dense)
+
+
+def read_rows(table: pa.Table, schema: Schema, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+    """Read and check some row columns of a table, as :func:`read_table` does."""
+    reader = _Reader(table, "row", {})
+    return {name: _row_column(reader, schema, name) for name in names}
 
 
 def read_texts(

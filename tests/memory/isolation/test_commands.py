@@ -25,9 +25,10 @@ NO_STORE = {
     "index", "batch", "info", "demo", "tune", "learn", "eval", "config set", "config get",
     "config unset", "config list", "config path", "token make", "token list", "token revoke",
     "ltm path",
+    "shards build", "shards info", "shards rebalance",
     "push", "pull", "follow",  # they move whole files, and tell sizes
 }  # fmt: skip
-SERVERS = {"serve", "mcp"}  # what they tell whom: tests/serve
+SERVERS = {"serve", "mcp", "shards serve"}  # what they tell whom: tests/serve
 # What a user may ask, knowing ids and words of others.
 CASES: dict[str, list[list[str]]] = {
     "recall": [["oak disk"], ["zq"], ["", "--limit", "100"], ["oak", "--recipe", "hebb", "--json"]],

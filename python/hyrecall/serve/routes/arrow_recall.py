@@ -14,7 +14,6 @@ from starlette.responses import Response
 
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.filters import Filter
-from hyrecall.index import Index
 from hyrecall.memory import Matches
 from hyrecall.serve.arrow_streams import (
     CELLS,
@@ -42,7 +41,7 @@ from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import ERRORS
 from hyrecall.serve.routes.index_recall import authorised, served_by
 from hyrecall.serve.routes.recall import answer_all, check_recall
-from hyrecall.serve.served_index import recipe_named
+from hyrecall.serve.served_index import AnyIndex, recipe_named
 
 __all__ = ["index_router", "store_router"]
 
@@ -123,7 +122,7 @@ async def recall_index(
 
 
 def _index_arguments(
-    index: Index, sizes: ServiceOptions, who: Caller, table: pa.Table, options: BatchOptions
+    index: AnyIndex, sizes: ServiceOptions, who: Caller, table: pa.Table, options: BatchOptions
 ) -> dict[str, Any]:
     """Return the arguments of :meth:`hyrecall.Index.recall`."""
     read_here = table.select([name for name in ("scope", "filter") if name in table.column_names])
@@ -159,14 +158,14 @@ def _index_arguments(
     return {name: value for name, value in asked.items() if value is not None}
 
 
-def _of_an_index(index: Index) -> dict[str, Kind]:
+def _of_an_index(index: AnyIndex) -> dict[str, Kind]:
     """Return the columns that an index's table may have."""
     kinds = {"text": TEXT, "vector": NUMBERS}
     own = {f"{kind}.{arm}": kinds[kind] for kind, arms in _arms(index).items() for arm in arms}
     return {"scope": CELLS, "filter": JSON, "key": PLAIN, **kinds, **own}
 
 
-def _arms(index: Index) -> dict[str, tuple[str, ...]]:
+def _arms(index: AnyIndex) -> dict[str, tuple[str, ...]]:
     return {"text": tuple(index.schema.text_arms), "vector": tuple(index.schema.vector_arms)}
 
 

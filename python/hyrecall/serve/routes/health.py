@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
+from hyrecall.errors import ShardLostError
 from hyrecall.serve.callers import Keeper
 from hyrecall.serve.replies import ERRORS
 
@@ -36,13 +37,24 @@ async def healthz() -> dict[str, str]:
     responses={503: {"description": "Not yet, or no longer."}},
 )
 async def readyz(request: Request) -> Response:
-    """Answer 200 once replies are whole; no token is needed."""
+    """Answer 200 once replies are whole; no token is needed.
+
+    Of shards, some of which are lost, the status is "degraded", and ``lost_shards`` names them: as
+    their replies do, which lack the documents of these.
+    """
     state = request.app.state
-    is_ready = state.index is not None
+    is_ready, told = state.index is not None, {"status": "ready"}
     if state.memory is not None:
         is_ready = await _apart(partial(state.memory._sync.wait_until_ready, timeout=0))
+    elif is_ready:
+        try:
+            lost = await _apart(state.served_index.lost_shards)
+        except ShardLostError:
+            is_ready = False
+        else:
+            told = {"status": "degraded", "lost_shards": lost} if lost else told
     if is_ready:
-        return JSONResponse({"status": "ready"})
+        return JSONResponse(told)
     return JSONResponse({"status": "not ready"}, 503, headers={"Retry-After": "1"})
 
 
@@ -51,10 +63,7 @@ async def metrics(request: Request, who: Keeper) -> Response:
     """Return the numbers of this process; the right "upkeep" is needed, since they count all."""
     state = request.app.state
     text = state.metrics.text
-    if state.memory is not None:
-        made = await _apart(text)  # it asks the database
-    else:
-        made = text()
+    made = await _apart(text)  # it asks the database, or shards
     return Response(made, media_type=CONTENT_TYPE_LATEST)
 
 

@@ -10,15 +10,15 @@ from starlette.responses import Response
 
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.scope import Scope
+from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import HyrecallError
-from hyrecall.index import Index
 from hyrecall.serve.bodies import IndexBatchBody, IndexQueryBody
 from hyrecall.serve.callers import Caller, Reader
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_lists, check_page, check_query, check_size, options_of
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import ERRORS, IndexReply, JsonResponse
-from hyrecall.serve.served_index import IndexQuery, ServedIndex, recipe_named
+from hyrecall.serve.served_index import AnyIndex, IndexQuery, ServedIndex, recipe_named
 
 __all__ = ["authorised", "read_query", "router", "served_by"]
 
@@ -60,7 +60,7 @@ async def recall_batch(request: Request, body: IndexBatchBody, who: Reader) -> R
 
 
 def read_query(
-    index: Index, options: ServiceOptions, who: Caller, body: IndexQueryBody
+    index: AnyIndex, options: ServiceOptions, who: Caller, body: IndexQueryBody
 ) -> IndexQuery:
     """Check a query and its scope.
 
@@ -91,7 +91,9 @@ def read_query(
         shared["group"] = body.group
     columns = tuple(body.columns)
     if body.surrounding:
-        shared |= {"surrounding": body.surrounding, "columns": columns}
+        shared["surrounding"] = body.surrounding
+    if body.surrounding or isinstance(index, ShardedIndex):  # whose hits have no other columns
+        shared["columns"] = columns
     known = index.schema.row_columns
     for name in columns:
         if name not in known:
@@ -124,7 +126,7 @@ def _by_arm(given: Any, arms: tuple[str, ...]) -> dict[str, Any]:
 # ---- scope ----
 
 
-def authorised(index: Index, who: Caller, asked: Any) -> Scope | None:
+def authorised(index: AnyIndex, who: Caller, asked: Any) -> Scope | None:
     """Return the cells that a query may see: the token's, or those of them that it names.
 
     Raises

@@ -8,12 +8,12 @@ from fastapi import APIRouter, Request
 
 from hyrecall import recipes
 from hyrecall.base.version import __version__
-from hyrecall.index import Index
 from hyrecall.memory.derived.layout import serves
 from hyrecall.memory.store import Store
 from hyrecall.serve.callers import Caller, Reader
 from hyrecall.serve.limits import options_of
 from hyrecall.serve.replies import ERRORS
+from hyrecall.serve.served_index import AnyIndex
 
 __all__ = ["recipes_of", "router"]
 
@@ -50,7 +50,7 @@ def _of_store(memory: Any) -> dict[str, Any]:
     }
 
 
-def _of_index(index: Index | None) -> dict[str, Any]:
+def _of_index(index: AnyIndex | None) -> dict[str, Any]:
     if index is None:
         return {"kind": "store", "recipes": []}
     schema = index.schema

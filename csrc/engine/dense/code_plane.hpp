@@ -1,5 +1,5 @@
-// The int8 plane of a tensor column (kernels/int8_bound.hpp), in the layout of
-// kernels/cpu/first_pass.hpp.
+// A plane of codes of a tensor column's vectors, in the layout of kernels/cpu/first_pass.hpp: of 8
+// bits (kernels/int8_bound.hpp), or of 4 (kernels/nibble_code.hpp).
 #pragma once
 
 #include <atomic>
@@ -16,10 +16,13 @@
 
 namespace hyrecall {
 
+using cpu::CodeBits;
+
 inline constexpr Row kTileBlocks = kTileRows / static_cast<Row>(cpu::kInt8BlockRows);
 
-struct Int8Plane {
-  Buffer<std::uint8_t> codes;  // [n_blocks, int8_steps(dim), 16, 4], n_blocks = int8_blocks(...)
+struct CodePlane {
+  CodeBits bits = CodeBits::k8;
+  Buffer<std::uint8_t> codes;  // [n_blocks, block_bytes(dim, bits)], n_blocks = plane_blocks(...)
   Buffer<float> scales;        // [n_blocks x 16]; 0 where there is no vector
   Buffer<float> residuals;     // [n_blocks x 16]; -inf where there is no vector
   // Of a file that was opened without reading it: blocks are checked when they are first read.
@@ -41,24 +44,25 @@ struct PlaneUse {
 };
 
 // A plane of n_rows rows while it is filled. Threads may fill blocks of 16 rows of their own.
-class Int8PlaneBuilder {
+class CodePlaneBuilder {
  public:
-  Int8PlaneBuilder(std::size_t n_rows, std::uint32_t dim);
+  CodePlaneBuilder(std::size_t n_rows, std::uint32_t dim, CodeBits bits = CodeBits::k8);
 
   // codes: dim of them.
   void set(Row row, Int8Row const& quantized, std::int8_t const* codes);
-  // A row of another plane as it is.
-  void copy(Row row, Int8Plane const& from, Row from_row);
-  Int8Plane finish() &&;
+  // A row of another plane of these bits as it is.
+  void copy(Row row, CodePlane const& from, Row from_row);
+  CodePlane finish() &&;
 
  private:
   std::uint32_t dim_;
+  CodeBits bits_;
   Zeroed<std::uint8_t> codes_;
   Zeroed<float> scales_;
   Zeroed<float> residuals_;
 };
 
-// The int8 codes of a row of a plane, and its scale and residual (0 where there is no vector).
-Int8Row plane_row(Int8Plane const& plane, std::uint32_t dim, Row row, std::int8_t* codes);
+// The codes of a row of a plane of 8 bits, and its scale and residual (0 where there is no vector).
+Int8Row plane_row(CodePlane const& plane, std::uint32_t dim, Row row, std::int8_t* codes);
 
 }  // namespace hyrecall

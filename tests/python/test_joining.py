@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hyrecall.serve.joining import Joiner
+from hyrecall.base.joining import Joiner
 from laws.effort import Effort
 
 

@@ -1,0 +1,218 @@
+"""``hyrecall shards``: builds the shards of a large table, shows, rebalances and serves them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from hyrecall.base.progress import ProgressFunction
+from hyrecall.base.text_tables import Column, Row
+from hyrecall.cli.help import Command, Group
+from hyrecall.cli.index_in_parts import read_size
+from hyrecall.cli.memory_options import AsJson
+from hyrecall.cli.options import Threads
+from hyrecall.cli.schema_options import (
+    Analyzers,
+    Attributes,
+    Bm25OfArms,
+    Cells,
+    Cluster,
+    Key,
+    NoCell,
+    Place,
+    Stopwords,
+    Stored,
+    TextArms,
+    ThreadColumn,
+    VectorArms,
+    check_cells,
+    read_schema,
+)
+from hyrecall.cli.shards_serve import serve
+from hyrecall.cli.show import print_json, print_table, say
+from hyrecall.cli.values import names
+from hyrecall.distributed import ShardEntry, Shards, build_shards
+from hyrecall.distributed import rebalance as rebalance_shards
+from hyrecall.distributed.placed import verify_shards
+from hyrecall.errors import OptionError, error
+
+__all__ = ["shards"]
+
+Folder: TypeAlias = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the shards.")]
+Number: TypeAlias = Annotated[
+    int | None, typer.Option("--shards", metavar="N", help="How many shards.")
+]
+ShardRows: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--shard-rows", metavar="N", help="Instead of --shards: about how many rows a shard has."
+    ),
+]
+Memory: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--memory", metavar="SIZE", show_default="2GiB for each worker",
+        help="The most memory that all workers take together: 8GB, 512MiB.",
+    ),
+]  # fmt: skip
+
+shards = typer.Typer(
+    name="shards",
+    cls=Group,
+    help="An index in several shards: build, show, rebalance and serve them.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+
+@shards.command(cls=Command)
+def build(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE", help="A folder of .parquet files, read by name, or one such file."
+        ),
+    ],
+    output: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write.")],
+    key: Key,
+    number: Number = None,
+    shard_rows: ShardRows = None,
+    cell: Cells = None,
+    no_cell: NoCell = False,
+    text: TextArms = None,
+    vector: VectorArms = None,
+    attribute: Attributes = None,
+    cluster: Cluster = None,
+    thread: ThreadColumn = None,
+    place: Place = None,
+    stored: Stored = None,
+    analyzer: Analyzers = None,
+    stopwords: Stopwords = None,
+    bm25: Bm25OfArms = None,
+    memory: Memory = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", metavar="N", show_default="as many as there are cores",
+            help="How many processes work.",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an unfinished build, if any.")
+    ] = False,
+    threads: Threads = None,
+) -> None:  # fmt: skip
+    """Index Parquet files as shards. A cell lies in one shard, unless it is larger than a shard."""
+    _check_sizes(number, shard_rows)
+    check_cells(cell, no_cell=no_cell)
+    schema, _ = read_schema(
+        key=key, cell=names(cell) or None, text=text, vector=vector, embed=None,
+        attributes=names(attribute), cluster=cluster, stored=names(stored) if stored else None,
+        thread=thread, place=place, analyzer=analyzer, stopwords=stopwords, bm25=bm25,
+    )  # fmt: skip
+    started = time.perf_counter()
+    made = build_shards(
+        source, schema, output, shards=number, shard_rows=shard_rows, resume=resume,
+        memory_limit=None if memory is None else read_size("--memory", memory),
+        workers=workers, threads=threads, progress=_tell(started, "steps (two a row)"),
+    )  # fmt: skip
+    told = f"{made.rows:,} documents in {len(made.shards)} shards"
+    say(f"indexed {told} in {time.perf_counter() - started:.1f} s")
+    say(f"written to {output}")
+
+
+@shards.command(cls=Command)
+def info(
+    folder: Folder,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Check every block, and the place of every cell."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the shards of a folder: rows, cells, bytes, and the share of all rows."""
+    found = verify_shards(folder) if verify else Shards.read(folder)
+    if as_json:
+        print_json(_facts(found))
+        return
+    columns = [Column("shard"), *(Column(one, "right") for one in ("rows", "cells", "bytes"))]
+    columns += [Column("share", "right"), Column("folder")]
+    print_table(columns, [_row(one, found.rows) for one in found.shards])
+    n_split = len(found.placement.split)
+    cells = "1 cell lies" if n_split == 1 else f"{n_split:,} cells lie"
+    told = f"{cells} in several shards" if n_split else "each cell lies in one shard"
+    say(f"generation {found.generation}, {found.rows:,} documents; {told}")
+    if verify:
+        say("all checksums and places are right")
+
+
+@shards.command(cls=Command)
+def rebalance(
+    folder: Folder,
+    number: Number = None,
+    shard_rows: ShardRows = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory", metavar="SIZE", show_default="2GiB", help="The most memory: 8GB, 512MiB."
+        ),
+    ] = None,
+    threads: Threads = None,
+) -> None:
+    """Change how many shards there are, or even out their sizes, by moving cells.
+
+    Whoever has opened the folder keeps what is open, and opens it again to see the new shards.
+    """
+    _check_sizes(number, shard_rows)
+    before = Shards.read(folder)
+    started = time.perf_counter()
+    made = rebalance_shards(
+        folder, shards=number, shard_rows=shard_rows, threads=threads,
+        memory_limit=None if memory is None else read_size("--memory", memory),
+        progress=_tell(started, "rows"),
+    )  # fmt: skip
+    if made.generation == before.generation:
+        say("nothing to move")
+        return
+    kept = {one.folder for one in before.shards}
+    n_written = sum(one.folder not in kept for one in made.shards)
+    told = f"generation {made.generation}: {len(made.shards)} shards, of which {n_written} are new"
+    say(f"{told}, in {time.perf_counter() - started:.1f} s")
+
+
+def _check_sizes(number: int | None, shard_rows: int | None) -> None:
+    if (number is None) == (shard_rows is None):
+        got = "neither" if number is None else "both"
+        raise error(OptionError, "--shards", "--shards or --shard-rows", got)
+
+
+def _tell(started: float, unit: str) -> ProgressFunction:
+    def tell(done: int, total: int) -> None:
+        say(f"{done:,} of {total:,} {unit}, {time.perf_counter() - started:.1f} s")
+
+    return tell
+
+
+def _facts(found: Shards) -> dict[str, Any]:
+    split: Sequence[tuple[object, ...]] = [cell for cell, _ in found.placement.split]
+    return {
+        "generation": found.generation,
+        "rows": found.rows,
+        "shards": [asdict(one) for one in found.shards],
+        "split_cells": [list(one) for one in split],
+    }
+
+
+def _row(one: ShardEntry, n_rows: int) -> Row:
+    share = one.rows / n_rows if n_rows else 0.0
+    numbers = [f"{one.rows:,}", f"{one.cells:,}", f"{one.bytes:,}", f"{share:.1%}"]
+    return Row([one.name, *numbers, one.folder])
+
+
+shards.command(cls=Command)(serve)

@@ -1,0 +1,171 @@
+"""What a build of shards was asked, on the disk: workers read it, and a build that goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hyrecall.base import disk
+from hyrecall.distributed.placement import Placement
+from hyrecall.distributed.source_files import SourceFile, Unit
+from hyrecall.errors import OptionError, error
+from hyrecall.table.schema import Schema, Text
+from hyrecall.text.analyzer import Analyzer
+from hyrecall.text.bm25 import BM25
+
+__all__ = ["ASKED", "WORKERS", "BuildPlan", "Laid"]
+
+ASKED = "asked.json"
+LAID = "placement.json"
+WORKERS = "WORKERS"
+"""A file that every worker has locked: a build that goes on waits until none is left."""
+
+
+@dataclass(frozen=True, eq=False)
+class BuildPlan:
+    """What a build was asked.
+
+    Attributes
+    ----------
+    files, units
+        The source, and the pieces in which it is read.
+    schema, analyzer, bm25
+        As in :meth:`hyrecall.Index.build`.
+    n_shards : int
+    memory, threads : int
+        Of each worker: the bytes that it may take while it indexes, and its threads.
+    """
+
+    files: Sequence[SourceFile]
+    units: Sequence[Unit]
+    schema: Schema
+    analyzer: Analyzer | None
+    bm25: BM25 | None
+    n_shards: int
+    memory: int
+    threads: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of the source."""
+        return sum(one.rows for one in self.files)
+
+    def check(self) -> None:
+        """Refuse analyzers with callables, which no worker can get.
+
+        Raises
+        ------
+        OptionError
+            There is one.
+        """
+        of_arms = (text.analyzer for text in self.schema.text_arms.values())
+        for one in (self.analyzer, *of_arms):
+            if one is not None and one.has_callable:
+                wish = "an analyzer without a callable, which cannot be sent to a worker"
+                raise error(OptionError, "analyzer", wish, repr(one))
+
+    def _asked(self) -> dict[str, Any]:
+        texts = {
+            arm: [_plain(text.analyzer), _plain(text.bm25)]
+            for arm, text in self.schema.text_arms.items()
+        }
+        data = {
+            "files": [asdict(one) for one in self.files],
+            "units": [one.to_dict() for one in self.units],
+            "schema": self.schema.to_dict(), "texts": texts,
+            "analyzer": _plain(self.analyzer), "bm25": _plain(self.bm25),
+            "n_shards": self.n_shards,
+        }  # fmt: skip
+        return dict(json.loads(json.dumps(data)))  # as it is read again
+
+    def write(self, work: Path) -> None:
+        """Write the plan to a folder; workers read it there."""
+        data = {**self._asked(), "memory": self.memory, "threads": self.threads}
+        _write(work, ASKED, data)
+
+    def check_same(self, work: Path) -> None:
+        """Refuse to go on with a build that was asked something else.
+
+        Raises
+        ------
+        OptionError
+            Another source, schema or number of shards.
+        """
+        found = _read(work, ASKED)
+        asked = self._asked()
+        other = [name for name, value in asked.items() if found.get(name) != value]
+        if other:
+            wish = "the source, schema and options that the unfinished build began with"
+            remedy = f"remove {work.parent} and build again"
+            raise error(OptionError, "resume", wish, f"others ({', '.join(other)})", remedy)
+
+    @classmethod
+    def read(cls, work: Path) -> BuildPlan:
+        """Read the plan of a folder."""
+        data = _read(work, ASKED)
+        plain = Schema.from_dict(data["schema"])
+        texts = {}
+        for arm, text in plain.text_arms.items():
+            analyzer, bm25 = data["texts"][arm]
+            texts[arm] = Text(*text.columns, analyzer=_analyzer(analyzer), bm25=_bm25(bm25))
+        return cls(
+            [SourceFile(**one) for one in data["files"]],
+            [Unit(**one) for one in data["units"]],
+            replace(plain, text=texts),
+            _analyzer(data["analyzer"]),
+            _bm25(data["bm25"]),
+            data["n_shards"],
+            data["memory"],
+            data["threads"],
+        )
+
+
+@dataclass(frozen=True)
+class Laid:
+    """Where the rows go, as it was chosen from their counts.
+
+    Attributes
+    ----------
+    placement : Placement
+    rows : tuple of int
+        How many rows each shard gets.
+    """
+
+    placement: Placement
+    rows: tuple[int, ...]
+
+    def write(self, work: Path) -> None:
+        """Write it to a folder."""
+        _write(work, LAID, {"placement": self.placement.to_dict(), "rows": list(self.rows)})
+
+    @classmethod
+    def read(cls, work: Path) -> Laid | None:
+        """Read it from a folder; None: the rows are not counted yet."""
+        if not (work / LAID).exists():
+            return None
+        data = _read(work, LAID)
+        return cls(Placement.from_dict(data["placement"]), tuple(data["rows"]))
+
+
+def _plain(option: Analyzer | BM25 | None) -> Any:
+    return None if option is None else option.to_dict()
+
+
+def _analyzer(data: Mapping[str, Any] | None) -> Analyzer | None:
+    return None if data is None else Analyzer.from_dict(data)
+
+
+def _bm25(data: Mapping[str, Any] | None) -> BM25 | None:
+    return None if data is None else BM25(**data)
+
+
+def _write(work: Path, name: str, data: Mapping[str, Any]) -> None:
+    disk.prepare(work, name, json.dumps(data).encode())
+    disk.commit(work, name)
+
+
+def _read(work: Path, name: str) -> dict[str, Any]:
+    return dict(json.loads((work / name).read_bytes()))

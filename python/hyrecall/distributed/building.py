@@ -1,0 +1,343 @@
+"""Builds the shards of a large table: from Parquet files, in processes, placed by cell."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from hyrecall.base import disk
+from hyrecall.base.arguments import as_int, read_path
+from hyrecall.base.keywords import check_keywords
+from hyrecall.base.progress import ProgressFunction, read_progress
+from hyrecall.base.runtime import choose_threads
+from hyrecall.distributed.build_plan import ASKED, BuildPlan, Laid
+from hyrecall.distributed.crew import Crew
+from hyrecall.distributed.packing import heavy_slots, large_cells, most_rows, pack
+from hyrecall.distributed.placement import Placement, slot_of
+from hyrecall.distributed.row_places import RowCounts, cell_kinds
+from hyrecall.distributed.shard_folders import described, make_empty, opened
+from hyrecall.distributed.shards_file import (
+    SHARDS,
+    WORK,
+    ShardEntry,
+    Shards,
+    folder_name,
+    remove_unused,
+    write_shards,
+)
+from hyrecall.distributed.source_files import nothing_of, source_files, units_of
+from hyrecall.distributed.split_keys import check_split_keys
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.segments.parts import LEAST_MEMORY
+from hyrecall.table.columns import read_rows
+from hyrecall.table.schema import Schema
+from hyrecall.text.analyzer import Analyzer
+from hyrecall.text.bm25 import BM25
+
+__all__ = ["MOST_SHARDS", "build_shards", "read_sizes"]
+
+MEMORY = 2 * 2**30
+"""Bytes that each worker may take, unless ``memory_limit`` says something else."""
+
+MOST_SHARDS = 4096
+"""One for each slot."""
+
+
+@check_keywords
+def build_shards(
+    source: str | Path,
+    schema: Schema,
+    output: str | Path,
+    *,
+    shards: int | None = None,
+    shard_rows: int | None = None,
+    memory_limit: int | None = None,
+    analyzer: Analyzer | None = None,
+    bm25: BM25 | None = None,
+    workers: int | None = None,
+    threads: int | None = None,
+    resume: bool = False,
+    progress: ProgressFunction | None = None,
+) -> Shards:
+    """Index Parquet files as the shards of one index, which :meth:`ShardedIndex.open` opens.
+
+    Replies are those of ``Index.build`` of all rows, to the last bit: of the files in the order of
+    their names, one behind the other. A cell lies in one shard, unless it has more rows than a
+    shard; see :class:`Placement`. Worker processes count the rows, lay them out by shard on the
+    disk, and index each shard.
+
+    Parameters
+    ----------
+    source : path-like
+        A folder, whose ``.parquet`` files are read, or one such file. The columns that the schema
+        names have the same types in all of them. Vectors are columns.
+    schema : Schema
+        As in :meth:`hyrecall.Index.build`.
+    output : path-like
+        The folder to write: ``shards.json``, whose writing is the only commit point, and a saved
+        index for each shard. While it is written it holds the rows once more.
+    shards : int, optional
+        How many shards, up to 4,096.
+    shard_rows : int, optional
+        In the place of ``shards``: about how many rows a shard has.
+    memory_limit : int, optional
+        Bytes that all workers may take together, beside pages of mapped files, at least 256 MiB for
+        each; default: 2 GiB each.
+    analyzer, bm25
+        As in :meth:`hyrecall.Index.build`. An analyzer with a callable is refused.
+    workers : int, optional
+        How many processes; default: as many as there are cores, and room in ``memory_limit``.
+    threads : int, optional
+        Of all workers together; default: all that the machine allows.
+    resume : bool, default False
+        Go on where an earlier call with the same arguments was interrupted or killed, if there was
+        one. If it was complete, nothing is done.
+    progress : callable, optional
+        ``progress(done, total)`` in rows. Each counts twice: when it is laid out and when it is
+        indexed.
+
+    Returns
+    -------
+    Shards
+        What was written.
+
+    Raises
+    ------
+    OptionError
+        Both or none of ``shards`` and ``shard_rows``; no file; files with other types; a folder
+        that is in use and ``resume`` is False; an unfinished build of something else.
+    DTypeError, ShapeError
+        A column that the schema cannot take, or a file that is not Parquet.
+    KeyConflictError
+        A null key, or one that comes twice in a cell.
+    WriterBusyError
+        Another build or rebalancing of the folder is at work.
+    ShardLostError
+        A worker ended, for want of memory perhaps.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import pyarrow as pa, pyarrow.parquet as pq
+    >>> import hyrecall as hr
+    >>> from hyrecall.distributed import ShardedIndex, build_shards
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> rows = {"id": [1, 2, 3], "user": ["ann", "bob", "ann"], "text": ["tea", "milk", "hot tea"]}
+    >>> pq.write_table(pa.table(rows), folder / "rows.parquet")
+    >>> schema = hr.Schema(key="id", cell="user", text="text")
+    >>> build_shards(folder, schema, folder / "shards", shards=2, workers=1).rows
+    3
+    >>> with ShardedIndex.open(folder / "shards") as index:
+    ...     index.recall_one(text="tea", scope="ann").keys
+    [1, 3]
+    """
+    if not isinstance(schema, Schema):
+        raise error(DTypeError, "schema", "an hr.Schema", type(schema).__name__)
+    if not isinstance(resume, bool):
+        raise error(DTypeError, "resume", "True or False", repr(resume))
+    read_sizes(shards, shard_rows)
+    tell = read_progress(progress)
+    folder = read_path(output)
+    files, units = units_of(source_files(read_path(source)), schema)
+    n_rows = sum(one.rows for one in files)
+    n_shards = read_sizes(shards, shard_rows, n_rows)
+    n_threads = choose_threads(threads)
+    n_workers, memory = _shares(workers, memory_limit, n_threads)
+    plan = BuildPlan(
+        files, units, schema, analyzer, bm25, n_shards, memory, max(1, n_threads // n_workers)
+    )
+    plan.check()
+    _check_free(folder, resume=resume)
+    disk.make_folder(folder)
+    with disk.writer_lock(folder):
+        if (folder / SHARDS).exists():
+            made = Shards.read(folder)
+            remove_unused(folder, made.shards)
+            return made
+        work = _begun(folder, plan)
+        with Crew(work, min(n_workers, max(n_shards, len(units)))) as crew:
+            made = _Build(folder, work, plan, crew, tell).run()
+        write_shards(folder, made)
+        remove_unused(folder, made.shards)
+    return made
+
+
+def read_sizes(shards: object, shard_rows: object, n_rows: int = 0) -> int:
+    """Return the number of shards that a caller asks for.
+
+    Raises
+    ------
+    OptionError
+        Both or none are given, or one of them is out of range.
+    """
+    if (shards is None) == (shard_rows is None):
+        got = "none" if shards is None else "both"
+        raise error(OptionError, "shards", "shards= or shard_rows=", got)
+    name, given = ("shards", shards) if shards is not None else ("shard_rows", shard_rows)
+    count = as_int(given)
+    most = MOST_SHARDS if name == "shards" else 2**32 - 2
+    if count is None or not 1 <= count <= most:
+        raise error(OptionError, name, f"an int in [1, {most}]", repr(given))
+    if name == "shards":
+        return count
+    n_shards = max(1, -(-n_rows // count))
+    if n_shards > MOST_SHARDS:
+        got = f"{count}, which makes {n_shards}"
+        raise error(OptionError, name, f"rows that make at most {MOST_SHARDS} shards", got)
+    return n_shards
+
+
+def _shares(workers: object, memory_limit: object, n_threads: int) -> tuple[int, int]:
+    """Return the number of workers, and the memory of each."""
+    n_workers = None if workers is None else as_int(workers)
+    if workers is not None and (n_workers is None or not 1 <= n_workers <= 1024):
+        raise error(OptionError, "workers", "an int in [1, 1024], or None", repr(workers))
+    if memory_limit is None:
+        return n_workers or n_threads, MEMORY
+    limit = as_int(memory_limit)
+    least = LEAST_MEMORY * (n_workers or 1)
+    if limit is None or limit < least:
+        wish = f"an int of at least {least} bytes ({LEAST_MEMORY} for each worker)"
+        raise error(OptionError, "memory_limit", wish, repr(memory_limit))
+    n_workers = n_workers or min(n_threads, limit // LEAST_MEMORY)
+    return n_workers, limit // n_workers
+
+
+def _check_free(folder: Path, *, resume: bool) -> None:
+    if not folder.exists():
+        return
+    ours = (folder / SHARDS).exists() or (folder / WORK).exists()
+    if folder.is_dir() and (ours if resume else not any(folder.iterdir())):
+        return
+    if folder.is_dir() and not any(one for one in folder.iterdir() if one.name != disk.LOCK):
+        return
+    what = "shards" if (folder / SHARDS).exists() else "an unfinished build"
+    got = f"{folder}, which holds {what if ours else 'other files'}"
+    remedy = "pass resume=True" if what == "an unfinished build" and ours else ""
+    raise error(OptionError, "output", "a new or an empty folder", got, remedy)
+
+
+def _begun(folder: Path, plan: BuildPlan) -> Path:
+    """Return the folder of the work, with the plan in it."""
+    work = folder / WORK
+    if (work / ASKED).exists():
+        plan.check_same(work)
+    else:
+        shutil.rmtree(work, ignore_errors=True)
+        disk.make_folder(work)
+    plan.write(work)
+    return work
+
+
+class _Build:
+    """The steps of a build, each of which does only what an earlier call left."""
+
+    def __init__(
+        self, folder: Path, work: Path, plan: BuildPlan, crew: Crew, tell: ProgressFunction | None
+    ) -> None:
+        self._folder = folder
+        self._work = work
+        self._plan = plan
+        self._crew = crew
+        self._tell = tell
+        self._done = 0
+
+    def run(self) -> Shards:
+        """Count, lay out and index the rows; return what is to be written."""
+        laid = Laid.read(self._work)
+        if laid is None:
+            laid = self._lay()
+            laid.write(self._work)
+        spilling = [{"do": "spill", "unit": at} for at in range(len(self._plan.units))]
+        for _, n_rows in self._crew.run(spilling):
+            self._count(n_rows)
+        return Shards(1, *self._indexed(laid))
+
+    def _count(self, n_rows: int) -> None:
+        self._done += n_rows
+        if self._tell is not None:
+            self._tell(self._done, 2 * self._plan.rows)
+
+    def _lay(self) -> Laid:
+        """Choose the shard of each cell by counts of rows."""
+        plan = self._plan
+        kinds = _kinds(plan)
+        most = most_rows(plan.rows, plan.n_shards)
+        counts = self._counted(kinds)
+        heavy = heavy_slots(counts, most) if plan.n_shards > 1 else set()
+        if heavy:
+            large = large_cells(self._counted(kinds, heavy), most)
+            if large:
+                counts = self._counted(kinds, (), large)
+        placement = pack(kinds, counts, plan.n_shards)
+        return Laid(placement, tuple(rows_by_shard(placement, counts, plan.n_shards)))
+
+    def _counted(
+        self,
+        kinds: tuple[tuple[str, str], ...],
+        heavy: Iterable[int] = (),
+        large: Iterable[bytes] = (),
+    ) -> RowCounts:
+        asked = {"heavy": sorted(heavy), "large": [one.hex() for one in large]}
+        tasks = [{"do": "count", "unit": at, **asked} for at in range(len(self._plan.units))]
+        counts = RowCounts()
+        for _, found in self._crew.run(tasks):
+            counts = counts.plus(RowCounts.from_dict(found, kinds))
+        return counts
+
+    def _indexed(self, laid: Laid) -> tuple[str, Placement, tuple[ShardEntry, ...]]:
+        n_shards = self._plan.n_shards
+        # The largest first, so that no worker is left with one at the end.
+        order = sorted(range(n_shards), key=lambda shard: -laid.rows[shard])
+        wanted = [shard for shard in order if laid.rows[shard]] or [0]
+        entries: dict[int, ShardEntry] = {}
+        hashes: dict[int, str] = {}
+        for at, (fields, index) in self._crew.run(
+            [{"do": "index", "shard": one} for one in wanted]
+        ):
+            shard = wanted[at]
+            entries[shard], hashes[shard] = ShardEntry(**fields), index
+            if entries[shard].rows != laid.rows[shard]:
+                got = f"{entries[shard].rows} instead of {laid.rows[shard]} rows of shard {shard}"
+                raise error(OptionError, "source", "files that do not change", got)
+            self._count(laid.rows[shard])
+        first = wanted[0]
+        for shard in order:
+            if hashes.get(shard, hashes[first]) != hashes[first]:
+                wish = "columns that have the same type and dimension in all rows"
+                got = f"others in shard {shard} than in shard {first}"
+                raise error(OptionError, "source", wish, got)
+        self._make_empty([one for one in order if one not in entries], first, entries)
+        check_split_keys(self._folder, self._plan.schema, laid.placement, entries)
+        return hashes[first], laid.placement, tuple(entries[one] for one in range(n_shards))
+
+    def _make_empty(self, shards: Iterable[int], like: int, entries: dict[int, ShardEntry]) -> None:
+        facts, state = opened(self._folder / folder_name(like, 1))
+        for shard in shards:
+            folder = self._folder / folder_name(shard, 1)
+            if not folder.exists():
+                make_empty(folder, facts, state.segments)
+            entries[shard], _ = described(folder, shard)
+
+
+def rows_by_shard(placement: Placement, counts: RowCounts, n_shards: int) -> list[int]:
+    """Return how many of the counted rows a placement lays into each shard."""
+    out = np.zeros(n_shards, np.int64)
+    slots = counts.slots.copy()
+    for cell, own in counts.parts.items():
+        slots[slot_of(cell)] -= own.sum()
+        np.add.at(out, np.array(placement.parts[cell]), own)
+    np.add.at(out, np.array(placement.slots), slots)
+    return [int(one) for one in out]
+
+
+def _kinds(plan: BuildPlan) -> tuple[tuple[str, str], ...]:
+    """Return the types of the cell columns."""
+    if not plan.schema.cell_columns:
+        return ()
+    names = plan.schema.cell_columns
+    nothing = nothing_of(Path(plan.files[0].path), names)
+    return cell_kinds(read_rows(nothing, plan.schema, names), plan.schema)

@@ -1,0 +1,117 @@
+"""Worker processes of a build of shards, which do tasks side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import queue
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, Self
+
+from hyrecall.distributed.build_plan import WORKERS
+from hyrecall.distributed.pipes import PipeClosed, read_frames, rebuild, write_frames
+from hyrecall.errors import ShardLostError, WriterBusyError, error
+
+__all__ = ["Crew"]
+
+MOST_WAIT = 10.0  # seconds for the workers of a build that was killed; they end at once
+
+
+class Crew:
+    """Processes that do the tasks of one build; use it in a with statement."""
+
+    def __init__(self, work: Path, n_workers: int) -> None:
+        """Start processes that read the plan of a folder.
+
+        Raises
+        ------
+        WriterBusyError
+            Workers of a build that was killed do not end.
+        """
+        _wait_for_others(work)
+        command = [sys.executable, "-m", "hyrecall.distributed.build_worker", str(work)]
+        self._all = [
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            for _ in range(n_workers)
+        ]
+        self._free: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
+        for one in self._all:
+            self._free.put(one)
+        self._threads = ThreadPoolExecutor(n_workers, "hyrecall-build")
+
+    def run(self, tasks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Any]]:
+        """Do tasks; yield the number and the answer of each as it is done.
+
+        Raises
+        ------
+        ShardLostError
+            A worker ended, for want of memory perhaps.
+        HyrecallError
+            Those of a task.
+        """
+        numbers = {self._threads.submit(self._do, task): at for at, task in enumerate(tasks)}
+        try:
+            for done in as_completed(numbers):
+                yield numbers[done], done.result()
+        finally:
+            for one in numbers:
+                one.cancel()
+
+    def _do(self, task: Mapping[str, Any]) -> Any:
+        worker = self._free.get()
+        try:
+            assert worker.stdin is not None
+            assert worker.stdout is not None
+            write_frames(worker.stdin, json.dumps(task).encode())
+            kind, answer = read_frames(worker.stdout)
+        except (OSError, PipeClosed, ValueError) as fault:
+            got = f"a worker that ended (exit code {worker.poll()})"
+            remedy = "go on with resume=True and less memory_limit= or fewer workers="
+            raise error(ShardLostError, "workers", "an answer", got, remedy) from fault
+        finally:
+            self._free.put(worker)
+        if kind != b"answer":
+            raise rebuild(answer)
+        return json.loads(answer)
+
+    def __enter__(self) -> Self:
+        """Use the workers in a with statement."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """End the workers, also in the middle of a task."""
+        for one in self._all:
+            one.kill()
+        self._threads.shutdown(cancel_futures=True)
+        for one in self._all:
+            for pipe in (one.stdin, one.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+            one.wait()
+
+
+def _wait_for_others(work: Path) -> None:
+    """Wait until no worker of an earlier build is left, which was killed."""
+    handle = os.open(work / WORKERS, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        until = time.monotonic() + MOST_WAIT
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    wish, got = "no worker of another build", "one"
+                    raise error(WriterBusyError, str(work), wish, got) from None
+                time.sleep(0.02)
+            else:
+                return
+    finally:
+        os.close(handle)

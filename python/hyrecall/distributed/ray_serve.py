@@ -1,0 +1,193 @@
+"""An index behind Ray Serve (extra ``[ray]``, and ``ray[serve]``).
+
+Queries that wait while others are searched become the next batch, each with its own scope. Every
+reply has the bits that it would have alone (law L4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from hyrecall.ask.joinable import is_joinable
+from hyrecall.ask.request import batch_of_one
+from hyrecall.ask.scope import check_no_list
+from hyrecall.base.joining import Joiner
+from hyrecall.base.keywords import check_keywords, same_options
+from hyrecall.distributed.sharded import ShardedIndex
+from hyrecall.errors import MissingExtraError, OptionError, ShardLostError, error
+from hyrecall.hits.hit import QueryHits
+from hyrecall.hits.hits import Hits
+from hyrecall.hits.single_query import single_query
+from hyrecall.index import Index
+
+if TYPE_CHECKING:
+    from ray.serve import Application
+
+__all__ = ["IndexReplica", "recall_app"]
+
+_OF_A_QUERY = ("text", "vector", "scope", "filter")
+_JOINED = frozenset(
+    ("limit", "offset", "depth", "fusion", "min_score", "min_fused", "bm25", "normalize", "recipe",
+     "group", "columns")
+)  # fmt: skip
+"""Options that queries of one batch may have in common; with another one, a query is alone."""
+
+
+@check_keywords
+class IndexReplica:
+    """An index in a replica of a Ray Serve deployment; :func:`recall_app` deploys it.
+
+    Parameters
+    ----------
+    open_index : callable
+        Returns the :class:`hyrecall.Index` or :class:`ShardedIndex`; called in the replica.
+    max_joined : int, default 64
+        Queries in a batch.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> import pyarrow as pa
+    >>> import hyrecall as hr
+    >>> table = pa.table({"id": ["a", "b"], "user": ["ann", "bob"], "text": ["tea", "hot tea"]})
+    >>> schema = hr.Schema(key="id", cell="user", text="text")
+    >>> replica = IndexReplica(lambda: hr.Index.build(table, schema))
+    >>> asyncio.run(replica.recall_one(text="tea", scope="bob")).keys
+    ['b']
+    """
+
+    def __init__(
+        self, open_index: Callable[[], Index | ShardedIndex], max_joined: int = 64
+    ) -> None:
+        """Open the index."""
+        self._index = open_index()
+        self._pool = ThreadPoolExecutor(2, "hyrecall-ray-serve")
+        self._joiner: Joiner[dict[str, Any], QueryHits] = Joiner(
+            self._answer, self._pool, max_joined=max_joined
+        )
+
+    @same_options(Index.recall_one)
+    async def recall_one(self, **options: Any) -> QueryHits:
+        """Answer one query as :meth:`hyrecall.Index.recall_one` does, in a batch with others.
+
+        The hits come as values: ``hit.text`` needs its columns in ``columns``, and ``explain()`` is
+        refused.
+        """
+        check_no_list(options.get("scope"))
+        return await self._joiner.call(options, _key(options))
+
+    @same_options(Index.recall)
+    async def recall(self, **options: Any) -> Hits:
+        """Answer a batch of the caller's own as :meth:`hyrecall.Index.recall` does."""
+        return await self._index.arecall(**options)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many single queries there were, and how many batches they became."""
+        return {"queries": self._joiner.n_calls, "batches": self._joiner.n_batches}
+
+    def check_health(self) -> None:
+        """Raise if no shard answers, so that Ray Serve replaces the replica.
+
+        Raises
+        ------
+        ShardLostError
+        """
+        if isinstance(self._index, ShardedIndex):
+            health = self._index.health()
+            if all(one.is_lost for one in health.values()):
+                raise error(ShardLostError, "shards", "an answer of at least one", "none")
+
+    def _answer(self, queries: Sequence[dict[str, Any]]) -> list[QueryHits]:
+        """Answer queries of one key as a batch."""
+        if len(queries) == 1:
+            return [self._index.recall_one(**queries[0])]
+        first = queries[0]
+        given = {name: value for name, value in first.items() if name not in _OF_A_QUERY}
+        given["text"] = _together([one.get("text") for one in queries])
+        given["vectors"] = _together([one.get("vector") for one in queries])
+        given["filter"] = [one.get("filter") for one in queries]
+        if first.get("scope") is not None:
+            given["scope"] = [one["scope"] for one in queries]
+        hits = self._index.recall(**given)
+        return [single_query(hits[at]) for at in range(len(queries))]
+
+
+def _key(options: Mapping[str, Any]) -> object:
+    """Return what queries of one batch have in common; a new object: nothing, with any other."""
+    shared = {name: value for name, value in options.items() if name not in _OF_A_QUERY}
+    recipe = shared.get("recipe")
+    if not _JOINED.issuperset(shared) or (recipe is not None and not is_joinable(recipe)):
+        return object()
+    arms = (_form(options.get("text")), _form(options.get("vector")))
+    return shared, arms, options.get("scope") is None
+
+
+def _form(given: Any) -> object:
+    """Return for which arms a query has something."""
+    return tuple(sorted(given)) if isinstance(given, Mapping) else given is not None
+
+
+def _together(given: Sequence[Any]) -> Any:
+    """Return texts or vectors of single queries, all of one form, as those of a batch."""
+    batches = [batch_of_one(one) for one in given]
+    first = batches[0]
+    if isinstance(first, Mapping):
+        return {arm: [one[arm][0] for one in batches] for arm in first}
+    return None if first is None else [one[0] for one in batches]
+
+
+@check_keywords
+def recall_app(
+    open_index: Callable[[], Index | ShardedIndex],
+    *,
+    max_joined: int = 64,
+    deployment: Mapping[str, Any] | None = None,
+) -> Application:
+    """Make a Ray Serve application of an index, for ``ray.serve.run``.
+
+    The handle that ``ray.serve.run`` returns has ``recall_one`` and ``recall``, with the options of
+    :class:`hyrecall.Index`. Each names its scope.
+
+    Parameters
+    ----------
+    open_index : callable
+        Returns the index: ``lambda: ShardedIndex.open(paths)``, for instance. It is called in each
+        replica, where the paths must be readable.
+    max_joined : int, default 64
+        Single queries in a batch.
+    deployment : mapping, optional
+        Options of ``ray.serve.deployment``, such as ``num_replicas`` and ``ray_actor_options``.
+
+    Returns
+    -------
+    ray.serve.Application
+
+    Raises
+    ------
+    MissingExtraError
+        Ray Serve is not installed.
+    OptionError
+        ``max_joined`` is below 1.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> from ray import serve  # doctest: +SKIP
+    >>> app = recall_app(partial(Index.open, "corpus.index"))  # doctest: +SKIP
+    >>> handle = serve.run(app)  # doctest: +SKIP
+    >>> handle.recall_one.remote(text="tea", scope="ann").result().keys  # doctest: +SKIP
+    ['a']
+    """
+    if max_joined < 1:
+        raise error(OptionError, "max_joined", ">= 1", max_joined)
+    try:
+        from ray import serve
+    except ImportError as fault:
+        wish = "Ray Serve (pip install 'hyrecall[ray]' 'ray[serve]')"
+        raise error(MissingExtraError, "recall_app", wish, "none") from fault
+    # Ray Serve would hold back all but 5 queries of a replica, which are then never joined.
+    how = {"max_ongoing_requests": 4 * max_joined, **(deployment or {})}
+    made: Application = serve.deployment(**how)(IndexReplica).bind(open_index, max_joined)
+    return made

@@ -1,0 +1,355 @@
+"""A shard with several replicas: one that answers is enough, and the bits do not depend on which.
+
+A question goes to the replica with the fewest questions under way. A second one is asked if it does
+not answer, or, with ``hedge``, if it is late; only one of their answers is used.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from hyrecall.base.threads import start
+from hyrecall.distributed.children import renew_in_children
+from hyrecall.distributed.shards import OpenShard, closed
+from hyrecall.errors import HyrecallError, ShardLostError, StaleStatisticsError, error
+from hyrecall.parts.counts import Statistics
+from hyrecall.parts.part import Part
+from hyrecall.parts.request import Request
+from hyrecall.segments.facts import IndexFacts
+
+__all__ = ["ReplicatedShard"]
+
+T_ = TypeVar("T_")
+
+_log = logging.getLogger("hyrecall.distributed")
+
+LOOK_AGAIN = 1.0
+"""Seconds after which a replica that could not be started, or reloaded, is tried again."""
+
+DRAIN = 10.0
+"""The longest that a reload waits for questions that its replica has under way."""
+
+
+@dataclass(eq=False)
+class _Replica:
+    """A replica, and what is known of it."""
+
+    shard: OpenShard
+    number: int
+    state: str | None = None  # the name of the state that it had last; None: not known
+    stamp: str | None = None  # the saved version that it has taken up
+    n_asked: int = 0  # questions under way
+    last: int = 0  # which question was its last
+    is_lost: bool = False
+    is_reloading: bool = False
+
+
+Rank = Callable[[_Replica], tuple[object, ...]]
+
+
+class ReplicatedShard:
+    """Several open shards of the same folder as one shard."""
+
+    def __init__(
+        self,
+        name: str,
+        replicas: Sequence[OpenShard],
+        stamp: Callable[[], str | None],
+        *,
+        hedge: float | None = None,
+    ) -> None:
+        """Take replicas, and what names the version that their folder holds; None: none.
+
+        ``hedge``: seconds after which a question that is not answered is asked of a second replica.
+        """
+        self.name = name
+        self._replicas = [_Replica(one, number) for number, one in enumerate(replicas)]
+        self._stamp = stamp
+        self._hedge = hedge
+        self._serving: str | None = None  # the state that answers
+        self._is_closed = False
+        self.renew()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """Make locks and threads, also in a forked child, which has none of its parent's."""
+        self._changed = threading.Condition()
+        self._taking_up = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._is_keeping, self._kept_at = False, float("-inf")
+        most = 4 * len(self._replicas)
+        self._threads = None if self._hedge is None else ThreadPoolExecutor(most, "hyrecall-hedge")
+        for one in self._replicas:
+            one.n_asked, one.is_reloading = 0, False
+
+    @property
+    def replicas(self) -> tuple[OpenShard, ...]:
+        """The replicas."""
+        return tuple(one.shard for one in self._replicas)
+
+    @property
+    def n_lost(self) -> int:
+        """How many replicas did not answer when they were asked last."""
+        return sum(one.is_lost for one in self._replicas)
+
+    @property
+    def facts(self) -> IndexFacts:
+        """What all shards of the index have in common."""
+        return self._replicas[0].shard.facts
+
+    # ---- questions ----
+
+    def statistics(self, request: Request) -> Statistics:
+        """Count what BM25 needs of the shard."""
+        self._keep_soon()
+
+        def rank(one: _Replica) -> tuple[object, ...]:
+            return one.is_lost, one.is_reloading, one.state != self._serving, one.n_asked, one.last
+
+        def count(one: _Replica) -> Statistics:
+            # Where no replica has the state that answers, the newest one does.
+            known = one.state
+            does_serve = known == self._serving
+            ask = one.shard.count if does_serve else one.shard.statistics
+            counted = ask(request)
+            self._note(one, known, counted.versions[0], serves=not does_serve)
+            return counted
+
+        return self._ask(count, rank)
+
+    count = statistics
+
+    def candidates(self, request: Request, statistics: Statistics) -> Part:
+        """Return each arm's best documents of the shard, of the state that was counted."""
+        counted = statistics.versions
+
+        def rank(one: _Replica) -> tuple[object, ...]:
+            return one.is_lost, one.state not in counted, one.is_reloading, one.n_asked, one.last
+
+        return self._ask(lambda one: one.shard.candidates(request, statistics), rank)
+
+    def check(self) -> None:
+        """Raise ShardLostError if no replica answers."""
+        for one in self._replicas:
+            if one.is_lost and one.is_reloading:  # it is being started
+                continue
+            try:
+                one.shard.check()
+                one.is_lost = False
+            except ShardLostError:
+                one.is_lost = True
+        if self.n_lost == len(self._replicas):
+            wish = f"an answer of one of {self.n_lost} replicas"
+            raise error(ShardLostError, self.name, wish, "none")
+
+    def _ask(self, call: Callable[[_Replica], T_], rank: Rank) -> T_:
+        """Return the first answer; each replica is asked once at most.
+
+        Questions change nothing, and one answer is used, so that nothing is counted twice.
+
+        Raises
+        ------
+        ShardLostError
+            No replica answers.
+        StaleStatisticsError
+            None has the state that was counted any more.
+        """
+        if self._threads is not None:
+            return self._hedged(self._threads, call, rank)
+        asked: list[_Replica] = []
+        faults: list[HyrecallError] = []
+        while (one := self._next(rank, asked)) is not None:
+            asked.append(one)
+            try:
+                return self._asked(one, call)
+            except (ShardLostError, StaleStatisticsError) as fault:
+                faults.append(fault)
+        raise self._fault(faults)
+
+    def _hedged(
+        self, threads: ThreadPoolExecutor, call: Callable[[_Replica], T_], rank: Rank
+    ) -> T_:
+        """Ask on threads, two at a time at most; an answer that comes too late is dropped."""
+        asked: list[_Replica] = []
+        faults: list[HyrecallError] = []
+        running: set[Future[T_]] = set()
+        is_late = False
+        while True:
+            if (is_late or not running) and (one := self._next(rank, asked)) is not None:
+                asked.append(one)
+                try:
+                    running.add(threads.submit(self._asked, one, call))
+                except RuntimeError as fault:
+                    raise closed() from fault
+            if not running:
+                raise self._fault(faults)
+            may_hedge = len(running) == 1 and len(asked) < len(self._replicas)
+            done, running = wait(running, self._hedge if may_hedge else None, FIRST_COMPLETED)
+            is_late = not done
+            for answer in done:
+                try:
+                    return answer.result()
+                except (ShardLostError, StaleStatisticsError) as fault:
+                    faults.append(fault)
+
+    def _next(self, rank: Rank, asked: Sequence[_Replica]) -> _Replica | None:
+        """Return the best replica that was not asked, and count the question as under way."""
+        if self._is_closed:
+            raise closed()
+        with self._changed:
+            left = [one for one in self._replicas if one not in asked]
+            if not left:
+                return None
+            best = min(left, key=rank)
+            best.n_asked += 1
+            best.last = next(self._numbers)
+            return best
+
+    def _asked(self, one: _Replica, call: Callable[[_Replica], T_]) -> T_:
+        try:
+            answer = call(one)
+        except ShardLostError:
+            one.is_lost = True
+            raise
+        else:
+            one.is_lost = False
+            return answer
+        finally:
+            with self._changed:
+                one.n_asked -= 1
+                self._changed.notify_all()
+
+    def _fault(self, faults: Sequence[HyrecallError]) -> HyrecallError:
+        """Return the error of a question that no replica answered."""
+        for one in faults:
+            if isinstance(one, StaleStatisticsError):
+                return one
+        got = "; ".join(dict.fromkeys(str(one).partition(", got ")[2] for one in faults))
+        return error(ShardLostError, self.name, f"an answer of {len(faults)} replicas", got)
+
+    def _note(self, one: _Replica, known: str | None, state: str, *, serves: bool) -> None:
+        """Note the state that a replica had, and whether it is the one that answers now."""
+        with self._changed:
+            if one.state == known:  # else a reload has noted a newer one meanwhile
+                one.state = state
+            if serves or self._serving is None:
+                self._serving = state
+
+    # ---- new versions ----
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether a replica has not taken up the version that the folder holds."""
+        stamp = self._stamp()
+        return any(one.stamp != stamp for one in self._replicas)
+
+    def reload(self) -> str:
+        """Take up the version that the folder holds, one replica after another.
+
+        Returns
+        -------
+        str
+            The name of the state that answers now.
+
+        Raises
+        ------
+        ShardLostError
+            No replica answers.
+        CorruptIndexError, IndexNotFoundError
+            As :meth:`hyrecall.Index.open`; the replicas stay as they were.
+        """
+        with self._taking_up:
+            lost = []
+            for one in self._replicas:
+                try:
+                    self._take_up(one)
+                except ShardLostError as fault:
+                    lost.append(fault)
+            if len(lost) == len(self._replicas):
+                raise self._fault(lost)
+            assert self._serving is not None
+            return self._serving
+
+    def _take_up(self, one: _Replica) -> None:
+        """Let a replica take up the saved version; others answer meanwhile.
+
+        The new state answers once as many replicas have it as do not.
+        """
+        with self._drained(one):
+            stamp = self._stamp()
+            try:
+                state = one.shard.reload()
+            except ShardLostError:
+                one.is_lost = True
+                raise
+            with self._changed:
+                one.stamp, one.state, one.is_lost = stamp, state, False
+                able = [other for other in self._replicas if not other.is_lost]
+                if 2 * sum(other.state == state for other in able) >= len(able):
+                    self._serving = state
+
+    @contextmanager
+    def _drained(self, one: _Replica) -> Iterator[None]:
+        """Give a replica no new questions if others answer, and wait for those under way."""
+
+        def is_free() -> bool:
+            others = (other for other in self._replicas if other is not one)
+            return not one.n_asked or all(other.is_lost for other in others)
+
+        with self._changed:
+            one.is_reloading = True
+            self._changed.wait_for(is_free, DRAIN)
+        try:
+            yield
+        finally:
+            one.is_reloading = False
+
+    def _keep_soon(self) -> None:
+        """Take up a new version, and start lost replicas again, on a thread of its own."""
+        if not (self.n_lost or self.is_stale):
+            return
+        with self._changed:
+            if self._is_keeping or time.monotonic() < self._kept_at + LOOK_AGAIN:
+                return
+            self._is_keeping = True
+        try:
+            start(self._keep, name="hyrecall-replicas", stop=self.close)
+        except RuntimeError:  # no more threads, or the program ends: the question is answered still
+            self._is_keeping = False
+
+    def _keep(self) -> None:
+        try:
+            with self._taking_up:
+                stamp = self._stamp()
+                for one in self._replicas:
+                    if one.is_lost or one.stamp != stamp:
+                        self._try_up(one)
+        finally:
+            # What is not taken up now is tried again, but not by every question.
+            is_whole = not (self.n_lost or self.is_stale)
+            self._kept_at = float("-inf") if is_whole else time.monotonic()
+            self._is_keeping = False
+
+    def _try_up(self, one: _Replica) -> None:
+        try:
+            self._take_up(one)
+        except Exception as fault:  # also of Ray, whose cluster may end
+            if not self._is_closed:
+                kind = type(fault).__name__
+                _log.error("shard %s: replica %d: %s", self.name, one.number, kind)
+
+    def close(self) -> None:
+        """Close the replicas."""
+        self._is_closed = True
+        for one in self._replicas:
+            one.shard.close()
+        if self._threads is not None:
+            self._threads.shutdown()

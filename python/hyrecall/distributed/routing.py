@@ -1,0 +1,262 @@
+"""Asks each shard only the queries whose scopes may have documents there.
+
+A placement says which shards may hold a cell. The queries of a batch are shared out by it; the
+statistics and parts of each shard are spread to the whole batch before they are summed and merged,
+so replies are those of asking every shard everything, to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall.ask.scope import ANY, CellTypes, Scope, ScopePattern, scope_entries
+from hyrecall.base.arguments import as_list, python_scalar
+from hyrecall.distributed.placement import Placement
+from hyrecall.distributed.shards import Ask, Shard, told_of
+from hyrecall.errors import (
+    HyrecallError,
+    ScopeError,
+    ShapeError,
+    ShardLostError,
+    StaleStatisticsError,
+    error,
+)
+from hyrecall.hits.hits import Hits, reply_of
+from hyrecall.hits.joined_reply import JoinedReply
+from hyrecall.parts.merging import merge
+from hyrecall.parts.part import Part
+from hyrecall.parts.request import Request
+from hyrecall.parts.spreading import Share, spread_part, sum_shares, widest_runs
+from hyrecall.recall.recipe_answer import by_recipe
+
+__all__ = ["Routed", "Router", "Routes", "answer_routed"]
+
+Queries = npt.NDArray[np.int64]
+
+
+class Routes(NamedTuple):
+    """Which shards are asked what.
+
+    Attributes
+    ----------
+    scope : object
+        The scope of the request; a column has become a list.
+    queries : mapping of int to ndarray or None
+        By the number of the shard, the queries that it is asked; None: all of them.
+    """
+
+    scope: Any
+    queries: Mapping[int, Queries | None]
+
+    @property
+    def is_split(self) -> bool:
+        """Whether shards are asked some of the queries each."""
+        return any(own is not None for own in self.queries.values())
+
+
+class Router:
+    """Shares out the queries of a batch over the shards of a placement."""
+
+    def __init__(self, placement: Placement, types: CellTypes) -> None:
+        """Take a placement, and the types of the cell columns."""
+        self._placement = placement
+        self._types = types
+        self._all = frozenset(range(placement.n_shards))
+
+    def routes(self, request: Request) -> Routes | None:
+        """Return which queries each shard is asked; None for all of them.
+
+        Returns
+        -------
+        Routes or None
+            None: every shard is asked everything, since the scopes cannot be read: the shards say
+            what is wrong with them.
+        """
+        try:
+            given = scope_entries(self._types, request.given["scope"])
+            scope = self._scopes(given)
+        except (HyrecallError, TypeError):
+            return None
+        if not isinstance(scope, list):
+            return Routes(given, dict.fromkeys(sorted(scope or {0})))
+        queries: dict[int, list[int]] = {}
+        for query, shards in enumerate(scope):
+            # A query that sees nothing is asked somewhere: its other arguments are checked there.
+            for shard in shards or (min(queries, default=0),):
+                queries.setdefault(shard, []).append(query)
+        if all(len(own) == len(scope) for own in queries.values()):
+            return Routes(given, dict.fromkeys(sorted(queries) or [0]))
+        own = {shard: np.array(queries[shard], np.int64) for shard in sorted(queries)}
+        return Routes(given, dict(own))
+
+    def _scopes(self, scope: object) -> frozenset[int] | list[frozenset[int]]:
+        """Return the shards of a scope, or of each query's."""
+        if isinstance(scope, list):
+            known: dict[object, frozenset[int]] = {}
+            return [self._known(one, known) for one in scope]
+        return self._shards(scope)
+
+    def _known(self, scope: object, known: dict[object, frozenset[int]]) -> frozenset[int]:
+        if not isinstance(scope, str | Scope):  # 1 and True are the same key
+            return self._shards(scope)
+        found = known.get(scope)
+        if found is None:
+            found = known[scope] = self._shards(scope)
+        return found
+
+    def _shards(self, scope: object) -> frozenset[int]:
+        """Return the shards that may hold documents of a scope."""
+        placement = self._placement
+        if not self._types:
+            if scope is not None:
+                raise error(ScopeError, "scope", "no scope", repr(scope))
+            return frozenset(placement.shards_of(()))
+        if isinstance(scope, ScopePattern):
+            named = dict(scope.parts)
+            if set(named) != set(self._types):
+                raise error(ScopeError, "scope", "every cell column named", sorted(named))
+            if any(value is ANY for value in named.values()):
+                return self._all
+            return frozenset(placement.shards_of(tuple(named[name] for name in self._types)))
+        if isinstance(scope, Scope):
+            shards = (one for cell in scope.cells for one in placement.shards_of(cell))
+            return frozenset(shards)
+        scope = python_scalar(scope)
+        if scope is None or isinstance(scope, list):
+            raise error(ScopeError, "scope", "a scope", repr(scope))
+        return frozenset(placement.shards_of(scope))
+
+
+class Routed(NamedTuple):
+    """Queries of a batch, and the shard that is asked these.
+
+    Attributes
+    ----------
+    shard : Shard
+    queries : ndarray of int64
+    request : Request
+        Of these queries.
+    share : Share
+    """
+
+    shard: Shard
+    queries: Queries
+    request: Request
+    share: Share
+
+    @property
+    def name(self) -> str:
+        """The name of the shard."""
+        return self.shard.name
+
+
+def answer_routed(
+    request: Request, shards: Sequence[Shard], routes: Routes, ask: Ask
+) -> Hits | None:
+    """Answer a request from shards that are asked some of its queries each.
+
+    Returns
+    -------
+    Hits or None
+        None: something is refused for some of the queries alone. Asked whole, it is refused in the
+        words of one index, or answered.
+
+    Raises
+    ------
+    ShardLostError
+        No shard answers.
+    StaleStatisticsError
+        Documents changed meanwhile.
+    """
+    lost: dict[str, str] = {}
+    try:
+        routed = [
+            _routed(request, routes.scope, shards[number], own)
+            for number, own in routes.queries.items()
+            if own is not None
+        ]
+        counted = ask(routed, lambda one: one.shard.statistics(one.request), lost)
+        summed, shares = sum_shares([(counts, one.share) for one, counts in counted])
+        told = {one.name: own for (one, _), own in zip(counted, shares, strict=True)}
+
+        def find(one: Routed) -> Part:
+            return one.shard.candidates(one.request, told[one.name])
+
+        found = ask([one for one, _ in counted], find, lost)
+        likes = widest_runs([(part, one.share) for one, part in found])
+        parts = [spread_part(part, one.share, summed, likes) for one, part in found]
+        hits = merge(request, parts, degraded=told_of(lost))
+    except (ShardLostError, StaleStatisticsError):
+        raise
+    except HyrecallError:
+        return None
+    return hits if not lost else _with_queries(hits, routed, lost)
+
+
+def _with_queries(hits: Hits, routed: Sequence[Routed], lost: Mapping[str, str]) -> Hits:
+    """Return hits that tell of a lost shard only the queries that were to ask it."""
+    about = {}
+    for one in routed:
+        if one.name in lost:
+            (told,) = told_of({one.name: lost[one.name]})
+            about[told] = dict.fromkeys(one.queries.tolist(), told)
+
+    def noted(reply: Any) -> Any:
+        return replace(reply, trace=replace(reply.trace, about=reply.trace.about | about))
+
+    reply = noted(reply_of(hits))
+    if isinstance(reply, JoinedReply):
+        reply = replace(reply, replies=tuple(noted(one) for one in reply.replies))
+    return Hits(reply)
+
+
+def _routed(request: Request, scope: Sequence[object], shard: Shard, queries: Queries) -> Routed:
+    """Make the request of some queries, with the id of the whole one."""
+    given = dict(request.given) | {"scope": scope}
+    n = len(scope)
+    for name in ("text", "vectors", "candidates"):
+        given[name] = _pick(name, given[name], queries, n)
+    for name in ("scope", "filter", "session", "recipe"):
+        if name == "scope" or isinstance(given[name], list):
+            given[name] = _pick(name, given[name], queries, n)
+    given["query_keys"] = None  # read where the parts are merged
+    share = Share(queries, n, _recipes(request, queries))
+    return Routed(shard, queries, request.of_queries(given), share)
+
+
+def _pick(name: str, value: Any, queries: Queries, n: int) -> Any:
+    """Return the entries of some queries.
+
+    Raises
+    ------
+    ShapeError
+        Another number of entries than queries, or none at all.
+    """
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        return {key: _pick(name, one, queries, n) for key, one in value.items()}
+    if not hasattr(value, "shape"):
+        value = value if isinstance(value, pa.Array | pa.ChunkedArray) else as_list(value)
+    if isinstance(value, str) or not hasattr(value, "__len__") or len(value) != n:
+        raise error(ShapeError, name, f"{n} entries, one per query", type(value).__name__)
+    if isinstance(value, pa.Array | pa.ChunkedArray):
+        return value.take(pa.array(queries))
+    if isinstance(value, list | tuple):
+        return [value[query] for query in queries.tolist()]
+    return value[queries]
+
+
+def _recipes(request: Request, queries: Queries) -> list[int]:
+    """Return the number, in the batch, of each recipe of some queries."""
+    given = request.given["recipe"]
+    if not isinstance(given, list):
+        return [0]
+    known = [one for one, _ in by_recipe(given)]
+    return [known.index(one) for one, _ in by_recipe([given[at] for at in queries.tolist()])]

@@ -1,0 +1,203 @@
+"""Where rows lie: the cell and the slot of each row of a table, counted or sent to shards."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hyrecall.ask.scope import encode_part
+from hyrecall.distributed.placement import (
+    N_PARTS,
+    N_SLOTS,
+    Placement,
+    encode_cell,
+    part_of,
+    slot_of,
+)
+from hyrecall.segments.segments import one_array
+from hyrecall.table.columns import read_rows
+from hyrecall.table.schema import Schema
+
+__all__ = ["Placed", "RowCounts", "cell_kinds", "rows_of"]
+
+Numbers = npt.NDArray[np.int64]
+Kinds = Sequence[tuple[str, str]]
+
+
+@dataclass
+class RowCounts:
+    """How many rows lie where.
+
+    Attributes
+    ----------
+    slots : ndarray of int64, shape (4096,)
+    cells : dict of bytes to int
+        Of cells in the slots that were named heavy.
+    parts : dict of bytes to ndarray of int64, shape (256,)
+        Of the cells that were named large.
+    values : dict of bytes to tuple
+        The values of the cells of ``cells`` and ``parts``.
+    """
+
+    slots: Numbers = field(default_factory=lambda: np.zeros(N_SLOTS, np.int64))
+    cells: dict[bytes, int] = field(default_factory=dict)
+    parts: dict[bytes, Numbers] = field(default_factory=dict)
+    values: dict[bytes, tuple[object, ...]] = field(default_factory=dict)
+
+    def add(self, rows: Placed, heavy: Collection[int] = (), large: Collection[bytes] = ()) -> None:
+        """Count the rows of a table."""
+        sizes = np.bincount(rows.codes, minlength=len(rows.cells))
+        np.add.at(self.slots, rows.slots, sizes)
+        for at, (cell, slot) in enumerate(zip(rows.cells, rows.slots.tolist(), strict=True)):
+            if cell in large:
+                own = np.bincount(rows.parts(at), minlength=N_PARTS)
+                self.parts[cell] = self.parts.get(cell, 0) + own
+                self.values[cell] = rows.values[at]
+            elif slot in heavy:
+                self.cells[cell] = self.cells.get(cell, 0) + int(sizes[at])
+                self.values[cell] = rows.values[at]
+
+    def plus(self, other: RowCounts) -> RowCounts:
+        """Return the sum of both."""
+        made = RowCounts(self.slots + other.slots, dict(self.cells), dict(self.parts))
+        made.values = self.values | other.values
+        for cell, n_rows in other.cells.items():
+            made.cells[cell] = made.cells.get(cell, 0) + n_rows
+        for cell, own in other.parts.items():
+            made.parts[cell] = made.parts.get(cell, 0) + own
+        return made
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        cells = [[list(self.values[one]), n] for one, n in self.cells.items()]
+        parts = [[list(self.values[one]), own.tolist()] for one, own in self.parts.items()]
+        return {"slots": self.slots.tolist(), "cells": cells, "parts": parts}
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any], kinds: Kinds) -> RowCounts:
+        """Make counts from the result of :meth:`to_dict`."""
+        made = RowCounts(np.array(data["slots"], np.int64))
+        for values, n_rows in data["cells"]:
+            made.cells[made._named(values, kinds)] = n_rows
+        for values, own in data["parts"]:
+            made.parts[made._named(values, kinds)] = np.array(own, np.int64)
+        return made
+
+    def _named(self, values: Sequence[object], kinds: Kinds) -> bytes:
+        cell = encode_cell(values, kinds)
+        self.values[cell] = tuple(values)
+        return cell
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """The cells of a table's rows.
+
+    Attributes
+    ----------
+    codes : ndarray of int64, shape (n_rows,)
+        Which of the table's distinct cells each row lies in.
+    cells : list of bytes
+        The distinct cells.
+    values : list of tuple
+        Their values.
+    slots : ndarray of int64
+        Their slots.
+    """
+
+    codes: Numbers
+    cells: list[bytes]
+    values: list[tuple[object, ...]]
+    slots: Numbers
+    _keys: pa.Array
+    _threads: pa.Array | None
+
+    def parts(self, at: int) -> Numbers:
+        """Return the part of each row of a distinct cell, in the order of the rows."""
+        rows = pa.array(np.flatnonzero(self.codes == at))
+        cell, keys = self.cells[at], self._keys.take(rows)
+        members = _members(keys)
+        if self._threads is not None:
+            threads = self._threads.take(rows)
+            own = _members(threads.drop_null())
+            in_thread = threads.is_valid().to_numpy(zero_copy_only=False)
+            for row, member in zip(np.flatnonzero(in_thread).tolist(), own, strict=True):
+                members[row] = member
+        known: dict[bytes, int] = {}
+        for member in members:
+            if member not in known:
+                known[member] = part_of(cell, member)
+        return np.array([known[member] for member in members], np.int64)
+
+    def shards(self, placement: Placement) -> Numbers:
+        """Return the shard of each row."""
+        of_cells = np.array(placement.slots, np.int64)[self.slots]
+        out = of_cells[self.codes]
+        for at, cell in enumerate(self.cells):
+            parts = placement.parts.get(cell)
+            if parts is not None:
+                out[self.codes == at] = np.array(parts, np.int64)[self.parts(at)]
+        return out
+
+
+def _members(values: pa.Array) -> list[bytes]:
+    """Encode keys or threads; a number, a date and a time are the integer that they are kept as."""
+    kind = values.type
+    if pa.types.is_large_string(kind):
+        return [encode_part(one, "", kind) for one in values.to_pylist()]
+    if pa.types.is_boolean(kind):
+        return [encode_part(one, "", kind) for one in values.to_pylist()]
+    width = kind.bit_width
+    if pa.types.is_temporal(kind):
+        values = values.view(pa.int32() if width == 32 else pa.int64())
+    whole = pc.cast(values, pa.int64(), safe=False)  # a uint64 keeps its bits
+    return [encode_part(one, "", pa.int64()) for one in whole.to_pylist()]
+
+
+def cell_kinds(
+    columns: Mapping[str, pa.ChunkedArray], schema: Schema
+) -> tuple[tuple[str, str], ...]:
+    """Return the type of each cell column, as a placement names it."""
+    return tuple((name, str(columns[name].type)) for name in schema.cell_columns)
+
+
+def rows_of(table: pa.Table, schema: Schema) -> Placed:
+    """Return where the rows of a table lie; only its cells, keys and threads are read.
+
+    Raises
+    ------
+    DTypeError, KeyConflictError, OptionError
+        A column that the schema cannot take.
+    """
+    thread = () if schema.thread is None else (schema.thread,)
+    names = tuple(dict.fromkeys((*schema.cell_columns, schema.key, *thread)))
+    columns = read_rows(table, schema, names)
+    codes, values = _distinct([columns[name] for name in schema.cell_columns], table.num_rows)
+    kinds = cell_kinds(columns, schema)
+    cells = [encode_cell(one, kinds) for one in values]
+    slots = np.array([slot_of(one) for one in cells], np.int64)
+    threads = None if schema.thread is None else one_array(columns[schema.thread])
+    return Placed(codes, cells, values, slots, one_array(columns[schema.key]), threads)
+
+
+def _distinct(
+    columns: Sequence[pa.ChunkedArray], n_rows: int
+) -> tuple[Numbers, list[tuple[object, ...]]]:
+    """Return the distinct tuples of some columns, and which of them each row has."""
+    codes = np.zeros(n_rows, np.int64)
+    values: list[tuple[object, ...]] = [()] if n_rows else []
+    for column in columns:
+        encoded = one_array(column).dictionary_encode(null_encoding="encode")
+        own = encoded.indices.to_numpy().astype(np.int64)
+        named = encoded.dictionary.to_pylist()
+        pairs, codes = np.unique(codes * max(len(named), 1) + own, return_inverse=True)
+        values = [
+            (*values[pair // len(named)], named[pair % len(named)]) for pair in pairs.tolist()
+        ]
+    return codes, values

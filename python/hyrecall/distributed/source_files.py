@@ -1,0 +1,182 @@
+"""The rows of a folder of Parquet files: which files, which pieces, which insertion numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.table.schema import Schema
+
+__all__ = [
+    "SourceFile",
+    "Unit",
+    "batches_of_unit",
+    "columns_of",
+    "nothing_of",
+    "source_files",
+    "units_of",
+]
+
+UNIT_ROWS = 1_000_000
+"""A unit ends with the row group that reaches so many rows."""
+
+BATCH_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One Parquet file, as a build that goes on recognises it."""
+
+    path: str
+    size: int
+    modified: int  # nanoseconds
+    rows: int
+
+    @classmethod
+    def of(cls, path: Path, file: pq.ParquetFile) -> SourceFile:
+        """Describe an open file."""
+        about = path.stat()
+        n_rows = file.metadata.num_rows
+        return cls(str(path.absolute()), about.st_size, about.st_mtime_ns, n_rows)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Row groups of one file, which one worker reads at a time."""
+
+    path: str
+    first_group: int
+    end_group: int
+    first_seq: int
+    rows: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return asdict(self)
+
+
+def columns_of(schema: Schema) -> tuple[str, ...]:
+    """Return the columns that a build reads."""
+    vectors = [one.column for one in schema.vector_arms.values()]
+    return tuple(dict.fromkeys((*schema.row_columns, *schema.text_columns, *vectors)))
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file.
+
+    Raises
+    ------
+    DTypeError
+        Not a Parquet file, or a damaged one.
+    """
+    try:
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            yield file
+    except pa.ArrowException as fault:
+        raise error(DTypeError, str(path), "a parquet file", fault) from fault
+
+
+def nothing_of(path: Path, names: Sequence[str]) -> pa.Table:
+    """Return columns of a file without rows."""
+    with opened(path) as file:
+        found = file.schema_arrow
+    return pa.table({name: pa.nulls(0, found.field(name).type) for name in names})
+
+
+def source_files(source: Path) -> list[Path]:
+    """Return the Parquet files of a folder, sorted by name; a file is the only one.
+
+    Raises
+    ------
+    OptionError
+        Nothing is there, or no Parquet file is in the folder.
+    """
+    if source.is_dir():
+        found = sorted(
+            (one for one in source.iterdir() if one.suffix == ".parquet" and one.is_file()),
+            key=lambda one: one.name,
+        )
+    else:
+        found = [source] if source.is_file() else []
+    if not found:
+        wish = "a .parquet file, or a folder with some"
+        raise error(OptionError, "source", wish, f"none at {source}")
+    return found
+
+
+def units_of(
+    paths: Sequence[Path], schema: Schema, rows: int = UNIT_ROWS
+) -> tuple[list[SourceFile], list[Unit]]:
+    """Return the files and the pieces in which they are read, in the order of their rows.
+
+    Raises
+    ------
+    OptionError
+        A column is missing, or files have columns of other types.
+    DTypeError
+        Not a Parquet file.
+    """
+    names = columns_of(schema)
+    files: list[SourceFile] = []
+    units: list[Unit] = []
+    types: dict[str, pa.DataType] | None = None
+    first_seq = 0
+    for path in paths:
+        with opened(path) as file:
+            found = _types(path, file.schema_arrow, names)
+            if types is None:
+                types = found
+            _check_types(path, paths[0], types, found)
+            files.append(SourceFile.of(path, file))
+            for begin, end, n_rows in _groups(file, rows):
+                units.append(Unit(files[-1].path, begin, end, first_seq, n_rows))
+                first_seq += n_rows
+    return files, units
+
+
+def _types(path: Path, found: pa.Schema, names: Sequence[str]) -> dict[str, pa.DataType]:
+    for name in names:
+        if len(found.get_all_field_indices(name)) != 1:
+            wish = f"one column of {path} ({', '.join(found.names)})"
+            raise error(OptionError, name, wish, "none or several")
+    return {name: found.field(name).type for name in names}
+
+
+def _check_types(
+    path: Path,
+    first: Path,
+    wanted: Mapping[str, pa.DataType],
+    found: Mapping[str, pa.DataType],
+) -> None:
+    for name, kind in wanted.items():
+        if found[name] != kind:
+            wish = f"{kind} in {path}, as in {first}"
+            raise error(OptionError, name, wish, found[name], "write the files with the same types")
+
+
+def _groups(file: pq.ParquetFile, most: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the first row group, the end and the rows of each unit of a file."""
+    begin, n_rows, n_groups = 0, 0, file.metadata.num_row_groups
+    for group in range(n_groups):
+        n_rows += file.metadata.row_group(group).num_rows
+        if n_rows >= most or group == n_groups - 1:
+            yield begin, group + 1, n_rows
+            begin, n_rows = group + 1, 0
+
+
+def batches_of_unit(unit: Unit, names: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the batches of a unit, each with the insertion number of its first row."""
+    seq = unit.first_seq
+    with opened(Path(unit.path)) as file:
+        groups = list(range(unit.first_group, unit.end_group))
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(names)):
+            yield seq, batch
+            seq += batch.num_rows

@@ -1,0 +1,125 @@
+"""What a sharded index does beside recalls: it says who answers, and takes up new versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from hyrecall.base.keywords import check_methods
+from hyrecall.distributed.asking import ShardThreads
+from hyrecall.distributed.replicated import ReplicatedShard
+from hyrecall.distributed.shards import LocalShard, OpenShard, Shard, closed
+from hyrecall.errors import OptionError, ShardLostError, error
+from hyrecall.segments.facts import IndexFacts
+
+if TYPE_CHECKING:
+    from hyrecall.table.schema import Schema
+
+T_ = TypeVar("T_")
+
+__all__ = ["ShardHealth", "ShardUpkeep", "n_replicas"]
+
+
+class ShardHealth(NamedTuple):
+    """How many replicas a shard has, and how many of them do not answer."""
+
+    n_replicas: int
+    n_lost: int
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether no replica answers."""
+        return self.n_lost == self.n_replicas
+
+
+def n_replicas(shard: Shard) -> int:
+    """Return how many replicas a shard has."""
+    return len(shard.replicas) if isinstance(shard, ReplicatedShard) else 1
+
+
+@check_methods
+class ShardUpkeep:
+    """The methods of a sharded index that answer no recall."""
+
+    _shards: tuple[Shard, ...]
+    _pool: ShardThreads | None
+    _is_closed: bool
+
+    @property
+    def _facts(self) -> IndexFacts:
+        for one in self._shards:
+            if isinstance(one, OpenShard):
+                return one.facts
+        raise error(OptionError, "shards", "one that this package opened", "others")
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of all shards."""
+        return self._facts.schema
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether a shard in this process holds another version than its folder.
+
+        Shards in processes of their own, and replicas, take up new versions by themselves.
+        """
+        return any(isinstance(one, LocalShard) and one.index.is_stale for one in self._shards)
+
+    def reload(self) -> None:
+        """Take up the versions that the folders of the shards hold now.
+
+        Of several replicas of a shard, others answer while one takes up the new version, which
+        answers once as many replicas have it as do not. All have it when this returns. Recalls go
+        on meanwhile; a reply never mixes two versions of a shard.
+
+        Raises
+        ------
+        ShardLostError
+            A shard of which no replica answers.
+        CorruptIndexError, IndexNotFoundError
+            As :meth:`hyrecall.Index.open`; the shard stays as it was.
+        OptionError, WriterBusyError
+            As :meth:`hyrecall.Index.reload`, for shards in this process.
+        """
+        self._of_all(lambda one: one.reload() if isinstance(one, OpenShard) else None)
+
+    def health(self) -> Mapping[str, ShardHealth]:
+        """Ask which shards answer, and how many replicas of each do not.
+
+        A replica that is at work on a question counts as one that answers.
+
+        Returns
+        -------
+        mapping of str to ShardHealth
+            By the names that ``degraded`` has: ``(n_replicas, n_lost)``, and ``is_lost``.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import hyrecall as hr
+        >>> from hyrecall.distributed import ShardedIndex
+        >>> table = pa.table({"id": ["a"], "text": ["tea"]})
+        >>> index = ShardedIndex.build([table], hr.Schema(key="id", cell=None, text="text"))
+        >>> index.health()
+        {'shard 0': ShardHealth(n_replicas=1, n_lost=0)}
+        """
+
+        def ask(one: Shard) -> ShardHealth:
+            is_lost = False
+            try:
+                if isinstance(one, OpenShard):
+                    one.check()
+            except ShardLostError:
+                is_lost = True
+            n = n_replicas(one)
+            return ShardHealth(n, one.n_lost if isinstance(one, ReplicatedShard) else int(is_lost))
+
+        names = [one.name for one in self._shards]
+        return dict(zip(names, self._of_all(ask), strict=True))
+
+    def _of_all(self, call: Callable[[Shard], T_]) -> list[T_]:
+        """Return the results of a call for each shard; shards elsewhere are called together."""
+        if self._is_closed:
+            raise closed()
+        run = map if self._pool is None else self._pool.map
+        return list(run(call, self._shards))

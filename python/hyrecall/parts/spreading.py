@@ -1,0 +1,259 @@
+"""Statistics and parts of some queries of a batch, spread to the whole batch, and back.
+
+A shard that holds none of a query's cells need not be asked that query. What it counts is 0 and its
+lists are empty, so what a shard returns for its own queries becomes what it would return for all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyrecall.errors import OptionError, ShapeError, error
+from hyrecall.parts.counts import Counts, Statistics, check_alike
+from hyrecall.parts.part import Part, RunPart
+
+__all__ = ["Share", "spread_part", "sum_shares", "widest_runs"]
+
+Array = npt.NDArray[Any]
+
+_N_NUMBERS = 5  # of a query in an arm
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """Which queries of a batch a shard is asked.
+
+    Attributes
+    ----------
+    queries : ndarray of int64
+        Ascending.
+    n_queries : int
+        Of the whole batch.
+    recipes : sequence of int
+        The number in the batch of each recipe of these queries: runs are named by that number.
+    """
+
+    queries: npt.NDArray[np.int64]
+    n_queries: int
+    recipes: Sequence[int]
+
+    def named(self, run: str) -> str:
+        """Return the name in the batch of a run of the share."""
+        found = re.match(r"\d{1,9}", run)
+        if found is None or int(found[0]) >= len(self.recipes):
+            raise error(OptionError, "parts", "runs of this request", repr(run))
+        return f"{self.recipes[int(found[0])]}{run[found.end() :]}"
+
+
+# ---- statistics ----
+
+
+def sum_shares(
+    parts: Sequence[tuple[Statistics, Share]],
+) -> tuple[Statistics, list[Statistics]]:
+    """Sum what shards counted for their queries.
+
+    Returns
+    -------
+    tuple of Statistics and list of Statistics
+        The sum for the whole batch, and that of the queries of each share, as its shard reads it.
+
+    Raises
+    ------
+    ShapeError, OptionError
+        Counts that are not of one request, or not of the queries of their share.
+    """
+    for statistics, share in parts:
+        check_alike(parts[0][0], statistics)
+        if len(statistics.sees_threads) not in (1, len(share.queries)):
+            raise _other_queries("statistics")
+    named: dict[str, list[tuple[Counts, Share]]] = {}
+    for statistics, share in parts:
+        for run, counts in statistics.runs.items():
+            named.setdefault(share.named(run), []).append((counts, share))
+    runs = {run: _sum(given) for run, given in named.items()}
+    first, share = parts[0]
+    sees = np.zeros(share.n_queries, np.bool_)
+    for statistics, own in parts:
+        sees[own.queries] |= statistics.sees_threads
+    versions = tuple(version for one, _ in parts for version in one.versions)
+    summed = Statistics(first.request, first.index, versions, _alike(sees), runs)
+    shares = [
+        replace(
+            summed,
+            sees_threads=_alike(sees[own.queries]),
+            runs={
+                run: _taken(runs[own.named(run)], counts, own)
+                for run, counts in statistics.runs.items()
+            },
+        )
+        for statistics, own in parts
+    ]
+    return summed, shares
+
+
+def _other_queries(argument: str) -> ShapeError:
+    return error(ShapeError, argument, "those of the queries that were asked", "others")
+
+
+def _alike(sees: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return one entry where all queries are alike."""
+    return sees[:1] if len(sees) and (sees == sees[0]).all() else sees
+
+
+def _sum(given: Sequence[tuple[Counts, Share]]) -> Counts:
+    """Sum the counts of one run."""
+    for own, share in given:
+        if len(own.queries) and (own.queries[0] < 0 or own.queries[-1] >= len(share.queries)):
+            raise _other_queries("statistics")
+    queries = np.unique(np.concatenate([share.queries[own.queries] for own, share in given]))
+    arms = given[0][0].arms
+    n = len(arms) * len(queries)
+    numbers = np.zeros((n, _N_NUMBERS), np.int64)
+    entries = []
+    for own, share in given:
+        if own.arms != arms:
+            raise error(ShapeError, "statistics", "those of one request", "others")
+        at = _entries(own, share, queries)
+        entries.append(at)
+        numbers[at] += own.arrays["numbers"].reshape(-1, _N_NUMBERS)
+    arrays: dict[str, Array] = {"numbers": numbers.reshape(-1)}
+    for ends, values in (("freq_ends", "freqs"), ("thread_ends", "thread_freqs")):
+        sizes = np.full(n, -1, np.int64)
+        for (own, _), at in zip(given, entries, strict=True):
+            found = np.diff(own.arrays[ends])
+            if ((sizes[at] >= 0) & (sizes[at] != found)).any():
+                raise error(ShapeError, "statistics", "those of one request", "others")
+            sizes[at] = found
+        arrays[ends] = np.concatenate([[0], np.cumsum(np.maximum(sizes, 0))]).astype(np.int64)
+        arrays[values] = np.zeros(int(arrays[ends][-1]), np.int64)
+        for (own, _), at in zip(given, entries, strict=True):
+            arrays[values][_places(arrays[ends], at)] += own.arrays[values]
+    return Counts(queries, arms, arrays)
+
+
+def _entries(own: Counts, share: Share, queries: Array) -> Array:
+    """Return the entries, arm by arm, of a share's queries among those of the batch."""
+    at = np.searchsorted(queries, share.queries[own.queries])
+    return (np.arange(len(own.arms))[:, None] * len(queries) + at[None, :]).reshape(-1)
+
+
+def _places(ends: Array, entries: Array) -> Array:
+    """Return the places of the values of some entries, back to back."""
+    sizes = np.diff(ends)[entries]
+    begins = np.concatenate([[0], np.cumsum(sizes)])
+    return np.asarray(
+        np.arange(begins[-1]) - np.repeat(begins[:-1], sizes) + np.repeat(ends[entries], sizes)
+    )
+
+
+def _taken(summed: Counts, own: Counts, share: Share) -> Counts:
+    """Return the sum for the queries that a shard counted."""
+    entries = _entries(own, share, summed.queries)
+    numbers = summed.arrays["numbers"].reshape(-1, _N_NUMBERS)[entries]
+    arrays: dict[str, Array] = {"numbers": numbers.reshape(-1)}
+    for ends, values in (("freq_ends", "freqs"), ("thread_ends", "thread_freqs")):
+        arrays[ends] = own.arrays[ends]
+        arrays[values] = summed.arrays[values][_places(summed.arrays[ends], entries)]
+    return Counts(own.queries, own.arms, arrays)
+
+
+# ---- parts ----
+
+
+def spread_part(part: Part, share: Share, summed: Statistics, likes: Mapping[str, RunPart]) -> Part:
+    """Return a shard's part as it would be if the shard had been asked all queries.
+
+    Parameters
+    ----------
+    part : Part
+        For the queries of the share.
+    share : Share
+    summed : Statistics
+        Of the batch.
+    likes : mapping of str to RunPart
+        A part of each run that any shard has, by its name in the batch, with all of its arms.
+    """
+    own = {share.named(name): run for name, run in part.runs.items()}
+    runs = {
+        name: _spread(own[name], like, share) if name in own else _nothing(like, share.n_queries)
+        for name, like in likes.items()
+    }
+    return replace(part, runs=runs, sees_threads=summed.sees_threads)
+
+
+def _spread(run: RunPart, like: RunPart, share: Share) -> RunPart:
+    """Return a run with empty lists of the queries that are not of the share."""
+    arrays = dict(run.arrays)
+    n, queries = share.n_queries, share.queries
+    added = like.n_arms - run.n_arms  # arms of rows that hold a query whole, which none does here
+    if added != like.n_exact - run.n_exact:
+        raise error(ShapeError, "parts", "those of one request", "others")
+    sizes = np.zeros(n, np.int64)
+    sizes[queries] = np.diff(arrays["doc_ends"])
+    lists = np.zeros((n, like.n_arms), np.int64)
+    lists[queries, : run.n_arms] = np.diff(arrays["list_ends"]).reshape(-1, run.n_arms)
+    arrays["doc_ends"] = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    arrays["list_ends"] = np.concatenate([[0], np.cumsum(lists.reshape(-1))]).astype(np.int64)
+    if len(arrays["found"]):  # of evidence
+        found = np.zeros(n, np.int64)
+        found[queries] = arrays["found"]
+        arrays["found"], arrays["length_shares"] = found, like.arrays["length_shares"]
+    if added:
+        scores = arrays["scores"].reshape(-1, run.n_arms)
+        unscored = np.full((len(scores), added), -np.inf, np.float32)
+        arrays["scores"] = np.concatenate([scores, unscored], axis=1).reshape(-1)
+        arrays["holds"] = np.zeros(len(scores), np.uint32)
+    return RunPart(like.n_arms, like.n_exact, arrays)
+
+
+def _nothing(like: RunPart, n_queries: int) -> RunPart:
+    """Return a run that found nothing, with the arms of another one."""
+    arrays = {name: one[:0] for name, one in like.arrays.items()}
+    arrays["doc_ends"] = np.zeros(n_queries + 1, np.int64)
+    arrays["list_ends"] = np.zeros(n_queries * like.n_arms + 1, np.int64)
+    if len(like.arrays["found"]):
+        arrays["found"] = np.zeros(n_queries, np.int64)
+        arrays["length_shares"] = like.arrays["length_shares"]
+    return RunPart(like.n_arms, like.n_exact, arrays)
+
+
+def widest_runs(parts: Sequence[tuple[Part, Share]]) -> dict[str, RunPart]:
+    """Return of each run, by its name in the batch, a part with the most arms.
+
+    It has what is known of each query from the sums, ``length_shares``, of the whole batch.
+
+    Raises
+    ------
+    ShapeError
+        Parts that are not of the queries of their share.
+    """
+    for part, share in parts:
+        n = len(share.queries)
+        for run in part.runs.values():
+            arrays = run.arrays
+            fits = len(arrays["doc_ends"]) == n + 1 and len(arrays["found"]) in (0, n)
+            if not fits or len(arrays["length_shares"]) % n:
+                raise _other_queries("parts")
+    named: dict[str, list[tuple[RunPart, Share]]] = {}
+    for part, share in parts:
+        for name, run in part.runs.items():
+            named.setdefault(share.named(name), []).append((run, share))
+    out = {}
+    for name, given in named.items():
+        widest, share = max(given, key=lambda one: one[0].n_arms)
+        width = len(widest.arrays["length_shares"]) // max(len(share.queries), 1)
+        shares = np.zeros((share.n_queries, width), np.float64)
+        for run, own in given:
+            if len(run.arrays["length_shares"]) != len(own.queries) * width:
+                raise _other_queries("parts")
+            shares[own.queries] = run.arrays["length_shares"].reshape(len(own.queries), width)
+        arrays = {**widest.arrays, "length_shares": shares.reshape(-1)}
+        out[name] = widest._replace(arrays=arrays)
+    return out

@@ -1,0 +1,92 @@
+"""Shards that were built from files, and the one index of all their rows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hyrecall as hr
+from hyrecall.distributed import ShardedIndex, build_shards, building
+from hyrecall.distributed.build_worker import do_task
+from laws.checks import LawBroken, outcome
+from laws.engine import EngineSubject, ipc_bytes
+from oracle.corpus import Draw, draw_call
+from oracle.documents import Row
+from oracle.recall import Oracle
+
+__all__ = ["Inline", "built", "same_calls", "write_files"]
+
+
+class Inline:
+    """Does the tasks of a build in this process."""
+
+    def __init__(self, work: Path, n_workers: int) -> None:
+        del n_workers
+        self._work = work
+
+    def run(self, tasks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Any]]:
+        for at, task in enumerate(tasks):
+            yield at, do_task(self._work, task)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+
+def write_files(folder: Path, table: pa.Table, chance: random.Random, most: int = 4) -> Path:
+    """Cut a table into files and these into row groups, by chance."""
+    folder.mkdir()
+    n_files = chance.randint(1, most)
+    ends = sorted(chance.choices(range(table.num_rows + 1), k=n_files - 1))
+    for at, (begin, end) in enumerate(
+        zip([0, *ends], [*ends, table.num_rows], strict=True)
+    ):  # fmt: skip
+        part = table.slice(begin, end - begin)
+        pq.write_table(part, folder / f"{at}.parquet", row_group_size=chance.randint(1, 40))
+    return folder
+
+
+def built(
+    patch: pytest.MonkeyPatch, source: Path, schema: hr.Schema, output: Path, **options: Any
+) -> Any:
+    """Build shards in this process."""
+    patch.setattr(building, "Crew", Inline)
+    return build_shards(source, schema, output, workers=1, threads=1, **options)
+
+
+def same_calls(
+    subject: type[EngineSubject],
+    shape: Any,
+    rows: Sequence[Row],
+    one: hr.Index,
+    folder: Path,
+    draw: Draw,
+    n_calls: int = 3,
+) -> int:
+    """Every reply of a folder of shards is that of one index; return how many are answered."""
+    n_answered = 0
+    guide = Oracle(shape, rows)
+    with ShardedIndex.open(folder, device="cpu") as index:
+        subjects: list[Any] = []
+        for made in (one, index):
+            own: Any = object.__new__(subject)
+            own.shape, own.index = shape, made
+            subjects.append(own)
+        for number in range(n_calls):
+            call = draw_call(draw, guide, 8)
+            want, got = (
+                outcome(lambda own=own, call=call: ipc_bytes(own.hits(call).to_arrow()))
+                for own in subjects
+            )
+            if got != want:
+                raise LawBroken(f"call {number}: {call}\n{want!r:.500}\nagainst\n{got!r:.500}")
+            n_answered += isinstance(want, bytes)
+    return n_answered

@@ -1,0 +1,245 @@
+"""Shards that are built from files, placed by cell, reply as one index of all rows does (L4)."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hyrecall as hr
+from distributed.building_worlds import built, same_calls, write_files
+from distributed.worlds import SHARDS
+from hyrecall.distributed import (
+    Placement,
+    ShardedIndex,
+    Shards,
+    build_shards,
+    build_worker,
+    rebalance,
+    rebalancing,
+    row_places,
+)
+from hyrecall.distributed.placement import encode_cell
+from hyrecall.distributed.shards import ProcessShard
+from laws.around import AroundSubject
+from laws.checks import LawBroken
+from laws.effort import Effort
+from laws.engine import EngineSubject, table
+from oracle.corpus import Draw, draw_mix, draw_rows, draw_shape
+
+
+def worlds(
+    seeds: range, folder: Path, patch: pytest.MonkeyPatch, subject: type[EngineSubject]
+) -> int:
+    """Build and rebalance the shards of random tables; return the calls that were answered."""
+    answered = 0
+    for seed in seeds:
+        draw, chance = Draw(seed), random.Random(seed)
+        shape = draw_shape(draw)
+        rows = draw_rows(draw, shape, draw_mix(draw))
+        own: Any = object.__new__(subject)
+        schema = own.schema(shape, None)
+        whole = table(shape, rows)
+        analyzer = hr.Analyzer("word") if schema.text else None
+        one = hr.Index.build(whole, schema, analyzer=analyzer, device="cpu")
+        source = write_files(folder / f"{seed}", whole, chance)
+        output = folder / f"{seed}-shards"
+        n = SHARDS[seed % len(SHARDS)]
+        made = built(patch, source, schema, output, shards=n, analyzer=analyzer)
+        assert len(made.shards) == n
+        assert made.rows == whole.num_rows
+        answered += same_calls(subject, shape, rows, one, output, draw)
+        moved = rebalance(output, shards=SHARDS[chance.randrange(len(SHARDS))], threads=1)
+        assert moved.rows == whole.num_rows
+        answered += same_calls(subject, shape, rows, one, output, draw)
+    return answered
+
+
+@pytest.mark.parametrize("subject", [EngineSubject, AroundSubject])
+def test_random_tables(
+    subject: type[EngineSubject], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effort: Effort
+) -> None:
+    n = effort.cases(quick=8, full=200)
+    assert worlds(range(n), tmp_path, monkeypatch, subject) > 3 * n
+
+
+def test_planted_numbers_of_each_file_are_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each unit numbers its rows from 0, so ties come in another order."""
+    spill = build_worker.spill_unit
+
+    def planted(number: int, unit: Any, *rest: Any) -> None:
+        spill(number, type(unit)(**{**vars(unit), "first_seq": 0}), *rest)
+
+    monkeypatch.setattr(build_worker, "spill_unit", planted)
+    with pytest.raises((LawBroken, hr.HyrecallError)):
+        worlds(range(20), tmp_path, monkeypatch, EngineSubject)
+
+
+def test_planted_rows_that_stay_behind_are_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rebalanced shard has only the rows that it had before."""
+    write = rebalancing._Move._write
+
+    def planted(self: Any, folder: Path, shard: int, sources: Any) -> None:
+        write(self, folder, shard, sources[shard : shard + 1])
+
+    monkeypatch.setattr(rebalancing._Move, "_write", planted)
+    with pytest.raises((LawBroken, hr.HyrecallError, AssertionError)):
+        worlds(range(8), tmp_path, monkeypatch, EngineSubject)
+
+
+def test_planted_hash_of_text_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are laid out by the hash of str(cell), scopes are looked up by that of the cell."""
+
+    def planted(values: Any, kinds: Any) -> bytes:
+        return str(tuple(values)).encode()
+
+    monkeypatch.setattr(row_places, "encode_cell", planted)
+    with pytest.raises((LawBroken, hr.HyrecallError)):
+        worlds(range(20), tmp_path, monkeypatch, EngineSubject)
+
+
+ODD = ("", " ", "1", "None", "null", "('a', 'b')", "a", "\u00e9", "e\u0301", "\U0001f375", "a\0b",
+       "\u202e", "x" * 5000, None)  # fmt: skip
+
+
+def test_cells_that_look_alike_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = [(one, number) for one in ODD for number in (None, 0, -1, 2**63 - 1)]
+    encoded = {encode_cell(one, (("a", "large_string"), ("b", "int64"))) for one in cells}
+    assert len(encoded) == len(cells)
+    rows = pa.table(
+        {
+            "id": list(range(2 * len(cells))),
+            "a": [cell[0] for cell in cells] * 2,
+            "b": pa.array([cell[1] for cell in cells] * 2, pa.int64()),
+            "text": ["oak tea"] * (2 * len(cells)),
+        }
+    )
+    schema = hr.Schema(key="id", cell=("a", "b"), text="text")
+    source = write_files(tmp_path / "in", rows, random.Random(1))
+    built(monkeypatch, source, schema, tmp_path / "out", shards=7)
+    one = hr.Index.build(rows, schema, device="cpu")
+    scope = [hr.Scope([cell]) for cell in cells]
+    scope += [hr.Scope.matching(a="a", b=hr.ANY), hr.Scope.matching(a="", b=0), hr.Scope([])]
+    asked = {"text": ["tea"] * len(scope), "scope": scope}
+    with ShardedIndex.open(tmp_path / "out", device="cpu") as index:
+        assert index.recall(**asked).to_arrow().equals(one.recall(**asked).to_arrow())
+
+
+def large(n: int, thread: bool) -> pa.Table:
+    chance = random.Random(3)
+    table = pa.table(
+        {
+            "id": list(range(n)),
+            "user": [chance.choice([*["big"] * 8, "ann", None, "bob"]) for _ in range(n)],
+            "text": [" ".join(chance.choices(["oak", "ash", "elm", "fir"], k=3)) for _ in range(n)],
+        }
+    )
+    if thread:
+        days = [None if chance.random() < 0.2 else chance.randrange(n // 5) for _ in range(n)]
+        table = table.append_column("day", pa.array(days, pa.int32()).cast(pa.date32()))
+    return table
+
+
+@pytest.mark.parametrize("thread", [None, "day"])
+def test_a_cell_larger_than_a_shard(
+    thread: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = large(400, thread is not None)
+    schema = hr.Schema(key="id", cell="user", text="text", thread=thread)
+    source = write_files(tmp_path / "in", rows, random.Random(1))
+    made = built(monkeypatch, source, schema, tmp_path / "out", shards=5)
+    assert [cell for cell, _ in made.placement.split] == [("big",)]
+    assert len(made.placement.shards_of("big")) == 5
+    assert max(one.rows for one in made.shards) < 1.5 * 400 / 5
+    one = hr.Index.build(rows, schema, device="cpu")
+    asked = {
+        "text": ["oak", "elm ash", "fir", "oak fir"],
+        "scope": ["big", "ann", hr.Scope([None]), hr.Scope(["big", "ann"])], "limit": 50,
+    }  # fmt: skip
+    if thread:
+        asked["group"] = "thread"
+    for n in (5, 2, 6, 1):
+        rebalance(tmp_path / "out", shards=n, threads=1)
+        with ShardedIndex.open(tmp_path / "out", device="cpu") as index:
+            assert index.recall(**asked).to_arrow().equals(one.recall(**asked).to_arrow())
+
+
+def test_a_key_twice_in_a_cell_is_refused_also_over_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = large(400, True)
+    for thread in (None, "day"):
+        ids = rows["id"].to_pylist()
+        bigs = np.flatnonzero(np.array(rows["user"].to_pylist()) == "big")
+        ids[bigs[-1]] = ids[bigs[0]]
+        twice = rows.set_column(0, "id", pa.array(ids))
+        schema = hr.Schema(key="id", cell="user", text="text", thread=thread)
+        source = write_files(tmp_path / f"in-{thread}", twice, random.Random(1))
+        with pytest.raises(hr.KeyConflictError, match=r"unique within a cell|hold yet"):
+            built(monkeypatch, source, schema, tmp_path / f"out-{thread}", shards=5)
+
+
+def test_a_table_without_rows_and_shards_without_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = hr.Schema(key="id", cell="user", text="text")
+    for n in (0, 1):
+        source = tmp_path / f"{n}.parquet"
+        pq.write_table(
+            pa.table({"id": ["a"], "user": ["ann"], "text": ["tea"]}).slice(0, n), source
+        )
+        made = built(monkeypatch, source, schema, tmp_path / f"out-{n}", shards=3)
+        assert sum(one.rows for one in made.shards) == n
+        moved = rebalance(tmp_path / f"out-{n}", shards=2, threads=1)
+        assert [one.rows for one in moved.shards].count(0) == 2 - n
+        with ShardedIndex.open(tmp_path / f"out-{n}", device="cpu") as index:
+            assert len(index.recall(text=["tea"], scope="ann")[0]) == n
+
+
+def test_real_workers_of_real_files(tmp_path: Path) -> None:
+    rows = large(600, False)
+    schema = hr.Schema(key="id", cell="user", text=hr.Text("text", analyzer=hr.Analyzer("word")))
+    source = write_files(tmp_path / "in", rows, random.Random(2))
+    told: list[tuple[int, int]] = []
+    made = build_shards(
+        source, schema, tmp_path / "out", shard_rows=200, workers=2, memory_limit=2**29,
+        bm25=hr.BM25("okapi"), progress=lambda *now: told.append(now),
+    )  # fmt: skip
+    assert len(made.shards) == 3
+    assert told[-1] == (1200, 1200)
+    assert told == sorted(told)
+    left = {path.name for path in (tmp_path / "out").iterdir()}
+    assert left == {"LOCK", "shards.json", *(one.folder for one in made.shards)}
+    one = hr.Index.build(rows, schema, bm25=hr.BM25("okapi"), device="cpu")
+    asked = {"text": ["oak", "elm"], "scope": ["big", "ann"]}
+    with ShardedIndex.open(tmp_path / "out", processes=True, device="cpu", threads=1) as index:
+        assert index.recall_one(text="oak", scope="ann").keys
+        begun = [one.pid for one in index.shards if isinstance(one, ProcessShard)]
+        assert begun.count(None) == 2, "only the process that is asked begins"
+        assert index.recall(**asked).to_arrow().equals(one.recall(**asked).to_arrow())
+        # The folder is rebalanced beneath the processes, which keep what they have opened.
+        rebalance(tmp_path / "out", shards=2)
+        hits = index.recall(**asked)
+        assert not hits.degraded
+        assert hits.to_arrow().equals(one.recall(**asked).to_arrow())
+    again = build_shards(source, schema, tmp_path / "out", shard_rows=200, resume=True)
+    assert again == Shards.read(tmp_path / "out"), "what is complete is left as it is"
+    assert again.generation == 2
+
+
+def test_a_placement_is_plain_data() -> None:
+    placement = Placement({"user": "large_string"}, [1] * 4096, {("big",): [0, 1] * 128})
+    assert Placement.from_dict(placement.to_dict()) == placement
+    assert placement.shards_of("big") == (0, 1)
+    assert placement.shards_of(None) == (1,)

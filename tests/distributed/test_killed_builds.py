@@ -1,0 +1,258 @@
+"""A build or a rebalancing that is killed at any step leaves whole generations, and goes on."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from distributed.building_worlds import built, write_files
+from hyrecall.distributed import ShardedIndex, Shards, build_shards, rebalance, rebalancing
+from hyrecall.errors import IndexNotFoundError
+from laws.effort import Effort
+
+SCHEMA = hr.Schema(key="id", cell="user", text="text")
+STEPS = ("mkdir", "rename", "replace", "unlink", "fsync", "rmdir")
+"""Every function by which a build changes what is on the disk."""
+
+
+def documents(n: int = 60) -> pa.Table:
+    chance = random.Random(5)
+    return pa.table(
+        {
+            "id": list(range(n)),
+            "user": [chance.choice(["big", "big", "ann", "bob", "cyd"]) for _ in range(n)],
+            "text": [" ".join(chance.choices(["oak", "ash", "elm"], k=3)) for _ in range(n)],
+        }
+    )
+
+
+ASKED: dict[str, Any] = {
+    "text": ["oak", "ash elm", "elm"], "scope": ["big", "ann", hr.Scope(["bob", "big"])],
+    "limit": 50,
+}  # fmt: skip
+
+
+def killed_at(step: int, run: Callable[[], object]) -> bool:
+    """Run something in a child that is killed before one of its steps; whether it was."""
+    child = os.fork()
+    if not child:
+        left = step
+        try:
+            for name in STEPS:
+                plain = getattr(os, name)
+
+                def counted(*given: Any, _plain: Any = plain, **options: Any) -> Any:
+                    nonlocal left
+                    left -= 1
+                    if left < 0:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    return _plain(*given, **options)
+
+                setattr(os, name, counted)
+            run()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        return True
+    assert os.WEXITSTATUS(status) == 0
+    return False
+
+
+def steps_of(run: Callable[[int], object]) -> int:
+    """Count the steps of something that takes a number for a folder of its own."""
+    low, high = 0, 4096
+    while low < high:  # the first step at which it is not killed any more
+        middle = (low + high) // 2
+        low, high = (
+            (middle + 1, high) if killed_at(middle, lambda m=middle: run(m)) else (low, middle)
+        )
+    return low
+
+
+def chosen(n_steps: int, effort: Effort) -> list[int]:
+    n = min(n_steps, effort.cases(quick=8, full=10_000))
+    return sorted(random.Random(n_steps).sample(range(n_steps), n))
+
+
+def replies(folder: Path) -> pa.Table:
+    with ShardedIndex.open(folder, device="cpu", threads=1) as index:
+        return index.recall(**ASKED).to_arrow()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_files(tmp_path / "in", documents(), random.Random(1))
+
+
+@pytest.fixture
+def want() -> pa.Table:
+    return hr.Index.build(documents(), SCHEMA, device="cpu").recall(**ASKED).to_arrow()
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def only_used(folder: Path) -> set[str]:
+    return {"LOCK", "shards.json", *(one.folder for one in Shards.read(folder).shards)}
+
+
+def test_a_build_killed_at_any_step_goes_on(
+    tmp_path: Path, source: Path, want: pa.Table, monkeypatch: pytest.MonkeyPatch, effort: Effort
+) -> None:
+    def build(at: object) -> object:
+        return built(monkeypatch, source, SCHEMA, tmp_path / f"{at}", shards=3, resume=True)
+
+    n_steps = steps_of(lambda at: build(f"count-{at}"))
+    assert n_steps > 20
+    for step in chosen(n_steps, effort):
+        folder = tmp_path / f"{step}"
+        assert killed_at(step, lambda step=step: build(step))
+        if not (folder / "shards.json").exists() and folder.exists():
+            with pytest.raises(IndexNotFoundError):
+                ShardedIndex.open(folder)
+        build(step)
+        assert replies(folder).equals(want)
+        assert names(folder) == only_used(folder)
+
+
+def test_a_rebalancing_killed_at_any_step_leaves_one_generation(
+    tmp_path: Path, source: Path, want: pa.Table, monkeypatch: pytest.MonkeyPatch, effort: Effort
+) -> None:
+    def ready(at: object) -> Path:
+        folder = tmp_path / f"{at}"
+        if not folder.exists():
+            built(monkeypatch, source, SCHEMA, folder, shards=2)
+        return folder
+
+    n_steps = steps_of(lambda at: rebalance(ready(f"count-{at}"), shards=4, threads=1)) - steps_of(
+        lambda at: ready(f"built-{at}")
+    )
+    assert n_steps > 20
+    for step in chosen(n_steps, effort):
+        folder = ready(step)
+        assert killed_at(step, lambda folder=folder: rebalance(folder, shards=4, threads=1))
+        assert len(Shards.read(folder).shards) in (2, 4)
+        assert replies(folder).equals(want)
+        made = rebalance(folder, shards=4, threads=1)
+        assert (made.generation, len(made.shards)) == (2, 4)
+        assert replies(folder).equals(want)
+        assert names(folder) == only_used(folder)
+
+
+def test_planted_generation_before_its_shards_is_seen(
+    tmp_path: Path, source: Path, want: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``shards.json`` is replaced first, and the folders that it names are written later."""
+    plain = rebalancing._Move._write
+
+    def planted(self: Any, folder: Path, shard: int, sources: Any) -> None:
+        plain(self, folder, shard, sources)
+        early = Shards.read(folder.parent)
+        entries = list(early.shards)
+        if shard < len(entries):
+            entries[shard] = rebalancing.described(folder, shard)[0]
+            moved = type(early)(early.generation + 1, early.index, early.placement, tuple(entries))
+            rebalancing.write_shards(folder.parent, moved)
+
+    monkeypatch.setattr(rebalancing._Move, "_write", planted)
+    seen = False
+    for step in range(0, 120, 10):
+        folder = tmp_path / f"{step}"
+        built(monkeypatch, source, SCHEMA, folder, shards=2)
+        killed_at(step, lambda folder=folder: rebalance(folder, shards=4, threads=1))
+        try:
+            seen |= not replies(folder).equals(want)
+        except hr.HyrecallError:
+            seen = True
+    assert seen
+
+
+SCRIPT = """
+import sys
+import hyrecall as hr
+from hyrecall.distributed import build_shards
+schema = hr.Schema(key="id", cell="user", text="text")
+build_shards(sys.argv[1], schema, sys.argv[2], shards=3, workers=2, resume=True)
+"""
+
+
+def test_workers_end_with_a_build_that_is_killed(
+    tmp_path: Path, source: Path, want: pa.Table, effort: Effort
+) -> None:
+    chance = random.Random(7)
+    for at in range(effort.cases(quick=1, full=20)):
+        folder = tmp_path / f"{at}"
+        command = [sys.executable, "-c", SCRIPT, str(source), str(folder)]
+        process = subprocess.Popen(command)
+        until = time.monotonic() + 60
+        while not (folder / "building").exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0.0, 2.0))
+        process.kill()
+        process.wait()
+        build_shards(source, SCHEMA, folder, shards=3, workers=2, resume=True)
+        assert replies(folder).equals(want)
+        assert names(folder) == only_used(folder)
+
+
+def test_a_folder_is_opened_while_it_is_rebalanced(
+    tmp_path: Path, source: Path, want: pa.Table, monkeypatch: pytest.MonkeyPatch, effort: Effort
+) -> None:
+    folder = tmp_path / "out"
+    built(monkeypatch, source, SCHEMA, folder, shards=2)
+    ended = threading.Event()
+    faults: list[BaseException] = []
+
+    def move() -> None:
+        at = 0
+        try:
+            while not ended.is_set():
+                rebalance(folder, shards=(4, 3, 1, 2)[at % 4], threads=1)
+                at += 1
+        except BaseException as fault:
+            faults.append(fault)
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    try:
+        for _ in range(effort.cases(quick=20, full=500)):
+            assert replies(folder).equals(want)
+    finally:
+        ended.set()
+        thread.join()
+    assert not faults
+    assert Shards.read(folder).generation > 2
+
+
+def test_another_source_is_not_gone_on_with(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+    assert killed_at(12, lambda: built(monkeypatch, source, SCHEMA, folder, shards=3))
+    with pytest.raises(hr.OptionError, match="output: expected a new or an empty folder"):
+        built(monkeypatch, source, SCHEMA, folder, shards=3)
+    for options in ({"shards": 2}, {"shards": 3, "bm25": hr.BM25("okapi")}):
+        with pytest.raises(hr.OptionError, match="resume: expected the source, schema and options"):
+            built(monkeypatch, source, SCHEMA, folder, resume=True, **options)
+    other = hr.Schema(key="id", cell=None, text="text")
+    with pytest.raises(hr.OptionError, match=r"others \(schema\)"):
+        built(monkeypatch, source, other, folder, resume=True, shards=3)
+    os.utime(next(iter(sorted(source.iterdir()))), ns=(1, 1))
+    with pytest.raises(hr.OptionError, match=r"others \(files\)"):
+        built(monkeypatch, source, SCHEMA, folder, resume=True, shards=3)

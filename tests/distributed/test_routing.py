@@ -1,0 +1,113 @@
+"""Shards that are asked only what they may hold reply as one index does, bit for bit (L4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hyrecall as hr
+from distributed.placed import placed_index
+from distributed.planted_routers import ROUTERS
+from distributed.worlds import CALLS, Route, same_replies
+from hyrecall.distributed import Placement, ShardedIndex, routing
+from hyrecall.distributed.routing import Router
+from hyrecall.distributed.shards import LocalShard
+from laws.around import AroundSubject
+from laws.checks import LawBroken, tied_mix
+from laws.effort import Effort
+from laws.engine import EngineSubject
+from laws.exact import ExactSubject
+from laws.with_threads import WithThreadsSubject
+
+
+def test_random_tables_and_calls(effort: Effort) -> None:
+    n = effort.cases(quick=24, full=400)
+    assert same_replies(range(n), route=placed_index) == n * CALLS
+
+
+def test_after_deletes(effort: Effort) -> None:
+    n = effort.cases(quick=8, full=200)
+    assert same_replies(range(1000, 1000 + n), deletes=True, route=placed_index) == n * CALLS
+
+
+def test_where_nearly_everything_ties(effort: Effort) -> None:
+    n = effort.cases(quick=8, full=200)
+    assert same_replies(range(2000, 2000 + n), mix=tied_mix, route=placed_index) == n * CALLS
+
+
+@pytest.mark.parametrize("subject", [AroundSubject, WithThreadsSubject, ExactSubject])
+def test_threads_recipes_and_whole_texts(subject: type[EngineSubject], effort: Effort) -> None:
+    n = effort.cases(quick=12, full=200)
+    assert same_replies(range(4000, 4000 + n), subject, route=placed_index) == n * CALLS
+
+
+def test_only_what_one_index_refuses_is_asked_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    split = whole = 0
+    answer_whole = ShardedIndex._try_whole
+
+    def routed(*given: Any) -> Any:
+        nonlocal split
+        hits = routing.answer_routed(*given)
+        split += hits is not None
+        return hits
+
+    def asked_whole(self: ShardedIndex, request: Any, shards: Any) -> Any:
+        nonlocal whole
+        hits = answer_whole(self, request, shards)
+        routes = self._router.routes(request)
+        whole += routes is None or routes.is_split
+        return hits
+
+    monkeypatch.setattr("hyrecall.distributed.sharded.answer_routed", routed)
+    monkeypatch.setattr(ShardedIndex, "_try_whole", asked_whole)
+    for subject in (EngineSubject, AroundSubject, WithThreadsSubject, ExactSubject):
+        same_replies(range(12), subject, route=placed_index)
+    assert split > 100
+    assert whole == 0, "an answer that could have been routed"
+
+
+def by(router: type[Router]) -> Route:
+    def make(
+        shards: Sequence[hr.Index], placement: Placement, kind: type[LocalShard]
+    ) -> ShardedIndex:
+        index = placed_index(shards, placement, kind)
+        index._router = router(placement, shards[0]._facts.cell_types)
+        return index
+
+    return make
+
+
+@pytest.mark.parametrize("bug", ROUTERS)
+def test_a_planted_router_is_seen(bug: type[Router]) -> None:
+    with pytest.raises(LawBroken, match="against"):
+        same_replies(range(40), route=by(bug))
+
+
+def _own_counts(parts: Any) -> Any:
+    """Let each shard score with its own counts."""
+    summed, shares = routing_sums(parts)
+    own = [counted.runs for counted, _ in parts]
+    return summed, [replace(one, runs=runs) for one, runs in zip(shares, own, strict=True)]
+
+
+def _shifted(part: Any, share: Any, summed: Any, likes: Any) -> Any:
+    """Give the lists of each query to the next one."""
+    queries = (share.queries + 1) % share.n_queries
+    order = np.argsort(queries)
+    if not np.array_equal(order, np.arange(len(order))):
+        return routing_spread(part, share, summed, likes)
+    return routing_spread(part, type(share)(queries, share.n_queries, share.recipes), summed, likes)
+
+
+routing_sums, routing_spread = routing.sum_shares, routing.spread_part
+
+
+@pytest.mark.parametrize(("name", "bug"), [("sum_shares", _own_counts), ("spread_part", _shifted)])
+def test_a_planted_share_is_seen(name: str, bug: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing, name, bug)
+    with pytest.raises(LawBroken, match="against"):
+        same_replies(range(40), route=placed_index)

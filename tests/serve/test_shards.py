@@ -1,0 +1,339 @@
+"""Shards of an index over HTTP: the replies of one index, lost shards named, tokens as ever."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import hyrecall
+import hyrecall as hr
+from hyrecall.distributed import ShardedIndex, build_shards
+from hyrecall.distributed.opening import _seal, folders_of, open_here
+from hyrecall.distributed.replicated import ReplicatedShard
+from hyrecall.errors import ShardLostError, error
+from hyrecall.serve import Caller, ServiceOptions
+from hyrecall.serve.replies import IndexReply
+from hyrecall.serve.served_index import IndexQuery, ServedIndex
+from serve.test_arrow_routes import ask, batch, table_in
+from serve.test_index_routes import SCHEMA, plain, queries, served, table
+
+N_SHARDS = 3
+STEP = 40
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("shards")
+    for at in range(N_SHARDS):
+        own = table().slice(at * STEP, STEP)
+        hr.Index.build(own, SCHEMA, first_seq=at * STEP).save(made / f"shard-{at}")
+    return made
+
+
+@pytest.fixture
+def shards(folder: Path) -> Iterator[ShardedIndex]:
+    with ShardedIndex.open(folders_of([folder])) as made:
+        yield made
+
+
+@pytest.fixture
+def replicated(folder: Path) -> Iterator[ShardedIndex]:
+    """Shards of two replicas each, which answer two batches at a time."""
+    made = []
+    for path in folders_of([folder]):
+        two = [open_here([path])[0][0] for _ in range(2)]
+        made.append(ReplicatedShard(path.name, two, partial(_seal, path)))
+    with ShardedIndex(made) as index:
+        yield index
+
+
+@pytest.fixture(scope="module")
+def one() -> Iterator[hr.Index]:
+    with hr.Index.build(table(), SCHEMA) as made:
+        yield made
+
+
+class Lost:
+    """A shard that does not answer until it is told to."""
+
+    def __init__(self, shard: Any) -> None:
+        self.shard, self.name, self.is_lost = shard, shard.name, True
+        self.facts = shard.facts
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*given: Any) -> Any:
+            if self.is_lost:
+                raise error(ShardLostError, self.name, "an answer", "none")
+            return getattr(self.shard, name)(*given)
+
+        return call
+
+    def statistics(self, request: Any) -> Any:
+        return self.__getattr__("statistics")(request)
+
+    count = statistics
+
+    def candidates(self, request: Any, statistics: Any) -> Any:
+        return self.__getattr__("candidates")(request, statistics)
+
+    def reload(self) -> Any:
+        return self.__getattr__("reload")()
+
+    def check(self) -> None:
+        self.__getattr__("check")()
+
+    def close(self) -> None:
+        self.shard.close()
+
+
+async def all_of(client: Any, bodies: Sequence[dict[str, Any]]) -> list[Any]:
+    replies = await asyncio.gather(*(client.post("/v1/recall", json=body) for body in bodies))
+    return [one.json() for one in replies]
+
+
+def without_device(reply: Any) -> Any:
+    made = plain(reply)
+    made["trace"] = {**made["trace"], "device": ""}
+    return made
+
+
+@pytest.mark.parametrize("kind", ["shards", "replicated"])
+def test_replies_are_those_of_one_index_alone_and_joined(
+    kind: str, one: hr.Index, request: pytest.FixtureRequest
+) -> None:
+    shards, asked = request.getfixturevalue(kind), queries(48)
+
+    async def both(client: Any) -> list[Any]:
+        together = await all_of(client, asked)
+        replies = (await client.post("/v1/recall/batch", json={"queries": asked})).json()
+        return [*together, *replies["replies"]]
+
+    want, got = served(one, both), served(shards, both)
+    assert [without_device(reply) for reply in got] == [without_device(reply) for reply in want]
+    assert sum(len(reply["hits"]) for reply in got) > 100
+    assert any(hit["columns"]["text"] for reply in got for hit in reply["hits"])
+    for reply in got:
+        IndexReply.model_validate(reply)
+
+
+def test_the_oracle_sees_the_scope_of_another_caller(
+    shards: ShardedIndex, one: hr.Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = ServedIndex._answer
+
+    def in_the_first_scope(self: ServedIndex, asked: Sequence[IndexQuery]) -> list[bytes]:
+        """A planted bug: a batch is searched in the scope of its first caller."""
+        scope = asked[0].scope
+        return answer(self, [IndexQuery(**{**vars(each), "scope": scope}) for each in asked])
+
+    async def work(client: Any) -> list[Any]:
+        return await all_of(client, queries(48))
+
+    want = served(one, work)
+    monkeypatch.setattr(ServedIndex, "_answer", in_the_first_scope)
+    got = served(shards, work)
+    assert [without_device(each) for each in got] != [without_device(each) for each in want]
+
+
+def test_arrow_streams_have_the_hits_of_one_index(shards: ShardedIndex, one: hr.Index) -> None:
+    asked = batch()
+    for params in ({}, {"limit": 3, "columns": ["text"]}, {"recipe": "default"}):
+        want, got = (table_in(ask(index, asked, **params)) for index in (one, shards))
+        assert got.equals(want)
+        assert got.num_rows
+
+
+def test_a_token_reads_its_cells_of_every_shard_and_no_others(
+    shards: ShardedIndex, token_of: Callable[..., str], tmp_path: Path
+) -> None:
+    token = token_of(Caller(cells=(("ann",), ("bob",))))
+
+    async def work(client: Any) -> list[Any]:
+        scopes = (None, "bob", "cy", {"any_of": ["ann", "cy"]})
+        return [
+            await client.post(
+                "/v1/recall", json={"text": "oak ash elm fir", "scope": scope, "limit": 100}
+            )
+            for scope in scopes
+        ]
+
+    options = ServiceOptions(tokens=tmp_path / "tokens.json")
+    own, narrowed, *wider = served(shards, work, options, token)
+    for reply, cells in ((own, {"ann", "bob"}), (narrowed, {"bob"})):
+        hits = reply.json()["hits"]
+        assert {hit["cell"][0] for hit in hits} == cells
+        assert {int(hit["key"][1:]) // STEP for hit in hits} == set(range(N_SHARDS))
+    assert [reply.status_code for reply in wider] == [403, 403]
+
+
+def test_what_shards_refuse_is_an_error_of_the_caller(shards: ShardedIndex) -> None:
+    async def work(client: Any) -> list[Any]:
+        asked = {"text": "oak", "scope": "ann"}
+        wrong = ({"surrounding": 1}, {"explain": True}, {"scope": None})
+        return [await client.post("/v1/recall", json=asked | more) for more in wrong]
+
+    assert [reply.status_code for reply in served(shards, work)] == [422, 422, 422]
+
+
+def test_lost_shards_are_named_in_replies_health_and_metrics(folder: Path) -> None:
+    opened = [ShardedIndex.open([path]).shards[0] for path in folders_of([folder])]
+    lost = [Lost(opened[1])]
+    index = ShardedIndex([opened[0], lost[0], opened[2]])
+
+    async def work(client: Any) -> list[Any]:
+        asked = {"text": "oak ash elm fir", "scope": "ann", "limit": 100}
+        reply = (await client.post("/v1/recall", json=asked)).json()
+        ready = [await client.get("/readyz")]
+        metrics = (await client.get("/metrics")).text
+        for name in ("statistics", "candidates", "check"):
+            for one in (opened[0], opened[2]):
+                vars(one)[name] = getattr(Lost(one), name)
+        ready.append(await client.get("/readyz"))
+        none = await client.post("/v1/recall", json=asked)
+        for one in (opened[0], opened[2]):
+            for name in ("statistics", "candidates", "check"):
+                del vars(one)[name]
+        lost[0].is_lost = False
+        ready.append(await client.get("/readyz"))
+        whole = (await client.post("/v1/recall", json=asked)).json()
+        return [reply, ready, metrics, none, whole]
+
+    reply, ready, metrics, none, whole = served(index, work)
+    assert reply["degraded"]
+    (told,) = reply["reasons"]
+    assert told["detail"].startswith("shard-1: its documents are missing")
+    assert str(folder) not in json.dumps(reply)
+    assert {int(hit["key"][1:]) // STEP for hit in reply["hits"]} == {0, 2}
+    assert [(one.status_code, one.json()) for one in ready] == [
+        (200, {"status": "degraded", "lost_shards": ["shard-1"]}),
+        (503, {"status": "not ready"}),
+        (200, {"status": "ready"}),
+    ]
+    lines = dict(one.rsplit(" ", 1) for one in metrics.splitlines() if one[:1] not in ("#", ""))
+    assert float(lines["hyrecall_index_n_shards"]) == N_SHARDS
+    assert float(lines["hyrecall_index_n_lost_shards"]) == 1
+    assert (none.status_code, none.headers["retry-after"]) == (503, "1")
+    assert not whole["degraded"]
+    index.close()
+
+
+def test_a_shard_that_is_saved_anew_is_taken_up(tmp_path: Path) -> None:
+    saved = hr.Index.build(table(30), SCHEMA)
+    saved.save(tmp_path / "a")
+    hr.Index.build(table(30, first=60), SCHEMA, first_seq=60).save(tmp_path / "b")
+
+    async def work(client: Any) -> tuple[int, int]:
+        async def count() -> int:
+            asked = {"text": "ann-canary", "scope": "ann", "limit": 100}
+            return len((await client.post("/v1/recall", json=asked)).json()["hits"])
+
+        before = await count()
+        saved.add(table(30, first=30))
+        saved.save(tmp_path / "a")
+        served_index = client._transport.app.state.served_index
+        served_index._looked = -1e9  # as if the last look were long ago
+        await count()
+        await served_index._reloading
+        return before, await count()
+
+    with ShardedIndex.open([tmp_path / "a", tmp_path / "b"]) as index:
+        assert served(index, work) == (20, 30)
+
+
+def test_a_folder_of_shards_or_their_own_folders_are_served(folder: Path) -> None:
+    own = [folder / f"shard-{at}" for at in range(N_SHARDS)]
+    assert folders_of([folder]) == own
+    assert folders_of(own) == own
+    assert folders_of(own[:1]) == own[:1]
+    with pytest.raises(hr.IndexNotFoundError, match="one with such folders"):
+        folders_of([folder / "none"])
+
+
+def test_shards_that_are_placed_by_cell_are_served_from_their_folder(
+    one: hr.Index, tmp_path: Path
+) -> None:
+    (tmp_path / "files").mkdir()
+    pq.write_table(table(), tmp_path / "files" / "0.parquet")
+    build_shards(tmp_path / "files", SCHEMA, tmp_path / "shards", shards=2, workers=1)
+    assert folders_of([tmp_path / "shards"]) == tmp_path / "shards"
+
+    async def work(client: Any) -> list[Any]:
+        return await all_of(client, queries(24))
+
+    with ShardedIndex.open(folders_of([tmp_path / "shards"])) as index:
+        want, got = served(one, work), served(index, work)
+    assert [without_device(reply) for reply in got] == [without_device(reply) for reply in want]
+
+
+def test_the_command_serves_replicas_and_outlives_a_killed_process(
+    folder: Path, one: hr.Index
+) -> None:
+    package = str(Path(hyrecall.__file__).parents[1])
+    command = [sys.executable, "-m", "hyrecall", "shards", "serve", str(folder), "--port", "0"]
+    server = subprocess.Popen(
+        [*command, "--replicas", "2", "--threads", "1", "--log-level", "warning",
+         "--option", "deadline=120"],
+        stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": package},
+    )  # fmt: skip
+    assert server.stderr is not None
+    try:
+        first = server.stderr.readline()
+        assert first.startswith(f"serving {N_SHARDS} shards at http://"), first
+        port = int(first.rsplit(":", 1)[1])
+
+        def call(method: str, path: str, body: Any = None) -> Any:
+            client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            headers = {"content-type": "application/json"}
+            client.request(method, path, None if body is None else json.dumps(body), headers)
+            with closing(client):
+                reply = client.getresponse()
+                return reply.status, json.loads(reply.read())
+
+        asked = {"text": "oak sea", "scope": "ann", "limit": 5}
+        want = [(hit.key, hit.score) for hit in one.recall_one(**asked)]
+
+        def check() -> None:
+            status, reply = call("POST", "/v1/recall", asked)
+            assert status == 200
+            assert not reply["degraded"], reply["reasons"]
+            assert [(hit["key"], hit["score"]) for hit in reply["hits"]] == want
+
+        assert call("GET", "/readyz") == (200, {"status": "ready"})
+        check()
+        children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+        workers = children.read_text().split() if children.exists() else []
+        for worker in workers[:1]:
+            os.kill(int(worker), signal.SIGKILL)
+        for _ in range(4):
+            check()
+        assert call("GET", "/v1/info")[1]["kind"] == "index"
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(60) == -signal.SIGTERM
+    finally:
+        server.kill()
+        server.wait()
+        server.stderr.close()
+
+
+def test_shards_without_a_schema_of_this_package_are_refused() -> None:
+    class Foreign:
+        name = "foreign"
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+    with pytest.raises(hr.OptionError, match="shards: expected one that this package opened"):
+        _ = ShardedIndex([Foreign()]).schema  # type: ignore[list-item]
