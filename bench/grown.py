@@ -89,20 +89,21 @@ def _neighbours(rows: Floats) -> Ints:
     return found
 
 
-def rows(n: int, dim: int = DIM) -> Floats:
+def rows(n: int, dim: int = DIM, *, part: int = 0) -> Floats:
     """Grow the seeds to n rows; of twice their width where ``dim`` is that.
 
-    A wide row is two mixtures around one seed row, side by side.
+    A wide row is two mixtures around one seed row, side by side. Parts of different numbers have
+    different rows.
     """
     held = seeds()
     sides = _sides(dim)
-    base = generator("grown").integers(len(held.rows), size=n)
+    name = "grown" if part == 0 else f"grown {part}"
+    base = generator(name).integers(len(held.rows), size=n)
     out = np.empty((n, dim), np.float32)
     width = held.rows.shape[1]
     for side in range(sides):
-        _mix(
-            held, base, generator(f"grown, side {side}"), out[:, side * width : (side + 1) * width]
-        )
+        rng = generator(f"{name}, side {side}")
+        _mix(held, base, rng, out[:, side * width : (side + 1) * width])
     return unit(out)
 
 

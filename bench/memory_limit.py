@@ -1,8 +1,10 @@
-"""Keeps this process within a number of bytes of memory, pages of mapped files included.
+"""Keeps a process within a number of bytes of memory, pages of files included.
 
-A cgroup v2 does it where one can be made. Elsewhere a thread looks every few milliseconds at what
-is resident and drops the pages of the mapped index files when it is too much: they have to be read
-again, as after the system has dropped them. It can be late by what is read in between.
+A memory cgroup does it (version 2 or 1) where one can be made below that of this process: the
+kernel counts every page that a process of the group was the first to read, and drops some before it
+takes more. Elsewhere a thread looks every few milliseconds at what is resident and drops the pages
+of the mapped index files when it is too much: they have to be read again, as after the system has
+dropped them. It can be late by what is read in between.
 """
 
 from __future__ import annotations
@@ -10,63 +12,115 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-_GROUPS = Path("/sys/fs/cgroup")
+_V2 = Path("/sys/fs/cgroup")
+_V1 = Path("/sys/fs/cgroup/memory")
 _PAGEOUT = 21  # MADV_PAGEOUT: also drops clean pages of files from the page cache
 _EVERY_SECONDS = 0.005
 
 
-@contextmanager
-def within(n_bytes: int) -> Iterator[str]:
-    """Run a block within a limit; yields in words how it is kept."""
-    group = _own_group(n_bytes)
-    if group is not None:
+@dataclass(frozen=True)
+class Group:
+    """A memory cgroup that was made for one process.
+
+    Attributes
+    ----------
+    folder : Path
+    version : int
+        1 or 2.
+    """
+
+    folder: Path
+    version: int
+
+    @property
+    def most_bytes(self) -> int | None:
+        """The most that was charged to it, pages of files included; None if it does not tell."""
+        name = "memory.peak" if self.version == 2 else "memory.max_usage_in_bytes"
         try:
-            yield f"a cgroup v2 with memory.max = {n_bytes}"
-        finally:
-            (group.parent / "cgroup.procs").write_text(str(os.getpid()))
-            group.rmdir()
-        return
+            return int((self.folder / name).read_text())
+        except OSError:
+            return None
+
+
+@contextmanager
+def group_within(n_bytes: int) -> Iterator[Group | None]:
+    """Make a cgroup for one process to run in; yields None where that cannot be done."""
+    group = _made(n_bytes)
+    try:
+        yield group
+    finally:
+        if group is not None:
+            group.folder.rmdir()
+
+
+def run_in(group: Group | None, command: Sequence[str], folder: Path) -> str:
+    """Run a command in a group from its first page on, and return what it printed."""
+    if group is not None:  # the shell enters the group, and becomes the command
+        enter = 'echo $$ > "$0" && exec "$@"'
+        command = ["sh", "-c", enter, str(group.folder / "cgroup.procs"), *command]
+    return subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def _made(n_bytes: int) -> Group | None:
+    """Make a group below the own one of this process; None where that cannot be done."""
+    try:
+        lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    except OSError:
+        return None
+    for number, controllers, own in lines:
+        if number == "0":
+            parent, version, limit = _V2 / own.lstrip("/"), 2, "memory.max"
+            allowed = parent / "cgroup.subtree_control"
+            if not (allowed.exists() and "memory" in allowed.read_text().split()):
+                continue
+        elif "memory" in controllers.split(","):
+            parent, version, limit = _V1 / own.lstrip("/"), 1, "memory.limit_in_bytes"
+        else:
+            continue
+        group = Group(parent / f"hyrecall-{os.getpid()}", version)
+        try:
+            group.folder.mkdir()
+        except OSError:
+            continue
+        try:
+            (group.folder / limit).write_text(str(n_bytes))
+        except OSError:
+            group.folder.rmdir()
+            continue
+        return group
+    return None
+
+
+@contextmanager
+def dropping(n_bytes: int) -> Iterator[None]:
+    """Drop pages of mapped index files of this process while it holds more than so many bytes."""
     stop = threading.Event()
     dropper = threading.Thread(target=_drop_while, args=(stop, n_bytes), daemon=True)
     dropper.start()
     try:
-        yield f"no cgroup v2 with memory: a thread drops pages of mapped files beyond {n_bytes}"
+        yield
     finally:
         stop.set()
         dropper.join()
-
-
-def _own_group(n_bytes: int) -> Path | None:
-    """Put this process in a new cgroup v2 below its own; None where that cannot be done."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-        own = next(line[3:] for line in lines if line.startswith("0::"))
-        parent = _GROUPS / own.lstrip("/")
-        if "memory" not in (parent / "cgroup.subtree_control").read_text().split():
-            return None
-        group = parent / f"hyrecall-{os.getpid()}"
-        group.mkdir()
-    except (OSError, StopIteration):
-        return None
-    try:
-        (group / "memory.max").write_text(str(n_bytes))
-        (group / "cgroup.procs").write_text(str(os.getpid()))
-    except OSError:
-        with contextlib.suppress(OSError):
-            group.rmdir()
-        return None
-    return group
 
 
 def resident_bytes() -> int:
     """Return the resident bytes of this process, anonymous ones and those of files."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGESIZE")
+
+
+def own_bytes() -> int:
+    """Return the resident bytes of this process that are not pages of files."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon"))
 
 
 def _drop_while(stop: threading.Event, n_bytes: int) -> None:
@@ -82,3 +136,23 @@ def _drop_while(stop: threading.Event, n_bytes: int) -> None:
             madvise(begin, end - begin, _PAGEOUT)
             if resident_bytes() <= 0.8 * n_bytes:
                 break
+
+
+@contextmanager
+def peak_of_own() -> Iterator[list[int]]:
+    """Watch own memory; the list that it yields has the peak of `own_bytes` at the end."""
+    found = [own_bytes()]
+    stop = threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(_EVERY_SECONDS):
+            found[0] = max(found[0], own_bytes())
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        with contextlib.suppress(GeneratorExit):
+            yield found
+    finally:
+        stop.set()
+        watcher.join()

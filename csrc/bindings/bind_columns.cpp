@@ -13,6 +13,7 @@
 #include "bindings/bind.hpp"
 #include "bindings/native_run.hpp"
 #include "bindings/take.hpp"
+#include "core/pages.hpp"
 #include "engine/dense/column.hpp"
 #include "engine/lexical/build.hpp"
 #include "engine/lexical/check.hpp"
@@ -293,6 +294,7 @@ void read_late(DenseColumn& column, std::shared_ptr<BlockChecks> const& rows,
                std::shared_ptr<BlockChecks> const& plane,
                std::shared_ptr<BlockChecks> const& heads) {
   column.rows_checks = rows;
+  if (rows != nullptr) read_apart(column.rows.data(), column.rows.bytes());
   column.plane.checks = plane;
   column.head.plane.checks = heads;
 }

@@ -41,8 +41,8 @@ std::shared_ptr<MappedFiles> group_files(std::vector<std::shared_ptr<MappedFile>
 }
 
 std::shared_ptr<BlockChecks> make_checks(std::string path, py::buffer const& content,
-                                         std::vector<std::uint64_t> sums, std::size_t block_bytes,
-                                         std::vector<std::size_t> const& done) {
+                                         Array<std::uint64_t> const& sums, std::size_t block_bytes,
+                                         std::vector<std::size_t> const& done, std::size_t place) {
   auto held = std::make_shared<py::buffer_info>(content.request());
   require(held->itemsize == 1 && held->ndim == 1, "bytes");
   auto const* const bytes = static_cast<std::uint8_t const*>(held->ptr);
@@ -52,9 +52,10 @@ std::shared_ptr<BlockChecks> make_checks(std::string path, py::buffer const& con
       new std::shared_ptr<py::buffer_info>(std::move(held)), [](void const* kept) {
         call_python([kept] { delete static_cast<std::shared_ptr<py::buffer_info> const*>(kept); });
       });
-  return std::make_shared<BlockChecks>(std::move(path),
-                                       Buffer<std::uint8_t>(bytes, size, std::move(owner)),
-                                       std::move(sums), block_bytes, done);
+  std::span<std::uint64_t const> const given = span_of(sums);
+  return std::make_shared<BlockChecks>(
+      std::move(path), Buffer<std::uint8_t>(bytes, size, std::move(owner)),
+      std::vector<std::uint64_t>(given.begin(), given.end()), block_bytes, done, place);
 }
 
 void ensure_blocks(BlockChecks const& checks, std::uintptr_t address, std::size_t size) {
@@ -95,12 +96,22 @@ void bind_files(py::module_& parent) {
   py::class_<BlockChecks, std::shared_ptr<BlockChecks>>(
       m, "BlockChecks", "The checksums of a file's blocks, compared when a block is first read.")
       .def(py::init(&make_checks),
-           "Take the content of a file, the XXH3-64 of each block, and which were compared before.",
+           "Take the content of a file, the XXH3-64 of each block, and which were compared before. "
+           "place: where the content begins in the file.",
            py::arg("path"), py::arg("content"), py::arg("sums"), py::arg("block_bytes"),
-           py::arg("done"))
+           py::arg("done"), py::arg("place") = 0)
       .def_property_readonly("n_left", &BlockChecks::n_left, "Blocks that nobody has read yet.")
       .def("ensure", &ensure_blocks, "Compare the blocks of some bytes of the content.",
            py::arg("address"), py::arg("size"))
+      .def("read_apart", &BlockChecks::read_apart,
+           "Tell the system that rows of the content will be read, far from each other.")
+      .def(
+          "read_in_order",
+          [](BlockChecks const& checks, std::uintptr_t address, std::size_t size) {
+            checks.read_in_order(reinterpret_cast<void const*>(address), size);
+          },
+          "Tell the system that all of some bytes will be read.", py::arg("address"),
+          py::arg("size"))
       .def("ensure_all", &ensure_all_blocks, "Compare all blocks that are left.");
 }
 

@@ -19,6 +19,7 @@
 #include "core/fp_env.hpp"
 #include "core/parallel.hpp"
 #include "engine/request/request.hpp"
+#include "engine/segment/segment.hpp"
 #include "kernels/settings.hpp"
 
 namespace py = pybind11;
@@ -229,6 +230,20 @@ std::shared_ptr<BatchRequest> slice_of(BatchRequest const& request, std::size_t 
   return out;
 }
 
+// Whether each segment has a cell of some scope of the request.
+std::vector<bool> reached_segments(BatchRequest const& request, Snapshot const& snapshot) {
+  NativeRun const run;
+  std::vector<bool> out;
+  for (auto const& view : snapshot.segments) {
+    CellDirectory const& cells = view->segment().p.cells;
+    out.push_back(std::any_of(request.scopes.begin(), request.scopes.end(), [&](auto const& scope) {
+      return std::any_of(scope->cells.begin(), scope->cells.end(),
+                         [&](std::string const& cell) { return cells.find(cell) != kNone32; });
+    }));
+  }
+  return out;
+}
+
 py::array_t<float> query_vector(BatchRequest const& request, std::size_t arm, std::size_t query) {
   DenseQuery const held = request.dense.at(arm).query(query);
   return py::array_t<float>(static_cast<py::ssize_t>(held.padded.size()), held.padded.data());
@@ -304,6 +319,9 @@ void bind_request(py::module_& m) {
       .def("query_vector", &query_vector,
            "Return a copy of the arm's query vector, padded with zeros; empty if missing.",
            py::arg("arm"), py::arg("query"))
+      .def("reached", &reached_segments,
+           "Return whether each segment has a cell of some scope of the request.",
+           py::arg("snapshot"))
       .def("release_guests", &BatchRequest::release_guests,
            "Release the tensors whose queries have been read.")
       .def_readonly("n_queries", &BatchRequest::n_queries, "The number of queries.")

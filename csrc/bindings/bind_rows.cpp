@@ -37,7 +37,7 @@ struct RowColumn {
   std::string format;
   PlainColumn plain;
 
-  explicit RowColumn(py::object const& source) {
+  explicit RowColumn(py::object const& source, std::shared_ptr<BlockChecks> const& checks) {
     TakenArray const taken = take_arrow(source, "column");
     ArrowArray const& array = *taken.array;
     format = taken.format;
@@ -53,7 +53,8 @@ struct RowColumn {
              may_miss ? static_cast<std::uint8_t const*>(array.buffers[0]) : nullptr,
              array.buffers[1],
              is_string ? static_cast<std::uint8_t const*>(array.buffers[2]) : nullptr,
-             taken.array};
+             taken.array,
+             checks};
   }
 };
 
@@ -164,8 +165,10 @@ void bind_rows(py::module_& parent) {
   py::module_ m =
       parent.def_submodule("rows", "Gathers rows of columns, and finds the rows that have a text.");
   py::class_<RowColumn, std::shared_ptr<RowColumn>>(m, "Column", "A column of a segment.")
-      .def(py::init<py::object const&>(), "Take over an Arrow array of a plain type.",
-           py::arg("source"));
+      .def(py::init<py::object const&, std::shared_ptr<BlockChecks> const&>(),
+           "Take over an Arrow array of a plain type. checks: of the file that it lies in, if "
+           "nothing of it was read yet.",
+           py::arg("source"), py::arg("checks") = nullptr);
   py::class_<GatheredArray>(m, "Gathered", "Values of some rows, until Arrow takes them.")
       .def("__arrow_c_array__", &export_gathered, "Hand the values over, once.",
            py::arg("schema") = py::none(), py::pos_only());

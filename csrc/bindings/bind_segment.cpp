@@ -196,16 +196,31 @@ std::shared_ptr<SegmentView> view_without(SegmentView const& view, Array<Row> co
 }
 
 py::tuple order_merged(std::vector<std::shared_ptr<SegmentView>> const& held,
-                       std::vector<Array<std::int64_t>> const& cluster) {
+                       std::vector<Array<std::int64_t>> const& cluster,
+                       std::optional<std::vector<std::pair<Row, Row>>> const& part) {
   auto const views = take_all(held);
+  std::vector<RowRange> ranges;
+  for (auto const& [begin, end] : part.value_or(std::vector<std::pair<Row, Row>>()))
+    ranges.push_back({begin, end});
   std::vector<std::span<std::int64_t const>> codes;
   for (auto const& one : cluster) codes.push_back(span_of(one));
   MergeOrder order;
   {
     NativeRun const run;
-    order = merge_order(views, codes);
+    order = merge_order(views, codes, ranges);
   }
   return py::make_tuple(give(std::move(order.source)), give(std::move(order.source_row)));
+}
+
+py::tuple cuts_of_merge(std::vector<std::shared_ptr<SegmentView>> const& held,
+                        std::size_t most_rows) {
+  auto const views = take_all(held);
+  MergeCuts cuts;
+  {
+    NativeRun const run;
+    cuts = cut_merge(views, most_rows);
+  }
+  return py::make_tuple(give(std::move(cuts.begins)), cuts.n_cells);
 }
 
 }  // namespace
@@ -237,9 +252,17 @@ void bind_segment(py::module_& m) {
       .def("without", &view_without, "Return the view with these live, distinct rows deleted.",
            py::arg("rows"));
 
-  m.def("merge_order", &order_merged,
-        "Return the live rows of several views as (view, row), in the order of one segment.",
-        py::arg("views"), py::arg("cluster"));
+  py::module_ rows = m.def_submodule("rows");  // bind_rows.cpp describes it
+  rows.def(
+      "merge_order", &order_merged,
+      "Return the live rows of several views as (view, row), in the order of one segment. part: "
+      "the first row of each view that is wanted, and the one behind the last.",
+      py::arg("views"), py::arg("cluster"), py::arg("part") = py::none());
+  rows.def(
+      "cut_merge", &cuts_of_merge,
+      "Cut a merge of views between cells, into parts of so many rows; return the first row of "
+      "each part in each view, one part after the other, and the number of cells.",
+      py::arg("views"), py::arg("most_rows"));
   bind_snapshot(m);
 }
 

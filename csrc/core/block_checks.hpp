@@ -15,9 +15,9 @@ namespace hyrecall {
 class BlockChecks {
  public:
   // sums: XXH3-64 of each block; done: blocks that were compared before. The others hold at least
-  // kXxh3Least bytes. path: for messages.
+  // kXxh3Least bytes. path, and where the content begins in that file: for messages.
   BlockChecks(std::string path, Buffer<std::uint8_t> content, std::vector<std::uint64_t> sums,
-              std::size_t block_bytes, std::vector<std::size_t> const& done);
+              std::size_t block_bytes, std::vector<std::size_t> const& done, std::size_t place = 0);
 
   // Compares the blocks of these bytes of the file, unless that was done before; on any thread.
   // Throws for damage, every time.
@@ -29,17 +29,22 @@ class BlockChecks {
   void ensure(Buffer<T> const& part, std::size_t begin, std::size_t end) const {
     ensure(part.data() + begin, (end - begin) * sizeof(T));
   }
+  // Before ensure() of a part that is read as a whole, while the rest is read row by row.
+  void read_in_order(void const* at, std::size_t n_bytes) const;
+  void read_apart() const;
   void ensure_all() const { ensure(content_.data(), content_.size()); }
   std::size_t n_left() const { return n_left_.load(std::memory_order_relaxed); }
 
  private:
   void ensure_range(std::uint8_t const* at, std::size_t n_bytes) const;
+  void fetch(std::size_t block) const;
   void compare(std::size_t block) const;
 
   std::string path_;
   Buffer<std::uint8_t> content_;
   std::vector<std::uint64_t> sums_;
   std::size_t block_bytes_;
+  std::size_t place_;
   std::unique_ptr<std::atomic<bool>[]> is_done_;
   mutable std::atomic<std::size_t> n_left_;
 };

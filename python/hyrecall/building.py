@@ -38,14 +38,16 @@ class IndexBuilds:
         bm25: BM25 | None = None,
         threads: int | None = None,
         resume: bool = False,
+        join: bool = True,
         total_rows: int | None = None,
         progress: ProgressFunction | None = None,
     ) -> Self:
         """Index a stream of rows in parts that fit a limit of memory, and open the saved index.
 
         Replies are those of :meth:`build` of all rows, to the last bit. Each part becomes a
-        segment, so a small limit makes many segments, and queries of many segments take longer;
-        :meth:`compact` joins them in memory.
+        segment. At the end the parts are joined by cell, within the same limit: the rows of a cell
+        come to lie in one segment, or in as few as the limit allows. So a query of one cell reads
+        one segment.
 
         Parameters
         ----------
@@ -66,7 +68,10 @@ class IndexBuilds:
         resume : bool, default False
             Go on where an earlier call with the same rows was interrupted, if there was one. Rows
             that are saved are read again, to see that they are the same documents, and not indexed
-            again.
+            again. A join goes on, too.
+        join : bool, default True
+            Join the parts by cell. It needs the disk space of a second copy until it is done, and
+            reads and writes each part once more. With False the parts stay as they are.
         total_rows : int, optional
             How many rows there are, for ``progress``.
         progress : callable, optional
@@ -109,14 +114,15 @@ class IndexBuilds:
         if limit is None or limit < LEAST_MEMORY:
             wish = f"an int of at least {LEAST_MEMORY} bytes"
             raise error(OptionError, "memory_limit", wish, repr(memory_limit))
-        if not isinstance(resume, bool):
-            raise error(DTypeError, "resume", "True or False", repr(resume))
+        for option, value in (("resume", resume), ("join", join)):
+            if not isinstance(value, bool):
+                raise error(DTypeError, option, "True or False", repr(value))
         total = None if total_rows is None else as_int(total_rows)
         if total_rows is not None and (total is None or total < 0):
             raise error(OptionError, "total_rows", "an int of at least 0", repr(total_rows))
         folder, count = read_path(path), choose_threads(threads)
         tell = read_progress(progress)
-        build = PartsBuild(folder, schema, limit, analyzer, bm25, count, total, tell)
+        build = PartsBuild(folder, schema, limit, analyzer, bm25, count, total, tell, join=join)
         build.run(batches_of(batches), resume=resume)
         given = build.callables() or None
         made: Self = cls.open(

@@ -27,12 +27,25 @@ def test_a_parquet_file_in_parts_gives_the_index_of_the_file(run, table, tmp_pat
     corpus = tmp_path / "corpus.parquet"
     pq.write_table(table, corpus, row_group_size=70)
     whole = run("index", corpus, "-o", tmp_path / "whole", *ARMS)
-    reply = run("index", corpus, "-o", tmp_path / "index", *ARMS, "--memory", "1GB")
+    options = ["--memory", "1GB", "--no-join"]
+    reply = run("index", corpus, "-o", tmp_path / "index", *ARMS, *options)
     assert (whole.code, reply.code, reply.out) == (0, 0, ""), reply.err
     made = hr.Index.open(tmp_path / "index")
     assert made.stats()["n_segments"] > 2
     assert "300 of 300 rows" in reply.err
     assert f"{made.stats()['n_segments']} segments" in reply.err
+    assert replies(made).equals(replies(hr.Index.open(tmp_path / "whole")))
+
+
+def test_the_parts_are_joined_by_tenant(run, table, tmp_path):
+    corpus = tmp_path / "corpus.parquet"
+    pq.write_table(table, corpus, row_group_size=70)
+    run("index", corpus, "-o", tmp_path / "whole", *ARMS)
+    reply = run("index", corpus, "-o", tmp_path / "index", *ARMS, "--memory", "1GB")
+    assert reply.code == 0, reply.err
+    made = hr.Index.open(tmp_path / "index")
+    tenants = len(table["tenant"].unique())
+    assert sum(segment["n_cells"] for segment in made.stats()["segments"]) == tenants
     assert replies(made).equals(replies(hr.Index.open(tmp_path / "whole")))
 
 
@@ -65,6 +78,7 @@ def test_an_interrupted_build_is_resumed(run, table, tmp_path, monkeypatch):
         (["--memory", "10MB"], "memory_limit: expected an int of at least"),
         (["--memory", "1GB", "--replace"], "--replace: expected nothing with --memory"),
         (["--resume"], "--resume: expected --memory with it"),
+        (["--no-join"], "--no-join: expected --memory with it"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(run, table, tmp_path, options, told):

@@ -30,8 +30,10 @@ def batches(n_rows: int = N_ROWS, step: int = 17) -> Iterator[pa.RecordBatch]:
 
 
 def in_parts(path: Path, source: object = None, **options: object) -> hr.Index:
+    """Build without a join, which test_join_parts.py tests."""
     given = batches() if source is None else source
-    return hr.Index.build_in_parts(given, schema(), path, memory_limit=LIMIT, **options)  # type: ignore[arg-type]
+    options = {"memory_limit": LIMIT, "join": False} | options
+    return hr.Index.build_in_parts(given, schema(), path, **options)  # type: ignore[arg-type]
 
 
 def test_replies_are_those_of_one_build(tmp_path: Path) -> None:
@@ -132,8 +134,9 @@ def test_what_cannot_be_built_is_refused_by_name(tmp_path: Path) -> None:
         in_parts(path, [table(0, 20), 3])
     with pytest.raises(hr.OptionError, match="batches: expected at least one batch, got none"):
         in_parts(tmp_path / "other", [])
-    with pytest.raises(hr.DTypeError, match="resume: expected True or False"):
-        in_parts(path, resume=1)
+    for option in ("resume", "join"):
+        with pytest.raises(hr.DTypeError, match=f"{option}: expected True or False"):
+            in_parts(path, **{option: 1})
     with pytest.raises(hr.OptionError, match="total_rows: expected an int"):
         in_parts(path, total_rows=-1)
     path.mkdir()

@@ -1,20 +1,26 @@
 """What ``verify="structure"`` leaves unchecked is checked by the first call that reads it."""
 
+import contextlib
+import json
 import random
+import re
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import xxhash
 
 import hyrecall as hr
-from engine.saved_index import DIM, ask, build, everyone, question
+from engine.saved_index import DIM, ask, build, everyone, question, schema, table
 from hyrecall import _core
 from hyrecall.base import disk
 from hyrecall.distributed import Request, Statistics
+from hyrecall.segments import arrow_files, opening, parts
 
 BLOCK = 512
 ALICE = ("alice",)
@@ -137,6 +143,140 @@ def test_a_tenant_does_not_read_the_rows_of_others(folder: Path) -> None:
     index = opened(folder)
     assert index.recall(vectors=query, scope=ALICE, limit=100).to_arrow().equals(expected)
     refused(vectors(index), path, last)
+
+
+def test_texts_of_a_tenant_do_not_read_the_segments_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Damage of a segment without a cell of the scope is not met; with one, it is."""
+    monkeypatch.setattr(disk, "BLOCK_BYTES", BLOCK)
+    monkeypatch.setattr(parts, "_LEAST_PART", 1)
+    monkeypatch.setattr(parts, "_PEAK_PER_INPUT_BYTE", 1e12)
+    rows = table(0, 900)
+    each = [rows.filter(pc.equal(rows["tenant"], tenant)) for tenant in ("alice", "bob")]
+    made = hr.Index.build_in_parts(
+        each, schema(), tmp_path / "index", memory_limit=parts.LEAST_MEMORY
+    )
+    manifest = (tmp_path / "index" / "MANIFEST").read_text().splitlines()[0]
+    names = [segment["name"] for segment in json.loads(manifest)["segments"]]
+    assert len(names) == 2
+    expected = made.recall(text={"body": ["oak tea"]}, scope=ALICE).to_arrow()
+    file = tmp_path / "index" / f"{names[1]}-terms-0.arrow"
+    content = bytearray(file.read_bytes())
+    content[3 * BLOCK + 7] ^= 4
+    file.unlink()
+    file.write_bytes(content)
+    held = opened(tmp_path / "index")
+    ask_alice = partial(held.recall, text={"body": ["oak tea"]}, scope=ALICE)
+    assert ask_alice().to_arrow().equals(expected)
+    refused(texts(held), str(file), 3)
+    assert ask_alice().to_arrow().equals(expected)
+
+
+def test_stored_rows_are_checked_block_by_block(folder: Path) -> None:
+    """Only the rows that lie in a damaged block, or need its offsets, are refused."""
+    right = opened(folder)
+    keys = list(range(600))
+    scope = everyone(right)
+    titles = right.get(keys, scope=scope, columns=["title"])["title"].to_pylist()
+    file = next(folder.glob("*-rows.arrow"))
+    content = file.read_bytes()
+    places = [found.start() for found in re.finditer(b"OAK", content)]
+    block = places[len(places) // 2] // BLOCK
+    path = damage(folder, "rows", block)
+    index = opened(folder)
+    good = 0
+    for key, title in zip(keys, titles, strict=True):
+        with contextlib.suppress(hr.CorruptIndexError):
+            assert index.get([key], scope=scope, columns=["title"])["title"].to_pylist() == [title]
+            good += 1
+    assert 0 < good < 600
+    refused(lambda: index.get(keys, scope=scope, columns=["title"]), path, block)
+
+
+# ---- pieces of vectors, smaller than blocks ----
+
+PIECE = 1024
+
+
+@pytest.fixture
+def pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A saved index whose vectors have checksums of pieces."""
+    monkeypatch.setattr(disk, "BLOCK_BYTES", 8 * PIECE)
+    monkeypatch.setattr(arrow_files, "PIECE_BYTES", PIECE)
+    build(2000).save(tmp_path / "index")
+    return tmp_path / "index"
+
+
+def test_a_row_is_compared_with_the_checksum_of_its_piece(pieces: Path) -> None:
+    """Damage is found where it lies, and not by queries that read other pieces of its block."""
+    file = next(pieces.glob("*-vectors-0.arrow"))
+    content = bytearray(file.read_bytes())
+    right = opened(pieces)
+    query = np.ones((1, DIM), np.float32)
+    carol = ("carol",)
+    expected = right.recall(vectors=query, scope=ALICE, limit=50).to_arrow()
+    batch = pa.ipc.open_file(pa.py_buffer(bytes(content))).get_batch(0)
+    values = batch.column(0).storage.values.buffers()[1]
+    begin = bytes(content).index(values.to_pybytes())
+    piece = values.size // PIECE * 3 // 4  # of the last cell: shorter names come first
+    content[begin + piece * PIECE + 5] ^= 4
+    file.unlink()
+    file.write_bytes(content)
+    index = opened(pieces)
+    assert index.recall(vectors=query, scope=ALICE, limit=50).to_arrow().equals(expected)
+    for _ in range(2):
+        with pytest.raises(hr.CorruptIndexError) as caught:
+            index.recall(vectors=query, scope=carol, limit=2000, depth=2000)
+        told = f"{file}: expected checksum"
+        assert str(caught.value).startswith(told)
+        assert f"of the block at byte {begin + piece * PIECE}, got" in str(caught.value)
+    with pytest.raises(hr.CorruptIndexError):
+        hr.Index.open(pieces, verify="full", device="cpu")
+
+
+def test_replies_over_pieces_are_those_of_a_whole_check(pieces: Path) -> None:
+    assert ask(opened(pieces)) == ask(hr.Index.open(pieces, verify="full", device="cpu"))
+    opened(pieces).save(pieces.with_name("copy"))
+    assert ask(opened(pieces.with_name("copy"))) == ask(opened(pieces))
+
+
+@pytest.mark.parametrize(
+    "told", [b"1024", b"1024 AAAA", b"0 ", b"x AAAAAAAAAAA=", b"1024 ???", b"1 2 3"]
+)
+def test_checksums_that_no_save_writes_are_refused(pieces: Path, told: bytes) -> None:
+    index = opened(pieces)
+    given = next(pieces.glob("*-vectors-0.arrow"))
+    batch = pa.ipc.open_file(given).get_batch(0)
+    with pytest.raises(ValueError, match="no save writes"):
+        arrow_files.piece_sums(batch.replace_schema_metadata({b"pieces": told}))
+    found = arrow_files.piece_sums(batch)
+    assert found is not None
+    assert found[0] == PIECE
+    assert len(index) == 2000
+
+
+def test_segments_are_opened_on_several_threads_as_on_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = build(300)
+    for first in range(1000, 1000 + 5 * 4200, 4200):
+        index.add(table(first, 4200))
+    index.delete([1000, 5], scope=everyone(index))
+    index.save(tmp_path / "index")
+    assert index.stats()["n_segments"] > 2
+    plain = hr.Index.open(tmp_path / "index", device="cpu", threads=1)
+    monkeypatch.setattr(opening, "ALONE_BELOW", 0)
+    for verify in ("structure", "full"):
+        made = hr.Index.open(tmp_path / "index", device="cpu", threads=3, verify=verify)
+        assert ask(made) == ask(plain) == ask(index)
+    file = sorted((tmp_path / "index").glob("*-documents-0.arrow"))[1]
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 4
+    file.unlink()
+    file.write_bytes(content)
+    with pytest.raises(hr.CorruptIndexError, match=file.name):
+        hr.Index.open(tmp_path / "index", device="cpu", threads=3, verify="full")
 
 
 def test_replies_are_those_of_a_whole_check(folder: Path) -> None:

@@ -70,7 +70,10 @@ NATIVE_MODULES = {
             "recency_factors",
         },
     },
-    "rows": {"columns that Python holds": {"Column", "Gathered", "gather", "has_text"}},
+    "rows": {
+        "columns that Python holds": {"Column", "Gathered", "gather", "has_text"},
+        "numbers of rows, for a writer": {"cut_merge", "merge_order"},
+    },
     "queries": {"no document": {"TextQuery"}},
     "arms": {
         "by a request": {"Adjacency", "Audience", "Neighbours"},

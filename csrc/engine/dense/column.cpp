@@ -10,6 +10,7 @@
 #include "core/float_bits.hpp"
 #include "core/formulas.hpp"
 #include "core/interrupt.hpp"
+#include "core/pages.hpp"
 #include "core/parallel.hpp"
 #include "core/zeroed.hpp"
 #include "engine/dense/head_choice.hpp"
@@ -37,8 +38,9 @@ double norm_of(DType dtype, std::uint8_t const* row, std::size_t dim) {
   return 0.0;
 }
 
-constexpr std::size_t kRowsAtOnce = 4096;  // rows a thread takes at a time
-constexpr std::size_t kHeadsAtOnce = 16;   // rows that meet a direction while they are in a cache
+constexpr std::size_t kRowsAtOnce = 4096;   // rows a thread takes at a time
+constexpr std::size_t kHeadsAtOnce = 16;    // rows that meet a direction while they are in a cache
+constexpr std::size_t kReadAheadRows = 64;  // of a mapped file, whose pages come one by one
 
 constexpr std::size_t padded_dim(std::size_t dim) {
   return (dim + kLanes - 1) / kLanes * kLanes;
@@ -244,7 +246,10 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
 }
 
 void DenseColumn::check() const {
-  if (rows_checks != nullptr) rows_checks->ensure_all();
+  if (rows_checks != nullptr) {
+    read_in_order(rows.data(), rows.bytes());
+    rows_checks->ensure_all();
+  }
   for (CodePlane const* one : {&plane, &head.plane})
     if (one->checks != nullptr) one->checks->ensure_all();
 }
@@ -276,7 +281,10 @@ void DenseColumn::score(float const* padded_query, float inverse_query_norm, Row
   cpu::DotKernels const& dot = cpu::kernels().dot;
   std::size_t const n = end - begin;
   auto const* const at = address(begin);
-  if (rows_checks != nullptr) rows_checks->ensure(at, n * row_bytes());
+  if (rows_checks != nullptr) {
+    if (n >= kReadAheadRows) read_ahead_if_absent(at, n * row_bytes());
+    rows_checks->ensure(at, n * row_bytes());
+  }
   switch (dtype) {
     case DType::kFloat32:
       dot.float32(padded_query, reinterpret_cast<float const*>(at), n, dim, scores);

@@ -215,6 +215,7 @@ void find_terms(SegmentView const& view, std::size_t arm, std::span<QueryOnSegme
       if (leaves[leaf].kind == Leaf::Kind::kTerm) terms.push_back({q, leaf});
     }
   }
+  if (terms.empty()) return;  // the column of a segment without a row in scope may be unchecked
   auto const found = [&](TermPlace at) -> LeafPostings& { return queries[at.query].out[at.leaf]; };
   column.find_each(
       terms.size(),

@@ -18,6 +18,31 @@ void set_bit(std::vector<std::uint8_t>& bits, std::size_t at) {
   bits[at / 8] = static_cast<std::uint8_t>(bits[at / 8] | 1U << (at % 8));
 }
 
+// Before values of a file are read that nothing has been read of yet.
+void ensure_bytes(PlainColumn const& column, void const* values, std::size_t begin,
+                  std::size_t n_bytes) {
+  if (column.checks != nullptr)
+    column.checks->ensure(static_cast<std::uint8_t const*>(values) + begin, n_bytes);
+}
+
+void ensure_row(PlainColumn const& column, std::size_t place) {
+  if (column.checks == nullptr) return;
+  if (column.validity != nullptr) ensure_bytes(column, column.validity, place / 8, 1);
+  switch (column.layout) {
+    case ValueLayout::kString:
+      ensure_bytes(column, column.values, place * sizeof(std::int64_t), 2 * sizeof(std::int64_t));
+      ensure_bytes(column, column.values, (column.offset + column.length) * sizeof(std::int64_t),
+                   sizeof(std::int64_t));
+      break;
+    case ValueLayout::kBool:
+      ensure_bytes(column, column.values, place / 8, 1);
+      break;
+    case ValueLayout::kFixed:
+      ensure_bytes(column, column.values, place * column.width, column.width);
+      break;
+  }
+}
+
 // Columns of values of one width, none of them missing: nothing but loads and stores, so that the
 // processor waits for many rows at once.
 template <std::size_t kWidth>
@@ -35,6 +60,8 @@ void copy_values(std::span<PlainColumn const* const> columns, std::span<std::uin
   for (std::size_t i = 0; i < row.size(); ++i)
     are_there = are_there && source[i] < values.size() && row[i] < values[source[i]].length;
   require(are_there, kOutside);
+  for (std::size_t i = 0; i < row.size(); ++i)
+    ensure_row(*columns[source[i]], columns[source[i]]->offset + row[i]);
   out.resize(row.size() * kWidth);
   for (std::size_t i = 0; i < row.size(); ++i) {
     Values const& from = values[source[i]];
@@ -48,6 +75,8 @@ void append_string(PlainColumn const& column, std::size_t place, std::vector<std
   // Columns are checked when they come in; a file of an earlier version may hold others.
   if (begin < 0 || begin > end || end > offsets[column.offset + column.length])
     throw Error(ErrorCode::kCorrupt, "column", "expected rising offsets, got others");
+  ensure_bytes(column, column.bytes, static_cast<std::size_t>(begin),
+               static_cast<std::size_t>(end - begin));
   out.insert(out.end(), column.bytes + begin, column.bytes + end);
 }
 
@@ -82,6 +111,7 @@ GatheredColumn gather_rows(std::span<PlainColumn const* const> columns,
     require(source[i] < columns.size() && row[i] < columns[source[i]]->length, kOutside);
     PlainColumn const& column = *columns[source[i]];
     std::size_t const place = column.offset + row[i];
+    ensure_row(column, place);
     bool const is_there = column.validity == nullptr || bit_at(column.validity, place);
     if (is_there) {
       set_bit(out.validity, i);

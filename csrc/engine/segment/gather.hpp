@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "core/block_checks.hpp"
 #include "core/types.hpp"
 
 namespace hyrecall {
@@ -26,6 +27,7 @@ struct PlainColumn {
   void const* values = nullptr;            // of kString: int64 offsets
   std::uint8_t const* bytes = nullptr;     // of kString
   std::shared_ptr<void const> owner{};
+  std::shared_ptr<BlockChecks const> checks{};  // of the file it lies in; null: it was checked
 };
 
 struct GatheredColumn {

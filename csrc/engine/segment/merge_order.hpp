@@ -17,8 +17,19 @@ struct MergeOrder {
 };
 
 // Live rows of all views by (cell, cluster, seq). cluster: per view a code per row, or none at all.
+// part: per view the rows that are wanted, or none at all for every row.
 MergeOrder merge_order(std::span<std::shared_ptr<SegmentView const> const> views,
-                       std::span<std::span<std::int64_t const> const> cluster);
+                       std::span<std::span<std::int64_t const> const> cluster,
+                       std::span<RowRange const> part = {});
+
+// Cuts a merge of views between cells, into parts of at most so many rows each; a part with more
+// has a single cell.
+struct MergeCuts {
+  std::vector<Row> begins;  // [n_parts + 1, n_views] first row of each part
+  std::size_t n_cells = 0;  // of all views together
+};
+MergeCuts cut_merge(std::span<std::shared_ptr<SegmentView const> const> views,
+                    std::size_t most_rows);
 
 // Throws unless there are columns and each (source, source_row) is a row of one.
 template <typename Column>

@@ -263,11 +263,6 @@ class Snapshot:
     def matching(self, pattern: Sequence[bytes | None]) -> list[bytes]:
         """Return the encoded cells that have a live document and match every given part."""
 
-def merge_order(
-    views: Sequence[SegmentView], cluster: Sequence[npt.NDArray[np.int64]]
-) -> tuple[_Rows, _Rows]:
-    """Return the live rows of several views as (view, row), in the order of one segment."""
-
 # ---- recall ----
 
 @final
@@ -364,6 +359,8 @@ class BatchRequest:
         self, *, neighbours: Sequence[float], thread: float, length: float, prior: _Prior = None
     ) -> None: ...
     def release_guests(self) -> None: ...
+    def reached(self, snapshot: Snapshot) -> list[bool]:
+        """Return whether each segment has a cell of some scope of the request."""
     @property
     def n_queries(self) -> int: ...
     @property

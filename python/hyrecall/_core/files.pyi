@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import final
 
+import numpy as np
+import numpy.typing as npt
+
 @final
 class MappedFile:
     """The first bytes of a file, mapped to be read. A read of a page that is lost sees zeros."""
@@ -30,11 +33,14 @@ class BlockChecks:
         self,
         path: str | bytes,
         content: object,
-        sums: Sequence[int],
+        sums: npt.NDArray[np.uint64],
         block_bytes: int,
         done: Sequence[int],
+        place: int = 0,
     ) -> None: ...
     @property
     def n_left(self) -> int: ...
     def ensure(self, address: int, size: int) -> None: ...
+    def read_apart(self) -> None: ...
+    def read_in_order(self, address: int, size: int) -> None: ...
     def ensure_all(self) -> None: ...

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import xxhash
 
@@ -44,6 +45,7 @@ __all__ = [
 
 BLOCK_BYTES = 4 * 2**20
 WRITE_BYTES = 2**16  # smaller writes are gathered: Arrow pads each buffer with a few bytes
+_TAIL_BYTES = 2**16  # the end of a file that opening it reads, with room to spare
 LOCK = "LOCK"
 
 # ---- writing ----
@@ -227,10 +229,13 @@ def _read_whole(handle: int, size: int, path: Path) -> pa.Buffer:
 def late_blocks(entry: FileEntry) -> range:
     """Return the blocks of a file that may be checked when they are first read.
 
-    These are all but the first and the last two, which hold the Arrow schema and the places of the
-    columns that opening the file follows.
+    These are all but the first and the last, which hold the Arrow schema and the places of the
+    columns that opening the file follows. If the last block is so short that some of that may lie
+    before it, the one before is checked, too.
     """
-    return range(1, max(1, len(entry.blocks) - 2))
+    n_blocks = len(entry.blocks)
+    n_last = 2 if entry.size - BLOCK_BYTES * (n_blocks - 1) < _TAIL_BYTES else 1
+    return range(1, max(1, n_blocks - n_last))
 
 
 def late_checks(path: Path, entry: FileEntry, buffer: pa.Buffer) -> _core.files.BlockChecks | None:
@@ -246,7 +251,7 @@ def late_checks(path: Path, entry: FileEntry, buffer: pa.Buffer) -> _core.files.
     check_blocks(path, entry, buffer, now)
     if not left:
         return None
-    sums = [int(block, 16) for block in entry.blocks]
+    sums = np.array([int(block, 16) for block in entry.blocks], np.uint64)
     return _core.files.BlockChecks(os.fsencode(path), buffer, sums, BLOCK_BYTES, now)
 
 

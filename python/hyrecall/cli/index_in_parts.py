@@ -46,6 +46,7 @@ def index_in_parts(
     memory: str,
     *,
     resume: bool,
+    join: bool,
     threads: int | None,
 ) -> None:
     """Index the columns of a Parquet file, part by part, and say how far it is after each.
@@ -74,6 +75,7 @@ def index_in_parts(
             memory_limit=limit,
             threads=threads,
             resume=resume,
+            join=join,
             total_rows=file.metadata.num_rows,
             progress=tell,
         )

@@ -88,7 +88,7 @@ def _index(plan: BuildPlan, work: Path, shard: int) -> Any:
     elif not folder.exists():
         build = PartsBuild(
             folder, plan.schema, plan.memory, plan.analyzer, plan.bm25, plan.threads,
-            seq_column=seq_column(columns_of(plan.schema)),
+            seq_column=seq_column(columns_of(plan.schema)), join=False,
         )  # fmt: skip
         build.run(rows_of_shard(work, shard, len(plan.units)), resume=True)
     remove_rows_of_shard(work, shard, len(plan.units))

@@ -33,11 +33,12 @@ from hyrecall.distributed.shards_file import (
 )
 from hyrecall.errors import OptionError, error
 from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.merging import merge_order, take_rows
 from hyrecall.segments.opening import Opening, open_index
 from hyrecall.segments.parts import LEAST_MEMORY, unfinished_folder
 from hyrecall.segments.saved_versions import Lineage
 from hyrecall.segments.saving import save_index
-from hyrecall.segments.segments import Segment, State, merge_order, seqs_of, take_rows
+from hyrecall.segments.segments import Segment, State, seqs_of
 
 __all__ = ["rebalance"]
 

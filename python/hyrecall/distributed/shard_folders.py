@@ -12,10 +12,11 @@ from hyrecall.distributed.shards_file import ShardEntry
 from hyrecall.parts.part import hash_of
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.manifest import MANIFEST, Manifest
+from hyrecall.segments.merging import take_rows
 from hyrecall.segments.opening import Opening, open_index
 from hyrecall.segments.saved_versions import Lineage
 from hyrecall.segments.saving import save_index
-from hyrecall.segments.segments import Segment, State, take_rows
+from hyrecall.segments.segments import Segment, State
 
 __all__ = ["cells_of", "described", "make_empty", "opened"]
 

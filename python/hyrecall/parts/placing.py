@@ -47,7 +47,7 @@ def check_shards(shards: Sequence[tuple[str, IndexFacts, State]]) -> None:
     for number, (_, _, state) in enumerate(shards):
         if not state.segments:
             continue
-        segment, row = _core.merge_order(list(state.views), [])
+        segment, row = _core.rows.merge_order(list(state.views), [])
         with state.reading():
             table = gather(state.segments, segment, row, list(dict.fromkeys(names)))
         tables.append(_numbered(table, number))

@@ -47,7 +47,7 @@ def statistics_of(facts: IndexFacts, state: State, version: str, request: Reques
         phrases = _Phrases(run.name, counted, None)
         plan = _plan(facts, state, run, phrases)
         if plan.n_lexical:
-            state.check_texts()  # before they are read
+            state.check_texts(plan.request)  # before they are read
         try:
             execution = _core.Execution(state.snapshot, native(plan))
             queries, arms = np.arange(plan.n_queries), plan.arms[: plan.n_lexical]

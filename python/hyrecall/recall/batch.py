@@ -68,7 +68,7 @@ def run_recall(
         check_shaping(facts, plan)
     whole = is_shaped or plan.has_leading
     if plan.n_lexical or whole or plan.evidence or plan.feedback:
-        state.check_texts()  # before they are read
+        state.check_texts(plan.request)  # before they are read
     parts = _parts(plan.n_queries, SHAPED_QUERIES if whole else BATCH_QUERIES)
     plan, known, looks, looking = look_twice(facts, state, plan, parts)
     reaches = reaches_of(plan) if whole or expansion else None

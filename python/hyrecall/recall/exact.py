@@ -237,7 +237,7 @@ def search_phrases(
 ) -> PhraseSearch:
     """Begin the search for the texts of some queries as phrases."""
     phrases = _phrases(facts, state, request, texts, bm25, queries, depth)
-    state.check_texts()
+    state.check_texts(phrases)
     return PhraseSearch(_core.Execution(state.snapshot, phrases), phrases)
 
 

@@ -6,15 +6,19 @@ the list items of a term. So saving copies nothing. ``segment_files`` has the wa
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import xxhash
 
 from hyrecall import _core
+from hyrecall.base import disk
 from hyrecall.segments.facts import EmbeddedArm
 from hyrecall.segments.segments import Segment
 from hyrecall.table.schema import Schema
@@ -30,6 +34,7 @@ __all__ = [
     "embedded_by",
     "heads_schemas",
     "optional_roles",
+    "piece_sums",
     "plane_schema",
     "roles",
     "vector_schema",
@@ -61,6 +66,10 @@ TERMS = {  # by the number of bytes of a posting
 DEAD = pa.schema([_value("row", pa.uint32())])
 
 _EMBEDDED = b"embedded"  # metadata of a file of vectors, which older versions do not read
+_PIECES = b"pieces"  # likewise
+
+PIECE_BYTES = 1 << 16
+"""A row that is scored exactly is compared with a checksum of so many bytes, not of a block."""
 
 VALUE_TYPES = {"float32": pa.float32(), "float16": pa.float16(), "bfloat16": pa.uint16()}
 
@@ -101,10 +110,11 @@ def batches_of(
     columns = [_numbers(segment.core.seqs, pa.int64()), *(segment.column(name) for name in names)]
     yield "rows", pa.record_batch(columns, names=["seq", *names])
     for at, arm in enumerate(schema.vector_arms):
-        segment.check(arm)  # damaged rows must not be saved with a new checksum
+        segment.check_whole(arm)  # damaged rows must not be saved with a new checksum
         vectors = _vectors(segment.dense[arm])
         if arm in embedded:
-            vectors = vectors.replace_schema_metadata({_EMBEDDED: _told(embedded[arm])})
+            told = {_EMBEDDED: _told(embedded[arm])}
+            vectors = vectors.replace_schema_metadata((vectors.schema.metadata or {}) | told)
         yield f"vectors-{at}", vectors
         int8_plane = segment.dense[arm].int8_plane
         if int8_plane is not None:
@@ -117,7 +127,7 @@ def batches_of(
             is_wide = len(codes) * PLANE_ROWS == len(scales) * wide.field("codes").type.byte_width
             yield f"heads-{at}", _plane(wide if is_wide else narrow, *head[1])
     for at, arm in enumerate(schema.text_arms):
-        segment.check(arm)
+        segment.check_whole(arm)
         parts = segment.lexical[arm].parts()
         lengths = _numbers(parts["doc_lengths"], pa.uint32())
         forward = _array(pa.large_binary(), [parts["forward_offsets"], parts["forward_bytes"]])
@@ -161,7 +171,48 @@ def _vectors(column: _core.DenseColumn) -> pa.RecordBatch:
     values = pa.Array.from_buffers(kind.value_type, n_rows * column.dim, plane, 0)
     storage = pa.Array.from_buffers(kind.storage_type, n_rows, [None], 0, children=[values])
     norms = _numbers(column.inverse_norms, pa.float32())
-    return pa.record_batch([pa.ExtensionArray.from_storage(kind, storage), norms], schema=schema)
+    made = pa.record_batch([pa.ExtensionArray.from_storage(kind, storage), norms], schema=schema)
+    sums = _piece_sums(plane[1])
+    return made.replace_schema_metadata(sums) if sums else made
+
+
+_LEAST_PIECE = 1024  # shorter inputs than 241 bytes are hashed in another way
+
+
+def _piece_sums(values: pa.Buffer) -> dict[bytes, bytes]:
+    """Return the checksums of a column's vectors in pieces, as metadata of its file."""
+    if values.size <= PIECE_BYTES or disk.BLOCK_BYTES <= PIECE_BYTES:
+        return {}
+    view = memoryview(values)
+    sums = (
+        xxhash.xxh3_64_intdigest(view[at : at + PIECE_BYTES])
+        for at in range(0, len(view), PIECE_BYTES)
+    )
+    told = np.fromiter(sums, "<u8").tobytes()
+    return {_PIECES: f"{PIECE_BYTES} {base64.b64encode(told).decode()}".encode()}
+
+
+def piece_sums(batch: pa.RecordBatch) -> tuple[int, npt.NDArray[np.uint64]] | None:
+    """Return the bytes of a piece and each piece's checksum; None where a file has none.
+
+    Raises
+    ------
+    ValueError
+        Something else is there.
+    """
+    told = (batch.schema.metadata or {}).get(_PIECES)
+    if told is None:
+        return None
+    values = batch.column(0).storage.values.buffers()[1]
+    n_bytes = 0 if values is None else values.size
+    size, _, sums = told.partition(b" ")
+    try:
+        piece, found = int(size), np.frombuffer(base64.b64decode(sums, validate=True), "<u8")
+    except ValueError:
+        piece, found = 0, np.zeros(0, "<u8")
+    if piece < _LEAST_PIECE or len(found) != -(-n_bytes // piece):
+        raise ValueError("checksums of pieces that no save writes")
+    return piece, found
 
 
 def plane_schema(dim: int, line_step: int = _LINE_STEPS[0]) -> pa.Schema:

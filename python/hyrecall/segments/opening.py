@@ -6,12 +6,11 @@ the meantime, they start again with the new MANIFEST. The format is in docs/form
 
 from __future__ import annotations
 
-import os
-import resource
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.base import disk
-from hyrecall.base.arguments import as_items, is_one_of, one_of
+from hyrecall.base.arguments import one_of
 from hyrecall.errors import (
     CorruptIndexError,
     DTypeError,
@@ -31,6 +30,7 @@ from hyrecall.errors import (
 from hyrecall.segments.arrow_files import embedded_by, optional_roles, roles
 from hyrecall.segments.facts import EmbeddedArm, IndexFacts
 from hyrecall.segments.manifest import MANIFEST, Manifest, SegmentEntry, read_seal, seal_of
+from hyrecall.segments.pinning import lock, read_pin
 from hyrecall.segments.saved_versions import Lineage
 from hyrecall.segments.segment_files import OpenedFile, dead_rows, segment_of
 from hyrecall.segments.segments import Segment, State
@@ -47,22 +47,10 @@ FULL_CHECK_BELOW = 8 * 10**9
 """The size of an index below which opening checks every block, in about a second."""
 
 
-PINNED_PARTS = ("plane", "terms", "documents", "rows", "vectors")
-"""The parts that can be kept in memory: the roles of files in docs/format.md, without numbers."""
+ALONE_BELOW = 1 << 28
+"""The size of an index below which its segments are opened one after the other."""
 
-
-def read_pin(pin: object) -> tuple[str, ...]:
-    """Return the parts to pin: a name of ``PINNED_PARTS``, or a sequence of names.
-
-    Raises
-    ------
-    OptionError
-        Something else.
-    """
-    named = (pin,) if isinstance(pin, str) else as_items(pin)
-    if named is None or not all(is_one_of(name, PINNED_PARTS) for name in named):
-        raise error(OptionError, "pin", f"parts of {list(PINNED_PARTS)}", repr(pin))
-    return tuple(dict.fromkeys(named))
+T_ = TypeVar("T_")
 
 
 @dataclass(frozen=True)
@@ -81,7 +69,7 @@ class Opening:
         "full" below 8 GB.
     threads : int
     pin : sequence of str
-        The parts whose files are locked in memory, of ``PINNED_PARTS``.
+        The parts whose files are locked in memory, of ``pinning.PINNED_PARTS``.
 
     Raises
     ------
@@ -183,14 +171,14 @@ def _open_version(
     if held is not None:
         _check_same(path, held[0], schema, analyzers, bm25, manifest.dims)
     known = {segment.name: segment for segment in held[1].segments} if held else {}
-    segments, views = [], []
     embedded: dict[str, EmbeddedArm] = {}
-    for entry in manifest.segments:
-        segment, view = _open_segment(
+
+    def open_segment(entry: SegmentEntry) -> tuple[Segment, _core.SegmentView]:
+        return _open_segment(
             path, entry, schema, manifest.dims, how, full, known.get(entry.name), embedded
         )
-        segments.append(segment)
-        views.append(view)
+
+    segments, views = zip(*_in_turn(open_segment, manifest, how.threads), strict=True)
     _check_together(path, manifest, segments, full)
     state = State.of(segments, views, manifest.next_seq)
     state.files.check()  # none was cut while it was read
@@ -200,6 +188,15 @@ def _open_version(
     types = {name: segments[0].rows.schema.field(name).type for name in schema.row_columns}
     dims = dict(manifest.dims)
     return IndexFacts(schema, analyzers, bm25, dims, types, how.threads, embedded), state
+
+
+def _in_turn(work: Callable[[SegmentEntry], T_], manifest: Manifest, threads: int) -> list[T_]:
+    """Return what each segment gives; a large index's segments are read on several threads."""
+    workers = min(threads, len(manifest.segments))
+    if workers < 2 or manifest.n_bytes < ALONE_BELOW:
+        return [work(entry) for entry in manifest.segments]
+    with ThreadPoolExecutor(workers, "hyrecall-open") as pool:
+        return list(pool.map(work, manifest.segments))
 
 
 def _check_same(path: Path, facts: IndexFacts, *found: object) -> None:
@@ -244,14 +241,14 @@ def _open_segment(
         buffer = disk.read_file(where, file.size, how.memory, *kept)
         part = role.split("-", maxsplit=1)[0]
         if ("plane" if part == "heads" else part) in how.pin:
-            _lock(where, mapped[-1])
+            lock(where, mapped[-1])
         checks = None
         if full or role == "dead":
             disk.check_blocks(where, file, buffer)
         else:
             checks = disk.late_checks(where, file, buffer)
         batch = read_batch(where, buffer, is_late=checks is not None)
-        opened = OpenedFile(where, batch, checks)
+        opened = OpenedFile(where, batch, checks, buffer.address)
         opened.check_outside(buffer)
         if role.startswith("vectors"):
             _note_embedder(where, batch, arms[role], embedded)
@@ -272,17 +269,6 @@ def _open_segment(
     return segment, view
 
 
-def _lock(where: Path, file: _core.files.MappedFile) -> None:
-    """Keep a mapped file in memory, or refuse to if the system does."""
-    fault = file.lock()
-    if fault:
-        limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
-        got = f"{os.strerror(fault)} (this process may lock {limit} bytes)"
-        remedy = "raise the limit (ulimit -l), or pin less"
-        wish = f"room to lock the {file.size} bytes of {where}"
-        raise error(OptionError, "pin", wish, got, remedy)
-
-
 def _note_embedder(
     where: Path, batch: pa.RecordBatch, arm: str, embedded: dict[str, EmbeddedArm]
 ) -> None:
@@ -293,7 +279,9 @@ def _note_embedder(
             raise ValueError(f"{found.model!r} beside {embedded[arm].model!r}")
 
 
-def _check_together(path: Path, manifest: Manifest, segments: list[Segment], full: bool) -> None:
+def _check_together(
+    path: Path, manifest: Manifest, segments: Sequence[Segment], full: bool
+) -> None:
     """Check the segments together: equal types, and insertion numbers that are valid and unique."""
     where = str(path / MANIFEST)
     types = segments[0].rows.schema.types
@@ -301,14 +289,14 @@ def _check_together(path: Path, manifest: Manifest, segments: list[Segment], ful
         if segment.rows.schema.types != types:
             got = f"others in {segment.name}"
             raise error(CorruptIndexError, where, "segments with columns of the same types", got)
-    seqs = np.concatenate([segment.core.seqs for segment in segments])
-    if not len(seqs):
+    each = [segment.core.seqs for segment in segments if segment.core.n_rows]
+    if not each:
         return
-    low, high = int(seqs.min()), int(seqs.max())
+    low, high = min(int(one.min()) for one in each), max(int(one.max()) for one in each)
     if low < 0 or high >= manifest.next_seq:
         wish = f"insertion numbers in [0, {manifest.next_seq})"
         raise error(CorruptIndexError, where, wish, f"{low} to {high}")
-    if full and not _are_distinct(seqs, low, high):
+    if full and not _are_distinct(np.concatenate(each), low, high):
         raise error(CorruptIndexError, where, "unique insertion numbers", "one twice")
 
 

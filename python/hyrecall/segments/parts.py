@@ -1,15 +1,16 @@
 """Builds a saved index from a stream of rows in parts, each within a limit of memory.
 
 Each part becomes a segment of a folder beside the final one. Each save there is a whole version, so
-that a build that was interrupted goes on behind the rows that are saved. At the end the folder gets
-its name.
+that a build that was interrupted goes on behind the rows that are saved. At the end the parts are
+joined by cell (``joining``), where that helps, and the folder with the result gets its name.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from hyrecall.base.progress import ProgressFunction
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.segments import writer
 from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.manifest import MANIFEST
+from hyrecall.segments.joining import Joining
+from hyrecall.segments.manifest import MANIFEST, Manifest
 from hyrecall.segments.opening import Opening, open_index
 from hyrecall.segments.saved_versions import Lineage
 from hyrecall.segments.saving import save_index
@@ -39,11 +41,23 @@ _BASE_BYTES = 160 * 2**20
 _BYTES_A_ROW_HELD = 16  # the table of keys of rows that are saved already
 _PEAK_PER_INPUT_BYTE = 3.5  # input, its permuted copy, postings, plane, and what sorting takes
 _LEAST_PART = 8 * 2**20
+_JOINED = "joined"  # the folder of the result, among the parts
+_FINISHED = "FINISHED"  # an empty file: when the result has its name, the parts are of no use
 
 
 def unfinished_folder(path: Path) -> Path:
     """Return the folder in which the index of a path is built."""
     return path.with_name(f"{path.name}.unfinished")
+
+
+def _remove(folder: Path) -> None:
+    """Remove the parts of a build that is finished; the file that says so goes last."""
+    for place in folder.iterdir():
+        if place.is_dir():
+            shutil.rmtree(place)
+        elif place.name != _FINISHED:
+            place.unlink()
+    shutil.rmtree(folder)
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,8 @@ class PartsBuild:
     seq_column : str or None
         An int64 column of the stream that has the rising insertion numbers of the rows; None: they
         are numbered from 0 on.
+    join : bool
+        Join the parts at the end.
     """
 
     path: Path
@@ -76,6 +92,10 @@ class PartsBuild:
     total: int | None = None
     progress: ProgressFunction | None = None
     seq_column: str | None = None
+    join: bool = True
+    _opened: dict[Path, tuple[IndexFacts, State]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def run(self, batches: Iterable[pa.RecordBatch], *, resume: bool) -> None:
         """Build, save and name the index.
@@ -87,6 +107,9 @@ class PartsBuild:
             with other rows.
         """
         folder = unfinished_folder(self.path)
+        if resume and self.path.exists() and (folder / _FINISHED).exists():
+            _remove(folder)  # an earlier call was interrupted when it had named its result
+            return
         for place in (self.path, *(() if resume else (folder,))):
             if place.exists():
                 got = f"{place}, which exists"
@@ -95,25 +118,45 @@ class PartsBuild:
         found = (folder / MANIFEST).exists()
         held = self._open(folder) if found else None
         done = 0 if held is None else held[1].n_docs
-        left = _without_first(batches, done, None if held is None else _Checker(*held))
+        left = _without_first(batches, done, None if held is None else _Checker(*held[:2]))
         is_empty = held is None
         for part in _parts(left, self._part_bytes):
             self._add(folder, part)
             is_empty = False
             self._tell(folder)
+        held = None  # its tables of keys are of no more use
         if is_empty:
             raise error(OptionError, "batches", "at least one batch", "none")
-        os.replace(folder, self.path)
+        made = self._join(folder) if self.join else folder
+        if made != folder:
+            (folder / _FINISHED).touch()
+            disk.sync_folder(folder)
+        os.replace(made, self.path)
         disk.sync_folder(self.path.absolute().parent)
+        if made != folder:
+            _remove(folder)
+
+    def _join(self, folder: Path) -> Path:
+        """Join the parts, and return the folder of the result: that of the parts, or one in it."""
+        self._opened.clear()  # with the tables of keys
+        room = self.memory_limit - _BASE_BYTES
+        made = folder / _JOINED
+        joining = Joining(folder, made, self.callables(), self.threads, room, _LEAST_PART)
+        if joining.run():
+            return made
+        shutil.rmtree(made, ignore_errors=True)
+        return folder
 
     def _part_bytes(self, n_rows_held: int) -> int:
         room = self.memory_limit - _BASE_BYTES - _BYTES_A_ROW_HELD * n_rows_held
         return max(_LEAST_PART, int(room / _PEAK_PER_INPUT_BYTE))
 
-    def _open(self, folder: Path) -> tuple[IndexFacts, State]:
+    def _open(self, folder: Path) -> tuple[IndexFacts, State, str]:
+        """Open the folder's version; segments that were open already stay so."""
         how = Opening(self.callables(), "mmap", "structure", self.threads)
-        facts, state, _ = open_index(folder, how)
-        return facts, state
+        facts, state, seal = open_index(folder, how, self._opened.get(folder))
+        self._opened[folder] = facts, state
+        return facts, state, seal
 
     def callables(self) -> dict[str, Analyzer]:
         """Return the analyzers of arms that were named; opening needs those with callables."""
@@ -132,15 +175,15 @@ class PartsBuild:
             options = (self.analyzer, self.bm25, self.threads, 0)
             facts, state = writer.build(part, self.schema, None, *options, seqs=seqs)
         else:
-            how = Opening(self.callables(), "mmap", "structure", self.threads)
-            facts, before, seal = open_index(folder, how)
+            facts, before, seal = self._open(folder)
             lineage.settle(folder, seal)
             state = writer.append(facts, before, part, None, merge=False, seqs=seqs)
         save_index(folder, facts, state, lineage, overwrite=False)
 
     def _tell(self, folder: Path) -> None:
         if self.progress is not None:
-            done = self._open(folder)[1].n_docs
+            manifest = Manifest.from_bytes((folder / MANIFEST).read_bytes(), folder / MANIFEST)
+            done = sum(segment.n_rows for segment in manifest.segments)
             self.progress(done, done if self.total is None else self.total)
 
 

@@ -6,6 +6,7 @@ of which only the structure was checked, each part is checked before it is first
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +27,7 @@ from hyrecall.segments.arrow_files import (
     VALUE_TYPES,
     directions_schema,
     heads_schemas,
+    piece_sums,
     plane_schema,
     vector_schema,
 )
@@ -49,11 +51,14 @@ class OpenedFile:
     batch : pyarrow.RecordBatch
     checks : _core.files.BlockChecks or None
         Of a file of which only the structure was checked; None if all was.
+    address : int
+        Where the file lies in memory.
     """
 
     path: Path
     batch: pa.RecordBatch
     checks: _core.files.BlockChecks | None = None
+    address: int = 0
 
     def check_outside(self, file: pa.Buffer) -> None:
         """Check all of the file that lies before and behind the columns: what Arrow follows."""
@@ -65,6 +70,12 @@ class OpenedFile:
         self.checks.ensure(file.address, begin - file.address)
         self.checks.ensure(end, file.address + file.size - end)
 
+    def read_in_order(self, column: int) -> None:
+        """Tell the system that all of a column will be read, not a few rows."""
+        for part in self.batch.column(column).buffers():
+            if part is not None and part.size and self.checks is not None:
+                self.checks.read_in_order(part.address, part.size)
+
     def check(self, *columns: int) -> None:
         """Check columns before they are first read, by default all."""
         if self.checks is None:
@@ -73,6 +84,7 @@ class OpenedFile:
             array = self.batch.column(at)
             for part in array.buffers():
                 if part is not None and part.size:
+                    self.checks.read_in_order(part.address, part.size)
                     self.checks.ensure(part.address, part.size)
             check_column(self.path, array)
 
@@ -124,6 +136,8 @@ def segment_of(
 
     file = open_role("rows")
     batch = file.batch
+    if file.checks is not None:
+        file.checks.read_apart()  # hits show rows far from each other
     names = list(schema.row_columns)
     first = pa.field("seq", pa.int64())
     if batch.schema.names != ["seq", *names] or not batch.schema.field(0).equals(first):
@@ -141,6 +155,7 @@ def segment_of(
         dense[arm] = _dense(at, arm, dims[arm], n_rows, take, open_role, has_role)
         late[arm] = dense[arm].check
     lexical = {}
+    in_order: list[Callable[[], None]] = []
     for at, arm in enumerate(schema.text_arms):
         documents = take(f"documents-{at}", DOCUMENTS)
         terms = take(f"terms-{at}", *TERMS.values())
@@ -153,6 +168,7 @@ def segment_of(
         if is_late:
             left = partial(_check_lexical, lexical[arm], documents, terms, threads)
             late[arm] = disk.LateCheck(left)
+            in_order.append(partial(documents.read_in_order, 1))
     file.check(0)
     for column in {*schema.cell_columns, schema.key, *schema.attributes}:
         late_columns.pop(column, _nothing)()
@@ -164,7 +180,9 @@ def segment_of(
     is_twice = file.checks is None and made.core.duplicate is not None
     if is_twice or made.column(schema.key).null_count:
         raise error(CorruptIndexError, str(file.path), "keys unique within a cell", "others")
-    return replace(made, late=late, late_columns=late_columns)
+    return replace(
+        made, late=late, late_columns=late_columns, row_checks=file.checks, in_order=in_order
+    )
 
 
 def _nothing() -> None:
@@ -207,8 +225,27 @@ def _dense(
         planes = _int8_plane(blocks.batch), head
     with damage_of(path, "a part of the segment"):
         column = _core.DenseColumn.from_parts(arm, dtype, dim, rows, norms, planes)
-    column.read_late(file.checks, plane_checks, head_checks)
+    column.read_late(_row_checks(file), plane_checks, head_checks)
     return column
+
+
+def _row_checks(file: OpenedFile) -> _core.files.BlockChecks | None:
+    """Return the checks of a column's vectors: by pieces where the file has their checksums."""
+    if file.checks is None:
+        return None
+    with damage_of(file.path, "checksums of its vectors"):
+        pieces = piece_sums(file.batch)
+    if pieces is None:
+        return file.checks
+    n_bytes, sums = pieces
+    values = file.batch.column(0).storage.values.buffers()[1]
+    done = []
+    if values.size % n_bytes:  # the last piece may be too short for a late check
+        tail = values.size - values.size % n_bytes
+        file.checks.ensure(values.address + tail, values.size - tail)
+        done.append(len(sums) - 1)
+    where = values.address - file.address
+    return _core.files.BlockChecks(os.fsencode(file.path), values, sums, n_bytes, done, where)
 
 
 def _check_lexical(
@@ -219,6 +256,8 @@ def _check_lexical(
     terms.check()
     with damage_of(terms.path, "terms of the segment's documents"):
         column.check(threads)
+    if documents.checks is not None:
+        documents.checks.read_apart()  # a query reads the tokens of some candidates
 
 
 def _int8_plane(batch: pa.RecordBatch) -> tuple[Numbers, Numbers, Numbers]:

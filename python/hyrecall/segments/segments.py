@@ -25,13 +25,11 @@ __all__ = [
     "Segment",
     "State",
     "build_segment",
+    "directory_of",
     "document_numbers",
     "gather",
     "gather_column",
-    "merge_order",
-    "merge_segments",
     "segment_from_parts",
-    "take_rows",
 ]
 
 Rows = npt.NDArray[np.uint32]
@@ -66,7 +64,11 @@ class Segment:
         The delayed check of each arm. That of a text arm comes before the arm is first read; that
         of a dense arm checks whole files, while scans check what they read.
     late_columns : mapping of str to callable
-        The delayed check of row columns, to be called before they are first read.
+        The delayed check of row columns, to be called before they are first read as a whole.
+    row_checks : _core.files.BlockChecks or None
+        The checks of these columns' file, for who reads some rows.
+    in_order : sequence of callable
+        Tell the system that tokens of documents will be read in order, not of a few of them.
     guests : mapping of str to (object, ndarray)
         For dense arms, the caller's tensor on a CUDA device, and the tensor's row for each row.
         Empty after the segment is placed.
@@ -83,6 +85,14 @@ class Segment:
     guests: Mapping[str, tuple[Any, Rows]] = field(default_factory=dict)
     files: Sequence[_core.files.MappedFile] = ()
     late_columns: Mapping[str, Callable[[], None]] = field(default_factory=dict)
+    row_checks: _core.files.BlockChecks | None = None
+    in_order: Sequence[Callable[[], None]] = ()
+
+    def check_whole(self, arm: str) -> None:
+        """Run the delayed check of an arm that is then read as a whole, by a merge or a save."""
+        self.check(arm)
+        for tell in self.in_order:
+            tell()
 
     def check(self, arm: str) -> None:
         """Run the delayed check of an arm, if any."""
@@ -118,9 +128,11 @@ class Segment:
     def plain(self, name: str) -> _core.rows.Column | None:
         """Return a row column as an engine column, or None if Arrow gathers its type."""
         if name not in self._plain:
-            column = self.column(name)
+            is_late = name in self.late_columns
+            column = one_array(self.rows.column(name)) if is_late else self.column(name)
             is_plain = any(test(column.type) for test in _PLAIN)
-            self._plain[name] = _core.rows.Column(column) if is_plain else None
+            checks = self.row_checks if is_late else None
+            self._plain[name] = _core.rows.Column(column, checks) if is_plain else None
         return self._plain[name]
 
     @cached_property
@@ -161,10 +173,24 @@ class State:
             [file for segment in self.segments for file in segment.files]
         )
 
-    def check_texts(self) -> None:
-        """Run the delayed checks of all text arms; none but after open(verify="structure")."""
-        for segment in self.segments:
-            segment.check_texts()
+    def check_texts(self, request: _core.BatchRequest | None = None) -> None:
+        """Run the delayed checks of text arms; none but after open(verify="structure").
+
+        With ``request``, only in the segments that have a cell of one of its scopes: a search reads
+        no others.
+        """
+        if not self._late_segments:
+            return
+        reached = None if request is None else request.reached(self.snapshot)
+        for at in tuple(self._late_segments):
+            if reached is None or reached[at]:
+                self.segments[at].check_texts()
+                self._late_segments.discard(at)
+
+    @cached_property
+    def _late_segments(self) -> set[int]:
+        """The segments whose text arms have not all been checked yet."""
+        return {at for at, segment in enumerate(self.segments) if segment.late}
 
     def reading(self) -> Reading:
         """Return what checks the mapped files around a call that reads the documents."""
@@ -217,7 +243,7 @@ def build_segment(
     if n_rows > SMALL_ROWS:
         # take() made a joined copy of the chunks, which Arrow's pool would keep during the build.
         pa.default_memory_pool().release_unused()
-    directory = _directory(rows, schema)
+    directory = directory_of(rows, schema)
     steps = Progress(progress, n_rows, len(columns.texts) + len(columns.vectors))
     lexical = {}
     for arm, texts in columns.texts.items():
@@ -248,7 +274,8 @@ def build_segment(
     return replace(made, guests=guests) if guests else made
 
 
-def _directory(rows: pa.Table, schema: Schema) -> _core.CellDirectory:
+def directory_of(rows: pa.Table, schema: Schema) -> _core.CellDirectory:
+    """Return the cells of rows that are sorted by them."""
     return _core.CellDirectory(
         [one_array(rows.column(c)) for c in schema.cell_columns], rows.num_rows
     )
@@ -268,7 +295,7 @@ def segment_from_parts(
     """Make a segment from columns that are already in its row order."""
     core = _core.Segment(
         seqs,
-        _directory(rows, schema) if directory is None else directory,
+        directory_of(rows, schema) if directory is None else directory,
         one_array(rows.column(schema.key)),
         list(lexical.values()),
         list(dense.values()),
@@ -281,48 +308,6 @@ def segment_from_parts(
     return Segment(core, rows, lexical, dense, name, files=files)
 
 
-def merge_segments(
-    segments: Sequence[Segment], views: Sequence[_core.SegmentView], schema: Schema
-) -> Segment:
-    """Merge the live rows of several segments into one, without analyzing texts again."""
-    return take_rows(segments, *merge_order(segments, views, schema), schema)
-
-
-def merge_order(
-    segments: Sequence[Segment], views: Sequence[_core.SegmentView], schema: Schema
-) -> tuple[Rows, Rows]:
-    """Return (segment, row) of the live rows of several segments, in the order of one segment."""
-    cluster: list[npt.NDArray[np.int64]] = []
-    if schema.cluster is not None:
-        cluster = [attribute_column(s.column(schema.cluster)).sort_codes for s in segments]
-    source, row = _core.merge_order(list(views), cluster)
-    return source, row
-
-
-def take_rows(
-    segments: Sequence[Segment], source: Rows, source_row: Rows, schema: Schema
-) -> Segment:
-    """Make a segment of the rows (source[i], source_row[i]), which are in the order of one."""
-    for segment in segments:
-        for arm in (*schema.text_arms, *schema.vector_arms):
-            segment.check(arm)  # damaged rows must not be saved with a new checksum
-    rows = gather(segments, source, source_row, schema.row_columns)
-    seqs = np.empty(len(source), np.int64)
-    for number, segment in enumerate(segments):
-        here = source == number
-        seqs[here] = segment.core.seqs[source_row[here]]
-    directory = _directory(rows, schema)
-    lexical = {
-        arm: _core.LexicalColumn.merge([s.lexical[arm] for s in segments], source, source_row)
-        for arm in schema.text_arms
-    }
-    dense = {
-        arm: _core.DenseColumn.merge([s.dense[arm] for s in segments], source, source_row)
-        for arm in schema.vector_arms
-    }
-    return segment_from_parts(rows, seqs, schema, lexical, dense, directory)
-
-
 def gather_column(segments: Sequence[Segment], source: Rows, row: Rows, name: str) -> pa.Array:
     """Return one column of the rows (source[i], row[i]), in that order, with valid UTF-8."""
     return readable(_gather_column(segments, source, row, name))
@@ -330,7 +315,7 @@ def gather_column(segments: Sequence[Segment], source: Rows, row: Rows, name: st
 
 def _gather_column(segments: Sequence[Segment], source: Rows, row: Rows, name: str) -> pa.Array:
     plain = [one for segment in segments if (one := segment.plain(name)) is not None]
-    if len(plain) == len(segments):
+    if len(plain) == len(segments):  # of which each checks what it reads
         return pa.array(_core.rows.gather(plain, source, row))
     if len(segments) == 1:
         return segments[0].column(name).take(pa.array(row))

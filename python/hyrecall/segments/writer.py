@@ -20,7 +20,8 @@ from hyrecall.base.progress import ProgressFunction
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.lookup import read_keys, rows_of_keys, rows_where
-from hyrecall.segments.segments import Segment, State, build_segment, merge_segments, one_array
+from hyrecall.segments.merging import merge_segments
+from hyrecall.segments.segments import Segment, State, build_segment, one_array
 from hyrecall.table.columns import read_table
 from hyrecall.table.schema import Schema, Vector
 from hyrecall.text.analyzer import Analyzer
