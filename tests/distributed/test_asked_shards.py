@@ -140,6 +140,15 @@ def test_a_shard_that_is_not_asked_may_be_lost(index: ShardedIndex, one: hr.Inde
         index.recall_one(text="tea", scope=there[0])
 
 
+def test_series_of_pandas_are_read_by_position(index: ShardedIndex, one: hr.Index) -> None:
+    pandas = pytest.importorskip("pandas")
+    labels = list(range(len(USERS)))[::-1]
+    texts = pandas.Series([("oak", "tea ash", "ash")[at % 3] for at in labels], index=labels)
+    for asked in ({"text": texts}, {"text": {"text": texts}}, {"text": texts.set_axis(USERS)}):
+        got = index.recall(**asked, scope=USERS, limit=50)
+        assert got.to_arrow().equals(one.recall(**asked, scope=USERS, limit=50).to_arrow())
+
+
 def test_recipes_of_their_own(index: ShardedIndex, one: hr.Index) -> None:
     recipes = [hr.recipes.default, hr.recipes.default.replace(depth=20)] * 6
     asked = {"text": ["tea oak"] * 12, "scope": USERS[:12], "recipe": recipes}

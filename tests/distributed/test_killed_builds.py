@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import hyrecall as hr
 from distributed.building_worlds import built, write_files
-from hyrecall.distributed import ShardedIndex, Shards, build_shards, rebalance, rebalancing
+from hyrecall.distributed import ShardedIndex, Shards, build_shards, building, rebalance, rebalancing
 from hyrecall.errors import IndexNotFoundError
 from laws.effort import Effort
 
@@ -129,6 +130,24 @@ def test_a_build_killed_at_any_step_goes_on(
         build(step)
         assert replies(folder).equals(want)
         assert names(folder) == only_used(folder)
+
+
+def test_a_build_killed_while_it_saves_an_empty_shard_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "in"
+    write_files(source, documents().filter(pc.field("user") == "ann"), random.Random(1))
+
+    def killed(folder: Path, *_: Any) -> None:
+        folder.mkdir()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(building, "make_empty", killed)
+        built(patch, source, SCHEMA, tmp_path / "out", shards=30)
+    made = built(monkeypatch, source, SCHEMA, tmp_path / "out", shards=30, resume=True)
+    assert min(one.rows for one in made.shards) == 0
+    assert names(tmp_path / "out") == only_used(tmp_path / "out")
 
 
 def test_a_rebalancing_killed_at_any_step_leaves_one_generation(

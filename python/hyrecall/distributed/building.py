@@ -31,7 +31,7 @@ from hyrecall.distributed.shards_file import (
 from hyrecall.distributed.source_files import nothing_of, source_files, units_of
 from hyrecall.distributed.split_keys import check_split_keys
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.segments.parts import LEAST_MEMORY
+from hyrecall.segments.parts import LEAST_MEMORY, unfinished_folder
 from hyrecall.table.columns import read_rows
 from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
@@ -319,7 +319,11 @@ class _Build:
         for shard in shards:
             folder = self._folder / folder_name(shard, 1)
             if not folder.exists():
-                make_empty(folder, facts, state.segments)
+                begun = unfinished_folder(folder)
+                shutil.rmtree(begun, ignore_errors=True)
+                make_empty(begun, facts, state.segments)
+                begun.rename(folder)
+                disk.sync_folder(self._folder)
             entries[shard], _ = described(folder, shard)
 
 

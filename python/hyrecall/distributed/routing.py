@@ -250,7 +250,8 @@ def _pick(name: str, value: Any, queries: Queries, n: int) -> Any:
         return value.take(pa.array(queries))
     if isinstance(value, list | tuple):
         return [value[query] for query in queries.tolist()]
-    return value[queries]
+    # pandas takes the numbers in brackets for labels of its index.
+    return value.iloc[queries] if hasattr(value, "iloc") else value[queries]
 
 
 def _recipes(request: Request, queries: Queries) -> list[int]:
