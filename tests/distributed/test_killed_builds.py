@@ -19,7 +19,14 @@ import pytest
 
 import hyrecall as hr
 from distributed.building_worlds import built, write_files
-from hyrecall.distributed import ShardedIndex, Shards, build_shards, building, rebalance, rebalancing
+from hyrecall.distributed import (
+    ShardedIndex,
+    Shards,
+    build_shards,
+    building,
+    rebalance,
+    rebalancing,
+)
 from hyrecall.errors import IndexNotFoundError
 from laws.effort import Effort
 

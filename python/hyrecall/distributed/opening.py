@@ -17,6 +17,7 @@ from hyrecall.distributed.shards import (
     LocalShard,
     OpenShard,
     ProcessShard,
+    SavedShard,
     Shard,
     read_timeout,
 )
@@ -122,12 +123,14 @@ def open_here(
 
 def looked_at(
     paths: object, threads: int | None
-) -> tuple[list[Path], PlacedShards | None, IndexFacts]:
+) -> tuple[list[SavedShard], PlacedShards | None, IndexFacts]:
     """Check indexes that other processes will open; return what they have in common, too."""
     shards, folders, placed = open_here(paths, device="cpu", threads=threads, verify="structure")
     for one in shards:
         one.close()
-    return folders, placed, shards[0].facts
+    seals = [None] * len(shards) if placed is None else placed.seals
+    saved = [SavedShard(path, seal) for path, seal in zip(folders, seals, strict=True)]
+    return saved, placed, shards[0].facts
 
 
 def check_alike(shards: Sequence[LocalShard]) -> None:
@@ -157,24 +160,26 @@ class Replication:
             wish = "seconds beside hedge (a late replica may never answer)"
             raise error(OptionError, "timeout", wish, "None")
 
-    def shard(self, folder: Path, name: str, make: Callable[[int], OpenShard]) -> Shard:
-        """Make a shard of a folder; ``make`` takes how often a question is tried."""
+    def shard(self, saved: SavedShard, name: str, make: Callable[[int], OpenShard]) -> Shard:
+        """Make a shard of a saved index; ``make`` takes how often a question is tried."""
         if self.n == 1:
             return make(2)
         made = [make(1) for _ in range(self.n)]
-        return ReplicatedShard(name, made, partial(_seal, folder.absolute()), hedge=self.hedge)
+        return ReplicatedShard(name, made, partial(_seal, saved), hedge=self.hedge)
 
 
-def _seal(folder: Path) -> str | None:
-    """Name the version that a folder holds, by one small read."""
+def _seal(saved: SavedShard) -> str | None:
+    """Name the version that may be opened; of a folder whose newest may be, by one small read."""
+    if saved.seal is not None:
+        return saved.seal
     try:
-        return read_seal(folder / MANIFEST)
+        return read_seal(saved.path.absolute() / MANIFEST)
     except (OSError, CorruptIndexError):
         return None
 
 
 def process_shards(
-    folders: Sequence[Path],
+    saved: Sequence[SavedShard],
     facts: IndexFacts,
     replication: Replication,
     *,
@@ -182,16 +187,16 @@ def process_shards(
     threads: int | None,
     timeout: float | None,
 ) -> list[Shard]:
-    """Open each folder in processes of its own, which start with the first call."""
+    """Open each saved index in processes of its own, which start with the first call."""
 
-    def make(folder: Path, name: str, tries: int) -> ProcessShard:
+    def make(one: SavedShard, name: str, tries: int) -> ProcessShard:
         return ProcessShard(
-            folder, facts, device=device, threads=threads, timeout=timeout, name=name, tries=tries
+            one, facts, device=device, threads=threads, timeout=timeout, name=name, tries=tries
         )
 
     return [
-        replication.shard(folder, name, partial(make, folder, name))
-        for folder, name in zip(folders, names_of(folders), strict=True)
+        replication.shard(one, name, partial(make, one, name))
+        for one, name in zip(saved, names_of([one.path for one in saved]), strict=True)
     ]
 
 

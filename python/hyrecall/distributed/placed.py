@@ -65,6 +65,11 @@ class PlacedShards(NamedTuple):
         """The saved indexes, in the order of the placement's numbers."""
         return [self.folder / one.folder for one in self.shards.shards]
 
+    @property
+    def seals(self) -> list[str | None]:
+        """The version of each saved index: later ones may have cells of other shards."""
+        return [one.manifest for one in self.shards.shards]
+
     def check(
         self, opened: Sequence[tuple[IndexFacts, State]], most_cells: int | None = CHECKED_CELLS
     ) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from hyrecall.distributed.opening import Replication, names_of
 from hyrecall.distributed.pipes import rebuild
 from hyrecall.distributed.ray_workers import load_ray
-from hyrecall.distributed.shards import AskedShard, Shard, read_timeout
+from hyrecall.distributed.shards import AskedShard, SavedShard, Shard, read_timeout
 from hyrecall.distributed.worker import Answering
 from hyrecall.errors import ShardLostError, error
 from hyrecall.segments.facts import IndexFacts
@@ -53,7 +52,7 @@ class RayShard(AskedShard):
 
 
 def ray_shards(
-    paths: Sequence[Path],
+    saved: Sequence[SavedShard],
     facts: IndexFacts,
     replication: Replication,
     *,
@@ -63,7 +62,7 @@ def ray_shards(
     num_cpus: float,
     num_gpus: float,
 ) -> list[Shard]:
-    """Start an actor for each path, or one for each of its replicas.
+    """Start an actor for each saved index, or one for each of its replicas.
 
     Raises
     ------
@@ -75,11 +74,12 @@ def ray_shards(
     how = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_restarts": -1, "max_task_retries": 0}
     actor = ray.remote(**how)(Answering)
 
-    def make(path: Path, name: str, tries: int) -> RayShard:
+    def make(one: SavedShard, name: str, tries: int) -> RayShard:
         del tries  # Ray starts an actor again, but its question is not asked again
-        return RayShard(name, actor.remote(str(path.absolute()), device, threads), facts, timeout)
+        started = actor.remote(str(one.path.absolute()), device, threads, one.seal)
+        return RayShard(name, started, facts, timeout)
 
     return [
-        replication.shard(path, name, partial(make, path, name))
-        for path, name in zip(paths, names_of(paths), strict=True)
+        replication.shard(one, name, partial(make, one, name))
+        for one, name in zip(saved, names_of([one.path for one in saved]), strict=True)
     ]

@@ -202,9 +202,9 @@ class ShardedIndex(ShardUpkeep):
         if analyzer is not None:
             wish = "None beside processes=True (a callable cannot be sent)"
             raise error(OptionError, "analyzer", wish, repr(analyzer))
-        folders, placed, facts = looked_at(paths, threads)
+        saved, placed, facts = looked_at(paths, threads)
         made = process_shards(
-            folders, facts, replication, device=device, threads=threads, timeout=timeout
+            saved, facts, replication, device=device, threads=threads, timeout=timeout
         )
         return cls(made)._routed(placed, facts)
 
@@ -250,10 +250,10 @@ class ShardedIndex(ShardUpkeep):
         from hyrecall.distributed.ray_shards import ray_shards
 
         replication = Replication(replicas, hedge, timeout)
-        folders, placed, facts = looked_at(paths, threads)
+        saved, placed, facts = looked_at(paths, threads)
         gpus = float(device.startswith("cuda")) if num_gpus is None else num_gpus
         made = ray_shards(
-            folders, facts, replication, device=device, threads=threads, timeout=timeout,
+            saved, facts, replication, device=device, threads=threads, timeout=timeout,
             num_cpus=num_cpus, num_gpus=gpus,
         )  # fmt: skip
         return cls(made)._routed(placed, facts)

@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from hyrecall.base.arguments import number
 from hyrecall.distributed.children import renew_in_children
@@ -29,6 +29,7 @@ __all__ = [
     "Named",
     "OpenShard",
     "ProcessShard",
+    "SavedShard",
     "Shard",
     "closed",
     "read_timeout",
@@ -116,6 +117,20 @@ def told_of(lost: Mapping[str, str]) -> list[str]:
     return [f"{name}: its documents are missing ({why})" for name, why in lost.items()]
 
 
+class SavedShard(NamedTuple):
+    """The saved index of a shard that another process opens.
+
+    Attributes
+    ----------
+    path : Path
+    seal : str or None
+        Of its only version that may be opened; None: the newest, also while it is open.
+    """
+
+    path: Path
+    seal: str | None
+
+
 class LocalShard:
     """A shard in this process. It takes up a newer version only in :meth:`reload`."""
 
@@ -199,7 +214,7 @@ class ProcessShard(AskedShard):
 
     def __init__(
         self,
-        path: Path,
+        saved: SavedShard,
         facts: IndexFacts,
         *,
         device: str,
@@ -208,14 +223,15 @@ class ProcessShard(AskedShard):
         name: str | None = None,
         tries: int = 2,
     ) -> None:
-        """Take the path of a saved index, and its facts; the process starts with the first call."""
-        self.name = str(path) if name is None else name
+        """Take a saved index, and its facts; the process starts with the first call."""
+        self.name = str(saved.path) if name is None else name
         self.facts = facts
         self._timeout = read_timeout(timeout)
         self._tries = tries
         options = [] if threads is None else ["--threads", str(threads)]
+        options += [] if saved.seal is None else ["--seal", saved.seal]
         self._command = [
-            *(sys.executable, "-m", "hyrecall.distributed.worker", os.path.abspath(path)),
+            *(sys.executable, "-m", "hyrecall.distributed.worker", os.path.abspath(saved.path)),
             *("--device", device, *options),
         ]
         self._process: subprocess.Popen[bytes] | None = None

@@ -1,7 +1,8 @@
 """The process of one shard: ``python -m hyrecall.distributed.worker PATH``.
 
 It opens the index of the path and answers what comes on standard input, until that ends. A saved
-version that is newer than its own is taken up before ``statistics``, and by ``reload``.
+version that is newer than its own is taken up before ``statistics``, and by ``reload``, unless
+``--seal`` names the only version that it may open.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from typing import IO
 
 from hyrecall.distributed.pipes import PipeClosed, plain_error, read_frames, write_frames
-from hyrecall.errors import IndexNotFoundError, InternalError, error
+from hyrecall.errors import IndexNotFoundError, InternalError, ShardLostError, error
 from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.request import Request
@@ -29,19 +30,18 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("path")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--seal")
     given = parser.parse_args(arguments)
     # Ctrl-C in a terminal goes to this process too; the one that asks decides when it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what anything prints must not reach the answers
-    serve(given.path, given.device, given.threads, sys.stdin.buffer, answers)
+    answering = Answering(given.path, given.device, given.threads, given.seal)
+    serve(answering, sys.stdin.buffer, answers)
 
 
-def serve(
-    path: str, device: str, threads: int | None, questions: IO[bytes], answers: IO[bytes]
-) -> None:
-    """Answer the questions of a pipe about the index of a path, until the pipe ends."""
-    answering = Answering(path, device, threads)
+def serve(answering: Answering, questions: IO[bytes], answers: IO[bytes]) -> None:
+    """Answer the questions of a pipe until the pipe ends."""
     while True:
         try:
             verb, *frames = read_frames(questions)
@@ -56,9 +56,15 @@ def serve(
 class Answering:
     """Answers questions about the index of a path, which is opened by the first of them."""
 
-    def __init__(self, path: str, device: str, threads: int | None) -> None:
-        """Take the path of a saved index; nothing is opened yet."""
+    def __init__(
+        self, path: str, device: str, threads: int | None, seal: str | None = None
+    ) -> None:
+        """Take the path of a saved index, and the seal of its only version that may be opened.
+
+        None: the newest version. Nothing is opened yet.
+        """
         self._open = path, device, threads
+        self._seal = seal
         self._index: Index | None = None
         self._last: tuple[bytes, Request] | None = None
 
@@ -66,15 +72,35 @@ class Answering:
         """Return ``b"answer"`` and the answer, or ``b"error"`` and the error as JSON."""
         try:
             if self._index is None:
-                path, device, threads = self._open
-                self._index = Index.open(path, device=device, threads=threads)
+                self._index = self._opened()
             return b"answer", self._answer(self._index, verb, frames)
         except Exception as fault:
             return b"error", plain_error(fault)
 
+    def _opened(self) -> Index:
+        """Open the index.
+
+        Raises
+        ------
+        ShardLostError
+            The folder is gone, or holds another version than the one that may be opened. Other
+            shards may have the documents of that version, or none.
+        """
+        path, device, threads = self._open
+        try:
+            index = Index.open(path, device=device, threads=threads)
+        except IndexNotFoundError as fault:
+            raise error(ShardLostError, path, "a saved index", "none any more") from fault
+        if self._seal is not None and index._lineage.seals != (self._seal,):
+            index.close()
+            wish, got = f"the version {self._seal} that was opened", "another one"
+            raise error(ShardLostError, path, wish, got, "open the folder of shards again")
+        return index
+
     def _answer(self, index: Index, verb: bytes, frames: Sequence[bytes]) -> bytes:
-        if verb in (b"statistics", b"reload") and index.is_stale:
-            with contextlib.suppress(IndexNotFoundError):  # a rebalancing removed the folder
+        may_change = self._seal is None and verb in (b"statistics", b"reload")
+        if may_change and index.is_stale:
+            with contextlib.suppress(IndexNotFoundError):  # what is open can still be read
                 index.reload()
         if verb in (b"reload", b"state"):
             return index._version.encode()

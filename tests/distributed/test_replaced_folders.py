@@ -1,0 +1,94 @@
+"""A folder of shards that is removed or built anew while it is open: never replies of both."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from distributed.building_worlds import built, write_files
+from hyrecall.distributed import ShardedIndex, Shards
+from hyrecall.distributed.placed import PlacedShards
+
+SCHEMA = hr.Schema(key="id", cell="user", text="text")
+USERS = [f"u{at}" for at in range(12)]
+
+
+def documents(seed: int) -> pa.Table:
+    """Tenants of other sizes by another seed, so that they lie in other shards."""
+    chance = random.Random(seed)
+    users = [USERS[int(chance.paretovariate(0.7)) % 12] for _ in range(120)]
+    return pa.table({"id": list(range(120)), "user": users, "text": [f"tea {seed}"] * 120})
+
+
+def make(folder: Path, seed: int, patch: pytest.MonkeyPatch) -> Path:
+    source = write_files(folder / f"in-{seed}", documents(seed), random.Random(1))
+    built(patch, source, SCHEMA, folder / "out", shards=2)
+    return folder / "out"
+
+
+ASKED: dict[str, Any] = {"text": ["tea"] * 12, "scope": USERS, "limit": 100}
+
+
+@pytest.mark.parametrize("begun", [0, 1, 2], ids=["no process", "one process", "both processes"])
+def test_a_folder_that_is_built_anew_is_not_mixed_with_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: int
+) -> None:
+    folder = make(tmp_path, 1, monkeypatch)
+    placement = Shards.read(folder).placement
+    old = hr.Index.build(documents(1), SCHEMA, device="cpu").recall(**ASKED)
+    homes = [placement.shards_of(user) for user in USERS]
+    with ShardedIndex.open(folder, processes=True, device="cpu", threads=1) as index:
+        for user, shards in zip(USERS, homes, strict=True):
+            if set(shards) <= set(range(begun)):
+                index.recall_one(text="tea", scope=user)
+        shutil.rmtree(folder)
+        make(tmp_path, 2, monkeypatch)
+        if not begun:
+            with pytest.raises(hr.errors.ShardLostError, match="expected the version"):
+                index.recall(**ASKED)
+            return
+        got = index.recall(**ASKED)
+        assert got.degraded == (begun < 2)
+        for query, shards in enumerate(homes):
+            assert got[query].degraded == (max(shards) >= begun)
+            if max(shards) < begun:
+                assert got[query].keys == old[query].keys
+
+
+def test_a_process_without_its_folder_counts_as_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make(tmp_path, 1, monkeypatch)
+    placement = Shards.read(folder).placement
+    with ShardedIndex.open(folder, processes=True, device="cpu", threads=1) as index:
+        shutil.rmtree(folder / "shard-0001-1")
+        got = index.recall(**ASKED)
+        needed = [1 in placement.shards_of(user) for user in USERS]
+        assert [hits.degraded for hits in got] == needed
+        assert 0 < sum(needed) < 12
+        (told,) = got.trace.degraded
+        assert "shard-0001-1: its documents are missing" in told
+        assert "expected a saved index, got none any more" in told
+
+
+def test_planted_newest_version_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process takes whatever version its folder has."""
+    monkeypatch.setattr(
+        PlacedShards, "seals", property(lambda self: [None] * len(self.shards.shards))
+    )
+    folder = make(tmp_path, 1, monkeypatch)
+    with ShardedIndex.open(folder, processes=True, device="cpu", threads=1) as index:
+        shutil.rmtree(folder)
+        make(tmp_path, 2, monkeypatch)
+        got = index.recall(**ASKED)
+        wants = [
+            hr.Index.build(documents(seed), SCHEMA, device="cpu").recall(**ASKED) for seed in (1, 2)
+        ]
+        assert not got.degraded
+        assert all(got.to_arrow() != want.to_arrow() for want in wants)
