@@ -233,7 +233,9 @@ def test_real_workers_of_real_files(tmp_path: Path) -> None:
         hits = index.recall(**asked)
         assert not hits.degraded
         assert hits.to_arrow().equals(one.recall(**asked).to_arrow())
-    again = build_shards(source, schema, tmp_path / "out", shard_rows=200, resume=True)
+    again = build_shards(
+        source, schema, tmp_path / "out", shard_rows=200, resume=True, bm25=hr.BM25("okapi")
+    )
     assert again == Shards.read(tmp_path / "out"), "what is complete is left as it is"
     assert again.generation == 2
 

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import pytest
 
 import hyrecall as hr
 from distributed.building_worlds import built, write_files
+from hyrecall.base import disk
 from hyrecall.distributed import (
     ShardedIndex,
     Shards,
@@ -149,9 +152,10 @@ def test_a_build_killed_while_it_saves_an_empty_shard_goes_on(
         folder.mkdir()
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(building, "make_empty", killed)
-        built(patch, source, SCHEMA, tmp_path / "out", shards=30)
+        with pytest.raises(KeyboardInterrupt):
+            built(patch, source, SCHEMA, tmp_path / "out", shards=30)
     made = built(monkeypatch, source, SCHEMA, tmp_path / "out", shards=30, resume=True)
     assert min(one.rows for one in made.shards) == 0
     assert names(tmp_path / "out") == only_used(tmp_path / "out")
@@ -193,7 +197,7 @@ def test_planted_generation_before_its_shards_is_seen(
         entries = list(early.shards)
         if shard < len(entries):
             entries[shard] = rebalancing.described(folder, shard)[0]
-            moved = type(early)(early.generation + 1, early.index, early.placement, tuple(entries))
+            moved = replace(early, generation=early.generation + 1, shards=tuple(entries))
             rebalancing.write_shards(folder.parent, moved)
 
     monkeypatch.setattr(rebalancing._Move, "_write", planted)
@@ -282,3 +286,38 @@ def test_another_source_is_not_gone_on_with(
     os.utime(next(iter(sorted(source.iterdir()))), ns=(1, 1))
     with pytest.raises(hr.OptionError, match=r"others \(files\)"):
         built(monkeypatch, source, SCHEMA, folder, resume=True, shards=3)
+
+
+def test_a_complete_build_of_something_else_is_not_taken_for_this_one(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+    made = built(monkeypatch, source, SCHEMA, folder, shards=3)
+    assert built(monkeypatch, source, SCHEMA, folder, shards=3, resume=True) == made
+    moved = rebalance(folder, shards=4, threads=1)
+    assert built(monkeypatch, source, SCHEMA, folder, shards=3, resume=True) == moved
+    wish = "resume: expected the source, schema and options that the complete build began with"
+    for options in ({"shards": 2}, {"shards": 3, "bm25": hr.BM25("okapi")}):
+        with pytest.raises(hr.OptionError, match=wish):
+            built(monkeypatch, source, SCHEMA, folder, resume=True, **options)
+    os.utime(next(iter(sorted(source.iterdir()))), ns=(1, 1))
+    with pytest.raises(hr.OptionError, match=wish):
+        built(monkeypatch, source, SCHEMA, folder, resume=True, shards=3)
+    assert Shards.read(str(folder)) == moved
+
+
+def test_a_build_that_ends_before_another_one_gets_the_lock(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, lock = tmp_path / "out", disk.writer_lock
+
+    @contextmanager
+    def late(path: Path) -> Iterator[None]:
+        monkeypatch.setattr(disk, "writer_lock", lock)
+        built(monkeypatch, source, SCHEMA, folder, shards=3)
+        with lock(path):
+            yield
+
+    monkeypatch.setattr(disk, "writer_lock", late)
+    with pytest.raises(hr.OptionError, match="output: expected a new or an empty folder"):
+        built(monkeypatch, source, SCHEMA, folder, shards=3)

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import xxhash
+
 from hyrecall.base import disk
 from hyrecall.distributed.placement import Placement
 from hyrecall.distributed.source_files import SourceFile, Unit
@@ -86,6 +88,11 @@ class BuildPlan:
         data = {**self._asked(), "memory": self.memory, "threads": self.threads}
         _write(work, ASKED, data)
 
+    @property
+    def digest(self) -> str:
+        """The hash of what the build was asked; memory and threads are left out."""
+        return xxhash.xxh3_128_hexdigest(json.dumps(self._asked(), sort_keys=True).encode())
+
     def check_same(self, work: Path) -> None:
         """Refuse to go on with a build that was asked something else.
 
@@ -98,9 +105,18 @@ class BuildPlan:
         asked = self._asked()
         other = [name for name, value in asked.items() if found.get(name) != value]
         if other:
-            wish = "the source, schema and options that the unfinished build began with"
-            remedy = f"remove {work.parent} and build again"
-            raise error(OptionError, "resume", wish, f"others ({', '.join(other)})", remedy)
+            raise _others("unfinished", f" ({', '.join(other)})", work.parent)
+
+    def check_done(self, folder: Path, digest: str) -> None:
+        """Refuse to take the result of a build that was asked something else for this one's.
+
+        Raises
+        ------
+        OptionError
+            Another source, schema or number of shards.
+        """
+        if digest != self.digest:
+            raise _others("complete", "", folder)
 
     @classmethod
     def read(cls, work: Path) -> BuildPlan:
@@ -148,6 +164,12 @@ class Laid:
             return None
         data = _read(work, LAID)
         return cls(Placement.from_dict(data["placement"]), tuple(data["rows"]))
+
+
+def _others(state: str, which: str, folder: Path) -> OptionError:
+    wish = f"the source, schema and options that the {state} build began with"
+    remedy = f"remove {folder} and build again, or build into another folder"
+    return error(OptionError, "resume", wish, f"others{which}", remedy)
 
 
 def _plain(option: Analyzer | BM25 | None) -> Any:

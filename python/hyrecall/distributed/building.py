@@ -94,7 +94,7 @@ def build_shards(
         Of all workers together; default: all that the machine allows.
     resume : bool, default False
         Go on where an earlier call with the same arguments was interrupted or killed, if there was
-        one. If it was complete, nothing is done.
+        one. If it was complete, nothing is done. Other arguments or changed files are refused.
     progress : callable, optional
         ``progress(done, total)`` in rows. Each counts twice: when it is laid out and when it is
         indexed.
@@ -153,8 +153,10 @@ def build_shards(
     _check_free(folder, resume=resume)
     disk.make_folder(folder)
     with disk.writer_lock(folder):
+        _check_free(folder, resume=resume)  # of another build, which ended meanwhile
         if (folder / SHARDS).exists():
             made = Shards.read(folder)
+            plan.check_done(folder, made.asked)
             remove_unused(folder, made.shards)
             return made
         work = _begun(folder, plan)
@@ -254,7 +256,8 @@ class _Build:
         spilling = [{"do": "spill", "unit": at} for at in range(len(self._plan.units))]
         for _, n_rows in self._crew.run(spilling):
             self._count(n_rows)
-        return Shards(1, *self._indexed(laid))
+        index, shards = self._indexed(laid)
+        return Shards(1, index, self._plan.digest, laid.placement, shards)
 
     def _count(self, n_rows: int) -> None:
         self._done += n_rows
@@ -288,7 +291,7 @@ class _Build:
             counts = counts.plus(RowCounts.from_dict(found, kinds))
         return counts
 
-    def _indexed(self, laid: Laid) -> tuple[str, Placement, tuple[ShardEntry, ...]]:
+    def _indexed(self, laid: Laid) -> tuple[str, tuple[ShardEntry, ...]]:
         n_shards = self._plan.n_shards
         # The largest first, so that no worker is left with one at the end.
         order = sorted(range(n_shards), key=lambda shard: -laid.rows[shard])
@@ -312,7 +315,7 @@ class _Build:
                 raise error(OptionError, "source", wish, got)
         self._make_empty([one for one in order if one not in entries], first, entries)
         check_split_keys(self._folder, self._plan.schema, laid.placement, entries)
-        return hashes[first], laid.placement, tuple(entries[one] for one in range(n_shards))
+        return hashes[first], tuple(entries[one] for one in range(n_shards))
 
     def _make_empty(self, shards: Iterable[int], like: int, entries: dict[int, ShardEntry]) -> None:
         facts, state = opened(self._folder / folder_name(like, 1))

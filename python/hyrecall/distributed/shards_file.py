@@ -17,6 +17,7 @@ from typing import Any
 import xxhash
 
 from hyrecall.base import disk
+from hyrecall.base.arguments import read_path
 from hyrecall.base.file_entry import check_int, check_text
 from hyrecall.base.keywords import check_keywords
 from hyrecall.base.version import __version__
@@ -107,6 +108,8 @@ class Shards:
         1 after the build; each rebalancing adds 1.
     index : str
         The hash of what all shards have in common: schema, analyzers, BM25, dimensions, types.
+    asked : str
+        The hash of what the build was asked: source files, schema and options.
     placement : Placement
     shards : tuple of ShardEntry
         In the order of the placement's numbers.
@@ -116,6 +119,7 @@ class Shards:
 
     generation: int
     index: str
+    asked: str
     placement: Placement
     shards: tuple[ShardEntry, ...]
     generator: str = GENERATOR
@@ -124,6 +128,7 @@ class Shards:
         """Refuse values that a build cannot have written."""
         check_int("generation", self.generation, 1, _MOST)
         check_text("index", self.index, _HASH)
+        check_text("asked", self.asked, _HASH)
         check_text("generator", self.generator)
         wanted = [f"shard-{number:04d}" for number in range(len(self.shards))]
         if not wanted or [one.name for one in self.shards] != wanted:
@@ -142,8 +147,8 @@ class Shards:
         """Return the file: JSON, with the checksum of all of it but that checksum."""
         data = {
             "format": FORMAT, "generator": self.generator, "generation": self.generation,
-            "index": self.index, "shards": [asdict(one) for one in self.shards],
-            "placement": self.placement.to_dict(),
+            "index": self.index, "asked": self.asked, "placement": self.placement.to_dict(),
+            "shards": [asdict(one) for one in self.shards],
         }  # fmt: skip
         return _text({**data, "xxh3_64": _checksum(data)}).encode()
 
@@ -168,7 +173,8 @@ class Shards:
                 raise error(CorruptIndexError, str(path), wish, repr(found))
             shards = tuple(ShardEntry(**one) for one in data["shards"])
             placement = Placement.from_dict(data["placement"])
-            return cls(data["generation"], data["index"], placement, shards, data["generator"])
+            hashes = data["index"], data["asked"]
+            return cls(data["generation"], *hashes, placement, shards, data["generator"])
         except CorruptIndexError:
             raise
         except (HyrecallError, AttributeError, KeyError, RecursionError, TypeError,
@@ -177,8 +183,13 @@ class Shards:
             raise error(CorruptIndexError, str(path), wish, fault) from fault
 
     @classmethod
-    def read(cls, folder: Path) -> Shards:
+    def read(cls, folder: str | Path) -> Shards:
         """Read the file of a folder.
+
+        Parameters
+        ----------
+        folder : path-like
+            A folder that :func:`build_shards` wrote.
 
         Raises
         ------
@@ -187,6 +198,7 @@ class Shards:
         CorruptIndexError
             As :meth:`from_bytes`.
         """
+        folder = read_path(folder)
         path = folder / SHARDS
         try:
             return cls.from_bytes(path.read_bytes(), path)
