@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import IO
+from typing import IO, Any
 
 from hyrecall import errors
 from hyrecall.errors import HyrecallError, InternalError, error
@@ -51,21 +51,30 @@ def _read(pipe: IO[bytes], n_bytes: int) -> bytes:
 
 
 def plain_error(fault: Exception) -> bytes:
-    """Return an error as JSON: its class, message, argument and remedy."""
-    told = {
+    """Return an error as JSON: its class, message, argument and remedy; of the system, its code."""
+    told: dict[str, Any] = {
         "kind": type(fault).__name__,
         "message": str(fault),
         "argument": getattr(fault, "argument", None),
         "remedy": getattr(fault, "remedy", ""),
     }
+    if isinstance(fault, OSError) and fault.errno is not None:
+        name = None if fault.filename is None else str(fault.filename)
+        told["system"] = fault.errno, fault.strerror, name
     return json.dumps(told).encode()
 
 
-def rebuild(data: bytes) -> HyrecallError:
-    """Return the error that :func:`plain_error` made plain; InternalError for a class not ours."""
+def rebuild(data: bytes) -> HyrecallError | OSError:
+    """Return the error that :func:`plain_error` made plain.
+
+    Errors of the system, such as a full disk, keep their class. Others that are not of hyrecall
+    become an InternalError.
+    """
     told = json.loads(data)
     kind = getattr(errors, str(told["kind"]), None)
     if not (isinstance(kind, type) and issubclass(kind, HyrecallError)):
+        if told.get("system") is not None:
+            return OSError(*told["system"])
         got = f"{told['kind']}: {told['message']}"
         return error(InternalError, "shard", "no fault of its own", got)
     made: HyrecallError = kind(told["message"])
