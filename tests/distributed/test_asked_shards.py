@@ -136,6 +136,13 @@ def test_a_shard_that_is_not_asked_may_be_lost(index: ShardedIndex, one: hr.Inde
     want = one.recall(text=["tea"] * 2, scope=[here[0], here[1]])
     assert got[0].keys == want[0].keys
     assert got[2].keys == want[1].keys, "documents of the shard that answers"
+    nothing = hr.Scope([])
+    behind, alone = (next(cell for cell in here if home(cell) == at) for at in (3, 1))
+    got = index.recall(text=["tea"] * 3, scope=[nothing, there[0], behind])
+    assert [hits.degraded for hits in got] == [False, True, False], "that needs no shard at all"
+    before = calls(index)
+    assert not index.recall(text=["tea"] * 2, scope=[nothing, alone]).degraded
+    assert [now - then for now, then in zip(calls(index), before, strict=True)] == [0, 1, 0, 0]
     with pytest.raises(ShardLostError, match="shard 2"):
         index.recall_one(text="tea", scope=there[0])
 

@@ -49,10 +49,13 @@ class Routes(NamedTuple):
         The scope of the request; a column has become a list.
     queries : mapping of int to ndarray or None
         By the number of the shard, the queries that it is asked; None: all of them.
+    blind : frozenset of int
+        Queries that see nothing. Some shard is asked them, so that their arguments are checked.
     """
 
     scope: Any
     queries: Mapping[int, Queries | None]
+    blind: frozenset[int] = frozenset()
 
     @property
     def is_split(self) -> bool:
@@ -85,15 +88,16 @@ class Router:
             return None
         if not isinstance(scope, list):
             return Routes(given, dict.fromkeys(sorted(scope or {0})))
+        any_shard = min((shard for shards in scope for shard in shards), default=0)
         queries: dict[int, list[int]] = {}
         for query, shards in enumerate(scope):
-            # A query that sees nothing is asked somewhere: its other arguments are checked there.
-            for shard in shards or (min(queries, default=0),):
+            for shard in shards or (any_shard,):
                 queries.setdefault(shard, []).append(query)
         if all(len(own) == len(scope) for own in queries.values()):
             return Routes(given, dict.fromkeys(sorted(queries) or [0]))
         own = {shard: np.array(queries[shard], np.int64) for shard in sorted(queries)}
-        return Routes(given, dict(own))
+        blind = frozenset(query for query, shards in enumerate(scope) if not shards)
+        return Routes(given, dict(own), blind)
 
     def _scopes(self, scope: object) -> frozenset[int] | list[frozenset[int]]:
         """Return the shards of a scope, or of each query's."""
@@ -196,16 +200,19 @@ def answer_routed(
         raise
     except HyrecallError:
         return None
-    return hits if not lost else _with_queries(hits, routed, lost)
+    return hits if not lost else _with_queries(hits, routed, lost, routes.blind)
 
 
-def _with_queries(hits: Hits, routed: Sequence[Routed], lost: Mapping[str, str]) -> Hits:
-    """Return hits that tell of a lost shard only the queries that were to ask it."""
+def _with_queries(
+    hits: Hits, routed: Sequence[Routed], lost: Mapping[str, str], blind: frozenset[int]
+) -> Hits:
+    """Return hits that tell of a lost shard only the queries that may have documents there."""
     about = {}
     for one in routed:
         if one.name in lost:
             (told,) = told_of({one.name: lost[one.name]})
-            about[told] = dict.fromkeys(one.queries.tolist(), told)
+            needs = (query for query in one.queries.tolist() if query not in blind)
+            about[told] = dict.fromkeys(needs, told)
 
     def noted(reply: Any) -> Any:
         return replace(reply, trace=replace(reply.trace, about=reply.trace.about | about))
