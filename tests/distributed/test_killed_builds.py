@@ -27,10 +27,11 @@ from hyrecall.distributed import (
     Shards,
     build_shards,
     building,
+    crew,
     rebalance,
     rebalancing,
 )
-from hyrecall.errors import IndexNotFoundError
+from hyrecall.errors import IndexNotFoundError, WriterBusyError
 from laws.effort import Effort
 
 SCHEMA = hr.Schema(key="id", cell="user", text="text")
@@ -239,6 +240,20 @@ def test_workers_end_with_a_build_that_is_killed(
         build_shards(source, SCHEMA, folder, shards=3, workers=2, resume=True)
         assert replies(folder).equals(want)
         assert names(folder) == only_used(folder)
+
+
+def test_a_worker_that_has_not_started_yet_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "python"
+    slow.write_text("#!/bin/sh\nread task\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(slow))
+    monkeypatch.setattr(crew, "MOST_WAIT", 0.05)
+    with crew.Crew(tmp_path, 2), pytest.raises(WriterBusyError, match="no worker of another"):
+        crew.Crew(tmp_path, 1)
+    with crew.Crew(tmp_path, 1):
+        pass
 
 
 def test_a_folder_is_opened_while_it_is_rebalanced(

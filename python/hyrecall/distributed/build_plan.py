@@ -23,7 +23,7 @@ __all__ = ["ASKED", "WORKERS", "BuildPlan", "Laid"]
 ASKED = "asked.json"
 LAID = "placement.json"
 WORKERS = "WORKERS"
-"""A file that every worker has locked: a build that goes on waits until none is left."""
+"""A locked file that every worker inherits: a build that goes on waits until none is left."""
 
 
 @dataclass(frozen=True, eq=False)

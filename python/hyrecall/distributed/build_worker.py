@@ -6,7 +6,6 @@ builds, also where that was killed.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import queue
@@ -17,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hyrecall.distributed.build_plan import WORKERS, BuildPlan, Laid
+from hyrecall.distributed.build_plan import BuildPlan, Laid
 from hyrecall.distributed.pipes import PipeClosed, plain_error, read_frames, write_frames
 from hyrecall.distributed.shard_folders import described
 from hyrecall.distributed.shards_file import folder_name
@@ -43,8 +42,6 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what anything prints must not reach the answers
     work = Path(sys.argv[1])
-    handle = os.open(work / WORKERS, os.O_RDWR | os.O_CREAT, 0o644)
-    fcntl.flock(handle, fcntl.LOCK_SH)
     tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read_tasks, args=(tasks,)).start()
     while True:

@@ -35,12 +35,15 @@ class Crew:
         WriterBusyError
             Workers of a build that was killed do not end.
         """
-        _wait_for_others(work)
         command = [sys.executable, "-m", "hyrecall.distributed.build_worker", str(work)]
-        self._all = [
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            for _ in range(n_workers)
-        ]
+        with _alone(work) as lock:
+            # Each worker holds the lock from its first moment on: tasks may wait for it already.
+            self._all = [
+                subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[lock]
+                )
+                for _ in range(n_workers)
+            ]
         self._free: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
         for one in self._all:
             self._free.put(one)
@@ -98,8 +101,9 @@ class Crew:
             one.wait()
 
 
-def _wait_for_others(work: Path) -> None:
-    """Wait until no worker of an earlier build is left, which was killed."""
+@contextlib.contextmanager
+def _alone(work: Path) -> Iterator[int]:
+    """Wait until no worker of an earlier build is left, which was killed; give the lock on."""
     handle = os.open(work / WORKERS, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         until = time.monotonic() + MOST_WAIT
@@ -112,6 +116,7 @@ def _wait_for_others(work: Path) -> None:
                     raise error(WriterBusyError, str(work), wish, got) from None
                 time.sleep(0.02)
             else:
-                return
+                break
+        yield handle
     finally:
         os.close(handle)
