@@ -104,6 +104,24 @@ def test_dictionaries_lists_and_tensors(tmp_path: Path, monkeypatch: pytest.Monk
             assert index.recall(**asked).to_arrow().equals(want)
 
 
+@pytest.mark.parametrize("kind", [pa.list_(pa.float32()), pa.large_list(pa.float32())], ids=str)
+def test_a_shard_whose_rows_have_no_vectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType
+) -> None:
+    users = [f"u{at % 8}" for at in range(40)]
+    listed = [[1.0, float(at)] if user == "u3" else None for at, user in enumerate(users)]
+    rows = pa.table({"id": list(range(40)), "user": users, "v": pa.array(listed, kind)})
+    schema = hr.Schema(key="id", cell="user", vector="v")
+    source = write_files(tmp_path / "in", rows, random.Random(1))
+    made = built(monkeypatch, source, schema, tmp_path / "out", shards=4)
+    assert sum(one.rows > 0 for one in made.shards) > 1
+    asked: dict[str, Any] = {"vectors": [[1.0, 9.0]] * 2, "scope": ["u3", "u4"], "limit": 40}
+    want = hr.Index.build(rows, schema, device="cpu").recall(**asked)
+    assert len(want[0]) == 5
+    with ShardedIndex.open(tmp_path / "out", device="cpu") as index:
+        assert index.recall(**asked).to_arrow().equals(want.to_arrow())
+
+
 def test_files_of_other_types_or_dimensions_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

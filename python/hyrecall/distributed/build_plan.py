@@ -148,14 +148,19 @@ class Laid:
     placement : Placement
     rows : tuple of int
         How many rows each shard gets.
+    dims : mapping of str to int
+        The dimension of each vector arm whose column does not say it: rows of a shard may have no
+        vector.
     """
 
     placement: Placement
     rows: tuple[int, ...]
+    dims: Mapping[str, int]
 
     def write(self, work: Path) -> None:
         """Write it to a folder."""
-        _write(work, LAID, {"placement": self.placement.to_dict(), "rows": list(self.rows)})
+        data = {"placement": self.placement.to_dict(), "rows": list(self.rows)}
+        _write(work, LAID, {**data, "dims": dict(self.dims)})
 
     @classmethod
     def read(cls, work: Path) -> Laid | None:
@@ -163,7 +168,7 @@ class Laid:
         if not (work / LAID).exists():
             return None
         data = _read(work, LAID)
-        return cls(Placement.from_dict(data["placement"]), tuple(data["rows"]))
+        return cls(Placement.from_dict(data["placement"]), tuple(data["rows"]), data["dims"])
 
 
 def _others(state: str, which: str, folder: Path) -> OptionError:

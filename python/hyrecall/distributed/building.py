@@ -28,7 +28,7 @@ from hyrecall.distributed.shards_file import (
     remove_unused,
     write_shards,
 )
-from hyrecall.distributed.source_files import nothing_of, source_files, units_of
+from hyrecall.distributed.source_files import dims_of, nothing_of, source_files, units_of
 from hyrecall.distributed.split_keys import check_split_keys
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.segments.parts import LEAST_MEMORY, unfinished_folder
@@ -276,7 +276,8 @@ class _Build:
             if large:
                 counts = self._counted(kinds, (), large)
         placement = pack(kinds, counts, plan.n_shards)
-        return Laid(placement, tuple(rows_by_shard(placement, counts, plan.n_shards)))
+        rows = rows_by_shard(placement, counts, plan.n_shards)
+        return Laid(placement, tuple(rows), dims_of(plan.units, plan.schema))
 
     def _counted(
         self,

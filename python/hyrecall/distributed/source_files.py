@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hyrecall.errors import DTypeError, OptionError, error
@@ -19,6 +20,7 @@ __all__ = [
     "Unit",
     "batches_of_unit",
     "columns_of",
+    "dims_of",
     "nothing_of",
     "source_files",
     "units_of",
@@ -89,6 +91,30 @@ def nothing_of(path: Path, names: Sequence[str]) -> pa.Table:
     with opened(path) as file:
         found = file.schema_arrow
     return pa.table({name: pa.nulls(0, found.field(name).type) for name in names})
+
+
+def dims_of(units: Sequence[Unit], schema: Schema) -> dict[str, int]:
+    """Return the length of the first vector of each arm whose column has lists of any length."""
+    out: dict[str, int] = {}
+    for arm, vector in schema.vector_arms.items():
+        for unit in units:
+            length = _first_length(unit, vector.column)
+            if length is not None:
+                out[arm] = length
+                break
+    return out
+
+
+def _first_length(unit: Unit, name: str) -> int | None:
+    """Return the length of the first list of a column; None: there is none, or all are alike."""
+    for _, batch in batches_of_unit(unit, [name]):
+        column = batch.column(0)
+        if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+            return None
+        lengths = pc.list_value_length(column).drop_null()
+        if len(lengths):
+            return int(lengths[0].as_py())
+    return None
 
 
 def source_files(source: Path) -> list[Path]:

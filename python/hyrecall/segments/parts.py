@@ -79,6 +79,8 @@ class PartsBuild:
     seq_column : str or None
         An int64 column of the stream that has the rising insertion numbers of the rows; None: they
         are numbered from 0 on.
+    dims : mapping of str to int
+        The dimensions of vector arms that the first rows may not show.
     join : bool
         Join the parts at the end.
     """
@@ -92,6 +94,7 @@ class PartsBuild:
     total: int | None = None
     progress: ProgressFunction | None = None
     seq_column: str | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
     join: bool = True
     _opened: dict[Path, tuple[IndexFacts, State]] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -173,7 +176,9 @@ class PartsBuild:
             part = part.drop_columns([self.seq_column])
         if not (folder / MANIFEST).exists():
             options = (self.analyzer, self.bm25, self.threads, 0)
-            facts, state = writer.build(part, self.schema, None, *options, seqs=seqs)
+            facts, state = writer.build(
+                part, self.schema, None, *options, seqs=seqs, dims=self.dims
+            )
         else:
             facts, before, seal = self._open(folder)
             lineage.settle(folder, seal)

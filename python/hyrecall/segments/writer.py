@@ -93,14 +93,16 @@ def build(
     first_seq: int,
     progress: ProgressFunction | None = None,
     seqs: npt.NDArray[np.int64] | None = None,
+    dims: Mapping[str, int] | None = None,
 ) -> tuple[IndexFacts, State]:
     """Build an index of one segment; analyzer and bm25 are for text arms without their own.
 
     ``seqs``: rising insertion numbers of the rows, in the place of those from ``first_seq`` on.
+    ``dims``: required dimensions of vector arms, which rows without vectors do not show.
     """
     analyzers = _of_arms("analyzer", Analyzer, schema, analyzer)
     formulas = _of_arms("bm25", BM25, schema, bm25)
-    columns = read_table(table, schema, vectors=vectors)
+    columns = read_table(table, schema, vectors=vectors, dims=dims)
     segment = build_segment(
         columns, schema, analyzers, first_seq=first_seq, threads=threads, progress=progress,
         seqs=seqs,
