@@ -104,3 +104,18 @@ def test_a_fallback_refuses_a_query_only_if_no_shard_answers_it(seed: int) -> No
             index.recall(
                 text=[found[0], hr.Phrase("no such"), found[1]], scope=everyone, recipe=PATTERNS
             )
+
+
+def test_a_form_for_threads_that_no_query_needs_refuses_nothing() -> None:
+    """With one list and no evidence, more hits may be asked for than the depth is."""
+    one, index = indexes(0)
+    recipe = FORMS.replace(arms=(Lexical(arms=("body",)),), exact=False, depth=20)
+    n_refused = 0
+    for scope in ("bob", "ann", "nobody", ["bob"], ["bob", "nobody"], ["bob", "ann"], ["ann"], []):
+        texts = ["oak"] * (len(scope) if isinstance(scope, list) else 1)
+        asked: dict[str, Any] = {"text": texts, "scope": scope, "recipe": recipe, "limit": 50}
+        want = outcome(lambda asked=asked: ipc_bytes(one.recall(**asked).to_arrow()))
+        got = outcome(lambda asked=asked: ipc_bytes(index.recall(**asked).to_arrow()))
+        assert got == want, scope
+        n_refused += not isinstance(want, bytes)
+    assert n_refused == 3, "those with ann, who has threads"

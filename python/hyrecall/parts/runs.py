@@ -29,6 +29,8 @@ __all__ = ["Run", "again", "has_forms", "named_runs", "native", "nothing_found",
 
 Asked = npt.NDArray[np.bool_]
 
+_THREADS = " threads"
+
 
 class Run(NamedTuple):
     """One run of a call.
@@ -50,6 +52,11 @@ class Run(NamedTuple):
     ranking: Ranking
     selected: Asked | None
 
+    @property
+    def is_for_threads(self) -> bool:
+        """Whether it runs the form of a recipe for queries that see threads."""
+        return _THREADS in self.name
+
 
 def has_forms(facts: IndexFacts, call: Call) -> bool:
     """Whether queries are answered by another form of a recipe where their scope holds threads."""
@@ -70,10 +77,10 @@ def _recipe_runs(call: Call, sees: bool | Asked | None) -> list[tuple[str, Recip
     for number, one in enumerate(chosen):
         if sees is None:
             forms = [(one[0], one[1]), (one[0].for_threads(), one[1])]
-            names = ["", " threads"]
+            names = ["", _THREADS]
         else:  # as one index runs them: a recipe without such a form runs once for either kind
             forms = by_form([one], sees)
-            names = [" threads" if _is_for_threads(own, sees) else "" for _, own in forms]
+            names = [_THREADS if _is_for_threads(own, sees) else "" for _, own in forms]
         out += [(f"{number}{name}", *form) for name, form in zip(names, forms, strict=True)]
     return out
 

@@ -43,9 +43,17 @@ def statistics_of(facts: IndexFacts, state: State, version: str, request: Reques
     """Count what the scores of a request need of one index; see ``Index.statistics``."""
     call = request.read(facts)
     counted: dict[str, Counts] = {}
+    sees: Any = False
+    if has_forms(facts, call):
+        sees = sees_threads(facts, state, call.asked)
     for run in runs_of(facts, call, None):
         phrases = _Phrases(run.name, counted, None)
-        plan = _plan(facts, state, run, phrases)
+        try:
+            plan = _plan(facts, state, run, phrases)
+        except _REFUSALS:
+            if not run.is_for_threads or np.any(sees):
+                raise
+            continue  # no query needs this form here; a shard where one does refuses it
         if plan.n_lexical:
             state.check_texts(plan.request)  # before they are read
         try:
@@ -54,9 +62,6 @@ def statistics_of(facts: IndexFacts, state: State, version: str, request: Reques
             counted[run.name] = Counts.of(execution.statistics(), queries, arms)
         finally:
             plan.request.release_guests()
-    sees: Any = False
-    if has_forms(facts, call):
-        sees = sees_threads(facts, state, call.asked)
     return Statistics(
         request.id, hash_of(facts), (version,), np.atleast_1d(np.asarray(sees, np.bool_)),
         counted,

@@ -67,7 +67,7 @@ def sees_threads(facts: IndexFacts, state: State, request: Request) -> bool | np
     if n_queries not in (None, len(scope)):  # the plan refuses it
         return False
     found = [_holds_thread(facts, state, one, thread) for one in scope]
-    return found[0] if len(set(found)) == 1 else np.array(found, np.bool_)
+    return np.array(found, np.bool_) if len(set(found)) > 1 else any(found)
 
 
 def _has_no_thread(state: State, thread: str) -> bool:
