@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import hyrecall as hr
@@ -26,6 +27,7 @@ from hyrecall.distributed import (
     ShardedIndex,
     Shards,
     build_shards,
+    build_worker,
     building,
     crew,
     rebalance,
@@ -301,6 +303,27 @@ def test_another_source_is_not_gone_on_with(
     os.utime(next(iter(sorted(source.iterdir()))), ns=(1, 1))
     with pytest.raises(hr.OptionError, match=r"others \(files\)"):
         built(monkeypatch, source, SCHEMA, folder, resume=True, shards=3)
+
+
+def test_a_file_that_is_written_during_the_build_is_refused(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows are as many as before, so that their number does not tell."""
+    last, plain = max(source.iterdir()), build_worker.spill_unit
+
+    def writes(number: int, *given: Any) -> None:
+        plain(number, *given)
+        if not number:
+            rows = pq.read_table(last)
+            at = rows.schema.get_field_index("text")
+            n_rows = pq.ParquetFile(last).metadata.row_group(0).num_rows
+            other = rows.set_column(at, "text", [["fir"] * rows.num_rows])
+            pq.write_table(other, last, row_group_size=n_rows)
+
+    monkeypatch.setattr(build_worker, "spill_unit", writes)
+    with pytest.raises(hr.OptionError, match="source: expected files that do not change"):
+        built(monkeypatch, source, SCHEMA, tmp_path / "out", shards=3)
+    assert not (tmp_path / "out" / "shards.json").exists()
 
 
 def test_a_complete_build_of_something_else_is_not_taken_for_this_one(

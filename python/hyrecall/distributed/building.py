@@ -256,6 +256,8 @@ class _Build:
         spilling = [{"do": "spill", "unit": at} for at in range(len(self._plan.units))]
         for _, n_rows in self._crew.run(spilling):
             self._count(n_rows)
+        for file in self._plan.files:  # none of them is read after this
+            file.check_same()
         index, shards = self._indexed(laid)
         return Shards(1, index, self._plan.digest, laid.placement, shards)
 

@@ -48,6 +48,20 @@ class SourceFile:
         n_rows = file.metadata.num_rows
         return cls(str(path.absolute()), about.st_size, about.st_mtime_ns, n_rows)
 
+    def check_same(self) -> None:
+        """Refuse a file that was written or removed since it was described.
+
+        Raises
+        ------
+        OptionError
+            It was.
+        """
+        path = Path(self.path)
+        about = path.stat() if path.exists() else None
+        if about is None or (about.st_size, about.st_mtime_ns) != (self.size, self.modified):
+            wish, got = "files that do not change", f"{self.path}, which did during the build"
+            raise error(OptionError, "source", wish, got, "remove the output and build again")
+
 
 @dataclass(frozen=True)
 class Unit:
