@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 import hyrecall as hr
 from hyrecall.distributed import build_shards
-from hyrecall.distributed.pipes import plain_error, rebuild
+from hyrecall.distributed.pipes import plain_error, rebuild, system_error
 
 SCRIPT = """
 import errno, resource, signal, sys
@@ -46,11 +46,14 @@ def test_a_worker_without_room_and_a_build_that_goes_on(tmp_path: Path) -> None:
 
 
 def test_errors_of_the_system_cross_a_pipe() -> None:
-    got = rebuild(plain_error(PermissionError(errno.EACCES, "Permission denied", "a/b")))
+    got = system_error(plain_error(PermissionError(errno.EACCES, "Permission denied", "a/b")))
     assert isinstance(got, PermissionError)
     assert (got.errno, got.filename) == (errno.EACCES, "a/b")
-    ours = rebuild(plain_error(hr.errors.CorruptIndexError("path: expected a file, got none")))
-    assert isinstance(ours, hr.errors.CorruptIndexError)
-    other = rebuild(plain_error(ZeroDivisionError("division by zero")))
+    ours = plain_error(hr.errors.CorruptIndexError("path: expected a file, got none"))
+    assert system_error(ours) is None
+    assert isinstance(rebuild(ours), hr.errors.CorruptIndexError)
+    plain = plain_error(ZeroDivisionError("division by zero"))
+    assert system_error(plain) is None
+    other = rebuild(plain)
     assert isinstance(other, hr.errors.InternalError)
     assert "division by zero" in str(other)

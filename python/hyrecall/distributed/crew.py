@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from hyrecall.distributed.build_plan import WORKERS
-from hyrecall.distributed.pipes import PipeClosed, read_frames, rebuild, write_frames
+from hyrecall.distributed.pipes import PipeClosed, read_frames, rebuild, system_error, write_frames
 from hyrecall.errors import ShardLostError, WriterBusyError, error
 
 __all__ = ["Crew"]
@@ -81,7 +81,7 @@ class Crew:
         finally:
             self._free.put(worker)
         if kind != b"answer":
-            raise rebuild(answer)
+            raise system_error(answer) or rebuild(answer)
         return json.loads(answer)
 
     def __enter__(self) -> Self:

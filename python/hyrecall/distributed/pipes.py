@@ -9,7 +9,7 @@ from typing import IO, Any
 from hyrecall import errors
 from hyrecall.errors import HyrecallError, InternalError, error
 
-__all__ = ["PipeClosed", "plain_error", "read_frames", "rebuild", "write_frames"]
+__all__ = ["PipeClosed", "plain_error", "read_frames", "rebuild", "system_error", "write_frames"]
 
 _COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
@@ -64,17 +64,18 @@ def plain_error(fault: Exception) -> bytes:
     return json.dumps(told).encode()
 
 
-def rebuild(data: bytes) -> HyrecallError | OSError:
-    """Return the error that :func:`plain_error` made plain.
+def system_error(data: bytes) -> OSError | None:
+    """Return the error of the system that was made plain, such as a full disk; None: another."""
+    told = json.loads(data)
+    ours = hasattr(errors, str(told["kind"]))
+    return OSError(*told["system"]) if "system" in told and not ours else None
 
-    Errors of the system, such as a full disk, keep their class. Others that are not of hyrecall
-    become an InternalError.
-    """
+
+def rebuild(data: bytes) -> HyrecallError:
+    """Return the error that :func:`plain_error` made plain; InternalError for a class not ours."""
     told = json.loads(data)
     kind = getattr(errors, str(told["kind"]), None)
     if not (isinstance(kind, type) and issubclass(kind, HyrecallError)):
-        if told.get("system") is not None:
-            return OSError(*told["system"])
         got = f"{told['kind']}: {told['message']}"
         return error(InternalError, "shard", "no fault of its own", got)
     made: HyrecallError = kind(told["message"])
