@@ -165,15 +165,17 @@ class Replication:
         if self.n == 1:
             return make(2)
         made = [make(1) for _ in range(self.n)]
-        return ReplicatedShard(name, made, partial(_seal, saved), hedge=self.hedge)
+        return ReplicatedShard(
+            name, made, partial(_seal, saved.path.absolute(), saved.seal), hedge=self.hedge
+        )
 
 
-def _seal(saved: SavedShard) -> str | None:
-    """Name the version that may be opened; of a folder whose newest may be, by one small read."""
-    if saved.seal is not None:
-        return saved.seal
+def _seal(folder: Path, only: str | None = None) -> str | None:
+    """Name the version that a folder holds, by one small read, or the only one that is wanted."""
+    if only is not None:
+        return only
     try:
-        return read_seal(saved.path.absolute() / MANIFEST)
+        return read_seal(folder / MANIFEST)
     except (OSError, CorruptIndexError):
         return None
 
