@@ -92,3 +92,16 @@ def test_planted_newest_version_is_seen(tmp_path: Path, monkeypatch: pytest.Monk
         ]
         assert not got.degraded
         assert all(got.to_arrow() != want.to_arrow() for want in wants)
+
+
+def test_shards_in_this_process_keep_their_version_when_they_are_reloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make(tmp_path, 1, monkeypatch)
+    old = hr.Index.build(documents(1), SCHEMA, device="cpu").recall(**ASKED)
+    with ShardedIndex.open(folder, device="cpu", threads=1) as index:
+        shutil.rmtree(folder)
+        make(tmp_path, 2, monkeypatch)
+        assert index.is_stale
+        index.reload()
+        assert index.recall(**ASKED).to_arrow().equals(old.to_arrow())

@@ -104,7 +104,8 @@ def open_here(
         shards: list[LocalShard] = []
         try:
             for one in folders:
-                shards.append(LocalShard(str(one), Index.open(one, **options)))  # noqa: PERF401
+                index = Index.open(one, **options)
+                shards.append(LocalShard(str(one), index, is_fixed=placed is not None))
         except CorruptIndexError:
             for shard in shards:
                 shard.close()

@@ -134,10 +134,11 @@ class SavedShard(NamedTuple):
 class LocalShard:
     """A shard in this process. It takes up a newer version only in :meth:`reload`."""
 
-    def __init__(self, name: str, index: Index) -> None:
-        """Take an index; it is closed with the shard."""
+    def __init__(self, name: str, index: Index, *, is_fixed: bool = False) -> None:
+        """Take an index, which is closed with the shard; a fixed one keeps its version."""
         self.name = name
         self.index = index
+        self.is_fixed = is_fixed
 
     @property
     def facts(self) -> IndexFacts:
@@ -152,7 +153,7 @@ class LocalShard:
 
     def reload(self) -> str:
         """Take up the version that the folder holds now; return the name of the state."""
-        if self.index.is_stale:
+        if self.index.is_stale and not self.is_fixed:
             self.index.reload()
         return self.index._version
 

@@ -70,7 +70,8 @@ class ShardUpkeep:
 
         Of several replicas of a shard, others answer while one takes up the new version, which
         answers once as many replicas have it as do not. All have it when this returns. Recalls go
-        on meanwhile; a reply never mixes two versions of a shard.
+        on meanwhile; a reply never mixes two versions of a shard. Shards that ``shards.json``
+        places keep the version that it named: open their folder again for a newer one.
 
         Raises
         ------
