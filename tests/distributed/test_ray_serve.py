@@ -22,7 +22,7 @@ from hyrecall.distributed.ray_serve import IndexReplica, recall_app
 from hyrecall.errors import MissingExtraError, ShardLostError
 from laws.engine import ipc_bytes
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "ray_serve.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "frameworks" / "ray_serve.py"
 N_QUERIES = 60
 
 

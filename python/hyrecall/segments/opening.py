@@ -7,7 +7,6 @@ the meantime, they start again with the new MANIFEST. The format is in docs/form
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -195,6 +194,8 @@ def _in_turn(work: Callable[[SegmentEntry], T_], manifest: Manifest, threads: in
     workers = min(threads, len(manifest.segments))
     if workers < 2 or manifest.n_bytes < ALONE_BELOW:
         return [work(entry) for entry in manifest.segments]
+    from concurrent.futures import ThreadPoolExecutor  # half of its import is logging's
+
     with ThreadPoolExecutor(workers, "hyrecall-open") as pool:
         return list(pool.map(work, manifest.segments))
 
