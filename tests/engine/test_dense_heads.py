@@ -306,6 +306,25 @@ def test_directions_that_are_no_basis_are_refused() -> None:
             )  # fmt: skip
 
 
+@pytest.mark.usefixtures("_forced")
+def test_planes_of_heads_of_another_size_are_refused() -> None:
+    column = built(spectral(600, 24).rows)._state.segments[0].dense["embedding"]
+    directions, (codes, scales, residuals) = column.head
+    for wrong in (
+        (codes[:-64], scales, residuals),
+        (np.concatenate([codes, codes]), scales, residuals),  # of twice or half the bits
+        (codes[: len(codes) // 2], scales, residuals),
+        (codes, scales[:-16], residuals[:-16]),
+        (codes, scales, residuals[:-1]),
+        (codes[:0], scales[:0], residuals[:0]),
+    ):
+        with pytest.raises(hr.CorruptIndexError, match="expected a plane of"):
+            _core.DenseColumn.from_parts(
+                "v", "float32", 24, column.rows, column.inverse_norms,
+                (column.int8_plane, (directions, tuple(part.copy() for part in wrong))),
+            )  # fmt: skip
+
+
 # ---- planted bugs: heads that a scan must not be able to live with ----
 
 

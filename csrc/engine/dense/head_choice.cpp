@@ -209,7 +209,7 @@ std::size_t best_size(DenseColumn const& column, Matrix const& directions,
 }
 
 // The same space, each direction a mixture of all: so a head's elements are about equally large,
-// and eight bits tell them apart best.
+// and codes of few bits tell them apart best.
 Matrix mixed(Matrix const& directions, std::size_t size, int threads) {
   Matrix mixture = signs(size, size);
   orthonormalize(mixture);

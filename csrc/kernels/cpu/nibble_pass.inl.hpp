@@ -2,7 +2,7 @@
 //         steps of 16 rows x 4 elements.
 // In/Out: see first_pass.hpp. The panel is that of a plane of 8 bits, with an even number of steps.
 // Cost:   half the bytes of a plane of 8 bits, and two operations more a line to take it apart.
-// Oracle: tests/native/test_first_pass_kernels.cpp.
+// Oracle: tests/native/test_nibble_pass.cpp, first_pass_score() and reach().
 //
 // Included after first_pass.inl.hpp by each first_pass_<isa>.cpp, which has defined Nibbles (a line
 // with its low and its high halves as lines of codes from 0 to 15), Sums::add() of such a line, and
