@@ -182,8 +182,7 @@ std::vector<Candidate> DenseCollector::finish() {
   score(waiting_);
   best_.tighten();
   raise(best_.threshold());
-  while (!loose_.empty())
-    settle_loose(std::max({std::size_t{1}, depth_, loose_.size() / kLooseParts}));
+  while (!loose_.empty()) settle_loose(std::max(depth_, loose_.size() / kLooseParts));
   return best_.take();
 }
 

@@ -48,7 +48,7 @@ class SharedThreshold {
 // scores rows right away. finish() scores all rows that still may be among the best.
 class DenseCollector {
  public:
-  // All but the threshold must outlive it.
+  // depth: at least 1. All but the threshold must outlive it.
   DenseCollector(Snapshot const& snapshot, DenseRequest const& arm, std::uint32_t query,
                  QuantizedQuery const* quantized, std::size_t depth, SharedThreshold& shared);
 

@@ -175,6 +175,7 @@ class DenseScan {
 std::vector<std::vector<Candidate>> scan_dense(Snapshot const& snapshot,
                                                BatchRequest const& request, DenseRequest const& arm,
                                                Audience const& audience) {
+  if (request.depth == 0) return std::vector<std::vector<Candidate>>(request.n_queries);
   return DenseScan(snapshot, request, arm, audience).run();
 }
 
