@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
+from distributed.scripted import SECONDS
 from distributed.test_processes import VECTORS, saved_shards, whole
 from hyrecall.distributed import ShardedIndex
 from hyrecall.distributed.ray_serve import IndexReplica, recall_app
@@ -128,6 +129,33 @@ def test_a_wrong_query_fails_alone_and_none_is_answered_without_a_scope() -> Non
     for (_, kind, match), got in zip(wrong * 4, found[1::2], strict=True):
         assert type(got) is kind
         assert match in str(got)
+
+
+def test_options_that_only_look_equal_or_cannot_be_compared_are_not_joined() -> None:
+    one = whole()
+    plain: dict[str, Any] = {"text": "oak", "scope": "ann"}
+    odd: list[Any] = [True, 1.0, "1"]
+    asked = [plain | {"limit": limit} for limit in (1, *odd, 1, *odd)]
+    asked += [plain | {"columns": np.array(["text", "year"])} for _ in range(4)]
+    asked += [plain | {"limit": np.array([1, 2])} for _ in range(4)] + [plain]
+
+    async def all_at_once() -> list[Any]:
+        replica = IndexReplica(whole)
+        calls = [asyncio.create_task(replica.recall_one(**each)) for each in asked]
+        done, waiting = await asyncio.wait(calls, timeout=SECONDS)
+        assert not waiting, f"{len(waiting)} of {len(calls)} have no answer"
+        return [call.exception() or call.result() for call in calls]
+
+    n_answered = 0
+    for each, got in zip(asked, asyncio.run(all_at_once()), strict=True):
+        try:
+            want = one.recall_one(**each)
+        except hr.HyrecallError as fault:
+            assert (type(got), str(got)) == (type(fault), str(fault))
+        else:
+            assert ipc_bytes(got.to_arrow()) == ipc_bytes(want.to_arrow())
+            n_answered += 1
+    assert n_answered == 7
 
 
 def test_health_is_that_of_the_shards(paths: list[Path]) -> None:

@@ -6,6 +6,7 @@ reply has the bits that it would have alone (law L4).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,12 @@ from hyrecall.ask.scope import check_no_list
 from hyrecall.base.joining import Joiner
 from hyrecall.base.keywords import check_keywords, same_options
 from hyrecall.distributed.sharded import ShardedIndex
-from hyrecall.errors import MissingExtraError, OptionError, ShardLostError, error
+from hyrecall.errors import HyrecallError, MissingExtraError, OptionError, ShardLostError, error
 from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import Hits
 from hyrecall.hits.single_query import single_query
 from hyrecall.index import Index
+from hyrecall.parts.plain import encode
 
 if TYPE_CHECKING:
     from ray.serve import Application
@@ -120,8 +122,13 @@ def _key(options: Mapping[str, Any]) -> object:
     recipe = shared.get("recipe")
     if not _JOINED.issuperset(shared) or (recipe is not None and not is_joinable(recipe)):
         return object()
+    try:
+        # As JSON: 1, 1.0 and True are equal in Python, but one of them may be refused.
+        plain = json.dumps({name: encode(name, shared[name]) for name in sorted(shared)})
+    except (HyrecallError, TypeError, ValueError):
+        return object()
     arms = (_form(options.get("text")), _form(options.get("vector")))
-    return shared, arms, options.get("scope") is None
+    return plain, arms, options.get("scope") is None
 
 
 def _form(given: Any) -> object:
