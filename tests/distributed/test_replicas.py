@@ -223,6 +223,23 @@ def test_a_version_that_cannot_be_read_leaves_the_old_one(saved: Any) -> None:
     assert one_of(index, wants) == 1
 
 
+def test_no_older_state_answers_after_a_replica_that_was_started_again(saved: Any) -> None:
+    folder, wants, change = saved
+    index, (old, new, other), _ = made(folder, 3)
+    assert one_of(index, wants) == 0
+    vars(index.shards[0])["_keep_soon"] = lambda: None
+    change(1)
+    new.index.reload()  # as if its process had ended, and another one had opened the folder
+    told = [one_of(index, wants) for _ in range(9)]
+    assert told == sorted(told), "an older state after a newer one"
+    assert told[-1] == 1
+    new.failing = {"count", "candidates"}
+    assert [one_of(index, wants) for _ in range(3)] == [1, 1, 1]
+    new.failing, old.failing = set(), {"count", "candidates"}
+    assert [one_of(index, wants) for _ in range(3)] == [1, 1, 1]
+    assert other.index._version == new.index._version
+
+
 def test_health_counts_replicas_that_do_not_answer(saved: Any) -> None:
     folder, _, _ = saved
     index, replicas, _ = made(folder, 2)

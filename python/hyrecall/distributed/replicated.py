@@ -120,7 +120,11 @@ class ReplicatedShard:
             does_serve = known == self._serving
             ask = one.shard.count if does_serve else one.shard.statistics
             counted = ask(request)
-            self._note(one, known, counted.versions[0], serves=not does_serve)
+            state = counted.versions[0]
+            # One that was started again may have opened a newer version. This answer tells of it,
+            # so that no later one may come of the version before.
+            serves = not does_serve or known not in (None, state)
+            self._note(one, known, state, serves=serves)
             return counted
 
         return self._ask(count, rank)
