@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -185,7 +186,10 @@ def test_what_shards_refuse_is_an_error_of_the_caller(shards: ShardedIndex) -> N
         wrong = ({"surrounding": 1}, {"explain": True}, {"scope": None})
         return [await client.post("/v1/recall", json=asked | more) for more in wrong]
 
-    assert [reply.status_code for reply in served(shards, work)] == [422, 422, 422]
+    replies = served(shards, work)
+    assert [reply.status_code for reply in replies] == [422, 422, 422]
+    told = [reply.json()["error"]["message"].partition(":")[0] for reply in replies]
+    assert told == ["surrounding", "explain", "scope"]
 
 
 def test_lost_shards_are_named_in_replies_health_and_metrics(folder: Path) -> None:
@@ -260,6 +264,20 @@ def test_a_folder_of_shards_or_their_own_folders_are_served(folder: Path) -> Non
     assert folders_of(own[:1]) == own[:1]
     with pytest.raises(hr.IndexNotFoundError, match="one with such folders"):
         folders_of([folder / "none"])
+
+
+def test_a_folder_whose_build_has_not_ended_is_not_served(folder: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "saved"
+    shutil.copytree(folder, saved)
+    (saved / "building").mkdir()  # as `hyrecall shards build` leaves it when it is killed
+    with pytest.raises(hr.IndexNotFoundError, match="got an unfinished build in"):
+        ShardedIndex.open(folders_of([saved]))
+    (saved / "building").rmdir()
+    (saved / "shard-1").rename(saved / "shard-1.unfinished")  # as `hyrecall index --memory` does
+    with pytest.raises(hr.IndexNotFoundError, match=r"got an unfinished build of .*shard-1"):
+        folders_of([saved])
+    shutil.copytree(saved / "shard-1.unfinished", saved / "shard-1")  # ended, but not tidied up
+    assert folders_of([saved]) == [saved / f"shard-{at}" for at in range(N_SHARDS)]
 
 
 def test_shards_that_are_placed_by_cell_are_served_from_their_folder(

@@ -21,13 +21,14 @@ from hyrecall.distributed.shards import (
     Shard,
     read_timeout,
 )
-from hyrecall.distributed.shards_file import SHARDS
+from hyrecall.distributed.shards_file import SHARDS, WORK
 from hyrecall.errors import CorruptIndexError, IndexNotFoundError, OptionError, error
 from hyrecall.index import Index
 from hyrecall.parts.placing import check_shards
 from hyrecall.parts.request import Request
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.manifest import MANIFEST, read_seal
+from hyrecall.segments.parts import UNFINISHED
 from hyrecall.table.source import open_source
 
 __all__ = [
@@ -76,15 +77,19 @@ def folders_of(paths: Sequence[Path]) -> Path | Sequence[Path]:
     Raises
     ------
     IndexNotFoundError
-        The one folder is no saved index and has none in it.
+        The one folder is no saved index and has none in it, or has one whose build has not ended.
     """
     if len(paths) != 1 or (paths[0] / MANIFEST).exists():
         return paths
-    if (paths[0] / SHARDS).exists():
+    if (paths[0] / SHARDS).exists() or (paths[0] / WORK).exists():  # of an unfinished build, too
         return paths[0]
-    found = sorted(one.parent for one in paths[0].glob(f"*/{MANIFEST}"))
+    wish = "the folder of a saved index, or one with such folders"
+    begun = set(paths[0].glob(f"*{UNFINISHED}"))
+    found = sorted({one.parent for one in paths[0].glob(f"*/{MANIFEST}")} - begun)
+    left = {one.with_suffix("") for one in begun}.difference(found)
+    if left:  # those that are there are not all shards of the index
+        raise error(IndexNotFoundError, "path", wish, f"an unfinished build of {min(left)}")
     if not found:
-        wish = "the folder of a saved index, or one with such folders"
         raise error(IndexNotFoundError, "path", wish, str(paths[0]))
     return found
 

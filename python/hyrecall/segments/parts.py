@@ -32,10 +32,13 @@ from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["LEAST_MEMORY", "PartsBuild", "unfinished_folder"]
+__all__ = ["LEAST_MEMORY", "UNFINISHED", "PartsBuild", "unfinished_folder"]
 
 LEAST_MEMORY = 256 * 2**20
 """The smallest limit: the program itself takes some 150 MB."""
+
+UNFINISHED = ".unfinished"
+"""What the name of a folder ends in while the index of the name before it is built there."""
 
 _BASE_BYTES = 160 * 2**20
 _BYTES_A_ROW_HELD = 16  # the table of keys of rows that are saved already
@@ -47,7 +50,7 @@ _FINISHED = "FINISHED"  # an empty file: when the result has its name, the parts
 
 def unfinished_folder(path: Path) -> Path:
     """Return the folder in which the index of a path is built."""
-    return path.with_name(f"{path.name}.unfinished")
+    return path.with_name(path.name + UNFINISHED)
 
 
 def _remove(folder: Path) -> None:

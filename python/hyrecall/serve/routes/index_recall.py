@@ -11,7 +11,7 @@ from starlette.responses import Response
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.scope import Scope
 from hyrecall.distributed import ShardedIndex
-from hyrecall.errors import HyrecallError
+from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.serve.bodies import IndexBatchBody, IndexQueryBody
 from hyrecall.serve.callers import Caller, Reader
 from hyrecall.serve.errors import ServiceError
@@ -94,6 +94,9 @@ def read_query(
         shared["surrounding"] = body.surrounding
     if body.surrounding or isinstance(index, ShardedIndex):  # whose hits have no other columns
         shared["columns"] = columns
+    if body.explain and isinstance(index, ShardedIndex):  # alone, before it joins others
+        wish = "false over shards, which keep their postings"
+        raise error(OptionError, "explain", wish, "true")
     known = index.schema.row_columns
     for name in columns:
         if name not in known:
