@@ -83,15 +83,15 @@ class Simulation:
 
     def result(self, latency: Floats, span: float) -> Result:
         """Return what the run gave."""
-        raise NotImplementedError
+        raise NotImplementedError  # each machine model has it
 
     def ask(self, time: float, query: Query, at: int, step: int) -> None:
         """Ask the shards of a query; :meth:`step_over` follows."""
-        raise NotImplementedError
+        raise NotImplementedError  # each machine model has it
 
     def work(self, time: float, query: Query, at: int, step: int) -> None:
         """Let a caller do its work before a step, or after the last; :meth:`work_over` follows."""
-        raise NotImplementedError
+        raise NotImplementedError  # each machine model has it
 
     def push(self, time: float, call: Callable[..., None], *arguments: Any) -> None:
         """Add an event; of two at the same time, the first comes first."""

@@ -182,7 +182,7 @@ class AskedShard:
         ShardLostError
             There is none.
         """
-        raise NotImplementedError
+        raise NotImplementedError  # a process or an actor has it
 
     def statistics(self, request: Request) -> Statistics:
         """Count what BM25 needs of the shard."""
