@@ -23,6 +23,7 @@ from bench.scale.figures import STEPS
 from bench.scale.fitting import condensed, noise_entry, rounded
 from bench.scale.world import DEPTH, EVERYONE, KINDS, Questions, Sizes
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
+from hyrecall.distributed.asked_shard import AskedShard
 
 ROOT = Path(__file__).parents[2]
 Entry = dict[str, Any]
@@ -103,35 +104,28 @@ def shard_times(rows: int, sizes: Sizes, folder: Path) -> list[Entry]:
 # ---- the caller ----
 
 
-class Stored:
+class Stored(AskedShard):
     """A shard that gives the bytes of an earlier answer: only the caller's work remains."""
 
     def __init__(self, name: str, index: hr.Index) -> None:
         """Take an index, which is asked once a request."""
         self.name = name
         self._index = index
-        self._counted = self._found = b""
+        self._answers: dict[bytes, bytes] = {}
 
     def learn_statistics(self, request: Request) -> Statistics:
         """Ask the index and keep the answer."""
-        self._counted = self._index.statistics(request).to_bytes()
-        return Statistics.from_bytes(self._counted)
+        counted = self._answers[b"statistics"] = self._index.statistics(request).to_bytes()
+        return Statistics.from_bytes(counted)
 
     def learn_candidates(self, request: Request, summed: Statistics) -> None:
         """Ask the index and keep the answer."""
-        self._found = self._index.candidates(request, summed).to_bytes()
-        self._facts = Part.from_bytes(self._found).facts
+        found = self._answers[b"candidates"] = self._index.candidates(request, summed).to_bytes()
+        self.facts = Part.from_bytes(found).facts
 
-    def statistics(self, request: Request) -> Statistics:
-        """Give the kept answer, by way of bytes as the shard of another process does."""
-        request.to_bytes()
-        return Statistics.from_bytes(self._counted)
-
-    def candidates(self, request: Request, summed: Statistics) -> Part:
+    def _ask(self, *frames: bytes) -> bytes:
         """Give the kept answer."""
-        request.to_bytes()
-        summed.to_bytes()
-        return Part.from_bytes(self._found, facts=self._facts)
+        return self._answers[frames[0]]
 
     def close(self) -> None:
         """Do nothing: the index stays open for other callers."""
@@ -164,6 +158,7 @@ def caller_times(sizes: Sizes) -> list[Entry]:
                         for one in shards[:n]:
                             one.learn_candidates(request, summed)
                         for turn in range(sizes.repeats):
+                            request = request.of_queries(request.given)  # packed anew
                             _, took = clock(lambda: index.again(request).to_arrow())  # noqa: B023
                             if turn:
                                 wall.append(took[0])

@@ -22,7 +22,6 @@ import numpy as np
 
 from bench.scale import world
 from bench.scale.figures import STEPS, Figures
-from bench.scale.plan import NOBODY
 from bench.scale.predicting import short
 from bench.scale.simulator import Floats, OneMachine, Query
 from bench.scale.world import EVERYONE, Questions, Sizes
@@ -38,9 +37,8 @@ class Case:
     """One run."""
 
     kind: str
-    shards: int
-    has_processes: bool
-    load: float  # of what is busiest: the cores, or the interpreter that asks
+    shards: int  # in a process each
+    load: float  # of what is busiest: the cores, the interpreter that asks, or a shard
     rows: int
     seconds: float
 
@@ -69,8 +67,6 @@ def rate_of(figures: Figures, case: Case, cores: int) -> float:
     """Return the queries a second that keep the busiest part as busy as the load says."""
     caller, steps = works(figures, case)
     total = caller + case.shards * sum(steps)
-    if not case.has_processes:
-        return case.load * 1e3 / total
     return case.load * 1e3 / max(total / cores, caller, sum(steps))
 
 
@@ -91,9 +87,6 @@ def simulated(
             noise.vary(np.full(case.shards, mean * factor), rng)
             for mean, factor in zip(steps, question, strict=True)
         ]
-        if not case.has_processes:  # the thread that asks does all of the work
-            whole = own + float(sum(one.sum() for one in made))
-            return Query(float(arrivals.ms[at]), [whole], NOBODY, ())
         return Query(float(arrivals.ms[at]), [own / 3] * 3, shards, made)
 
     sim = OneMachine(case.shards, cores, others=others)
@@ -115,7 +108,7 @@ def measured(index: ShardedIndex, questions: Questions, case: Case, arrivals: Ar
         index.recall(**asked[arrivals.questions[at]]).to_arrow()
         latency[at] = (time.perf_counter() - due) * 1e3
 
-    with ThreadPoolExecutor(CLIENTS if case.has_processes else 1) as pool:
+    with ThreadPoolExecutor(CLIENTS) as pool:
         began = time.perf_counter()
         waiting = []
         for at, ms in enumerate(arrivals.ms.tolist()):
@@ -128,10 +121,8 @@ def measured(index: ShardedIndex, questions: Questions, case: Case, arrivals: Ar
 
 
 def cases(kind: str, most_shards: int, loads: Sequence[float], rows: int, s: float) -> list[Case]:
-    """Return a case for each number of shards and load, in processes; in this one at one load."""
-    made = [Case(kind, n, True, load, rows, s) for n in range(1, most_shards + 1) for load in loads]
-    middle = loads[len(loads) // 2]
-    return made + [Case(kind, n, False, middle, rows, s) for n in range(1, most_shards + 1)]
+    """Return a case for each number of shards and load."""
+    return [Case(kind, n, load, rows, s) for n in range(1, most_shards + 1) for load in loads]
 
 
 def validate(
@@ -156,7 +147,7 @@ def validate(
             rate = rate_of(figures, case, n_cores)
             arrivals = Arrivals(rate, case.seconds, questions.n, seed)
             with ShardedIndex.open(
-                paths[: case.shards], processes=case.has_processes, device="cpu", threads=1
+                paths[: case.shards], processes=True, device="cpu", threads=1
             ) as index:
                 others = [rested(patience)]
                 real = measured(index, questions, case, arrivals)
@@ -203,9 +194,8 @@ def table(lines: Iterable[dict[str, Any]]) -> Iterator[str]:
     yield "|---" * 10 + "|"
     for one in lines:
         case: Case = one["case"]
-        name = f"{case.shards} {'processes' if case.has_processes else 'in this one'}"
         cells = []
         for real, said in zip(one["measured"], one["predicted"], strict=True):
             cells.append(f"{short(real)} | {short(said)} | {said / real - 1:+.0%}")
-        others = f"{one['others']:.1f}"
-        yield f"| {name} | {case.load:.0%} | {one['rate']:.0f} | {' | '.join(cells)} | {others} |"
+        head = f"{case.shards} | {case.load:.0%} | {one['rate']:.0f}"
+        yield f"| {head} | {' | '.join(cells)} | {one['others']:.1f} |"

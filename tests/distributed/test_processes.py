@@ -8,7 +8,8 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.distributed import ShardedIndex
+from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
 from hyrecall.distributed.shards import ProcessShard
 from hyrecall.errors import ShardLostError
 from laws.effort import Effort
@@ -224,3 +225,38 @@ def test_a_saved_change_is_taken_up_between_calls(tmp_path: Path) -> None:
             changed.delete(["k0", "k2"], scope="ann")
         saved.save(tmp_path / "a")
         assert index.recall(**asked()).to_arrow().equals(one.recall(**asked()).to_arrow())
+
+
+def test_a_recall_packs_its_request_and_the_sums_once(
+    sharded: ShardedIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = []
+    for kind in (Request, Statistics):
+        whole = kind._packed
+
+        def count(self: Any, whole: Callable[[Any], bytes] = whole) -> bytes:
+            packed.append(type(self))
+            return whole(self)
+
+        monkeypatch.setattr(kind, "_packed", count)
+    sharded.recall(**asked())
+    assert len(sharded) == N_SHARDS
+    assert sorted(one.__name__ for one in packed) == ["Request", "Statistics"]
+
+
+def test_one_thread_at_a_time_packs_and_unpacks(
+    sharded: ShardedIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpack, inside, most = Part.from_bytes.__func__, [0], [0]
+
+    def slow(cls: type[Part], data: bytes, **facts: Any) -> Any:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.02)
+        made = unpack(cls, data, **facts)
+        inside[0] -= 1
+        return made
+
+    monkeypatch.setattr(Part, "from_bytes", classmethod(slow))
+    sharded.recall(**asked())
+    assert most == [1]

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from hyrecall.distributed.asked_shard import AskedShard
 from hyrecall.distributed.opening import Replication, names_of
 from hyrecall.distributed.pipes import rebuild
 from hyrecall.distributed.ray_workers import load_ray
-from hyrecall.distributed.shards import AskedShard, SavedShard, Shard, read_timeout
+from hyrecall.distributed.shards import SavedShard, Shard, read_timeout
 from hyrecall.distributed.worker import Answering
 from hyrecall.errors import ShardLostError, error
 from hyrecall.segments.facts import IndexFacts

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from hyrecall.base.arguments import number
+from hyrecall.distributed.asked_shard import AskedShard
 from hyrecall.distributed.children import renew_in_children
 from hyrecall.distributed.pipes import PipeClosed, read_frames, rebuild, write_frames
 from hyrecall.errors import OptionError, ShardLostError, error
@@ -24,7 +25,6 @@ from hyrecall.segments.facts import IndexFacts
 
 __all__ = [
     "Ask",
-    "AskedShard",
     "LocalShard",
     "Named",
     "OpenShard",
@@ -167,39 +167,6 @@ class LocalShard:
     def close(self) -> None:
         """Close the index."""
         self.index.close()
-
-
-class AskedShard:
-    """A shard elsewhere, which is asked by bytes."""
-
-    facts: IndexFacts
-
-    def _ask(self, *frames: bytes) -> bytes:
-        """Return the answer to a question.
-
-        Raises
-        ------
-        ShardLostError
-            There is none.
-        """
-        raise NotImplementedError  # a process or an actor has it
-
-    def statistics(self, request: Request) -> Statistics:
-        """Count what BM25 needs of the shard."""
-        return Statistics.from_bytes(self._ask(b"statistics", request.to_bytes()))
-
-    def count(self, request: Request) -> Statistics:
-        """Count as :meth:`statistics` does, but take up no newer version before."""
-        return Statistics.from_bytes(self._ask(b"count", request.to_bytes()))
-
-    def candidates(self, request: Request, statistics: Statistics) -> Part:
-        """Return each arm's best documents of the shard."""
-        given = request.to_bytes(), statistics.to_bytes()
-        return Part.from_bytes(self._ask(b"candidates", *given), facts=self.facts)
-
-    def reload(self) -> str:
-        """Take up the version that the folder holds now; return the name of the state."""
-        return self._ask(b"reload").decode()
 
 
 class _Ended(Exception):  # noqa: N818

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
+from hyrecall.base.arguments import set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.parts.checks import are_ends, check_arrays
@@ -129,6 +130,7 @@ class Statistics:
     versions: tuple[str, ...]
     sees_threads: npt.NDArray[np.bool_]
     runs: Mapping[str, Counts]
+    _bytes: bytes | None = field(init=False, default=None)  # made once for all shards
 
     @staticmethod
     def sum(parts: Sequence[Statistics]) -> Statistics:
@@ -161,6 +163,12 @@ class Statistics:
 
     def to_bytes(self) -> bytes:
         """Return the statistics as bytes for another process: Arrow and JSON, with a checksum."""
+        if self._bytes is None:
+            set_fields(self, _bytes=self._packed())
+        assert self._bytes is not None
+        return self._bytes
+
+    def _packed(self) -> bytes:
         arrays: dict[str, Array] = {"sees_threads": self.sees_threads.view(np.uint8)}
         runs = []
         for at, (name, counts) in enumerate(self.runs.items()):

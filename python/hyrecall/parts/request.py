@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -89,6 +89,7 @@ class Request:
 
     id: str
     given: Mapping[str, Any]
+    _bytes: bytes | None = field(init=False, default=None)  # made once for all shards
 
     def __init__(
         self,
@@ -148,6 +149,12 @@ class Request:
         ShapeError, OptionError
             Vectors that are none.
         """
+        if self._bytes is None:
+            set_fields(self, _bytes=self._packed())
+        assert self._bytes is not None
+        return self._bytes
+
+    def _packed(self) -> bytes:
         given = {name: encode(name, one) for name, one in self.given.items() if name != "vectors"}
         vectors = self.given["vectors"]
         by_arm = vectors if isinstance(vectors, Mapping) else {"": vectors}
