@@ -62,6 +62,13 @@ class Scripted(LocalShard):
         self._ask("candidates")
         return super().candidates(request, statistics)
 
+    def alone(self, request: Request) -> Part:
+        super().reload()
+        return self.alone_as_it_is(request)
+
+    def alone_as_it_is(self, request: Request) -> Part:
+        return self.candidates(request, self.count(request))
+
     def reload(self) -> str:
         self._ask("reload")
         return super().reload()
@@ -131,12 +138,18 @@ def made(
     n: int,
     kind: type[ReplicatedShard] = ReplicatedShard,
     hedge: float | None = None,
+    *,
+    alone: bool = False,
 ) -> tuple[ShardedIndex, list[Scripted], list[tuple[int, str]]]:
-    """Return an index of one shard with scripted replicas, all at work, and their log."""
+    """Return an index of a shard with scripted replicas, all at work, and their log.
+
+    An empty shard is beside it, so that both are asked twice, unless it is asked ``alone``.
+    """
     log: list[tuple[int, str]] = []
     replicas = [Scripted(number, folder, log) for number in range(n)]
     shard = kind("shard", replicas, lambda: _seal(folder), hedge=hedge)
-    index = ShardedIndex([shard])
+    empty = hr.Index.build(documents().slice(0, 0), SCHEMA, vectors={"v": VECTORS[:0]})
+    index = ShardedIndex([shard] if alone else [shard, LocalShard("empty", empty)])
     index.reload()
     log.clear()
     return index, replicas, log

@@ -17,8 +17,10 @@ import hyrecall as hr
 from distributed.building_worlds import built, write_files
 from distributed.placed import CountedShard, placed_index, placed_shards
 from hyrecall.distributed import Placement, Request, ShardedIndex, Shards, Statistics
+from hyrecall.distributed.asked_shard import AskedShard
 from hyrecall.distributed.placement import slot_of
 from hyrecall.distributed.shards_file import ShardEntry
+from hyrecall.distributed.worker import Answering
 from hyrecall.errors import CorruptIndexError, IndexNotFoundError, ShardLostError, error
 
 SCHEMA = hr.Schema(key="id", cell=("org", "user"), text="text")
@@ -59,6 +61,25 @@ class Lost(CountedShard):
         raise error(ShardLostError, self.name, "an answer", "none")
 
 
+class ByBytes(AskedShard):
+    """A shard that is asked as a process is, and notes by which verbs."""
+
+    def __init__(self, name: str, index: hr.Index) -> None:
+        self.name, self.facts = name, index._facts
+        self.verbs: list[bytes] = []
+        self._answering = Answering(name, "cpu", None)
+        self._answering._index = index
+
+    def _ask(self, *frames: bytes) -> bytes:
+        self.verbs.append(frames[0])
+        kind, answer = self._answering.ask(*frames)
+        assert kind == b"answer", answer
+        return answer
+
+    def close(self) -> None:
+        """Leave the index open."""
+
+
 @pytest.fixture
 def index() -> ShardedIndex:
     shards = placed_shards(documents(), SCHEMA, build, PLACEMENT, N_SHARDS)
@@ -85,6 +106,26 @@ def test_one_cell_asks_one_shard(index: ShardedIndex, one: hr.Index) -> None:
         assert [hit.key for hit in got] == [h.key for h in one.recall_one(text="tea", scope=cell)]
         asked = [now - then for now, then in zip(calls(index), before, strict=True)]
         assert asked == [int(at == home(cell)) for at in range(N_SHARDS)]
+
+
+def test_queries_of_one_shard_each_are_one_trip(one: hr.Index) -> None:
+    shards = placed_shards(documents(), SCHEMA, build, PLACEMENT, N_SHARDS)
+    index = placed_index(shards, PLACEMENT, ByBytes)  # type: ignore[arg-type]
+
+    def verbs(**asked: Any) -> list[list[bytes]]:
+        for shard in index.shards:
+            shard.verbs.clear()  # type: ignore[attr-defined]
+        scope = asked["scope"]
+        asked["text"] = ["tea"] * (len(scope) if isinstance(scope, list) else 1)
+        assert index.recall(**asked).to_arrow().equals(one.recall(**asked).to_arrow())
+        return [shard.verbs for shard in index.shards]  # type: ignore[attr-defined]
+
+    first = home(USERS[0])
+    assert verbs(scope=USERS[0]) == [[b"alone"] if at == first else [] for at in range(N_SHARDS)]
+    index_of = {home(cell): cell for cell in USERS}
+    assert verbs(scope=[index_of[at] for at in range(N_SHARDS)]) == [[b"alone"]] * N_SHARDS
+    both = [index_of[0], hr.Scope([index_of[0], index_of[1]])]
+    assert verbs(scope=both) == [[b"statistics", b"candidates"]] * 2 + [[], []]
 
 
 def test_a_batch_shares_out_its_queries(index: ShardedIndex, one: hr.Index) -> None:

@@ -16,6 +16,7 @@ from distributed.worlds import CALLS, Route, same_replies
 from hyrecall.distributed import Placement, ShardedIndex, routing
 from hyrecall.distributed.routing import Router
 from hyrecall.distributed.shards import LocalShard
+from hyrecall.parts.spreading import joined_alone
 from laws.around import AroundSubject
 from laws.checks import LawBroken, tied_mix
 from laws.effort import Effort
@@ -94,19 +95,31 @@ def _own_counts(parts: Any) -> Any:
     return summed, [replace(one, runs=runs) for one, runs in zip(shares, own, strict=True)]
 
 
-def _shifted(part: Any, share: Any, summed: Any, likes: Any) -> Any:
+def _shifted(part: Any, share: Any, sees: Any, likes: Any) -> Any:
     """Give the lists of each query to the next one."""
     queries = (share.queries + 1) % share.n_queries
     order = np.argsort(queries)
     if not np.array_equal(order, np.arange(len(order))):
-        return routing_spread(part, share, summed, likes)
-    return routing_spread(part, type(share)(queries, share.n_queries, share.recipes), summed, likes)
+        return routing_spread(part, share, sees, likes)
+    return routing_spread(part, type(share)(queries, share.n_queries, share.recipes), sees, likes)
+
+
+def _swapped(parts: Any) -> Any:
+    """Take the lists of one shard's queries for those of another's."""
+    shares = [share for _, share in parts]
+    for at in range(1, len(parts)):
+        if len(shares[at - 1].queries) == len(shares[at].queries):
+            shares[at - 1], shares[at] = shares[at], shares[at - 1]
+    return joined_alone([(part, share) for (part, _), share in zip(parts, shares, strict=True)])
 
 
 routing_sums, routing_spread = routing.sum_shares, routing.spread_part
 
 
-@pytest.mark.parametrize(("name", "bug"), [("sum_shares", _own_counts), ("spread_part", _shifted)])
+@pytest.mark.parametrize(
+    ("name", "bug"),
+    [("sum_shares", _own_counts), ("spread_part", _shifted), ("joined_alone", _swapped)],
+)
 def test_a_planted_share_is_seen(name: str, bug: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routing, name, bug)
     with pytest.raises(LawBroken, match="against"):

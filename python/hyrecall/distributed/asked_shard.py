@@ -66,7 +66,22 @@ class AskedShard:
         """Return each arm's best documents of the shard."""
         with _turns.lock:
             given = request.to_bytes(), statistics.to_bytes()
-        answer = self._ask(b"candidates", *given)
+        return self._found(b"candidates", *given)
+
+    def alone(self, request: Request) -> Part:
+        """Return each arm's best documents, scored by what this shard counts alone."""
+        with _turns.lock:
+            asked = request.to_bytes()
+        return self._found(b"alone", asked)
+
+    def alone_as_it_is(self, request: Request) -> Part:
+        """Count and search as :meth:`alone` does, but take up no newer version before."""
+        with _turns.lock:
+            asked = request.to_bytes()
+        return self._found(b"alone_as_it_is", asked)
+
+    def _found(self, *frames: bytes) -> Part:
+        answer = self._ask(*frames)
         with _turns.lock:
             return Part.from_bytes(answer, facts=self.facts)
 

@@ -109,27 +109,49 @@ class ReplicatedShard:
 
     def statistics(self, request: Request) -> Statistics:
         """Count what BM25 needs of the shard."""
+        return self._of_the_newest(
+            lambda one: one.statistics(request),
+            lambda one: one.count(request),
+            lambda counted: counted.versions[0],
+        )
+
+    count = statistics
+
+    def alone(self, request: Request) -> Part:
+        """Return each arm's best documents, scored by what this shard counts alone."""
+        return self._of_the_newest(
+            lambda one: one.alone(request),
+            lambda one: one.alone_as_it_is(request),
+            lambda part: part.version,
+        )
+
+    alone_as_it_is = alone
+
+    def _of_the_newest(
+        self,
+        ask: Callable[[OpenShard], T_],
+        ask_as_it_is: Callable[[OpenShard], T_],
+        state_of: Callable[[T_], str],
+    ) -> T_:
+        """Return the answer of the state that answers; a replica without it takes up the newest."""
         self._keep_soon()
 
         def rank(one: _Replica) -> tuple[object, ...]:
             return one.is_lost, one.is_reloading, one.state != self._serving, one.n_asked, one.last
 
-        def count(one: _Replica) -> Statistics:
+        def call(one: _Replica) -> T_:
             # Where no replica has the state that answers, the newest one does.
             known = one.state
             does_serve = known == self._serving
-            ask = one.shard.count if does_serve else one.shard.statistics
-            counted = ask(request)
-            state = counted.versions[0]
+            answer = (ask_as_it_is if does_serve else ask)(one.shard)
+            state = state_of(answer)
             # One that was started again may have opened a newer version. This answer tells of it,
             # so that no later one may come of the version before.
             serves = not does_serve or known not in (None, state)
             self._note(one, known, state, serves=serves)
-            return counted
+            return answer
 
-        return self._ask(count, rank)
-
-    count = statistics
+        return self._ask(call, rank)
 
     def candidates(self, request: Request, statistics: Statistics) -> Part:
         """Return each arm's best documents of the shard, of the state that was counted."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 from hyrecall.ask.scope import ANY, CellTypes, Scope, ScopePattern, scope_entries
 from hyrecall.base.arguments import as_list, python_scalar
 from hyrecall.distributed.placement import Placement
-from hyrecall.distributed.shards import Ask, Shard, told_of
+from hyrecall.distributed.shards import Ask, AskedAlone, Shard, told_of
 from hyrecall.errors import (
     HyrecallError,
     ScopeError,
@@ -32,7 +32,7 @@ from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.parts.merging import merge
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
-from hyrecall.parts.spreading import Share, spread_part, sum_shares, widest_runs
+from hyrecall.parts.spreading import Share, joined_alone, spread_part, sum_shares, widest_runs
 from hyrecall.recall.recipe_answer import by_recipe
 
 __all__ = ["Routed", "Router", "Routes", "answer_routed"]
@@ -61,6 +61,12 @@ class Routes(NamedTuple):
     def is_split(self) -> bool:
         """Whether shards are asked some of the queries each."""
         return any(own is not None for own in self.queries.values())
+
+    @property
+    def is_disjoint(self) -> bool:
+        """Whether no query is asked of two shards; only of routes that are split."""
+        asked = [0 if own is None else len(own) for own in self.queries.values()]
+        return sum(asked) == len(self.scope)
 
 
 class Router:
@@ -185,22 +191,36 @@ def answer_routed(
             for number, own in routes.queries.items()
             if own is not None
         ]
-        counted = ask(routed, lambda one: one.shard.statistics(one.request), lost)
-        summed, shares = sum_shares([(counts, one.share) for one, counts in counted])
-        told = {one.name: own for (one, _), own in zip(counted, shares, strict=True)}
-
-        def find(one: Routed) -> Part:
-            return one.shard.candidates(one.request, told[one.name])
-
-        found = ask([one for one, _ in counted], find, lost)
-        likes = widest_runs([(part, one.share) for one, part in found])
-        parts = [spread_part(part, one.share, summed, likes) for one, part in found]
+        if routes.is_disjoint and all(isinstance(one.shard, AskedAlone) for one in routed):
+            found = ask(routed, _alone, lost)
+            parts = joined_alone([(part, one.share) for one, part in found])
+        else:
+            parts = _summed(routed, ask, lost)
         hits = merge(request, parts, degraded=told_of(lost))
     except (ShardLostError, StaleStatisticsError):
         raise
     except HyrecallError:
         return None
     return hits if not lost else _with_queries(hits, routed, lost, routes.blind)
+
+
+def _alone(one: Routed) -> Part:
+    assert isinstance(one.shard, AskedAlone)
+    return one.shard.alone(one.request)
+
+
+def _summed(routed: Sequence[Routed], ask: Ask, lost: dict[str, str]) -> list[Part]:
+    """Ask shards that have queries in common: first for their counts, then by the sums of these."""
+    counted = ask(routed, lambda one: one.shard.statistics(one.request), lost)
+    summed, shares = sum_shares([(counts, one.share) for one, counts in counted])
+    told = {one.name: own for (one, _), own in zip(counted, shares, strict=True)}
+
+    def find(one: Routed) -> Part:
+        return one.shard.candidates(one.request, told[one.name])
+
+    found = ask([one for one, _ in counted], find, lost)
+    likes = widest_runs([(part, one.share) for one, part in found])
+    return [spread_part(part, one.share, summed.sees_threads, likes) for one, part in found]
 
 
 def _with_queries(

@@ -22,7 +22,7 @@ from hyrecall.distributed.opening import (
 )
 from hyrecall.distributed.placed import PlacedShards
 from hyrecall.distributed.routing import Router, answer_routed
-from hyrecall.distributed.shards import LocalShard, Named, Shard, closed, told_of
+from hyrecall.distributed.shards import AskedAlone, LocalShard, Named, Shard, closed, told_of
 from hyrecall.distributed.upkeep import ShardUpkeep, n_replicas
 from hyrecall.errors import OptionError, ShardLostError, StaleStatisticsError, error
 from hyrecall.hits.hit import QueryHits
@@ -53,9 +53,9 @@ class ShardedIndex(ShardUpkeep):
     """An index in several shards, with the replies of one index, to the last bit.
 
     A recall asks every shard twice: for the integers that BM25 counts, and, with their sums, for
-    the best documents of each arm. A reply that lacks a shard says so in ``degraded``. A document
-    may lie in any shard; with threads, all rows of a thread lie in one. Shards that
-    :func:`build_shards` placed by cell are asked only what they may hold.
+    the best documents of each arm; a query of one shard is asked once. A reply that lacks a shard
+    says so in ``degraded``. A document may lie in any shard; with threads, all rows of a thread lie
+    in one. Shards that :func:`build_shards` placed by cell are asked only what they may hold.
 
     Make one with :meth:`build` or :meth:`open`.
 
@@ -333,6 +333,9 @@ class ShardedIndex(ShardUpkeep):
 
     def _try_whole(self, request: Request, shards: Sequence[Shard]) -> Hits:
         lost: dict[str, str] = {}
+        if len(shards) == 1 and isinstance(shards[0], AskedAlone):
+            ((_, part),) = self._ask([shards[0]], lambda one: one.alone(request), lost)
+            return merge(request, [part])
         counted = self._ask(shards, lambda one: one.statistics(request), lost)
         summed = Statistics.sum([statistics for _, statistics in counted])
         asked = [shard for shard, _ in counted]

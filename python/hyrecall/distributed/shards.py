@@ -25,6 +25,7 @@ from hyrecall.segments.facts import IndexFacts
 
 __all__ = [
     "Ask",
+    "AskedAlone",
     "LocalShard",
     "Named",
     "OpenShard",
@@ -79,7 +80,16 @@ class Shard(Protocol):
 
 
 @runtime_checkable
-class OpenShard(Shard, Protocol):
+class AskedAlone(Shard, Protocol):
+    """A shard that can also count and search in one trip."""
+
+    def alone(self, request: Request) -> Part:
+        """Return each arm's best documents, scored by what this shard counts alone."""
+        ...
+
+
+@runtime_checkable
+class OpenShard(AskedAlone, Protocol):
     """A shard whose folder may be saved anew, and which may be one of several replicas."""
 
     name: str
@@ -91,6 +101,10 @@ class OpenShard(Shard, Protocol):
 
     def count(self, request: Request) -> Statistics:
         """Count as :meth:`statistics` does, but take up no newer version before."""
+        ...
+
+    def alone_as_it_is(self, request: Request) -> Part:
+        """Count and search as :meth:`alone` does, but take up no newer version before."""
         ...
 
     def reload(self) -> str:
@@ -163,6 +177,12 @@ class LocalShard:
     def candidates(self, request: Request, statistics: Statistics) -> Part:
         """Return each arm's best documents of the shard."""
         return self.index.candidates(request, statistics)
+
+    def alone(self, request: Request) -> Part:
+        """Return each arm's best documents, scored by what this shard counts alone."""
+        return self.candidates(request, self.statistics(request))
+
+    alone_as_it_is = alone
 
     def close(self) -> None:
         """Close the index."""

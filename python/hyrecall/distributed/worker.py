@@ -1,8 +1,8 @@
 """The process of one shard: ``python -m hyrecall.distributed.worker PATH``.
 
 It opens the index of the path and answers what comes on standard input, until that ends. A saved
-version that is newer than its own is taken up before ``statistics``, and by ``reload``, unless
-``--seal`` names the only version that it may open.
+version that is newer than its own is taken up before ``statistics`` and ``alone``, and by
+``reload``, unless ``--seal`` names the only version that it may open.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Answering:
         return index
 
     def _answer(self, index: Index, verb: bytes, frames: Sequence[bytes]) -> bytes:
-        may_change = self._seal is None and verb in (b"statistics", b"reload")
+        may_change = self._seal is None and verb in (b"statistics", b"alone", b"reload")
         if may_change and index.is_stale:
             with contextlib.suppress(IndexNotFoundError):  # what is open can still be read
                 index.reload()
@@ -109,7 +109,9 @@ class Answering:
             return index.statistics(request).to_bytes()
         if verb == b"candidates":
             return index.candidates(request, Statistics.from_bytes(frames[1])).to_bytes()
-        wish = "statistics, count, candidates, reload or state"
+        if verb in (b"alone", b"alone_as_it_is"):
+            return index.candidates(request, index.statistics(request)).to_bytes()
+        wish = "statistics, count, candidates, alone, alone_as_it_is, reload or state"
         raise error(InternalError, "verb", wish, verb)
 
     def _read(self, data: bytes) -> Request:

@@ -18,7 +18,7 @@ from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.parts.counts import Counts, Statistics, check_alike
 from hyrecall.parts.part import Part, RunPart
 
-__all__ = ["Share", "spread_part", "sum_shares", "widest_runs"]
+__all__ = ["Share", "joined_alone", "spread_part", "sum_shares", "widest_runs"]
 
 Array = npt.NDArray[Any]
 
@@ -167,7 +167,27 @@ def _taken(summed: Counts, own: Counts, share: Share) -> Counts:
 # ---- parts ----
 
 
-def spread_part(part: Part, share: Share, summed: Statistics, likes: Mapping[str, RunPart]) -> Part:
+def joined_alone(parts: Sequence[tuple[Part, Share]]) -> list[Part]:
+    """Return the parts of shards that were asked alone, each for queries which no other was asked.
+
+    The sums of such a query are what its one shard counted, so the parts are those of one sum.
+    """
+    sees = np.zeros(parts[0][1].n_queries, np.bool_)
+    for part, share in parts:
+        if len(part.sees_threads) not in (1, len(share.queries)):
+            raise _other_queries("parts")
+        sees[share.queries] = part.sees_threads
+    versions = tuple(part.version for part, _ in parts)
+    likes = widest_runs(parts)
+    whole = _alike(sees)
+    return [
+        replace(spread_part(part, share, whole, likes), versions=versions) for part, share in parts
+    ]
+
+
+def spread_part(
+    part: Part, share: Share, sees: npt.NDArray[np.bool_], likes: Mapping[str, RunPart]
+) -> Part:
     """Return a shard's part as it would be if the shard had been asked all queries.
 
     Parameters
@@ -175,8 +195,8 @@ def spread_part(part: Part, share: Share, summed: Statistics, likes: Mapping[str
     part : Part
         For the queries of the share.
     share : Share
-    summed : Statistics
-        Of the batch.
+    sees : ndarray of bool
+        ``sees_threads`` of the batch.
     likes : mapping of str to RunPart
         A part of each run that any shard has, by its name in the batch, with all of its arms.
     """
@@ -185,7 +205,7 @@ def spread_part(part: Part, share: Share, summed: Statistics, likes: Mapping[str
         name: _spread(own[name], like, share) if name in own else _nothing(like, share.n_queries)
         for name, like in likes.items()
     }
-    return replace(part, runs=runs, sees_threads=summed.sees_threads)
+    return replace(part, runs=runs, sees_threads=sees)
 
 
 def _spread(run: RunPart, like: RunPart, share: Share) -> RunPart:
