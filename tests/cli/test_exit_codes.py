@@ -256,7 +256,7 @@ def written_to(stdout, folder, name, buffering):
     )
 
 
-@pytest.mark.plain_cases(2)
+@pytest.mark.plain_cases(1)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize(("name", "buffering"), WRITTEN)
 def test_a_full_disk_is_said_of_the_output(folder, name, buffering):
@@ -266,7 +266,7 @@ def test_a_full_disk_is_said_of_the_output(folder, name, buffering):
     assert reply.returncode == 1
 
 
-@pytest.mark.plain_cases(2)
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize(("name", "buffering"), WRITTEN)
 def test_a_reader_that_has_gone_ends_the_command_in_silence(folder, name, buffering):
     reading, writing = os.pipe()

@@ -27,9 +27,16 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return saved_shards(tmp_path_factory.mktemp("shards"))[:2]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def index(paths: list[Path]) -> Iterator[ShardedIndex]:
     with ShardedIndex.open(paths, processes=True, device="cpu", threads=1) as made:
+        yield made
+
+
+@pytest.fixture
+def closable(paths: list[Path]) -> Iterator[ShardedIndex]:
+    """An index of one shard, for tests that close it."""
+    with ShardedIndex.open(paths[:1], processes=True, device="cpu", threads=1) as made:
         made.recall(**asked())
         yield made
 
@@ -48,36 +55,36 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-def test_a_closed_index_refuses_calls_and_starts_no_process(index: ShardedIndex) -> None:
-    index.close()
-    index.close()
+def test_a_closed_index_refuses_calls_and_starts_no_process(closable: ShardedIndex) -> None:
+    closable.close()
+    closable.close()
     request = Request(**asked())
     for call in (
-        lambda: index.recall(**asked()),
-        lambda: index.shards[0].statistics(request),
+        lambda: closable.recall(**asked()),
+        lambda: closable.shards[0].statistics(request),
     ):
         with pytest.raises(hr.OptionError) as refused:
             call()
         assert str(refused.value) == "index: expected an open index, got a closed one"
-    assert process(index, 0).pid is None
+    assert process(closable, 0).pid is None
 
 
-def test_closing_ends_a_question_that_is_never_answered(index: ShardedIndex) -> None:
-    pid = process(index, 0).pid
+def test_closing_ends_a_question_that_is_never_answered(closable: ShardedIndex) -> None:
+    pid = process(closable, 0).pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
     raised: list[Exception] = []
 
     def ask() -> None:
         try:
-            index.recall(**asked())
+            closable.recall(**asked())
         except Exception as fault:
             raised.append(fault)
 
     asking = threading.Thread(target=ask)
     asking.start()
-    wait_for(vars(process(index, 0))["_asking"].locked)
-    index.close()
+    wait_for(vars(process(closable, 0))["_asking"].locked)
+    closable.close()
     asking.join(SECONDS)
     assert not asking.is_alive()
     assert "got a closed one" in str(raised[0])
@@ -98,6 +105,7 @@ def test_an_interrupted_question_leaves_no_answer_for_the_next(
 
 
 def test_processes_outlive_the_interrupt_of_a_terminal(index: ShardedIndex) -> None:
+    index.recall(**asked())
     pids = [process(index, at).pid for at in range(len(index))]
     for pid in pids:
         assert pid is not None
@@ -106,6 +114,7 @@ def test_processes_outlive_the_interrupt_of_a_terminal(index: ShardedIndex) -> N
     assert [process(index, at).pid for at in range(len(index))] == pids
 
 
+@pytest.mark.slow  # test_replica_processes.py has the plain case
 def test_a_forked_child_asks_processes_of_its_own(index: ShardedIndex) -> None:
     want = index.recall(**asked()).to_arrow()
     pids = [process(index, at).pid for at in range(len(index))]
@@ -157,7 +166,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_processes_end_with_an_index_that_nobody_closed(paths: list[Path]) -> None:
-    index = ShardedIndex.open(paths, processes=True, device="cpu", threads=1)
+    index = ShardedIndex.open(paths[:1], processes=True, device="cpu", threads=1)
     index.recall(**asked())
     pids = [process(index, at).pid for at in range(len(index))]
     del index
@@ -171,7 +180,7 @@ def test_a_relative_path_stays_the_same_folder(
     paths: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(paths[0].parent)
-    names = [path.name for path in paths]
+    names = [path.name for path in paths[:1]]
     with ShardedIndex.open(names, processes=True, device="cpu", threads=1) as index:
         monkeypatch.chdir(tmp_path)
         assert len(index.recall(**asked())[0]) > 0

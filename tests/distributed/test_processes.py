@@ -151,7 +151,7 @@ def test_processes_killed_at_random_moments_of_a_recall(
 def test_a_process_that_ends_at_every_question_is_named(
     paths: list[Path],
 ) -> None:
-    with ShardedIndex.open(paths, processes=True, device="cpu", threads=1) as index:
+    with ShardedIndex.open(paths[:2], processes=True, device="cpu", threads=1) as index:
         broken = process(index, 1)
         vars(broken)["_command"] = [sys.executable, "-c", "pass"]
         got = index.recall(**asked())
@@ -162,7 +162,7 @@ def test_a_process_that_ends_at_every_question_is_named(
 
 
 def test_a_shard_that_is_gone_is_named_and_the_others_answer(
-    paths: list[Path], tmp_path: Path, one: hr.Index
+    paths: list[Path], sharded: ShardedIndex
 ) -> None:
     class Gone(ProcessShard):
         """Ends before one of the two questions."""
@@ -181,8 +181,8 @@ def test_a_shard_that_is_gone_is_named_and_the_others_answer(
             if self.question == question:
                 raise hr.errors.error(ShardLostError, self.name, "an answer", "none")
 
-    with ShardedIndex.open(paths, processes=True, device="cpu", threads=1) as index:
-        shards = list(index.shards)
+    with ShardedIndex.open(paths[1:2], processes=True, device="cpu", threads=1) as index:
+        shards = [sharded.shards[0], index.shards[0], sharded.shards[2]]
         for question in ("statistics", "candidates"):
             lost = object.__new__(Gone)
             vars(lost).update(vars(shards[1]))

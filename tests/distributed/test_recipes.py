@@ -156,6 +156,7 @@ def published(name: str) -> Recipe:
 RECIPES = {recipe.name: recipe for recipe in (*MINE, *map(published, PUBLISHED))}
 
 
+@pytest.mark.plain_cases(4)
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe(name: str, effort: Effort) -> None:
     n = effort.cases(quick=4, full=60)
@@ -203,6 +204,7 @@ STAGES = {
 }
 
 
+@pytest.mark.plain_cases(5)
 @pytest.mark.parametrize("name", STAGES)
 def test_every_stage(name: str, effort: Effort) -> None:
     for seed, world in enumerate(worlds(range(effort.cases(quick=4, full=60)))):

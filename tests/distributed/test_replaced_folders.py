@@ -35,7 +35,14 @@ def make(folder: Path, seed: int, patch: pytest.MonkeyPatch) -> Path:
 ASKED: dict[str, Any] = {"text": ["tea"] * 12, "scope": USERS, "limit": 100}
 
 
-@pytest.mark.parametrize("begun", [0, 1, 2], ids=["no process", "one process", "both processes"])
+@pytest.mark.parametrize(
+    "begun",
+    [
+        pytest.param(0, id="no process"),
+        pytest.param(1, id="one process"),
+        pytest.param(2, id="both processes", marks=pytest.mark.slow),
+    ],
+)
 def test_a_folder_that_is_built_anew_is_not_mixed_with_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: int
 ) -> None:

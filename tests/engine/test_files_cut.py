@@ -225,6 +225,7 @@ def test_a_foreign_bus_error_still_ends_the_process(folder: Path) -> None:
     assert "Fatal Python error: Bus error" in done.stderr  # by faulthandler, which was there before
 
 
+@pytest.mark.slow
 def test_a_foreign_bus_error_without_any_handler_ends_the_process(folder: Path) -> None:
     program = "import faulthandler; faulthandler.disable()\n"
     done = run(folder, program + FOREIGN + "foreign[2 * mmap.PAGESIZE]")
@@ -240,7 +241,7 @@ def test_a_handler_that_comes_after_ours_gets_its_turn_and_ends_the_process(fold
     assert "Fatal Python error: Bus error" in done.stderr
 
 
-@pytest.mark.parametrize("handled", [False, True])
+@pytest.mark.parametrize("handled", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_bus_error_that_is_sent_goes_where_it_went_before(folder: Path, handled: bool) -> None:
     program = "import faulthandler; faulthandler.disable()\n"
     if handled:
@@ -249,6 +250,7 @@ def test_a_bus_error_that_is_sent_goes_where_it_went_before(folder: Path, handle
     assert (done.returncode, done.stdout) == ((0, "handled\nafter\n") if handled else (-7, ""))
 
 
+@pytest.mark.slow
 def test_the_cases_above_notice_a_process_without_the_handler(folder: Path) -> None:
     """The control: with the handler that was there before, the same cut ends the process."""
     done = run(

@@ -74,7 +74,7 @@ def run_batch(
         first += 1
 
 
-@pytest.mark.parametrize("front", ["head8", "head4"])
+@pytest.mark.parametrize("front", ["head8", pytest.param("head4", marks=pytest.mark.slow)])
 def test_forged_folders_neither_crash_nor_raise_what_nobody_expects(
     front: str, tmp_path: Path, effort: Effort
 ) -> None:
@@ -93,8 +93,8 @@ def test_forged_folders_neither_crash_nor_raise_what_nobody_expects(
 def test_the_check_above_notices_a_crash(tmp_path: Path) -> None:
     """The control: without the check of offsets some of such folders raise or crash."""
     tally = Tally()
-    for first in range(0, 600, 40):
-        run_batch(tmp_path, "file", first, 40, tally, "--plant", front="head8")
+    for first in range(100, 600, 20):  # none of the first hundred does
+        run_batch(tmp_path, "file", first, 20, tally, "--plant", front="head8")
         if tally.faults:
             return
     pytest.fail("each folder was refused or used")

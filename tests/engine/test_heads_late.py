@@ -28,7 +28,7 @@ class Saved:
     world: World
 
 
-@pytest.fixture(scope="module", params=["head8", "head4"])
+@pytest.fixture(scope="module", params=["head8", pytest.param("head4", marks=pytest.mark.slow)])
 def saved(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Saved]:
@@ -137,8 +137,14 @@ READERS = {  # which questions read a file somewhere, by the first plane
 }
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(
+    ("role", "threads"),
+    [
+        *((role, 1) for role in ROLES),
+        ("plane-0", 2),
+        *(pytest.param(role, 2, marks=pytest.mark.slow) for role in ROLES if role != "plane-0"),
+    ],
+)
 def test_a_reply_beside_damage_is_right_or_refused(
     saved: Saved, role: str, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,7 +61,9 @@ SCOPES = {
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-@pytest.mark.parametrize("depth", [1, 10, 100])
+@pytest.mark.parametrize(
+    "depth", [10, *(pytest.param(depth, marks=pytest.mark.slow) for depth in (1, 100))]
+)
 @pytest.mark.parametrize("filtered", [False, True])
 def test_the_best_rows_are_those_of_a_full_sort(
     corpus: tuple[hr.Index, list[str]], scope: str, depth: int, filtered: bool

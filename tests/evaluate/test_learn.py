@@ -186,6 +186,7 @@ STAGES: list[tuple[Stage, str]] = [
 ]
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize(("stage", "feature"), STAGES, ids=lambda given: str(given)[:10])
 def test_a_stage_that_weighs_speakers_stays_and_its_weight_is_learnt(
     stage: Stage, feature: str

@@ -1,29 +1,67 @@
-"""Prints the instruction set and a digest of replies, so that processes can be compared.
+"""Prints the instruction set and digests of replies, so that processes can be compared.
 
-``python -m laws.digest N`` with the tests folder on the path.
+``python -m laws.digest N`` with the tests folder on the path prints JSON: the instruction set, and
+digests by the first plane of a dense scan and by stage.
 """
 
 import hashlib
+import json
+import os
 import sys
 
+from laws.around import AroundSubject
 from laws.checks import large_mix
 from laws.engine import EngineSubject
-from oracle.corpus import Draw, draw_call, draw_rows, draw_shape
+from laws.feedback import FeedbackSubject
+from oracle.corpus import Draw, Mix, draw_call, draw_rows, draw_shape
+from oracle.documents import Call, Row, Shape
 from oracle.recall import Oracle
 
+Table = tuple[Shape, list[Row], list[Call]]
+PLANES = ("head8", "head4", "int8", "rows")  # read by every scan; "rows": by none
+STAGES: dict[str, type[EngineSubject]] = {"around": AroundSubject, "feedback": FeedbackSubject}
 
-def digest(seeds: int) -> str:
-    """The instruction set in force, and SHA-256 over the Arrow bytes of every reply."""
+
+def large_table(seed: int) -> Table:
+    """A large table of any shape, and four calls."""
+    draw = Draw(seed)
+    shape = draw_shape(draw)
+    rows = draw_rows(draw, shape, large_mix(draw))
+    guide = Oracle(shape, rows)
+    return shape, rows, [draw_call(draw, guide, 16) for _ in range(4)]
+
+
+def table_of(n_rows: int) -> Table:
+    """A table of four tenants, and six calls."""
+    draw = Draw(21)
+    shape = Shape(cell=("tenant",), dense={"embedding": 7})
+    rows = draw_rows(draw, shape, Mix(n_rows=n_rows, n_tenants=4, zipf=True))
+    guide = Oracle(shape, rows[:200])
+    return shape, rows, [draw_call(draw, guide, 16) for _ in range(6)]
+
+
+def digest(subject: type[EngineSubject], tables: list[Table]) -> str:
+    """SHA-256 over the Arrow bytes of every reply."""
     total = hashlib.sha256()
-    for seed in range(seeds):
-        draw = Draw(seed)
-        shape = draw_shape(draw)
-        rows = draw_rows(draw, shape, large_mix(draw))
-        subject, guide = EngineSubject(shape, rows), Oracle(shape, rows)
-        for _ in range(4):
-            total.update(subject.recall_bytes(draw_call(draw, guide, 16)))
-    return f"{subject.index.stats()['isa']} {total.hexdigest()}"
+    for shape, rows, calls in tables:
+        made = subject(shape, rows)
+        for call in calls:
+            total.update(made.recall_bytes(call))
+    return total.hexdigest()
+
+
+def digests(seeds: int) -> dict[str, str]:
+    """The instruction set in force, and a digest for each plane and each stage."""
+    tables = [large_table(seed) for seed in range(seeds)]
+    found = {"isa": EngineSubject(*tables[0][:2]).index.stats()["isa"]}
+    small = [table_of(400)]
+    for stage, subject in STAGES.items():
+        found[stage] = digest(subject, small)
+    for plane in PLANES:
+        os.environ["HYRECALL_FRONT_PLANE"] = plane  # each call reads it anew
+        found[plane] = digest(EngineSubject, tables)
+    return found
 
 
 if __name__ == "__main__":
-    print(digest(int(sys.argv[1])))
+    print(json.dumps(digests(int(sys.argv[1]))))

@@ -1,11 +1,7 @@
 """The laws with evidence around a hit: threads, places and the stage Around."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -21,14 +17,14 @@ from laws.checks import (
     same_in_every_batch,
     tied_mix,
 )
+from laws.digest import table_of
 from laws.effort import Effort
 from laws.engine import EngineSubject, arguments, ipc_bytes
 from laws.planted_around import PLANTED, ThreadGhosts
 from laws.subject import Make, planted
-from laws.test_l4_same_bits import instruction_sets
 from oracle.around import AroundOracle, Evidence
 from oracle.corpus import Draw, Mix, draw_call, draw_mix, draw_rows, draw_shape
-from oracle.documents import Call, Row, Shape
+from oracle.documents import Row, Shape
 from oracle.recall import Oracle
 
 Engine = Callable[..., AroundSubject]
@@ -115,16 +111,8 @@ def test_a_smaller_limit_gives_a_prefix(make_around: Make, effort: Effort) -> No
     assert limit_is_a_prefix(make_around, range(tables)) == tables * 6 * 4
 
 
-def drawn(n_rows: int) -> tuple[Shape, list[Row], list[Call]]:
-    draw = Draw(21)
-    shape = Shape(cell=("tenant",), dense={"embedding": 7})
-    rows = draw_rows(draw, shape, Mix(n_rows=n_rows, n_tenants=4, zipf=True))
-    guide = Oracle(shape, rows[:200])
-    return shape, rows, [draw_call(draw, guide, 16) for _ in range(6)]
-
-
 def test_threads_and_segments_change_no_byte(make_around: Engine) -> None:
-    shape, rows, calls = drawn(5000)
+    shape, rows, calls = table_of(5000)
     whole = make_around(shape, rows, threads=1)
     grown = make_around(shape, rows[:4960], threads=3)
     for first in range(4960, len(rows), 10):
@@ -139,28 +127,11 @@ def test_threads_and_segments_change_no_byte(make_around: Engine) -> None:
         assert whole.recall_bytes(call) == grown.recall_bytes(call)
 
 
-DIGEST = """
-import hashlib
-from laws.around import AroundSubject
-from laws.test_around import drawn
-shape, rows, calls = drawn(400)
-subject = AroundSubject(shape, rows)
-print(hashlib.sha256(b"".join(map(subject.recall_bytes, calls))).hexdigest())
-"""
-
-
-def test_every_instruction_set_gives_the_same_bytes(make_around: Engine) -> None:
-    path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])
-    digests = {
-        isa: subprocess.run(
-            [sys.executable, "-c", DIGEST],
-            env={**os.environ, "PYTHONPATH": path, "HYRECALL_ISA": isa},
-            capture_output=True, text=True, check=True,
-        ).stdout
-        for isa in instruction_sets()
-    }  # fmt: skip
+def test_every_instruction_set_gives_the_same_bytes(
+    make_around: Engine, digests: dict[str, dict[str, str]]
+) -> None:
     assert len(digests) > 1
-    assert len(set(digests.values())) == 1, digests
+    assert len({found["around"] for found in digests.values()}) == 1, digests
 
 
 def test_explanations_give_the_score_to_the_last_bit(make_around: Engine) -> None:
@@ -183,7 +154,7 @@ def test_explanations_give_the_score_to_the_last_bit(make_around: Engine) -> Non
 
 
 def test_a_schema_with_a_thread_replies_as_before_without_the_stage(device: str) -> None:
-    shape, rows, calls = drawn(300)
+    shape, rows, calls = table_of(300)
     plain, threaded = EngineSubject(shape, rows, device=device), AroundSubject(shape, rows)
     for call in calls:
         same = threaded.index.recall(**arguments(shape, call)).to_arrow()

@@ -1,15 +1,12 @@
 """L4: batch, threads, instruction set and segments change no bit of a reply."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from laws.checks import LawBroken, same_in_every_batch
+from laws.digest import PLANES
 from laws.effort import Effort
 from laws.engine import EngineSubject
 from laws.planted_life import BatchKernel, NeighboursScope
@@ -78,43 +75,8 @@ def test_repeating_a_call_repeats_its_bytes(make_engine: Callable[..., EngineSub
         assert subject.recall_bytes(call) == subject.recall_bytes(replace(call))
 
 
-def instruction_sets() -> list[str]:
-    """Those that this machine has, by the names that HYRECALL_ISA takes."""
-    cpu = Path("/proc/cpuinfo")
-    flags = set(cpu.read_text().split()) if cpu.exists() else set()
-    found = ["scalar"]
-    if {"avx2", "fma"} <= flags:
-        found.append("avx2")
-    if {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= flags:
-        found.append("avx512")
-        if "avx512_vnni" in flags:
-            found.append("avx512vnni")
-        if {"avx512_vnni", "amx_tile", "amx_int8"} <= flags:
-            found.append("amx")
-    return found
-
-
 def test_every_instruction_set_gives_the_same_bytes(
-    make_engine: Callable[..., EngineSubject], effort: Effort
+    make_engine: Callable[..., EngineSubject], digests: dict[str, dict[str, str]]
 ) -> None:
-    seeds = effort.cases(quick=2, full=60)
-    path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])
-    digests = {
-        (isa, plane): subprocess.run(
-            [sys.executable, "-m", "laws.digest", str(seeds)],
-            env={
-                **os.environ,
-                "PYTHONPATH": path,
-                "HYRECALL_ISA": isa,
-                "HYRECALL_FRONT_PLANE": plane,  # read by every scan, or by none
-            },
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
-        for isa in instruction_sets()
-        for plane in ("head8", "head4", "int8", "rows")
-        if plane != "rows" or isa == "scalar"
-    }
-    assert [isa for isa, _ in digests.values()] == [isa for isa, _ in digests]  # none fell back
-    assert len({digest for _, digest in digests.values()}) == 1, digests
+    assert [found["isa"] for found in digests.values()] == list(digests)  # none fell back
+    assert len({found[plane] for found in digests.values() for plane in PLANES}) == 1, digests

@@ -16,11 +16,11 @@ from laws.checks import (
     same_in_every_batch,
     tied_mix,
 )
+from laws.digest import table_of
 from laws.effort import Effort
 from laws.planted_prior import PLANTED
 from laws.prior import NumberPriorSubject, PriorAroundSubject, PriorSubject
 from laws.subject import Make
-from laws.test_around import drawn
 from oracle.corpus import Draw, Mix, draw_call, draw_mix, draw_rows, draw_shape
 from oracle.prior import NumberPrior, PriorAround, PriorOracle
 from oracle.recall import Oracle
@@ -83,7 +83,7 @@ def test_a_smaller_limit_gives_a_prefix_with_priors(make_prior: Make, effort: Ef
 def test_threads_and_segments_change_no_byte_of_priors(
     make_prior: Callable[..., PriorSubject],
 ) -> None:
-    shape, rows, calls = drawn(1200)
+    shape, rows, calls = table_of(1200)
     whole = make_prior(shape, rows, threads=1)
     grown = make_prior(shape, rows[:1150], threads=3)
     for first in range(1150, len(rows), 10):

@@ -149,16 +149,16 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.plain_cases(2)
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize(
     ("prepare", "n_queries", "threads"),
     [
-        (PHRASES, 1, 1),
         (PHRASES, 8, 2),
+        (PHRASES, 1, 1),
         (SHAPING.replace("SHAPE]", "hr.Dedup(0.99)]"), 1, 1),
         (SHAPING.replace("SHAPE]", "hr.MMR(0.5)]"), 2, 2),
     ],
-    ids=["phrase", "phrases", "dedup", "mmr"],
+    ids=["phrases", "phrase", "dedup", "mmr"],
 )
 def test_an_interrupt_ends_a_long_recall(prepare: str, n_queries: int, threads: int) -> None:
     done = subprocess.run(
