@@ -6,13 +6,18 @@ import os
 import shutil
 import sys
 import tempfile
+from bisect import bisect
 from collections import Counter
+from collections.abc import Generator
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # for `import oracle` and `import laws`
+FOLDER = Path(__file__).parent
+sys.path.insert(0, str(FOLDER))  # for `import oracle` and `import laws`
 sys.path.append(str(Path(__file__).parents[1]))  # for `import bench`
 
 from emulated import Emulator
@@ -121,6 +126,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # before pytest's own -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Refuse names that differ between workers; leave slow cases to the long form."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.path)  # the same order in each worker
     addressed = [item.nodeid for item in items if " at 0x" in item.nodeid]
     if addressed:  # another name in each worker, so that none of them would run anything
         raise pytest.UsageError(f"{addressed[0]}: name the cases with ids=, not by their addresses")
@@ -135,6 +142,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         slow = [item for item in items if item.get_closest_marker("slow")]
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Let each worker begin with other folders, and load what another one has compiled by then.
+
+    Else all of them compile every test file at the same time, which takes longer than its import.
+    """
+    report = yield
+    worker: dict[str, Any] = getattr(collector.config, "workerinput", {})
+    if worker and isinstance(collector, pytest.Directory) and collector.path == FOLDER:
+        files = [_count_test_files(child.path) for child in report.result]
+        share = int(worker["workerid"].removeprefix("gw")) / worker["workercount"]
+        first = bisect(list(accumulate(files)), share * sum(files))
+        report.result = [*report.result[first:], *report.result[:first]]
+    return report
+
+
+def _count_test_files(path: Path) -> int:
+    return sum(1 for _ in path.rglob("test_*.py")) if path.is_dir() else 1
 
 
 def pytest_collection_finish() -> None:
