@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-FOLDER = Path(__file__).parent
-sys.path.insert(0, str(FOLDER))  # for `import oracle` and `import laws`
+sys.path.insert(0, str(Path(__file__).parent))  # for `import oracle` and `import laws`
 sys.path.append(str(Path(__file__).parents[1]))  # for `import bench`
 
 from emulated import Emulator
@@ -71,6 +70,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+FOLDER = Path(__file__).parent
 MEMORY_FOLDER = Path("/dev/shm")
 LEAST_ROOM = 4 << 30  # bytes; a plain run takes less than one of them
 _folder: Path | None = None

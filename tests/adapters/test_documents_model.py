@@ -124,6 +124,7 @@ def check_history(make: Callable[[], DocumentIndex], seed: int) -> None:
     assert recalls(documents) == recalls(fresh(model))
 
 
+@pytest.mark.plain_cases(5)
 @pytest.mark.parametrize("seed", range(N_HISTORIES))
 def test_any_history_gives_the_documents_of_the_model_and_the_replies_of_a_new_index(
     seed: int,

@@ -64,6 +64,7 @@ def test_rows_that_hold_a_query_whole(effort: Effort) -> None:
     assert same_replies(range(7000, 7000 + n), ExactSubject, deletes=True) == n * CALLS
 
 
+@pytest.mark.plain_cases(4)
 @pytest.mark.parametrize(
     ("bug", "subject"), PLANTED, ids=[f"{bug.__name__}-{by.__name__}" for bug, by in PLANTED]
 )
@@ -72,6 +73,7 @@ def test_a_planted_bug_is_seen(bug: type[Planted], subject: type[EngineSubject])
         same_replies(range(40), subject, bug=bug)
 
 
+@pytest.mark.slow
 def test_without_a_bug_the_planted_index_is_right() -> None:
     for subject in (EngineSubject, Ranks, Scaled, Moments, Lengths, AroundSubject):
         assert same_replies(range(8), subject, bug=Planted) == 8 * CALLS

@@ -99,7 +99,7 @@ def steps_of(run: Callable[[int], object]) -> int:
 
 
 def chosen(n_steps: int, effort: Effort) -> list[int]:
-    n = min(n_steps, effort.cases(quick=5, full=10_000))
+    n = min(n_steps, effort.cases(quick=8, full=10_000))
     return sorted(random.Random(n_steps).sample(range(n_steps), n))
 
 

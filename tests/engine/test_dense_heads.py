@@ -362,6 +362,7 @@ def lost_rows(head: Head) -> Head:
     return directions, (codes, scales, kept)
 
 
+@pytest.mark.plain_cases(4)
 @pytest.mark.usefixtures("_forced")
 @pytest.mark.parametrize("bug", [no_rest, no_residual, other_directions, lost_rows])
 def test_a_planted_bug_in_the_heads_is_seen(

@@ -334,6 +334,7 @@ def lost_rows(plane: Plane) -> Plane:
     return codes, scales, residuals
 
 
+@pytest.mark.plain_cases(4)
 @pytest.mark.parametrize("bug", [no_residual, scale_of_the_block, shifted_rows, lost_rows])
 def test_a_planted_bug_in_the_plane_is_seen(
     bug: Callable[[Plane], Plane], monkeypatch: pytest.MonkeyPatch

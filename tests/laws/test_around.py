@@ -72,6 +72,7 @@ def test_other_weights_are_those_of_the_definition(how: Evidence, make_around: M
     assert compare_with(Weighed, make, range(5)) == 5 * 6 * QUERIES_PER_CALL
 
 
+@pytest.mark.plain_cases(4)
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.__name__)
 def test_a_planted_bug_of_the_stage_is_caught(bug: type[AroundOracle], make_around: Make) -> None:
     with pytest.raises(LawBroken):

@@ -41,6 +41,7 @@ def test_replies_are_those_of_the_definition_to_the_last_bit(exact: Make, effort
     assert compare_with(MeantOracle, exact, range(tables)) > 40 * tables
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_another_rule_would_be_seen(bug: type[Oracle], exact: Make) -> None:
     with pytest.raises(LawBroken):

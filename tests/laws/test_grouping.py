@@ -72,6 +72,7 @@ CAUGHT = [
 ]
 
 
+@pytest.mark.plain_cases(4)
 @pytest.mark.parametrize(("form", "bug"), CAUGHT, indirect=["form"])
 def test_a_planted_bug_of_grouping_is_caught(
     bug: type[GroupedOracle], make: Make, form: tuple[bool, int]

@@ -29,6 +29,7 @@ def test_lists_of_large_tables_equal_a_full_sort(make: Make, effort: Effort) -> 
     assert compare_with(Oracle, make, range(tables), large_mix) == tables * 48
 
 
+@pytest.mark.plain_cases(6)
 @pytest.mark.parametrize("bug", LAWS["L8"], ids=lambda bug: bug.__name__)
 def test_a_lost_document_or_a_wrong_bit_would_be_seen(bug: type[Oracle], make: Make) -> None:
     with pytest.raises(LawBroken):

@@ -75,6 +75,7 @@ def test_a_listing_is_what_an_export_says(memory: MemorySync) -> None:
     assert differences(memory) == []
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize(
     "bug",
     [

@@ -159,6 +159,7 @@ def differs(index: hr.Index, weights: dict[str, float]) -> bool:
     return False
 
 
+@pytest.mark.plain_cases(8)
 @pytest.mark.parametrize(
     "weights", [WEIGHTS, *(NOTHING | {name: w} for name, w in WEIGHTS.items())], ids=str
 )

@@ -85,7 +85,7 @@ def follow_killed_pushes(kill: Kill, folder: Path, kind: str, n_kills: int) -> i
 def test_a_follower_of_killed_pushes_never_sees_a_mixture(
     kill: Kill, tmp_path: Path, kind: str, effort: Effort
 ) -> None:
-    n_kills = effort.cases(quick=5, full=200)
+    n_kills = effort.cases(quick=3, full=200)
     n_seen = follow_killed_pushes(kill, tmp_path, kind, n_kills)
     assert n_seen > n_kills / 3, "the children got to work"
     print(f"{n_kills} killed pushes, {kind}: {n_seen} versions seen, 0 of them mixed")
@@ -104,7 +104,7 @@ def test_a_replica_whose_pulls_are_killed_holds_one_state(
     versions = index_versions if kind == "index" else store_versions
     if kind == "index":
         new_index(source)
-    n_kills = effort.cases(quick=4, full=100)
+    n_kills = effort.cases(quick=2, full=100)
     n_old = 0
     for version in range(1, n_kills + 1):
         step(source, version)

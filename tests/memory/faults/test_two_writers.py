@@ -123,6 +123,7 @@ def test_two_processes_write_in_turns(tmp_path: Path, wait: float) -> None:
     )
 
 
+@pytest.mark.slow
 def test_writers_without_a_lock_are_seen(tmp_path: Path) -> None:
     """The control: both are in the store at once, or the second fails on what the first does.
 
