@@ -184,6 +184,9 @@ void bind_lexical(py::module_& m) {
       .def("check", &check_lexical_column,
            "Check the parts that it was made of, once; not on two threads at a time.",
            py::arg("threads"))
+      .def("read_apart", &LexicalColumn::read_apart,
+           "Tell the system that single postings will be read, far from each other; from then on "
+           "those that are read in order are announced.")
       .def("parts", &lexical_parts, "Return the parts by name, as a file stores them.")
       .def("doc_length", &doc_length_of, "Return a row's number of positions; None without a text.",
            py::arg("row"))

@@ -31,6 +31,14 @@ py::buffer_info bytes_of_file(MappedFile& file) {
           true};
 }
 
+void read_file_apart(MappedFile const& file, std::uintptr_t address, std::size_t size) {
+  file.read_apart(reinterpret_cast<void const*>(address), size);
+}
+
+void read_file_in_order(MappedFile const& file, std::uintptr_t address, std::size_t size) {
+  file.read_in_order(reinterpret_cast<void const*>(address), size);
+}
+
 int lock_file(MappedFile& file) {
   WithoutGil const nogil;  // the system reads the whole file
   return file.lock();
@@ -82,6 +90,12 @@ void bind_files(py::module_& parent) {
       .def_property_readonly("size", &MappedFile::size, "The number of bytes.")
       .def("check", &MappedFile::check,
            "Raise if the file was cut or written to since, or if a read met a page that is lost.")
+      .def("read_apart", &read_file_apart,
+           "Tell the system that rows far from each other will be read of some bytes.",
+           py::arg("address"), py::arg("size"))
+      .def("read_in_order", &read_file_in_order,
+           "Tell the system that all of some bytes will be read.", py::arg("address"),
+           py::arg("size"))
       .def("lock", &lock_file,
            "Keep all pages in memory while the file is mapped; return errno, 0 for success.");
 
@@ -103,15 +117,6 @@ void bind_files(py::module_& parent) {
       .def_property_readonly("n_left", &BlockChecks::n_left, "Blocks that nobody has read yet.")
       .def("ensure", &ensure_blocks, "Compare the blocks of some bytes of the content.",
            py::arg("address"), py::arg("size"))
-      .def("read_apart", &BlockChecks::read_apart,
-           "Tell the system that rows of the content will be read, far from each other.")
-      .def(
-          "read_in_order",
-          [](BlockChecks const& checks, std::uintptr_t address, std::size_t size) {
-            checks.read_in_order(reinterpret_cast<void const*>(address), size);
-          },
-          "Tell the system that all of some bytes will be read.", py::arg("address"),
-          py::arg("size"))
       .def("ensure_all", &ensure_all_blocks, "Compare all blocks that are left.");
 }
 

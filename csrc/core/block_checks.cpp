@@ -50,14 +50,6 @@ void BlockChecks::ensure_range(std::uint8_t const* at, std::size_t n_bytes) cons
   }
 }
 
-void BlockChecks::read_in_order(void const* at, std::size_t n_bytes) const {
-  hyrecall::read_in_order(at, n_bytes);
-}
-
-void BlockChecks::read_apart() const {
-  hyrecall::read_apart(content_.data(), content_.size());
-}
-
 // A page fault may bring a single page (core/pages.hpp).
 void BlockChecks::fetch(std::size_t block) const {
   std::size_t const begin = block * block_bytes_;

@@ -29,9 +29,6 @@ class BlockChecks {
   void ensure(Buffer<T> const& part, std::size_t begin, std::size_t end) const {
     ensure(part.data() + begin, (end - begin) * sizeof(T));
   }
-  // Before ensure() of a part that is read as a whole, while the rest is read row by row.
-  void read_in_order(void const* at, std::size_t n_bytes) const;
-  void read_apart() const;
   void ensure_all() const { ensure(content_.data(), content_.size()); }
   std::size_t n_left() const { return n_left_.load(std::memory_order_relaxed); }
 

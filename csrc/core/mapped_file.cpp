@@ -189,6 +189,21 @@ void MappedFile::check_reads() const {
   if (is_lost_->load()) refuse(path_, size_, "one with pages that cannot be read");
 }
 
+void MappedFile::require_inside(void const* at, std::size_t n_bytes) const {
+  auto const begin = reinterpret_cast<std::uintptr_t>(at) - reinterpret_cast<std::uintptr_t>(data_);
+  require(begin <= size_ && n_bytes <= size_ - begin, "bytes of the file");
+}
+
+void MappedFile::read_apart(void const* at, std::size_t n_bytes) const {
+  require_inside(at, n_bytes);
+  hyrecall::read_apart(at, n_bytes);
+}
+
+void MappedFile::read_in_order(void const* at, std::size_t n_bytes) const {
+  require_inside(at, n_bytes);
+  hyrecall::read_in_order(at, n_bytes);
+}
+
 int MappedFile::lock() {
   return mlock(data_, size_) == 0 ? 0 : errno;
 }

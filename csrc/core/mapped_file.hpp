@@ -34,10 +34,16 @@ class MappedFile {
   // Throws if a read met a page that is lost: what was computed since may be wrong.
   void check_reads() const;
 
+  // What the system is told of some bytes of the file (core/pages.hpp).
+  void read_apart(void const* at, std::size_t n_bytes) const;
+  void read_in_order(void const* at, std::size_t n_bytes) const;
+
   // Keeps all pages in memory while the file is mapped. Gives errno, 0 for success.
   int lock();
 
  private:
+  void require_inside(void const* at, std::size_t n_bytes) const;
+
   std::string path_;
   int descriptor_ = -1;
   std::uint8_t const* data_ = nullptr;

@@ -73,5 +73,29 @@ TEST(postings_are_located_alike_from_wherever_a_search_begins) {
   }
 }
 
+// Of lists in files whose pages come one by one, the system is told by windows; what is found does
+// not depend on it.
+TEST(postings_of_a_file_are_announced_by_windows_and_read_alike) {
+  for (std::uint32_t const width : {PostingFormat::kCompact, PostingFormat::kWide}) {
+    OwnPostings own{PostingFormat(width)};
+    Row const n_rows = 12 * kDocTileRows;
+    for (Row row = 0; row < n_rows; ++row)
+      if (row % 3 != 0) own.append(row, 1 + row % 5, 50);
+    PostingList const plain = own.list();
+    CHECK_EQ(plain.read_ahead(7, plain.size), plain.size);
+    PostingList list = plain;
+    list.is_apart = true;
+    auto const window = static_cast<std::uint32_t>(PostingList::kAheadBytes / width);
+    CHECK(list.size > window);
+    CHECK_EQ(list.read_ahead(7, list.size), 7 + window);
+    CHECK_EQ(list.read_ahead(7, 9), 9u);
+    CHECK_EQ(list.read_ahead(list.size, list.size), list.size);
+    std::uint64_t found = 0, expected = 0;
+    list.for_each(5, list.size - 5, [&](Row row, std::uint32_t freq) { found += row * freq; });
+    plain.for_each(5, list.size - 5, [&](Row row, std::uint32_t freq) { expected += row * freq; });
+    CHECK_EQ(found, expected);
+  }
+}
+
 }  // namespace
 }  // namespace hyrecall::testing

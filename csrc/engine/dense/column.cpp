@@ -248,6 +248,7 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
 void DenseColumn::check() const {
   if (rows_checks != nullptr) {
     read_in_order(rows.data(), rows.bytes());
+    read_in_order(inverse_norms.data(), inverse_norms.bytes());
     rows_checks->ensure_all();
   }
   for (CodePlane const* one : {&plane, &head.plane})

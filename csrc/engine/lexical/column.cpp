@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/error.hpp"
+#include "core/pages.hpp"
 #include "engine/lexical/check.hpp"
 
 namespace hyrecall {
@@ -64,6 +65,12 @@ void LexicalColumn::check(int threads) {
   is_checked_.store(true, std::memory_order_release);
 }
 
+void LexicalColumn::read_apart() {
+  require_checked();
+  hyrecall::read_apart(parts().postings.data(), parts().postings.bytes());
+  is_apart_.store(true, std::memory_order_relaxed);
+}
+
 std::span<TermId const> LexicalColumn::with_prefix(std::string_view prefix) const {
   require_checked();
   std::vector<TermId> const& sorted = terms_in_order();
@@ -91,11 +98,13 @@ PostingList LexicalColumn::list_of(TermId term) const {
   require_checked();
   Parts const& p = parts();
   std::uint64_t const begin = p.posting_offsets[term];
-  return {PostingFormat(p.posting_width), p.postings.data() + begin * p.posting_width,
+  return {PostingFormat(p.posting_width),
+          p.postings.data() + begin * p.posting_width,
           static_cast<std::uint32_t>(p.posting_offsets[term + 1] - begin),
           p.runs.span().subspan(p.run_offsets[term], p.run_offsets[term + 1] - p.run_offsets[term]),
           p.escapes.span().subspan(p.escape_offsets[term],
-                                   p.escape_offsets[term + 1] - p.escape_offsets[term])};
+                                   p.escape_offsets[term + 1] - p.escape_offsets[term]),
+          is_apart_.load(std::memory_order_relaxed)};
 }
 
 std::vector<TermId> LexicalColumn::distinct_terms(Row row) const {

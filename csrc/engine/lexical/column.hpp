@@ -55,6 +55,9 @@ class LexicalColumn {
   // meanwhile.
   void check(int threads);
   bool is_checked() const { return is_checked_.load(std::memory_order_acquire); }
+  // From now on a page fault brings one page of postings, and what is read in order is announced
+  // (PostingList::read_ahead). Other threads may read meanwhile.
+  void read_apart();
   Parts const& parts() const { return *parts_.load(std::memory_order_acquire); }
   std::string const& name() const { return parts().name; }
   std::size_t n_rows() const { return parts().doc_lengths.size(); }
@@ -113,6 +116,7 @@ class LexicalColumn {
   std::atomic<bool> is_checked_{true};
   Buffer<std::uint64_t> late_offsets_;  // of the forward view, until it is checked
   bool is_mapped_ = false;
+  std::atomic<bool> is_apart_{false};
   std::uint32_t min_length_ = 0;
   std::uint32_t max_length_ = 0;
   StringSlots slots_;

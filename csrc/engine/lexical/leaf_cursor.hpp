@@ -23,10 +23,15 @@ struct LeafCursor {
   std::uint32_t at = 0;          // the next posting
   std::size_t escape = 0;        // the next escape
   std::uint32_t begin = 0;       // of the tile at hand: its postings are [begin, at)
+  std::uint32_t ahead = 0;       // the system was told of postings before this one
 
   // Goes to the first posting. No row before `first_row` is in the share.
   void rewind(Row first_row);
   std::uint32_t tile_end() const { return std::min(end, postings->list.run_end(run)); }
+  // Before the postings of the next tile are read.
+  void read_ahead() {
+    if (tile_end() > ahead) ahead = postings->list.read_ahead(at, end);
+  }
   // Goes behind the tile whose postings end there.
   void leave_tile(std::uint32_t end_of_tile);
   // The same without a look at the postings. Rows of the tile lie before `end_row`.

@@ -40,12 +40,14 @@ OwnPostings gather_in_scope(PostingList const& list, ScopeRows const& scope,
   scratch.runs.clear();
   std::uint8_t* to = scratch.bytes.data();
   auto range = scope.ranges.begin();
+  std::uint32_t ahead = 0;
   for (std::size_t run = 0; run < list.runs.size(); ++run) {
     std::uint32_t const tile = list.runs[run].tile;
     std::uint32_t at = list.runs[run].begin;
     std::uint32_t const end = list.run_end(run);
     std::uint8_t* const begin = to;
     if (std::uint64_t const* const words = scope.bits.of_tile(tile); words != nullptr) {
+      if (end > ahead) ahead = list.read_ahead(at, list.size);
       to = select(list.format, list.data + at * width, end - at, words, to);
     } else {
       Row const first = tile * kDocTileRows;

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "core/pages.hpp"
 #include "core/types.hpp"
 #include "kernels/shared/postings.hpp"
 
@@ -24,12 +25,25 @@ namespace hyrecall {
 // freq_of() adds a binary search among the escapes. for_each() is linear in its postings,
 // for_range() too behind one locate(); for_rows() is at most a locate() a row.
 struct PostingList {
+  static constexpr std::size_t kAheadBytes = 128 << 10;  // what most systems read ahead at most
+
   PostingFormat format{PostingFormat::kCompact};
   std::uint8_t const* data = nullptr;
   std::uint32_t size = 0;
   std::span<PostingRun const> runs;        // rising tiles, none empty
   std::span<PostingEscape const> escapes;  // rising rows
+  bool is_apart = false;                   // in a file of which a page fault brings one page
 
+  // Before postings from `begin` on are read in order: the system begins to read some of them, if
+  // they are not in memory. Gives the first posting that it does not read yet, `end` at most.
+  std::uint32_t read_ahead(std::uint32_t begin, std::uint32_t end) const {
+    if (!is_apart) return end;
+    std::size_t const width = format.width();
+    end =
+        begin + static_cast<std::uint32_t>(std::min<std::size_t>(end - begin, kAheadBytes / width));
+    read_ahead_if_absent(data + begin * width, (end - begin) * width);
+    return end;
+  }
   std::uint32_t bits(std::uint32_t i) const {
     return format.read(data + std::size_t{i} * format.width());
   }
@@ -170,7 +184,9 @@ struct PostingList {
     if (begin >= end) return;
     auto const first =
         std::partition_point(runs.begin(), runs.end(), [&](auto& r) { return r.begin <= begin; });
+    std::uint32_t ahead = begin;
     for (auto run = static_cast<std::size_t>(first - runs.begin()) - 1; begin < end; ++run) {
+      if (std::min(end, run_end(run)) > ahead) ahead = read_ahead(begin, end);
       Row const base = runs[run].tile * kDocTileRows;
       for (std::uint32_t const stop = std::min(end, run_end(run)); begin < stop; ++begin) {
         std::uint32_t const posting = bits(begin);

@@ -236,6 +236,7 @@ class TileScan {
   std::uint32_t add_tile(LeafCursor& one) {
     PostingList const& list = one.postings->list;
     std::uint32_t const end = one.tile_end();
+    one.read_ahead();
     float* const scores = scratch_.scores.data();
     query_.with_impact(one.leaf, [&](auto impact) {
       if (one.table != nullptr) {

@@ -4,6 +4,7 @@
 
 #include "core/error.hpp"
 #include "core/hash.hpp"
+#include "core/pages.hpp"
 
 namespace hyrecall {
 namespace {
@@ -13,6 +14,18 @@ std::uint64_t hash_of(std::uint32_t cell, KeyValue const& key) {
   if (auto const* number = std::get_if<std::int64_t>(&key))
     return hash_number(static_cast<std::uint64_t>(*number), seed);
   return hash_bytes(std::get<std::string_view>(key), seed);
+}
+
+// Before all keys are read: in a mapped file, a page fault may bring a single page of them.
+void read_whole(KeyColumn const& keys) {
+  if (auto const* strings = std::get_if<StringColumn>(&keys)) {
+    Strings const& values = strings->values;
+    read_in_order(values.offsets.data(), values.offsets.bytes());
+    read_in_order(values.bytes.data(), values.bytes.bytes());
+  } else {
+    auto const& values = std::get<IntColumn>(keys).values;
+    read_in_order(values.data(), values.bytes());
+  }
 }
 
 }  // namespace
@@ -34,6 +47,7 @@ KeyTable::Slots const& KeyTable::slots(CellDirectory const& cells) const {
   if (Slots const* const held = made_->slots.load(std::memory_order_acquire)) return *held;
   // Made without a lock: two threads may both do it, and the first result stays.
   auto fresh = std::make_unique<Slots>();
+  read_whole(keys_);
   std::size_t const n_rows = n_keys(keys_);
   std::vector<Row> slots(std::bit_ceil(n_rows + n_rows / 2 + 1), kNone32);
   std::size_t const mask = slots.size() - 1;

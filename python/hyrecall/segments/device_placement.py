@@ -68,7 +68,7 @@ def place(device: str, state: State, previous: State | None) -> State:
         return _without_guests(state)
     for segment in state.segments:
         for arm in (*segment.lexical, *segment.dense):
-            segment.check(arm)
+            segment.check_whole(arm)  # all of it is copied
     held = None if previous is None else previous.snapshot
     folder, ordinal = cuda_library_folder(), ordinal_of(device)
     guests = _take_guests(state, folder, ordinal)

@@ -249,7 +249,8 @@ def _open_segment(
         else:
             checks = disk.late_checks(where, file, buffer)
         batch = read_batch(where, buffer, is_late=checks is not None)
-        opened = OpenedFile(where, batch, checks, buffer.address)
+        told = mapped[-1] if mapped and kept and not full else None
+        opened = OpenedFile(where, batch, checks, buffer.address, told)
         opened.check_outside(buffer)
         if role.startswith("vectors"):
             _note_embedder(where, batch, arms[role], embedded)

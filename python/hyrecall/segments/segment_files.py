@@ -53,12 +53,16 @@ class OpenedFile:
         Of a file of which only the structure was checked; None if all was.
     address : int
         Where the file lies in memory.
+    mapped : _core.files.MappedFile or None
+        Of a mapped file of which only the structure was checked: the system is told how its
+        columns are read.
     """
 
     path: Path
     batch: pa.RecordBatch
     checks: _core.files.BlockChecks | None = None
     address: int = 0
+    mapped: _core.files.MappedFile | None = None
 
     def check_outside(self, file: pa.Buffer) -> None:
         """Check all of the file that lies before and behind the columns: what Arrow follows."""
@@ -70,23 +74,35 @@ class OpenedFile:
         self.checks.ensure(file.address, begin - file.address)
         self.checks.ensure(end, file.address + file.size - end)
 
-    def read_in_order(self, column: int) -> None:
-        """Tell the system that all of a column will be read, not a few rows."""
-        for part in self.batch.column(column).buffers():
-            if part is not None and part.size and self.checks is not None:
-                self.checks.read_in_order(part.address, part.size)
+    def read_in_order(self, *columns: int) -> None:
+        """Tell the system that all of some columns will be read, by default of all columns."""
+        if self.mapped is not None:
+            for part in self._parts(columns):
+                self.mapped.read_in_order(part.address, part.size)
+
+    def read_apart(self, *columns: int) -> None:
+        """Tell the system that a few rows of columns will be read, by default of all columns.
+
+        A page fault then brings one page. Else it brings as much as the device reads ahead, which
+        may be megabytes, and drives out what scans read.
+        """
+        if self.mapped is not None:
+            for part in self._parts(columns):
+                self.mapped.read_apart(part.address, part.size)
+
+    def _parts(self, columns: Sequence[int]) -> list[pa.Buffer]:
+        arrays = [self.batch.column(at) for at in columns or range(self.batch.num_columns)]
+        return [part for array in arrays for part in array.buffers() if part and part.size]
 
     def check(self, *columns: int) -> None:
         """Check columns before they are first read, by default all."""
         if self.checks is None:
             return
+        self.read_in_order(*columns)
         for at in columns or range(self.batch.num_columns):
-            array = self.batch.column(at)
-            for part in array.buffers():
-                if part is not None and part.size:
-                    self.checks.read_in_order(part.address, part.size)
-                    self.checks.ensure(part.address, part.size)
-            check_column(self.path, array)
+            for part in self._parts((at,)):
+                self.checks.ensure(part.address, part.size)
+            check_column(self.path, self.batch.column(at))
 
 
 Open = Callable[[str], OpenedFile]
@@ -136,8 +152,7 @@ def segment_of(
 
     file = open_role("rows")
     batch = file.batch
-    if file.checks is not None:
-        file.checks.read_apart()  # hits show rows far from each other
+    file.read_apart()  # hits show rows far from each other
     names = list(schema.row_columns)
     first = pa.field("seq", pa.int64())
     if batch.schema.names != ["seq", *names] or not batch.schema.field(0).equals(first):
@@ -155,7 +170,7 @@ def segment_of(
         dense[arm] = _dense(at, arm, dims[arm], n_rows, take, open_role, has_role)
         late[arm] = dense[arm].check
     lexical = {}
-    in_order: list[Callable[[], None]] = []
+    in_order: list[Callable[[], None]] = [file.read_in_order]
     for at, arm in enumerate(schema.text_arms):
         documents = take(f"documents-{at}", DOCUMENTS)
         terms = take(f"terms-{at}", *TERMS.values())
@@ -168,7 +183,9 @@ def segment_of(
         if is_late:
             left = partial(_check_lexical, lexical[arm], documents, terms, threads)
             late[arm] = disk.LateCheck(left)
-            in_order.append(partial(documents.read_in_order, 1))
+        else:
+            _read_apart(lexical[arm], documents, terms)
+        in_order += [documents.read_in_order, terms.read_in_order]
     file.check(0)
     for column in {*schema.cell_columns, schema.key, *schema.attributes}:
         late_columns.pop(column, _nothing)()
@@ -176,6 +193,9 @@ def segment_of(
         seqs = _values(batch.column(0))
         rows = pa.table(batch.columns[1:], names=names)
         made = segment_from_parts(rows, seqs, schema, lexical, dense, name=name, files=mapped)
+    # Filters read attributes in order. The other columns are read row by row, or by who says so.
+    attributes = {*schema.attributes}
+    file.read_apart(0, *(at for at, one in enumerate(names, 1) if one not in attributes))
     # The table of keys is made when it is first needed, and then finds a key that comes twice.
     is_twice = file.checks is None and made.core.duplicate is not None
     if is_twice or made.column(schema.key).null_count:
@@ -206,6 +226,7 @@ def _dense(
         got = f"{vectors.num_rows} of {vectors.schema}"
         raise error(CorruptIndexError, str(file.path), f"{n_rows} rows of {dim} values", got)
     file.check(1)
+    file.read_apart()  # of a few rows, vectors and norms
     rows = _values(vectors.column(0).storage.values).view(np.uint8)
     norms = _values(vectors.column(1))
     planes = head = plane_checks = head_checks = None
@@ -256,8 +277,14 @@ def _check_lexical(
     terms.check()
     with damage_of(terms.path, "terms of the segment's documents"):
         column.check(threads)
-    if documents.checks is not None:
-        documents.checks.read_apart()  # a query reads the tokens of some candidates
+    _read_apart(column, documents, terms)
+
+
+def _read_apart(column: _core.LexicalColumn, documents: OpenedFile, terms: OpenedFile) -> None:
+    """Tell the system that a query reads tokens of some candidates and a part of the lists."""
+    documents.read_apart()
+    if terms.mapped is not None:
+        column.read_apart()
 
 
 def _int8_plane(batch: pa.RecordBatch) -> tuple[Numbers, Numbers, Numbers]:
