@@ -28,9 +28,11 @@ struct LeafCursor {
   // Goes to the first posting. No row before `first_row` is in the share.
   void rewind(Row first_row);
   std::uint32_t tile_end() const { return std::min(end, postings->list.run_end(run)); }
-  // Before the postings of the next tile are read.
-  void read_ahead() {
-    if (tile_end() > ahead) ahead = postings->list.read_ahead(at, end);
+  // Gives tile_end(), before the postings are read: the system is told of those in files.
+  std::uint32_t announce_tile() {
+    std::uint32_t const stop = tile_end();
+    if (stop > ahead) ahead = postings->list.read_ahead(at, end);
+    return stop;
   }
   // Goes behind the tile whose postings end there.
   void leave_tile(std::uint32_t end_of_tile);

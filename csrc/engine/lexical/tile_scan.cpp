@@ -235,8 +235,7 @@ class TileScan {
   // Adds a leaf's impacts on the rows of its next tile; gives how many.
   std::uint32_t add_tile(LeafCursor& one) {
     PostingList const& list = one.postings->list;
-    std::uint32_t const end = one.tile_end();
-    one.read_ahead();
+    std::uint32_t const end = one.announce_tile();
     float* const scores = scratch_.scores.data();
     query_.with_impact(one.leaf, [&](auto impact) {
       if (one.table != nullptr) {
