@@ -225,12 +225,12 @@ std::shared_ptr<DenseColumn> build_dense_column(std::string const& name, std::st
 
 std::shared_ptr<DenseColumn> merge_dense_columns(
     std::vector<std::shared_ptr<DenseColumn>> const& sources, Array<std::uint32_t> const& source,
-    Array<Row> const& source_row) {
+    Array<Row> const& source_row, int threads) {
   FirstPassChoice const first_pass = read_settings().first_pass;
   auto const from = take_all(sources);
   NativeRun const run;
   return std::const_pointer_cast<DenseColumn>(
-      DenseColumn::merge(from, span_of(source), span_of(source_row), first_pass));
+      DenseColumn::merge(from, span_of(source), span_of(source_row), threads, first_pass));
 }
 
 using PlaneArrays = std::tuple<py::array, py::array, py::array>;  // codes, scales, residuals
@@ -344,7 +344,8 @@ void bind_dense(py::module_& m) {
           py::arg("order"), py::arg("threads"))
       .def_static("merge", &merge_dense_columns,
                   "Join columns: row i is row source_row[i] of sources[source[i]].",
-                  py::arg("sources"), py::arg("source"), py::arg("source_row"))
+                  py::arg("sources"), py::arg("source"), py::arg("source_row"),
+                  py::arg("threads") = 1)
       .def_static("from_parts", &dense_from_parts, "Make a column from the parts of a file.",
                   py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("rows"),
                   py::arg("norms"), py::arg("planes") = py::none())

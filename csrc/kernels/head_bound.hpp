@@ -13,14 +13,15 @@
 // Of the rest only its length is known: |u'|^2 = 1 - 2 |a|^2 + a'D'D a <= 1 - (1 - d) |a|^2. So
 //   <u, v> <= <a, b> + |u'| |v'| + d (1 + d).
 //
-// The head as computed. h holds the canonical dots of the stored row with the directions, divided
-// by the row's norm: |h - a| <= p (projection). The rest r >= |u'| follows from |h| by the formula
-// above. The head is w = (h, r/2, r/2, r/2, r/2): four equal elements, so that none is much larger
-// than the others, and one scale of 8 bits serves them all. With g and s of the query,
-//   <w_u, w_v> = <h, g> + r s,   <a, b> <= <h, g> + p sqrt(1 + d) + (sqrt(1 + d) + p) p.
-// So <u, v> <= <w_u, w_v> + slack with slack = (d + 2 p)(1 + 2^-8), where d and p are at most
-// 2^-10. And |w|^2 = |h|^2 + r^2 <= 1 + d |h|^2 + 2 p |h| but for roundings, so |w| <= 1 + excess
-// with excess = d + 2 p + 2^-21.
+// The head as computed. h holds the dots of the stored row with the directions, divided by the
+// row's norm: |h - a| <= p (row_projection). A query's are canonical dots, which err less: p'
+// (projection). The rest r >= |u'| follows from |h| by the formula above. The head is
+// w = (h, r/2, r/2, r/2, r/2): four equal elements, so that none is much larger than the others,
+// and one scale of 8 bits serves them all. With g and s of the query,
+//   <w_u, w_v> = <h, g> + r s,   <a, b> <= <h, g> + p sqrt(1 + d) + (sqrt(1 + d) + p) p'.
+// So <u, v> <= <w_u, w_v> + slack with slack = (d + p + p')(1 + 2^-8), where d, p and p' are at
+// most 2^-10. And |w|^2 = |h|^2 + r^2 <= 1 + d |h|^2 + 2 p |h| but for roundings, so
+// |w| <= 1 + excess with excess = d + 2 p + 2^-21; p' is at most p.
 //
 // The head as a row of an int8 plane. w^ is what the codes hold, q >= |w_u - w_u^| the residual of
 // the row, t >= |w_v - w_v^| that of the query. Then
@@ -36,6 +37,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "kernels/head_rows.hpp"
 #include "kernels/int8_bound.hpp"
 
 namespace hyrecall {
@@ -49,10 +51,11 @@ constexpr std::size_t head_dim(std::size_t n_directions) {
 
 // What the directions of a column cost a bound.
 struct HeadBound {
-  double deviation = 0.0;   // d
-  double projection = 0.0;  // p
-  double slack() const { return (deviation + 2.0 * projection) * (1.0 + 0x1p-8); }
-  double excess() const { return deviation + 2.0 * projection + 0x1p-21; }
+  double deviation = 0.0;       // d
+  double projection = 0.0;      // p'
+  double row_projection = 0.0;  // p
+  double slack() const { return (deviation + projection + row_projection) * (1.0 + 0x1p-8); }
+  double excess() const { return deviation + 2.0 * row_projection + 0x1p-21; }
 };
 
 // An upper bound of |D'D - 1| by the Frobenius norm, in float64. A dot of two directions errs by at
@@ -71,30 +74,50 @@ double head_deviation(std::size_t dim, std::size_t n_directions, Dot&& dot) {
   return std::sqrt(sum) * (1.0 + 0x1p-40) + roundings * 0x1p-51;
 }
 
-// p for m directions of dim elements. By 1. of canonical_slack() a dot errs by at most
-// (n + 5) e / (1 - (n + 5) e) |D_j| |x| + dim 2^-149, n = ceil(dim / 32); over the directions by
-// sqrt(m (1 + d)) times the first, and after the division by |x| >= 2^-60 the second is nothing
-// beside 2^-40, which pays for it and for the roundings of the norm and of the division.
-inline double head_projection(std::size_t dim, std::size_t n_directions, double deviation) {
-  double const lanes = static_cast<double>((dim + kLanes - 1) / kLanes + 5) * 0x1p-24;
+// |h - a| for m directions of dim elements, where a product x_i D_ij passes at most n roundings to
+// the dot of its row: that errs by at most n e / (1 - n e) |D_j| |x| + dim 2^-149. Over the
+// directions that is sqrt(m (1 + d)) times the first, and after the division by |x| >= 2^-60 the
+// second is nothing beside 2^-40, which pays for it and for roundings of float64.
+inline double head_error(std::size_t n_roundings, std::size_t n_directions, double deviation) {
+  double const share = static_cast<double>(n_roundings) * 0x1p-24;
   double const norm = std::sqrt(static_cast<double>(n_directions) * (1.0 + deviation));
-  return norm * lanes / (1.0 - lanes) * (1.0 + 0x1p-40) + 0x1p-40;
+  return norm * share / (1.0 - share) * (1.0 + 0x1p-40) + 0x1p-40;
+}
+
+// p': canonical dots, by 1. of canonical_slack(), and a norm in float64.
+inline double head_projection(std::size_t dim, std::size_t n_directions, double deviation) {
+  return head_error((dim + kLanes - 1) / kLanes + 5, n_directions, deviation);
+}
+
+// p: the dots of head_rows.hpp. A product passes at most a rounding for each element of its
+// piece, and one for each piece. Then comes the inverse norm in float32: its rounding, its own
+// error (below e), and that of the product, of a number that may be subnormal where 2^-40 pays for
+// it.
+inline double head_row_projection(std::size_t dim, std::size_t n_directions, double deviation) {
+  std::size_t const piece = cpu::head_piece(dim);
+  return head_error(piece + (dim + piece - 1) / piece + 3, n_directions, deviation);
 }
 
 // None: the directions are too far from orthonormal for a bound (or not numbers).
 inline std::optional<HeadBound> head_bound(std::size_t dim, std::size_t n_directions,
                                            double deviation) {
   if (!(deviation <= kGreatestDeviation)) return std::nullopt;
-  HeadBound const bound{deviation, head_projection(dim, n_directions, deviation)};
-  if (!(bound.projection <= kGreatestDeviation)) return std::nullopt;
+  HeadBound const bound{deviation, head_projection(dim, n_directions, deviation),
+                        head_row_projection(dim, n_directions, deviation)};
+  if (!(bound.row_projection <= kGreatestDeviation)) return std::nullopt;
   return bound;
 }
 
 // r >= |u'| from |h|. 2^-48 pays for the roundings below, the last factor for the root's.
-inline double head_rest(double length, HeadBound const& bound) {
-  double const least = std::max(0.0, length * (1.0 - 0x1p-40) - bound.projection);
-  double const square = 1.0 - (1.0 - bound.deviation) * (least * least) + 0x1p-48;
+inline double head_rest(double length, double deviation, double projection) {
+  double const least = std::max(0.0, length * (1.0 - 0x1p-40) - projection);
+  double const square = 1.0 - (1.0 - deviation) * (least * least) + 0x1p-48;
   return std::sqrt(std::max(square, 0x1p-48)) * (1.0 + 0x1p-50);
+}
+
+// An element of the rest, in the units of a vector of this norm.
+inline float rest_element(double rest, double norm) {
+  return float_up(rest / 2.0 * norm * (1.0 + 0x1p-50));
 }
 
 // Completes a head whose first elements are the canonical dots of the vector with the directions:
@@ -104,7 +127,7 @@ inline void fill_rest(std::size_t n_directions, double norm, HeadBound const& bo
   for (std::size_t i = 0; i < n_directions; ++i)
     lanes[i % kLanes] += static_cast<double>(head[i]) * head[i];
   double const length = std::sqrt(fold_lanes(lanes)) / norm;
-  float const part = float_up(head_rest(length, bound) / 2.0 * norm * (1.0 + 0x1p-50));
+  float const part = rest_element(head_rest(length, bound.deviation, bound.projection), norm);
   for (std::size_t i = 0; i < kRestElements; ++i) head[n_directions + i] = part;
 }
 

@@ -11,14 +11,10 @@ import pytest
 
 import hyrecall as hr
 from engine import forge
+from engine.head_definition import REST, Floats, Head, check_definition, is_narrow
 from engine.test_dense_plane import changed, is_plain_reply, with_parts
 from hyrecall import _core
 
-Floats = np.ndarray
-Plane = tuple[np.ndarray, np.ndarray, np.ndarray]
-Head = tuple[np.ndarray, Plane]
-
-REST = 4  # elements of a head that hold the length of what its directions leave
 DIM = 64
 PAYING_ROWS = 65_536  # from so many rows on a column may get heads by itself
 
@@ -210,49 +206,6 @@ def test_a_folder_with_a_part_of_the_heads_is_refused(part: str, tmp_path: Path)
 
 
 # ---- heads themselves ----
-
-
-def is_narrow(plane: Plane, dim: int) -> bool:
-    """Whether codes have 4 bits."""
-    codes, scales, _ = plane
-    return len(codes) * 16 == len(scales) * 64 * -(-dim // 8)
-
-
-def unpacked(plane: Plane, n: int, dim: int) -> Plane:
-    codes, scales, residuals = plane
-    if is_narrow(plane, dim):
-        halves = np.stack([codes & 15, codes >> 4]).reshape(2, -1, -(-dim // 8), 16, 4)
-        blocks = halves.transpose(1, 3, 2, 0, 4).reshape(-1, -(-dim // 8) * 8)
-        return 2 * blocks[:n, :dim].astype(np.int8) - 15, scales[:n], residuals[:n]
-    steps = -(-dim // 4)
-    blocks = codes.reshape(-1, steps, 16, 4).transpose(0, 2, 1, 3).reshape(-1, steps * 4)
-    return (blocks[:n, :dim].astype(np.int16) - 128).astype(np.int8), scales[:n], residuals[:n]
-
-
-def check_definition(rows: Floats, head: Head) -> None:
-    """The head of a row is its dots with the directions, and half of what these leave, four times;
-    codes and residual say so."""
-    n, dim = rows.shape
-    directions = head[0].reshape(-1, dim).astype(np.float64)
-    assert np.abs(directions @ directions.T - np.eye(len(directions))).max() < 1e-5
-    unit = rows.astype(np.float64)
-    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
-    along = unit @ directions.T
-    rest = np.linalg.norm(unit - along @ directions, axis=1)
-    wanted = np.concatenate([along, np.repeat(rest[:, None] / 2, REST, axis=1)], axis=1)
-    codes, scales, residuals = unpacked(head[1], n, wanted.shape[1])
-    left = np.linalg.norm(wanted - codes * scales[:, None].astype(np.float64), axis=1)
-    narrow = is_narrow(head[1], wanted.shape[1])
-    # The rest is rounded up, by most where it is 0: there 8 bits follow it.
-    assert np.all(np.abs(left - residuals) < (3e-3 if narrow else 1e-3))
-    if not narrow:
-        assert np.all(np.abs(codes * scales[:, None]) <= np.abs(wanted) + scales[:, None])
-        return
-    assert np.all(codes % 2 != 0)
-    assert np.all(((codes > 0) == (wanted > 0)) | (np.abs(wanted) < 1e-5))
-    whole = codes.astype(np.float64)  # the scale is that of least squares
-    fitted = (wanted * whole).sum(axis=1) / (whole**2).sum(axis=1)
-    assert np.allclose(scales, fitted, rtol=1e-3)
 
 
 @pytest.mark.usefixtures("_forced")

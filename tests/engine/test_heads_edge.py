@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from engine.test_dense_heads import REST, Floats, Head, built, heads_of, unpacked
+from engine.head_definition import REST, Floats, Head, unpacked
+from engine.test_dense_heads import built, heads_of
 from engine.test_dense_plane import with_parts
 
 DIM, DIRECTIONS = 48, 24

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from engine.test_dense_heads import DIM, REST, built, heads_of, is_narrow, spectral
+from engine.head_definition import REST, is_narrow
+from engine.test_dense_heads import DIM, built, heads_of, spectral
 from engine.test_dense_plane import is_plain_reply
 
 

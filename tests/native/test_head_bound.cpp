@@ -102,7 +102,7 @@ struct Parts {
 HeadBound bound_of(Frame const& frame, Parts const& parts) {
   HeadBound bound = frame.bound;
   if (!parts.has_deviation) bound.deviation = 0.0;
-  if (!parts.has_projection) bound.projection = 0.0;
+  if (!parts.has_projection) bound.projection = bound.row_projection = 0.0;
   return bound;
 }
 
@@ -136,7 +136,8 @@ Planed planed(Frame const& frame, Vector const& x, HeadBound const& bound, Parts
   Planed out;
   out.codes.resize(head.size());
   auto const element = [&](std::size_t i) { return head[i]; };
-  out.row = is_narrow ? quantize_nibbles(head.size(), element, norm, out.codes.data())
+  out.row = is_narrow ? quantize_nibbles(cpu::scalar_head_kernels(), head.size(), head.data(), norm,
+                                         out.codes.data())
                       : quantize_row(head.size(), element, norm, out.codes.data());
   return out;
 }

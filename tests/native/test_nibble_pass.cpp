@@ -47,7 +47,7 @@ struct Case {
   bool is_extreme;  // nibbles 0 and 15, codes +-127
 };
 
-struct World {
+struct NibbleWorld {
   Case c;
   std::vector<std::uint8_t> rows;
   std::vector<float> scales, residuals;
@@ -55,8 +55,8 @@ struct World {
   std::vector<float> query_scales, per_residual, cuts;
 };
 
-World world_of(Rng& rng, Case const& c) {
-  World w{c, {}, {}, {}, {}, {}, {}, {}};
+NibbleWorld nibble_world_of(Rng& rng, Case const& c) {
+  NibbleWorld w{c, {}, {}, {}, {}, {}, {}, {}};
   w.rows.resize(static_cast<std::size_t>(c.n_blocks) * cpu::block_bytes(c.dim, cpu::CodeBits::k4));
   for (std::uint8_t& byte : w.rows) {
     auto const half = [&] { return c.is_extreme ? 15 * rng.below(2) : rng.below(16); };
@@ -79,7 +79,7 @@ World world_of(Rng& rng, Case const& c) {
   return w;
 }
 
-float reach_of(World const& w, int q, int r, Bug bug) {
+float reach_of(NibbleWorld const& w, int q, int r, Bug bug) {
   std::size_t const dim = w.c.dim;
   std::uint8_t const* const block =
       w.rows.data() + static_cast<std::size_t>(r / 16) * cpu::block_bytes(dim, cpu::CodeBits::k4);
@@ -96,7 +96,7 @@ float reach_of(World const& w, int q, int r, Bug bug) {
 }
 
 // What a kernel says: a row's reach where it passes, NaN where it does not.
-std::vector<float> passed_by(FirstPassKernels const& kernels, World const& w) {
+std::vector<float> passed_by(FirstPassKernels const& kernels, NibbleWorld const& w) {
   std::vector<std::int8_t const*> pointers;
   std::vector<std::int32_t> offsets;
   for (auto const& codes : w.queries) {
@@ -124,7 +124,7 @@ std::vector<float> passed_by(FirstPassKernels const& kernels, World const& w) {
   return out;
 }
 
-std::vector<float> passed_by_definition(World const& w, Bug bug) {
+std::vector<float> passed_by_definition(NibbleWorld const& w, Bug bug) {
   std::vector<float> out;
   for (int q = 0; q < w.c.n; ++q) {
     for (int r = 0; r < w.c.n_blocks * 16; ++r) {
@@ -147,7 +147,7 @@ bool always_agrees(int width, Found&& found) {
   for (std::size_t const dim : {5u, 8u, 9u, 12u, 16u, 31u, 64u, 65u, 100u, 224u, 256u, 516u}) {
     for (int round = 0; round < 10; ++round) {
       int const n = round == 0 ? 1 : round == 1 ? width : 1 + rng.below(width);
-      World w = world_of(rng, {dim, 1 + round % 2, n, round % 4 == 3});
+      NibbleWorld w = nibble_world_of(rng, {dim, 1 + round % 2, n, round % 4 == 3});
       for (int q = 0; q < n; ++q) {  // of every third query nothing passes
         w.cuts[static_cast<std::size_t>(q)] = rng.below(3) == 0
                                                   ? std::numeric_limits<float>::infinity()
@@ -162,14 +162,14 @@ bool always_agrees(int width, Found&& found) {
 TEST(nibble_pass_kernels_of_every_instruction_set_equal_the_definition) {
   for (cpu::Kernels const& found : cpu::found_kernels()) {
     FirstPassKernels const& kernels = found.nibble_pass;
-    if (!always_agrees(kernels.width, [&](World const& w) { return passed_by(kernels, w); }))
+    if (!always_agrees(kernels.width, [&](NibbleWorld const& w) { return passed_by(kernels, w); }))
       throw Failure(std::string("kernels differ: ") + kernels.name);
   }
 }
 
 TEST(nibble_pass_planted_bugs_are_caught) {
   auto const is_right = [](Bug bug) {
-    return always_agrees(8, [&](World const& w) { return passed_by_definition(w, bug); });
+    return always_agrees(8, [&](NibbleWorld const& w) { return passed_by_definition(w, bug); });
   };
   CHECK(is_right(Bug::kNone));
   CHECK(!is_right(Bug::kSwapsHalves));
@@ -190,7 +190,7 @@ double norm_of(Vector const& x) {
 
 Int8Row quantized(Vector const& x, double norm, std::vector<std::int8_t>& codes) {
   codes.assign(x.size(), 0);
-  return quantize_nibbles(x.size(), [&](std::size_t i) { return x[i]; }, norm, codes.data());
+  return quantize_nibbles(cpu::scalar_head_kernels(), x.size(), x.data(), norm, codes.data());
 }
 
 Vector gaussian(std::size_t n, Rng& rng, double factor) {

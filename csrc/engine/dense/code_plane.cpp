@@ -1,6 +1,7 @@
 #include "engine/dense/code_plane.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -31,17 +32,33 @@ void write_bytes(std::uint8_t* at, std::uint32_t dim, std::int8_t const* codes) 
   }
 }
 
+// Nibbles of eight odd codes. No byte carries into the next: -15 + 128 + 15 is 128, which the sign
+// takes back.
+std::uint64_t nibbles_of(std::int8_t const* codes) {
+  constexpr std::uint64_t kSigns = 0x8080808080808080;
+  constexpr std::uint64_t kMost = 0x0f0f0f0f0f0f0f0f;
+  static_assert(kNibbleMost == 15);
+  std::uint64_t bytes;
+  std::memcpy(&bytes, codes, sizeof bytes);
+  return (((bytes & ~kSigns) + kMost) ^ (bytes & kSigns)) >> 1;
+}
+
 // Missing rows and padding hold the code 1: there is none for 0.
 void write_nibbles(std::uint8_t* at, std::uint32_t dim, std::int8_t const* codes) {
   constexpr std::size_t kStep = cpu::line_step(CodeBits::k4);
-  auto const nibble = [&](std::size_t i) {
-    return nibble_of(codes != nullptr && i < dim ? codes[i] : 1);
-  };
+  static_assert(kStep == 8 && cpu::kInt8Step == 4 && std::endian::native == std::endian::little);
+  constexpr std::int8_t kOnes[kStep] = {1, 1, 1, 1, 1, 1, 1, 1};
   for (std::size_t first = 0; first < dim; first += kStep, at += cpu::kInt8LineBytes) {
-    for (std::size_t j = 0; j < cpu::kInt8Step; ++j) {
-      int const high = nibble(first + cpu::kInt8Step + j);
-      at[j] = static_cast<std::uint8_t>(nibble(first + j) | high << 4);
+    std::int8_t last[kStep] = {1, 1, 1, 1, 1, 1, 1, 1};
+    std::int8_t const* from = codes == nullptr ? kOnes : codes + first;
+    if (codes != nullptr && dim - first < kStep) {
+      std::copy(from, codes + dim, last);
+      from = last;
     }
+    std::uint64_t const nibbles = nibbles_of(from);
+    auto const both =
+        static_cast<std::uint32_t>(nibbles) | static_cast<std::uint32_t>(nibbles >> 32) << 4;
+    std::memcpy(at, &both, sizeof both);
   }
 }
 

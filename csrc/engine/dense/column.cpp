@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "core/error.hpp"
@@ -39,8 +40,24 @@ double norm_of(DType dtype, std::uint8_t const* row, std::size_t dim) {
 }
 
 constexpr std::size_t kRowsAtOnce = 4096;   // rows a thread takes at a time
-constexpr std::size_t kHeadsAtOnce = 16;    // rows that meet a direction while they are in a cache
+constexpr std::size_t kHeadsAtOnce = 48;    // rows that meet the directions while in a cache
 constexpr std::size_t kReadAheadRows = 64;  // of a mapped file, whose pages come one by one
+
+// Calls of(rows) for a few of n_rows rows at a time, in order but for threads.
+template <typename Of>
+void by_few(std::size_t n_rows, int threads, Of const& of) {
+  std::size_t const n_blocks = (n_rows + kRowsAtOnce - 1) / kRowsAtOnce;
+  parallel_for(n_blocks, threads, [&](int, std::size_t block) {
+    std::size_t const end = std::min(n_rows, (block + 1) * kRowsAtOnce);
+    std::vector<Row> some;
+    for (std::size_t i = block * kRowsAtOnce; i < end; ++i) {
+      some.push_back(static_cast<Row>(i));
+      if (some.size() < kHeadsAtOnce && i + 1 < end) continue;
+      of(some);
+      some.clear();
+    }
+  });
+}
 
 constexpr std::size_t padded_dim(std::size_t dim) {
   return (dim + kLanes - 1) / kLanes * kLanes;
@@ -110,64 +127,65 @@ std::shared_ptr<DenseColumn const> DenseColumn::build(std::string name, DType dt
   });
   column->rows = std::move(rows).finish();
   column->inverse_norms = std::move(inverse_norms);
-  column->quantize(threads, first_pass);
-  column->make_heads(threads, first_pass);
+  column->make_planes(threads, first_pass);
   return column;
 }
 
-void DenseColumn::quantize(int threads, FirstPassChoice choice) {
-  std::size_t const n_rows = inverse_norms.size();
-  if (!deserves_plane(n_rows, dim, choice)) return;
-  CodePlaneBuilder builder(n_rows, dim);
-  std::size_t const n_blocks = (n_rows + kRowsAtOnce - 1) / kRowsAtOnce;
-  parallel_for(n_blocks, threads, [&](int, std::size_t block) {
+void DenseColumn::make_planes(int threads, FirstPassChoice choice) {
+  if (!deserves_plane(n_rows(), dim, choice)) return;
+  CodePlaneBuilder builder(n_rows(), dim);
+  std::optional<CodePlaneBuilder> heads = choose_heads(threads, choice);
+  by_few(n_rows(), threads, [&](std::span<Row const> some) {
     std::vector<std::int8_t> codes(dim);
-    std::size_t const end = std::min(n_rows, (block + 1) * kRowsAtOnce);
-    for (std::size_t i = block * kRowsAtOnce; i < end; ++i) {
-      auto const r = static_cast<Row>(i);
+    for (Row const r : some) {
       Int8Row const quantized = quantize_any(dtype, row(r), dim, codes.data());
       builder.set(r, quantized, codes.data());
     }
+    if (heads) set_heads(some, *heads);
   });
   plane = std::move(builder).finish();
+  if (heads) head.plane = std::move(*heads).finish();
+}
+
+std::optional<CodePlaneBuilder> DenseColumn::choose_heads(int threads, FirstPassChoice choice) {
+  HeadChoice const chosen = choose_head(*this, threads, choice);
+  head.directions = chosen.directions;
+  if (head.empty()) return std::nullopt;
+  head.plane.bits = chosen.bits;
+  return CodePlaneBuilder(n_rows(), head.directions->head_dim(), chosen.bits);
 }
 
 void DenseColumn::set_heads(std::span<Row const> some, CodePlaneBuilder& builder) const {
-  std::size_t const head_dim = head.directions->head_dim();
-  std::vector<float> vectors(some.size() * dim);
-  std::vector<double> norms(some.size());
-  for (std::size_t i = 0; i < some.size(); ++i) {
-    widen(some[i], vectors.data() + i * dim);
-    norms[i] = norm_of(dtype, row(some[i]), dim);
-  }
-  std::vector<float> heads(some.size() * head_dim);
-  head.directions->project(vectors.data(), norms, heads.data());
+  Directions const& directions = *head.directions;
+  std::size_t const head_dim = directions.head_dim();
   std::vector<std::int8_t> codes(head_dim);
+  std::vector<float> heads(some.size() * head_dim);
+  if (head.plane.bits == CodeBits::k8) {  // of an older index: rows are projected as queries are
+    for (Row const r : some) {
+      double const norm = norm_of(dtype, row(r), dim);
+      directions.project(widen(r).data(), norm, heads.data());
+      builder.set(r, directions.quantize(heads.data(), norm, CodeBits::k8, codes.data()),
+                  codes.data());
+    }
+    return;
+  }
+  std::vector<float> inverses;
+  for (Row const r : some) inverses.push_back(inverse_norms[r]);
+  std::size_t const n_between = some.back() - some.front() + std::size_t{1};
+  if (dtype == DType::kFloat32 && n_between == some.size()) {  // rows rise: they lie together
+    auto const* const vectors = reinterpret_cast<float const*>(row(some.front()));
+    directions.project_rows(vectors, inverses, heads.data());
+  } else {
+    std::vector<float> vectors(some.size() * dim);
+    for (std::size_t i = 0; i < some.size(); ++i) widen(some[i], vectors.data() + i * dim);
+    directions.project_rows(vectors.data(), inverses, heads.data());
+  }
   for (std::size_t i = 0; i < some.size(); ++i) {
-    Int8Row const quantized = head.directions->quantize(heads.data() + i * head_dim, norms[i],
-                                                        head.plane.bits, codes.data());
+    double const norm = inverses[i] == 0.0f ? 0.0 : 1.0;
+    Int8Row const quantized =
+        directions.quantize(heads.data() + i * head_dim, norm, CodeBits::k4, codes.data());
     builder.set(some[i], quantized, codes.data());
   }
-}
-
-void DenseColumn::make_heads(int threads, FirstPassChoice choice) {
-  HeadChoice const chosen = choose_head(*this, threads, choice);
-  head.directions = chosen.directions;
-  if (head.empty()) return;
-  head.plane.bits = chosen.bits;
-  CodePlaneBuilder builder(n_rows(), head.directions->head_dim(), chosen.bits);
-  std::size_t const n_blocks = (n_rows() + kRowsAtOnce - 1) / kRowsAtOnce;
-  parallel_for(n_blocks, threads, [&](int, std::size_t block) {
-    std::size_t const end = std::min(n_rows(), (block + 1) * kRowsAtOnce);
-    std::vector<Row> some;
-    for (std::size_t i = block * kRowsAtOnce; i < end; ++i) {
-      some.push_back(static_cast<Row>(i));
-      if (some.size() < kHeadsAtOnce && i + 1 < end) continue;
-      set_heads(some, builder);
-      some.clear();
-    }
-  });
-  head.plane = std::move(builder).finish();
 }
 
 void DenseColumn::merge_heads(DenseColumn const& from,
@@ -196,7 +214,7 @@ void DenseColumn::merge_heads(DenseColumn const& from,
 
 std::shared_ptr<DenseColumn const> DenseColumn::merge(
     std::span<std::shared_ptr<DenseColumn const> const> sources,
-    std::span<std::uint32_t const> source, std::span<Row const> source_row,
+    std::span<std::uint32_t const> source, std::span<Row const> source_row, int threads,
     FirstPassChoice first_pass) {
   check_sources<DenseColumn>(sources, source, source_row);
   for (auto const& one : sources)
@@ -241,7 +259,11 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
     column->merge_heads(*sources[s], sources, source, source_row);
     return column;
   }
-  column->make_heads(1, first_pass);
+  if (std::optional<CodePlaneBuilder> heads = column->choose_heads(threads, first_pass)) {
+    by_few(column->n_rows(), threads,
+           [&](std::span<Row const> some) { column->set_heads(some, *heads); });
+    column->head.plane = std::move(*heads).finish();
+  }
   return column;
 }
 

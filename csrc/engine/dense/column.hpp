@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -64,7 +65,7 @@ struct DenseColumn {
   // Rows of several columns in a new order.
   static std::shared_ptr<DenseColumn const> merge(
       std::span<std::shared_ptr<DenseColumn const> const> sources,
-      std::span<std::uint32_t const> source, std::span<Row const> source_row,
+      std::span<std::uint32_t const> source, std::span<Row const> source_row, int threads = 1,
       FirstPassChoice first_pass = FirstPassChoice::kAny);
 
   // The row's dim values as float32; exact.
@@ -82,11 +83,14 @@ struct DenseColumn {
 
  private:
   std::uint8_t const* address(Row r) const { return rows.data() + r * row_bytes(); }
-  void quantize(int threads, FirstPassChoice choice);
-  void make_heads(int threads, FirstPassChoice choice);
+  // The int8 plane, and heads where they pay: a row is read once for both.
+  void make_planes(int threads, FirstPassChoice choice);
+  // Sets directions; nothing where heads do not pay.
+  std::optional<CodePlaneBuilder> choose_heads(int threads, FirstPassChoice choice);
   // As `from` has them; heads of other columns' rows are made anew.
   void merge_heads(DenseColumn const& from, std::span<std::shared_ptr<DenseColumn const> const> all,
                    std::span<std::uint32_t const> source, std::span<Row const> source_row);
+  // some: rising.
   void set_heads(std::span<Row const> some, CodePlaneBuilder& builder) const;
 };
 

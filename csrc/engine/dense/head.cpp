@@ -1,6 +1,9 @@
 #include "engine/dense/head.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,14 +14,31 @@
 namespace hyrecall {
 namespace {
 
-// Four sums, in float64: the bound allows any order.
-double dot_of(float const* a, float const* b, std::size_t n) {
-  double sums[4] = {};
-  for (std::size_t i = 0; i < n; ++i) sums[i % 4] += static_cast<double>(a[i]) * b[i];
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+// In float64, in several sums: the bound allows any order.
+double dot_of(double const* a, double const* b, std::size_t n) {
+  constexpr std::size_t kSums = 8;
+  double sums[kSums] = {};
+  std::size_t i = 0;
+  for (; i + kSums <= n; i += kSums) {
+    for (std::size_t j = 0; j < kSums; ++j) sums[j] += a[i + j] * b[i + j];
+  }
+  for (; i < n; ++i) sums[0] += a[i] * b[i];
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
+using cpu::kHeadGroup;
+
 }  // namespace
+
+std::vector<float> grouped(float const* vectors, std::size_t n, std::size_t dim,
+                           std::size_t n_groups) {
+  std::vector<float> out(n_groups * dim * kHeadGroup);
+  for (std::size_t i = 0; i < n; ++i) {
+    float* const to = out.data() + i / kHeadGroup * dim * kHeadGroup + i % kHeadGroup;
+    for (std::size_t k = 0; k < dim; ++k) to[k * kHeadGroup] = vectors[i * dim + k];
+  }
+  return out;
+}
 
 Directions::Directions(Buffer<float> values, std::uint32_t dim, std::string const& argument)
     : values_(std::move(values)), dim_(dim), size_(0) {
@@ -27,41 +47,48 @@ Directions::Directions(Buffer<float> values, std::uint32_t dim, std::string cons
     throw Error(ErrorCode::kCorrupt, argument,
                 "expected directions of " + std::to_string(dim) + " elements, got another size");
   size_ = static_cast<std::uint32_t>(values_.size() / dim);
+  std::vector<double> const wide(values_.data(), values_.data() + values_.size());
   double const deviation = head_deviation(dim, size_, [&](std::size_t i, std::size_t j) {
-    return dot_of(values_.data() + i * dim, values_.data() + j * dim, dim);
+    return dot_of(wide.data() + i * dim, wide.data() + j * dim, dim);
   });
   std::optional<HeadBound> const bound = head_bound(dim, size_, deviation);
   if (!bound)
     throw Error(ErrorCode::kCorrupt, argument, "expected orthonormal directions, got others");
   bound_ = *bound;
-  std::size_t const stride = (dim + kLanes - 1) / kLanes * kLanes;
-  padded_.resize(size_ * stride, 0.0f);
-  for (std::size_t i = 0; i < size_; ++i)
-    std::copy_n(values_.data() + i * dim, dim,
-                padded_.begin() + static_cast<std::ptrdiff_t>(i * stride));
+  grouped_ = grouped(values_.data(), size_, dim, (size_ + kHeadGroup - 1) / kHeadGroup);
 }
 
-void Directions::project(float const* vectors, std::span<double const> norms, float* heads) const {
-  std::size_t const stride = padded_.size() / size_;
-  std::vector<float> dots(norms.size());
-  for (std::size_t i = 0; i < size_; ++i) {
-    cpu::kernels().dot.float32(padded_.data() + i * stride, vectors, norms.size(), dim_,
-                               dots.data());
-    for (std::size_t r = 0; r < norms.size(); ++r)
-      heads[r * head_dim() + i] = norms[r] == 0.0 ? 0.0f : dots[r];
-  }
-  for (std::size_t r = 0; r < norms.size(); ++r) {
+void Directions::project(float const* padded, double norm, float* head) const {
+  std::fill(head, head + head_dim(), 0.0f);
+  if (norm == 0.0) return;
+  // The dot is the same either way; the query is the one that is padded.
+  cpu::kernels().dot.float32(padded, values_.data(), size_, dim_, head);
+  fill_rest(size_, norm, bound_, head);
+}
+
+void Directions::project_rows(float const* vectors, std::span<float const> inverse_norms,
+                              float* heads) const {
+  cpu::HeadKernels const& kernels = cpu::kernels().heads;
+  std::size_t const n = inverse_norms.size();
+  std::size_t const n_groups = grouped_.size() / (dim_ * kHeadGroup);
+  auto const dots = std::make_unique_for_overwrite<float[]>(n * n_groups * kHeadGroup);
+  kernels.products(vectors, n, dim_, cpu::head_piece(dim_), grouped_.data(), n_groups, dots.get());
+  for (std::size_t r = 0; r < n; ++r) {
     float* const head = heads + r * head_dim();
-    std::fill(head + size_, head + head_dim(), 0.0f);
-    if (norms[r] != 0.0) fill_rest(size_, norms[r], bound_, head);
+    kernels.scale(dots.get() + r * n_groups * kHeadGroup, size_, inverse_norms[r], head);
+    std::fill_n(head + size_, kRestElements, 0.0f);  // most heads fill whole lanes with them
+    double const length = std::sqrt(kernels.squares(head, head_dim()));
+    double const rest = head_rest(length, bound_.deviation, bound_.row_projection);
+    std::fill_n(head + size_, kRestElements,
+                inverse_norms[r] == 0.0f ? 0.0f : rest_element(rest, 1.0));
   }
 }
 
 Int8Row Directions::quantize(float const* head, double norm, CodeBits bits,
                              std::int8_t* codes) const {
-  auto const element = [&](std::size_t i) { return head[i]; };
-  return bits == CodeBits::k8 ? quantize_row(head_dim(), element, norm, codes)
-                              : quantize_nibbles(head_dim(), element, norm, codes);
+  if (bits == CodeBits::k4)
+    return quantize_nibbles(cpu::kernels().heads, head_dim(), head, norm, codes);
+  return quantize_row(head_dim(), [&](std::size_t i) { return head[i]; }, norm, codes);
 }
 
 }  // namespace hyrecall

@@ -10,11 +10,17 @@
 
 #include "core/buffer.hpp"
 #include "engine/dense/code_plane.hpp"
+#include "kernels/cpu/head_rows.hpp"
 #include "kernels/head_bound.hpp"
 
 namespace hyrecall {
 
 inline constexpr std::size_t kMostDirections = 512;  // more take seconds to check
+
+// Vectors in the layout of HeadKernels::products, as n_groups groups. vectors: [n, dim]. Missing
+// ones are 0.
+std::vector<float> grouped(float const* vectors, std::size_t n, std::size_t dim,
+                           std::size_t n_groups);
 
 // The directions of a column of a segment, which never change.
 class Directions {
@@ -29,16 +35,19 @@ class Directions {
   std::uint32_t head_dim() const { return static_cast<std::uint32_t>(hyrecall::head_dim(size_)); }
   HeadBound const& bound() const { return bound_; }
 
-  // Writes the heads of vectors, [n, head_dim()], in the units of the stored vectors. vectors:
-  // [n, dim] as stored; norms: row_norm's, 0 where there is none: such a head is 0. A few vectors
-  // at a time stay in the first-level cache while the directions pass.
-  void project(float const* vectors, std::span<double const> norms, float* heads) const;
+  // Writes the head of a vector, head_dim() numbers in units of the vector. padded: with +0 to a
+  // multiple of kLanes; norm: row_norm's, 0 where there is none: such a head is 0.
+  void project(float const* padded, double norm, float* head) const;
+  // Writes the heads of unit rows, [n, head_dim()]. vectors: [n, dim] as stored; inverse_norms: 0
+  // where there is none: such a head is 0. A few dozen at a time stay in a cache while the
+  // directions pass.
+  void project_rows(float const* vectors, std::span<float const> inverse_norms, float* heads) const;
   // Writes the head_dim() codes of a head and returns their scale and residual.
   Int8Row quantize(float const* head, double norm, CodeBits bits, std::int8_t* codes) const;
 
  private:
   Buffer<float> values_;
-  std::vector<float> padded_;  // the same, each with +0 to a multiple of kLanes
+  std::vector<float> grouped_;  // the same in the layout of HeadKernels::products
   std::uint32_t dim_;
   std::uint32_t size_;
   HeadBound bound_;

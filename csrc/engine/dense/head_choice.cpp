@@ -73,17 +73,31 @@ Matrix sample(DenseColumn const& column, std::size_t most) {
 
 Matrix transposed(Matrix const& of) {
   Matrix out(of.columns, of.rows);
-  for (std::size_t i = 0; i < of.rows; ++i) {
-    for (std::size_t k = 0; k < of.columns; ++k) out.row(k)[i] = of.row(i)[k];
+  constexpr std::size_t kAtOnce = 16;  // numbers of a cache line
+  for (std::size_t first = 0; first < of.rows; first += kAtOnce) {
+    std::size_t const end = std::min(of.rows, first + kAtOnce);
+    for (std::size_t k = 0; k < of.columns; ++k) {
+      for (std::size_t i = first; i < end; ++i) out.row(k)[i] = of.row(i)[k];
+    }
   }
   return out;
 }
 
+constexpr std::size_t kProductRows = 32;  // that a thread takes at a time
+
 // a b' of matrices with rows of one length.
 Matrix product(Matrix const& a, Matrix const& b, int threads) {
   Matrix out(a.rows, b.rows);
-  parallel_for(a.rows, threads,
-               [&](int, std::size_t i) { dots(b, a.row(i), 0, b.rows, out.row(i)); });
+  static_assert(kLanes % cpu::kHeadGroup == 0);
+  std::size_t const n_groups = out.stride / cpu::kHeadGroup;
+  std::vector<float> const others = grouped(b.values.data(), b.rows, b.stride, n_groups);
+  std::size_t const n_parts = (a.rows + kProductRows - 1) / kProductRows;
+  parallel_for(n_parts, threads, [&](int, std::size_t part) {
+    std::size_t const first = part * kProductRows;
+    cpu::kernels().heads.products(a.row(first), std::min(kProductRows, a.rows - first), a.stride,
+                                  cpu::head_piece(a.stride), others.data(), n_groups,
+                                  out.row(first));
+  });
   return out;
 }
 
@@ -147,6 +161,7 @@ Shares try_sizes(DenseColumn const& column, Matrix const& directions,
                  std::span<std::size_t const> sizes, int threads) {
   Matrix const rows = sample(column, kTrialRows);
   Matrix const heads = product(rows, directions, threads);
+  Matrix const by_element = transposed(heads);
   double const rank = kTrialDepth * static_cast<double>(rows.rows) /
                       static_cast<double>(std::max<std::size_t>(column.n_rows(), 1));
   std::size_t const depth = static_cast<std::size_t>(std::ceil(rank)) + 1;  // and the row itself
@@ -170,11 +185,15 @@ Shares try_sizes(DenseColumn const& column, Matrix const& directions,
                      std::greater<>());
     float const threshold = sorted[at];
     std::vector<std::size_t> n_passed(sizes.size());
-    for (std::size_t r = 0; r < rows.rows; ++r) {
-      float sum = 0.0f;
-      for (std::size_t s = 0, k = 0; s < sizes.size(); ++s) {
-        for (; k < sizes[s]; ++k) sum += heads.row(own)[k] * heads.row(r)[k];
-        float const most = sum + rests[s][own] * rests[s][r] + kTrialError;
+    std::vector<float> sums(rows.rows);
+    for (std::size_t s = 0, k = 0; s < sizes.size(); ++s) {
+      for (; k < sizes[s]; ++k) {
+        float const factor = heads.row(own)[k];
+        float const* const elements = by_element.row(k);
+        for (std::size_t r = 0; r < rows.rows; ++r) sums[r] += factor * elements[r];
+      }
+      for (std::size_t r = 0; r < rows.rows; ++r) {
+        float const most = sums[r] + rests[s][own] * rests[s][r] + kTrialError;
         n_passed[s] += most >= threshold ? 1 : 0;
       }
     }
@@ -239,7 +258,7 @@ HeadChoice choose_head(DenseColumn const& column, int threads, FirstPassChoice c
   CodeBits const bits = choice == FirstPassChoice::kHead8 ? CodeBits::k8 : CodeBits::k4;
   bool const may_pay = choice == FirstPassChoice::kAny && column.n_rows() >= kLeastRows &&
                        column.dim >= kLeastDim && column.dim <= kMostDim;
-  if (column.plane.empty() || (!is_forced && !may_pay)) return {};
+  if (!is_forced && !may_pay) return {};
   Matrix const rows = sample(column, kLearnRows);
   std::vector<std::size_t> sizes;
   if (!is_forced) sizes = head_sizes(column.dim);

@@ -36,7 +36,7 @@ QuantizedQuery quantize_head(DenseQuery const& query, Directions const& directio
   out.codes.resize(directions.head_dim());
   double const norm = norm_of(query.padded.data(), directions.dim());
   std::vector<float> head(directions.head_dim());
-  directions.project(query.padded.data(), {&norm, 1}, head.data());
+  directions.project(query.padded.data(), norm, head.data());
   Int8Row const made = directions.quantize(head.data(), norm, CodeBits::k8, out.codes.data());
   out.sum = sum_of(out.codes);
   out.scale = made.scale;

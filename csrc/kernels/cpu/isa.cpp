@@ -44,7 +44,8 @@ constexpr std::size_t kManyForAmx = 17;
 // From the plainest to the best. AMX is there if the processor has it; see is_granted.
 std::vector<Kernels> known_kernels() {
   std::vector<Kernels> known{{"scalar", scalar_dot_kernels(), scalar_score_kernels(),
-                              scalar_first_pass_kernels(), scalar_nibble_pass_kernels()}};
+                              scalar_first_pass_kernels(), scalar_nibble_pass_kernels(),
+                              scalar_head_kernels()}};
 #if defined(__x86_64__)
   bool const has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                         __builtin_cpu_supports("f16c");
@@ -54,20 +55,22 @@ std::vector<Kernels> known_kernels() {
   bool const has_vnni = has_avx512 && __builtin_cpu_supports("avx512vnni");
   if (has_avx2)
     known.push_back({"avx2", avx2_dot_kernels(), avx2_score_kernels(), avx2_first_pass_kernels(),
-                     avx2_nibble_pass_kernels()});
+                     avx2_nibble_pass_kernels(), avx2_head_kernels()});
   if (has_avx512) {
     known.push_back({"avx512", avx512_dot_kernels(), avx512_score_kernels(),
-                     avx512_first_pass_kernels(), avx512_nibble_pass_kernels()});
+                     avx512_first_pass_kernels(), avx512_nibble_pass_kernels(),
+                     avx512_head_kernels()});
   }
   // VNNI and AMX say nothing of floats.
   if (has_vnni) {
     known.push_back({"avx512vnni", avx512_dot_kernels(), avx512_score_kernels(),
-                     avx512vnni_first_pass_kernels(), avx512vnni_nibble_pass_kernels()});
+                     avx512vnni_first_pass_kernels(), avx512vnni_nibble_pass_kernels(),
+                     avx512_head_kernels()});
   }
   if (has_vnni && has_amx()) {
     known.push_back({"amx", avx512_dot_kernels(), avx512_score_kernels(),
-                     avx512vnni_first_pass_kernels(), avx512vnni_nibble_pass_kernels(), kManyForAmx,
-                     amx_first_pass_kernels(), true});
+                     avx512vnni_first_pass_kernels(), avx512vnni_nibble_pass_kernels(),
+                     avx512_head_kernels(), kManyForAmx, amx_first_pass_kernels(), true});
   }
 #endif
   return known;

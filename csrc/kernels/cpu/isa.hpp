@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/dot.hpp"
 #include "kernels/cpu/first_pass.hpp"
+#include "kernels/cpu/head_rows.hpp"
 #include "kernels/cpu/scores.hpp"
 
 namespace hyrecall::cpu {
@@ -19,6 +20,7 @@ struct Kernels {
   ScoreKernels scores;
   FirstPassKernels first_pass;
   FirstPassKernels nibble_pass;
+  HeadKernels heads;
   // Where a set has another first pass for this many queries and more.
   std::size_t many = 0;
   std::optional<FirstPassKernels> first_pass_of_many{};

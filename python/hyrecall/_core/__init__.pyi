@@ -172,7 +172,9 @@ class DenseColumn:
         name: str, dtype: str, dim: int, chunks: _Arrays, valid: _Bytes, order: _Rows, threads: int
     ) -> DenseColumn: ...
     @staticmethod
-    def merge(sources: Sequence[DenseColumn], source: _Rows, source_row: _Rows) -> DenseColumn: ...
+    def merge(
+        sources: Sequence[DenseColumn], source: _Rows, source_row: _Rows, threads: int = 1
+    ) -> DenseColumn: ...
     @staticmethod
     def from_parts(
         name: str, dtype: str, dim: int, rows: _Bytes, norms: _Floats, planes: _Planes = None

@@ -128,7 +128,7 @@ class Joining:
 
     def _save(self, facts: IndexFacts, state: State, source: Rows, row: Rows) -> None:
         """Save a piece beside those that are saved, and let go of it."""
-        made = take_rows(state.segments, source, row, facts.schema)
+        made = take_rows(state.segments, source, row, facts.schema, self.threads)
         lineage, segments, views = Lineage(), [], []
         if (self.folder / MANIFEST).exists():
             how = Opening(dict(self.analyzers), "mmap", "structure", self.threads)

@@ -18,10 +18,13 @@ Rows = npt.NDArray[np.uint32]
 
 
 def merge_segments(
-    segments: Sequence[Segment], views: Sequence[_core.SegmentView], schema: Schema
+    segments: Sequence[Segment],
+    views: Sequence[_core.SegmentView],
+    schema: Schema,
+    threads: int = 1,
 ) -> Segment:
     """Merge the live rows of several segments into one, without analyzing texts again."""
-    return take_rows(segments, *merge_order(segments, views, schema), schema)
+    return take_rows(segments, *merge_order(segments, views, schema), schema, threads)
 
 
 def merge_order(
@@ -42,9 +45,12 @@ def merge_order(
 
 
 def take_rows(
-    segments: Sequence[Segment], source: Rows, source_row: Rows, schema: Schema
+    segments: Sequence[Segment], source: Rows, source_row: Rows, schema: Schema, threads: int = 1
 ) -> Segment:
-    """Make a segment of the rows (source[i], source_row[i]), which are in the order of one."""
+    """Make a segment of the rows (source[i], source_row[i]), which are in the order of one.
+
+    Heads of vectors are learnt and made on up to ``threads`` threads.
+    """
     for segment in segments:
         for arm in (*schema.text_arms, *schema.vector_arms):
             segment.check_whole(arm)  # damaged rows must not be saved with a new checksum
@@ -59,7 +65,7 @@ def take_rows(
         for arm in schema.text_arms
     }
     dense = {
-        arm: _core.DenseColumn.merge([s.dense[arm] for s in segments], source, source_row)
+        arm: _core.DenseColumn.merge([s.dense[arm] for s in segments], source, source_row, threads)
         for arm in schema.vector_arms
     }
     return segment_from_parts(rows, seqs, schema, lexical, dense, directory)

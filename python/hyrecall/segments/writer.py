@@ -55,7 +55,7 @@ def tier(n_rows: int) -> int:
     return number
 
 
-def settle(pairs: Sequence[Pair], schema: Schema) -> list[Pair]:
+def settle(pairs: Sequence[Pair], facts: IndexFacts) -> list[Pair]:
     """Merge segments until no tier has too many and no segment has too many dead rows.
 
     At a factor of 8, at most 7 crumbs, one collecting segment and 7 segments of each tier remain:
@@ -66,7 +66,8 @@ def settle(pairs: Sequence[Pair], schema: Schema) -> list[Pair]:
         group = _next_merge(held)
         if not group:
             return held
-        merged = merge_segments([s for s, _ in group], [v for _, v in group], schema)
+        segments, views = [s for s, _ in group], [v for _, v in group]
+        merged = merge_segments(segments, views, facts.schema, facts.threads)
         held = [pair for pair in held if pair not in group]
         held.append((merged, _core.SegmentView(merged.core)))
 
@@ -197,7 +198,7 @@ def append(
     )
     pairs = _without(state, segments[found], rows[found])
     pairs.append((added, _core.SegmentView(added.core)))
-    return _state_of(state, pairs, schema, _next_seq(begin, columns.n_rows, seqs), merge=merge)
+    return _state_of(state, pairs, facts, _next_seq(begin, columns.n_rows, seqs), merge=merge)
 
 
 def delete(
@@ -229,7 +230,7 @@ def delete(
         _, segments, rows = rows_of_keys(facts, state, keys, scope, where)
     if not len(rows):
         return state, 0
-    made = _state_of(state, _without(state, segments, rows), facts.schema, state.next_seq)
+    made = _state_of(state, _without(state, segments, rows), facts, state.next_seq)
     return made, state.n_docs - made.n_docs
 
 
@@ -255,7 +256,7 @@ def compact(facts: IndexFacts, state: State) -> State:
     """Merge all segments into one without dead rows."""
     if len(state.segments) == 1 and state.views[0].n_dead == 0:
         return state
-    merged = merge_segments(state.segments, state.views, facts.schema)
+    merged = merge_segments(state.segments, state.views, facts.schema, facts.threads)
     return State.of([merged], [_core.SegmentView(merged.core)], state.next_seq)
 
 
@@ -270,9 +271,9 @@ def _without(state: State, segments: npt.NDArray[Any], rows: npt.NDArray[np.uint
 
 
 def _state_of(
-    before: State, pairs: list[Pair], schema: Schema, next_seq: int, *, merge: bool = True
+    before: State, pairs: list[Pair], facts: IndexFacts, next_seq: int, *, merge: bool = True
 ) -> State:
     # An index keeps at least one segment, even an empty one, which has the columns' types.
-    held = (settle(pairs, schema) or pairs[:1]) if merge else pairs
+    held = (settle(pairs, facts) or pairs[:1]) if merge else pairs
     segments, views = [segment for segment, _ in held], [view for _, view in held]
     return State.of(segments, views, next_seq, before)
