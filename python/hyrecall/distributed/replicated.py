@@ -19,7 +19,14 @@ from typing import TypeVar
 from hyrecall.base.threads import start
 from hyrecall.distributed.children import renew_in_children
 from hyrecall.distributed.shards import OpenShard, closed
-from hyrecall.errors import HyrecallError, ShardLostError, StaleStatisticsError, error
+from hyrecall.errors import (
+    CorruptIndexError,
+    HyrecallError,
+    IndexNotFoundError,
+    ShardLostError,
+    StaleStatisticsError,
+    error,
+)
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
@@ -48,8 +55,19 @@ class _Replica:
     stamp: str | None = None  # the saved version that it has taken up
     n_asked: int = 0  # questions under way
     last: int = 0  # which question was its last
+    refused: str | None = None  # the saved version that it could not read
     is_lost: bool = False
+    is_damaged: bool = False  # its last answer was that files are damaged
     is_reloading: bool = False
+
+    @property
+    def fails(self) -> bool:
+        """Whether it had no answer when it was asked last."""
+        return self.is_lost or self.is_damaged
+
+    def is_due(self, stamp: str | None) -> bool:
+        """Whether it has to take up a saved version, which it has not found damaged before."""
+        return self.is_lost or (self.stamp != stamp and (stamp is None or self.refused != stamp))
 
 
 Rank = Callable[[_Replica], tuple[object, ...]]
@@ -98,7 +116,7 @@ class ReplicatedShard:
     @property
     def n_lost(self) -> int:
         """How many replicas did not answer when they were asked last."""
-        return sum(one.is_lost for one in self._replicas)
+        return sum(one.fails for one in self._replicas)
 
     @property
     def facts(self) -> IndexFacts:
@@ -137,7 +155,7 @@ class ReplicatedShard:
         self._keep_soon()
 
         def rank(one: _Replica) -> tuple[object, ...]:
-            return one.is_lost, one.is_reloading, one.state != self._serving, one.n_asked, one.last
+            return one.fails, one.is_reloading, one.state != self._serving, one.n_asked, one.last
 
         def call(one: _Replica) -> T_:
             # Where no replica has the state that answers, the newest one does.
@@ -158,7 +176,7 @@ class ReplicatedShard:
         counted = statistics.versions
 
         def rank(one: _Replica) -> tuple[object, ...]:
-            return one.is_lost, one.state not in counted, one.is_reloading, one.n_asked, one.last
+            return one.fails, one.state not in counted, one.is_reloading, one.n_asked, one.last
 
         return self._ask(lambda one: one.shard.candidates(request, statistics), rank)
 
@@ -172,6 +190,8 @@ class ReplicatedShard:
                 one.is_lost = False
             except ShardLostError:
                 one.is_lost = True
+            except CorruptIndexError:
+                one.is_lost, one.is_damaged = False, True
         if self.n_lost == len(self._replicas):
             wish = f"an answer of one of {self.n_lost} replicas"
             raise error(ShardLostError, self.name, wish, "none")
@@ -183,8 +203,8 @@ class ReplicatedShard:
 
         Raises
         ------
-        ShardLostError
-            No replica answers.
+        ShardLostError, CorruptIndexError
+            No replica answers; the files of all are damaged.
         StaleStatisticsError
             None has the state that was counted any more.
         """
@@ -196,7 +216,7 @@ class ReplicatedShard:
             asked.append(one)
             try:
                 return self._asked(one, call)
-            except (ShardLostError, StaleStatisticsError) as fault:
+            except (ShardLostError, CorruptIndexError, StaleStatisticsError) as fault:
                 faults.append(fault)
         raise self._fault(faults)
 
@@ -223,7 +243,7 @@ class ReplicatedShard:
             for answer in done:
                 try:
                     return answer.result()
-                except (ShardLostError, StaleStatisticsError) as fault:
+                except (ShardLostError, CorruptIndexError, StaleStatisticsError) as fault:
                     faults.append(fault)
 
     def _next(self, rank: Rank, asked: Sequence[_Replica]) -> _Replica | None:
@@ -245,8 +265,11 @@ class ReplicatedShard:
         except ShardLostError:
             one.is_lost = True
             raise
+        except CorruptIndexError:
+            one.is_lost, one.is_damaged = False, True
+            raise
         else:
-            one.is_lost = False
+            one.is_lost = one.is_damaged = False
             return answer
         finally:
             with self._changed:
@@ -258,6 +281,8 @@ class ReplicatedShard:
         for one in faults:
             if isinstance(one, StaleStatisticsError):
                 return one
+        if all(isinstance(one, CorruptIndexError) for one in faults):
+            return faults[0]
         got = "; ".join(dict.fromkeys(str(one).partition(", got ")[2] for one in faults))
         return error(ShardLostError, self.name, f"an answer of {len(faults)} replicas", got)
 
@@ -273,9 +298,9 @@ class ReplicatedShard:
 
     @property
     def is_stale(self) -> bool:
-        """Whether a replica has not taken up the version that the folder holds."""
+        """Whether a replica has to take up the version that the folder holds, or was lost."""
         stamp = self._stamp()
-        return any(one.stamp != stamp for one in self._replicas)
+        return any(one.is_due(stamp) for one in self._replicas)
 
     def reload(self) -> str:
         """Take up the version that the folder holds, one replica after another.
@@ -316,6 +341,10 @@ class ReplicatedShard:
             except ShardLostError:
                 one.is_lost = True
                 raise
+            except CorruptIndexError as fault:
+                if not isinstance(fault, IndexNotFoundError):
+                    one.is_lost, one.refused = False, stamp
+                raise
             with self._changed:
                 one.stamp, one.state, one.is_lost = stamp, state, False
                 able = [other for other in self._replicas if not other.is_lost]
@@ -340,7 +369,7 @@ class ReplicatedShard:
 
     def _keep_soon(self) -> None:
         """Take up a new version, and start lost replicas again, on a thread of its own."""
-        if not (self.n_lost or self.is_stale):
+        if not self.is_stale:
             return
         with self._changed:
             if self._is_keeping or time.monotonic() < self._kept_at + LOOK_AGAIN:
@@ -356,12 +385,11 @@ class ReplicatedShard:
             with self._taking_up:
                 stamp = self._stamp()
                 for one in self._replicas:
-                    if one.is_lost or one.stamp != stamp:
+                    if one.is_due(stamp):
                         self._try_up(one)
         finally:
             # What is not taken up now is tried again, but not by every question.
-            is_whole = not (self.n_lost or self.is_stale)
-            self._kept_at = float("-inf") if is_whole else time.monotonic()
+            self._kept_at = time.monotonic() if self.is_stale else float("-inf")
             self._is_keeping = False
 
     def _try_up(self, one: _Replica) -> None:

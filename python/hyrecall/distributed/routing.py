@@ -20,6 +20,7 @@ from hyrecall.base.arguments import as_list, python_scalar
 from hyrecall.distributed.placement import Placement
 from hyrecall.distributed.shards import Ask, AskedAlone, Shard, told_of
 from hyrecall.errors import (
+    CorruptIndexError,
     HyrecallError,
     ScopeError,
     ShapeError,
@@ -179,8 +180,8 @@ def answer_routed(
 
     Raises
     ------
-    ShardLostError
-        No shard answers.
+    ShardLostError, CorruptIndexError
+        No shard answers; all are damaged.
     StaleStatisticsError
         Documents changed meanwhile.
     """
@@ -197,7 +198,7 @@ def answer_routed(
         else:
             parts = _summed(routed, ask, lost)
         hits = merge(request, parts, degraded=told_of(lost))
-    except (ShardLostError, StaleStatisticsError):
+    except (ShardLostError, CorruptIndexError, StaleStatisticsError):
         raise
     except HyrecallError:
         return None

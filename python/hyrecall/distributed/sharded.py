@@ -10,7 +10,7 @@ from hyrecall.ask.request import batch_of_one
 from hyrecall.ask.scope import check_no_list
 from hyrecall.base.keywords import check_keywords, same_options
 from hyrecall.base.workers import off_loop
-from hyrecall.distributed.asking import ShardThreads
+from hyrecall.distributed.asking import ShardThreads, answers_of, no_fault
 from hyrecall.distributed.opening import (
     Replication,
     check_alike,
@@ -24,7 +24,7 @@ from hyrecall.distributed.placed import PlacedShards
 from hyrecall.distributed.routing import Router, answer_routed
 from hyrecall.distributed.shards import AskedAlone, LocalShard, Named, Shard, closed, told_of
 from hyrecall.distributed.upkeep import ShardUpkeep, n_replicas
-from hyrecall.errors import OptionError, ShardLostError, StaleStatisticsError, error
+from hyrecall.errors import OptionError, StaleStatisticsError, error
 from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
@@ -79,7 +79,7 @@ class ShardedIndex(ShardUpkeep):
         shards : sequence of Shard
             Objects with ``name``, ``statistics(request)``, ``candidates(request, statistics)`` and
             ``close()``. The two calls raise :class:`hyrecall.errors.ShardLostError` if the shard
-            does not answer.
+            does not answer, :class:`hyrecall.errors.CorruptIndexError` if its files are damaged.
         """
         if not shards:
             raise error(OptionError, "shards", "at least one", "none")
@@ -275,8 +275,8 @@ class ShardedIndex(ShardUpkeep):
 
         Graphs, ``expansion``, ``surrounding`` and :class:`hyrecall.Feedback` are refused: they read
         more than candidates. Texts are not embedded here. ``hit.text`` needs its columns in
-        ``columns``, and ``explain()`` is refused. A shard that does not answer is named in
-        ``hits.degraded``.
+        ``columns``, and ``explain()`` is refused. A shard that does not answer, or whose files are
+        damaged, is named in ``hits.trace.degraded``.
 
         Raises
         ------
@@ -284,6 +284,8 @@ class ShardedIndex(ShardUpkeep):
             As :meth:`hyrecall.Index.recall`, and for what is refused here.
         ShardLostError
             No shard answers.
+        CorruptIndexError
+            The files of all shards that are asked are damaged.
         StaleStatisticsError
             Documents changed during each of five tries.
         """
@@ -346,32 +348,19 @@ class ShardedIndex(ShardUpkeep):
     def _ask(
         self, shards: Sequence[N_], call: Callable[[N_], T_], lost: dict[str, str], /
     ) -> list[tuple[N_, T_]]:
-        """Ask shards, and note those that do not answer.
+        """Ask shards, and note those that do not answer or are damaged.
 
         Raises
         ------
         ShardLostError
             None answers.
+        CorruptIndexError
+            All are damaged.
         """
 
-        def one(shard: N_) -> T_ | ShardLostError:
-            try:
-                return call(shard)
-            except ShardLostError as fault:
-                return fault
-
         run = map if self._pool is None else self._pool.map
-        out: list[tuple[N_, T_]] = []
-        for shard, answer in zip(shards, list(run(one, shards)), strict=True):
-            if isinstance(answer, ShardLostError):
-                lost[shard.name] = str(answer)
-            else:
-                out.append((shard, answer))
-        if not out:
-            raise error(
-                ShardLostError, "shards", "an answer of at least one", "; ".join(lost.values())
-            )
-        return out
+        answers = list(run(no_fault(call), shards))
+        return answers_of(zip(shards, answers, strict=True), lost)
 
     def close(self) -> None:
         """Close every shard. Closing twice is fine; hits that were given stay."""

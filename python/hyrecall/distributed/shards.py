@@ -16,7 +16,7 @@ from hyrecall.base.arguments import number
 from hyrecall.distributed.asked_shard import AskedShard
 from hyrecall.distributed.children import renew_in_children
 from hyrecall.distributed.pipes import PipeClosed, read_frames, rebuild, write_frames
-from hyrecall.errors import OptionError, ShardLostError, error
+from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, error
 from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.part import Part
@@ -35,6 +35,7 @@ __all__ = [
     "closed",
     "read_timeout",
     "told_of",
+    "why_lost",
 ]
 
 MOST_SECONDS = 1e6  # of a timeout; more than a lock takes is an error
@@ -58,7 +59,8 @@ T_ = TypeVar("T_")
 class Shard(Protocol):
     """What a sharded index asks of each shard.
 
-    Both calls raise ShardLostError if the shard cannot be asked, and the index's own errors.
+    Both calls raise ShardLostError if the shard cannot be asked, CorruptIndexError if its files
+    are damaged, and the index's own errors.
     """
 
     @property
@@ -112,7 +114,7 @@ class OpenShard(AskedAlone, Protocol):
         ...
 
     def check(self) -> None:
-        """Raise ShardLostError if the shard does not answer."""
+        """Raise ShardLostError if the shard does not answer, CorruptIndexError if it is damaged."""
         ...
 
 
@@ -129,6 +131,11 @@ class Ask(Protocol):
 def told_of(lost: Mapping[str, str]) -> list[str]:
     """Say that shards are missing, as ``degraded`` does."""
     return [f"{name}: its documents are missing ({why})" for name, why in lost.items()]
+
+
+def why_lost(fault: ShardLostError | CorruptIndexError) -> str:
+    """Say why the documents of a shard are missing."""
+    return f"its files are damaged: {fault}" if isinstance(fault, CorruptIndexError) else str(fault)
 
 
 class SavedShard(NamedTuple):

@@ -9,7 +9,7 @@ from hyrecall.base.keywords import check_methods
 from hyrecall.distributed.asking import ShardThreads
 from hyrecall.distributed.replicated import ReplicatedShard
 from hyrecall.distributed.shards import LocalShard, OpenShard, Shard, closed
-from hyrecall.errors import OptionError, ShardLostError, error
+from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, error
 from hyrecall.segments.facts import IndexFacts
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class ShardUpkeep:
             try:
                 if isinstance(one, OpenShard):
                     one.check()
-            except ShardLostError:
+            except (ShardLostError, CorruptIndexError):
                 is_lost = True
             n = n_replicas(one)
             return ShardHealth(n, one.n_lost if isinstance(one, ReplicatedShard) else int(is_lost))

@@ -12,16 +12,26 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from typing import IO
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, TypeVar
 
 from hyrecall.distributed.pipes import PipeClosed, plain_error, read_frames, write_frames
-from hyrecall.errors import IndexNotFoundError, InternalError, ShardLostError, error
+from hyrecall.errors import (
+    CorruptIndexError,
+    IndexNotFoundError,
+    InternalError,
+    ShardLostError,
+    error,
+)
 from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.request import Request
+from hyrecall.segments.manifest import MANIFEST, read_seal
 
 __all__ = ["Answering", "main", "serve"]
+
+T_ = TypeVar("T_")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -66,13 +76,16 @@ class Answering:
         self._open = path, device, threads
         self._seal = seal
         self._index: Index | None = None
+        self._damaged: tuple[str, CorruptIndexError] | None = None
         self._last: tuple[bytes, Request] | None = None
 
     def ask(self, verb: bytes, *frames: bytes) -> tuple[bytes, bytes]:
         """Return ``b"answer"`` and the answer, or ``b"error"`` and the error as JSON."""
         try:
+            if verb == b"reload":  # somebody may have repaired the files
+                self._damaged = None
             if self._index is None:
-                self._index = self._opened()
+                self._index = self._unless_damaged(self._opened)
             return b"answer", self._answer(self._index, verb, frames)
         except Exception as fault:
             return b"error", plain_error(fault)
@@ -97,11 +110,33 @@ class Answering:
             raise error(ShardLostError, path, wish, got, "open the folder of shards again")
         return index
 
+    def _unless_damaged(self, read: Callable[[], T_]) -> T_:
+        """Return what reads the saved version, which is not read again where it is damaged.
+
+        Raises
+        ------
+        CorruptIndexError
+            It is.
+        """
+        seal: str | None = None
+        with contextlib.suppress(OSError):  # of the system, or of a damaged MANIFEST
+            seal = read_seal(Path(self._open[0]) / MANIFEST)
+        if self._damaged is not None and self._damaged[0] == seal:
+            raise self._damaged[1].with_traceback(None)
+        try:
+            return read()
+        except IndexNotFoundError:
+            raise
+        except CorruptIndexError as fault:
+            if seal is not None:
+                self._damaged = seal, fault
+            raise
+
     def _answer(self, index: Index, verb: bytes, frames: Sequence[bytes]) -> bytes:
         may_change = self._seal is None and verb in (b"statistics", b"alone", b"reload")
         if may_change and index.is_stale:
             with contextlib.suppress(IndexNotFoundError):  # what is open can still be read
-                index.reload()
+                self._unless_damaged(index.reload)
         if verb in (b"reload", b"state"):
             return index._version.encode()
         request = self._read(frames[0])
