@@ -19,7 +19,7 @@ from cli.conftest import DIM, SCHEMA, WORDS
 pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
 from hyrecall.cli import batch, batch_command, batch_crew, batch_workers
-from hyrecall.distributed import ShardedIndex, saved
+from hyrecall.distributed import BatchRecall, ShardedIndex, saved
 
 N_QUERIES = 30
 ALL = ("--query-text", "words", "--query-vector", "vec", "--query-key", "qid")
@@ -103,6 +103,22 @@ def test_shards_give_the_files_of_one_index(
     want = files(run, [folder], asked, tmp_path / "one", suffix=suffix)
     assert b'"query": 17' in want[1]
     assert files(run, shards, asked, tmp_path / "shards", suffix=suffix) == want
+
+
+@pytest.mark.usefixtures("small_slices", "without_processes")
+def test_the_folder_that_holds_the_shards_is_taken_as_they_are(
+    run: Run, folder: Path, shards: list[Path], asked: Path, tmp_path: Path
+) -> None:
+    want = files(run, [folder], asked, tmp_path / "one")
+    for one in shards:
+        shutil.copytree(one, tmp_path / "corpus" / one.name)
+    corpus = tmp_path / "corpus"
+    assert files(run, [corpus], asked, tmp_path / "shards") == want
+    recall = BatchRecall(corpus, key="qid", text="words", vectors="vec", scope=hr.Scope(["acme"]))
+    assert len(recall.identity["index"]) == len(shards)
+    (corpus / "1").rename(corpus / "1.unfinished")
+    with pytest.raises(hr.IndexNotFoundError, match="got an unfinished build of"):
+        BatchRecall(corpus, key="qid", text="words", scope=hr.Scope(["acme"]))
 
 
 class Spoiled(batch_workers.InThreads):

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hyrecall as hr
+from hyrecall.distributed import ShardedIndex
 
 ARMS = ["--key", "id", "--cell", "tenant", "--text", "body=title+text", "--attribute", "stars"]
 QUERIES = ["amber delta", "kelp"]
@@ -139,6 +140,25 @@ def test_info_on_a_store_says_which_command_shows_it(run, tmp_path):
     assert shown.code == 1
     told = "expected a saved index, got a store (hyrecall doctor --path shows it)"
     assert shown.err == f"error: {tmp_path}: {told}\n"
+
+
+def test_a_folder_of_shards_says_what_opens_it(run, table, tmp_path):
+    (tmp_path / "in").mkdir()
+    pq.write_table(table, tmp_path / "in" / "0.parquet")
+    into = tmp_path / "shards"
+    reply = run("shards", "build", tmp_path / "in", into, "--shards", 2, "--workers", 1,
+                *ARMS)  # fmt: skip
+    assert reply.code == 0, reply.err
+    reply = run("info", into)
+    assert reply.code == 1
+    got = f"path: expected the folder of a saved index, got a folder of shards, {into}"
+    assert f"{got} (hyrecall shards info shows it)" in " ".join(reply.err.split())
+    assert run("shards", "info", into).code == 0
+    with pytest.raises(hr.IndexNotFoundError) as caught:
+        hr.Index.open(into)
+    assert caught.value.remedy == f"ShardedIndex.open({str(into)!r})"
+    with ShardedIndex.open(into) as index:
+        assert len(index) == 2
 
 
 def test_vectors_of_json_lines_may_be_whole_numbers(run, tmp_path):

@@ -22,8 +22,9 @@ import pytest
 import hyrecall
 import hyrecall as hr
 from hyrecall.distributed import ShardedIndex, build_shards
-from hyrecall.distributed.opening import _seal, folders_of, open_here
+from hyrecall.distributed.opening import _seal, open_here
 from hyrecall.distributed.replicated import ReplicatedShard
+from hyrecall.distributed.saved_folders import find_folders
 from hyrecall.errors import ShardLostError, error
 from hyrecall.serve import Caller, ServiceOptions
 from hyrecall.serve.replies import IndexReply
@@ -46,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shards(folder: Path) -> Iterator[ShardedIndex]:
-    with ShardedIndex.open(folders_of([folder])) as made:
+    with ShardedIndex.open(folder) as made:
         yield made
 
 
@@ -54,7 +55,7 @@ def shards(folder: Path) -> Iterator[ShardedIndex]:
 def replicated(folder: Path) -> Iterator[ShardedIndex]:
     """Shards of two replicas each, which answer two batches at a time."""
     made = []
-    for path in folders_of([folder]):
+    for path in find_folders([folder]).folders:
         two = [open_here([path])[0][0] for _ in range(2)]
         made.append(ReplicatedShard(path.name, two, partial(_seal, path)))
     with ShardedIndex(made) as index:
@@ -193,7 +194,7 @@ def test_what_shards_refuse_is_an_error_of_the_caller(shards: ShardedIndex) -> N
 
 
 def test_lost_shards_are_named_in_replies_health_and_metrics(folder: Path) -> None:
-    opened = [ShardedIndex.open([path]).shards[0] for path in folders_of([folder])]
+    opened = [ShardedIndex.open([path]).shards[0] for path in find_folders([folder]).folders]
     lost = [Lost(opened[1])]
     index = ShardedIndex([opened[0], lost[0], opened[2]])
 
@@ -259,11 +260,11 @@ def test_a_shard_that_is_saved_anew_is_taken_up(tmp_path: Path) -> None:
 
 def test_a_folder_of_shards_or_their_own_folders_are_served(folder: Path) -> None:
     own = [folder / f"shard-{at}" for at in range(N_SHARDS)]
-    assert folders_of([folder]) == own
-    assert folders_of(own) == own
-    assert folders_of(own[:1]) == own[:1]
+    assert find_folders([folder]) == (own, None, False)
+    assert find_folders(own) == (own, None, False)
+    assert find_folders(own[:1]) == (own[:1], None, True)
     with pytest.raises(hr.IndexNotFoundError, match="one with such folders"):
-        folders_of([folder / "none"])
+        find_folders([folder / "none"])
 
 
 def test_a_folder_whose_build_has_not_ended_is_not_served(folder: Path, tmp_path: Path) -> None:
@@ -271,13 +272,13 @@ def test_a_folder_whose_build_has_not_ended_is_not_served(folder: Path, tmp_path
     shutil.copytree(folder, saved)
     (saved / "building").mkdir()  # as `hyrecall shards build` leaves it when it is killed
     with pytest.raises(hr.IndexNotFoundError, match="got an unfinished build in"):
-        ShardedIndex.open(folders_of([saved]))
+        ShardedIndex.open(saved)
     (saved / "building").rmdir()
     (saved / "shard-1").rename(saved / "shard-1.unfinished")  # as `hyrecall index --memory` does
     with pytest.raises(hr.IndexNotFoundError, match=r"got an unfinished build of .*shard-1"):
-        folders_of([saved])
+        find_folders([saved])
     shutil.copytree(saved / "shard-1.unfinished", saved / "shard-1")  # ended, but not tidied up
-    assert folders_of([saved]) == [saved / f"shard-{at}" for at in range(N_SHARDS)]
+    assert find_folders([saved]).folders == [saved / f"shard-{at}" for at in range(N_SHARDS)]
 
 
 def test_shards_that_are_placed_by_cell_are_served_from_their_folder(
@@ -286,12 +287,14 @@ def test_shards_that_are_placed_by_cell_are_served_from_their_folder(
     (tmp_path / "files").mkdir()
     pq.write_table(table(), tmp_path / "files" / "0.parquet")
     build_shards(tmp_path / "files", SCHEMA, tmp_path / "shards", shards=2, workers=1)
-    assert folders_of([tmp_path / "shards"]) == tmp_path / "shards"
+    found = find_folders([tmp_path / "shards"])
+    assert (found.is_index, len(found.folders)) == (False, 2)
+    assert found.placed is not None
 
     async def work(client: Any) -> list[Any]:
         return await all_of(client, queries(24))
 
-    with ShardedIndex.open(folders_of([tmp_path / "shards"])) as index:
+    with ShardedIndex.open(tmp_path / "shards") as index:
         want, got = served(one, work), served(index, work)
     assert [without_device(reply) for reply in got] == [without_device(reply) for reply in want]
 

@@ -55,7 +55,10 @@ _END_BYTES = 1 << 20  # bytes at each end of a query file, whose hash identifies
 def batch(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR", help="Folder of the index; several: the shards of an index."),
+        typer.Argument(
+            metavar="DIR",
+            help="Folder of the index, or of its shards; several: the shards of an index.",
+        ),
     ],
     queries: Annotated[
         Path,

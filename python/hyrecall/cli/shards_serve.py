@@ -83,13 +83,12 @@ def serve(
     fields = service_fields(host, port, tokens, allowed_hosts, allowed_origins, no_join, options)
     service = options_of(fields)
     from hyrecall.distributed import ShardedIndex
-    from hyrecall.distributed.opening import folders_of
     from hyrecall.serve import create_app, run
 
     log_to_stderr(log_level)
     is_apart = processes or replicas > 1
     index = ShardedIndex.open(
-        folders_of(paths),
+        paths,
         processes=is_apart,
         replicas=replicas,
         threads=threads,

@@ -22,9 +22,9 @@ from hyrecall.distributed.saved import (
     facts_of,
     n_shards,
     open_saved,
-    read_folders,
     seals_of,
 )
+from hyrecall.distributed.saved_folders import read_folders
 from hyrecall.distributed.slices import answered, renumber, slice_size
 from hyrecall.errors import DTypeError, OptionError, ScopeError, error
 from hyrecall.parts.plain import decode, encode
@@ -77,9 +77,9 @@ class BatchRecall:
     Parameters
     ----------
     index : path-like or sequence of path-like
-        A folder that :meth:`hyrecall.Index.save` wrote, or the folders of the shards of an index
-        (:meth:`ShardedIndex.open`). Each process opens all of them; they are mapped, so the
-        processes of one machine share their memory.
+        A folder that :meth:`hyrecall.Index.save` wrote, or the shards of an index, as
+        :meth:`ShardedIndex.open` takes them. Each process opens all of them; they are mapped, so
+        the processes of one machine share their memory.
     key : str
         Column with the queries' ids, which are in the column ``query_key`` of the hits.
     text, vectors : str or mapping of str to str, optional

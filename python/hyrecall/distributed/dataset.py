@@ -18,7 +18,7 @@ from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.distributed.batch_recall import BatchRecall
 from hyrecall.distributed.part_answers import Answer, Counts, answer_part, counts_of
 from hyrecall.distributed.query_parts import QueryPart, identity_of, parts_of, query_files
-from hyrecall.distributed.saved import read_folders
+from hyrecall.distributed.saved_folders import read_folders
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, WriterBusyError, error
 
 __all__ = ["DatasetHits", "recall_dataset"]

@@ -9,9 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from hyrecall.base.arguments import as_int, as_items, number, read_path
+from hyrecall.base.arguments import as_int, as_items, number
 from hyrecall.distributed.placed import PlacedShards
 from hyrecall.distributed.replicated import ReplicatedShard
+from hyrecall.distributed.saved_folders import find_folders, read_folders
 from hyrecall.distributed.shards import (
     MOST_SECONDS,
     LocalShard,
@@ -21,25 +22,21 @@ from hyrecall.distributed.shards import (
     Shard,
     read_timeout,
 )
-from hyrecall.distributed.shards_file import SHARDS, WORK
-from hyrecall.errors import CorruptIndexError, IndexNotFoundError, OptionError, error
+from hyrecall.errors import CorruptIndexError, OptionError, error
 from hyrecall.index import Index
 from hyrecall.parts.placing import check_shards
 from hyrecall.parts.request import Request
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.manifest import MANIFEST, read_seal
-from hyrecall.segments.parts import UNFINISHED
 from hyrecall.table.source import open_source
 
 __all__ = [
     "Replication",
     "check_alike",
-    "folders_of",
     "looked_at",
     "names_of",
     "open_here",
     "process_shards",
-    "read_paths",
     "read_request",
     "read_tables",
 ]
@@ -57,43 +54,6 @@ def read_tables(tables: object) -> list[pa.Table]:
     return [one if isinstance(one, pa.Table) else one.read_all() for one in opened]
 
 
-def read_paths(paths: object) -> tuple[list[Path], PlacedShards | None]:
-    """Return the folders of shards; of a single path, what its ``shards.json`` says."""
-    if isinstance(paths, str | Path):
-        placed = PlacedShards.read(read_path(paths))
-        return placed.folders, placed
-    named = as_items(paths)
-    if not named:
-        wish = "a sequence of at least one path, or a folder of shards"
-        raise error(OptionError, "paths", wish, repr(paths))
-    return [read_path(one) for one in named], None
-
-
-def folders_of(paths: Sequence[Path]) -> Path | Sequence[Path]:
-    """Return folders of saved indexes: those given, or those in the one that is given.
-
-    A folder that ``shards.json`` describes is returned itself, as :func:`read_paths` takes it.
-
-    Raises
-    ------
-    IndexNotFoundError
-        The one folder is no saved index and has none in it, or has one whose build has not ended.
-    """
-    if len(paths) != 1 or (paths[0] / MANIFEST).exists():
-        return paths
-    if (paths[0] / SHARDS).exists() or (paths[0] / WORK).exists():  # of an unfinished build, too
-        return paths[0]
-    wish = "the folder of a saved index, or one with such folders"
-    begun = set(paths[0].glob(f"*{UNFINISHED}"))
-    found = sorted({one.parent for one in paths[0].glob(f"*/{MANIFEST}")} - begun)
-    left = {one.with_suffix("") for one in begun}.difference(found)
-    if left:  # those that are there are not all shards of the index
-        raise error(IndexNotFoundError, "path", wish, f"an unfinished build of {min(left)}")
-    if not found:
-        raise error(IndexNotFoundError, "path", wish, str(paths[0]))
-    return found
-
-
 def names_of(folders: Sequence[Path]) -> list[str]:
     """Return what replies call the shards: the names of their folders, where these differ."""
     names = [one.absolute().name for one in folders]
@@ -104,8 +64,9 @@ def open_here(
     paths: object, **options: Any
 ) -> tuple[list[LocalShard], list[Path], PlacedShards | None]:
     """Open indexes in this process and check that they are shards of one."""
+    given = read_folders("paths", paths)
     while True:
-        folders, placed = read_paths(paths)
+        folders, placed, _ = find_folders(given)
         shards: list[LocalShard] = []
         try:
             for one in folders:

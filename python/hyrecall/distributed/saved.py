@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hyrecall.base.arguments import as_items, read_path
-from hyrecall.distributed.placed import PlacedShards
+from hyrecall.distributed.saved_folders import find_folders
 from hyrecall.distributed.sharded import ShardedIndex
-from hyrecall.distributed.shards_file import SHARDS
-from hyrecall.errors import IndexMismatchError, OptionError, ShardLostError, error
+from hyrecall.errors import IndexMismatchError, ShardLostError, error
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
 from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.manifest import MANIFEST, read_seal
 
 __all__ = [
     "Opened",
@@ -23,21 +20,10 @@ __all__ = [
     "facts_of",
     "n_shards",
     "open_saved",
-    "read_folders",
     "seals_of",
 ]
 
 Opened = Index | ShardedIndex
-
-
-def read_folders(argument: str, value: object) -> tuple[Path, ...]:
-    """Return the folders of an argument, which is a path or several."""
-    if isinstance(value, str | Path):
-        return (read_path(value),)
-    named = as_items(value)
-    if not named:
-        raise error(OptionError, argument, "a path, or a sequence of at least one", repr(value))
-    return tuple(read_path(one) for one in named)
 
 
 def open_saved(
@@ -48,13 +34,11 @@ def open_saved(
     processes: bool = False,
     timeout: float | None = None,
 ) -> Opened:
-    """Open one folder as an index, and several as shards, in processes of their own if asked."""
-    if len(folders) == 1 and not (folders[0] / SHARDS).is_file():
+    """Open what paths name as an index, or as shards, in processes of their own if asked."""
+    if find_folders(folders).is_index:
         return Index.open(folders[0], device=device, threads=threads)
-    # A folder of shards is named alone: it says itself where each lies.
-    given: Any = folders[0] if len(folders) == 1 else folders
     return ShardedIndex.open(
-        given, processes=processes, device=device, threads=threads, timeout=timeout
+        folders, processes=processes, device=device, threads=threads, timeout=timeout
     )
 
 
@@ -74,9 +58,7 @@ def n_shards(index: Opened) -> int:
 
 def seals_of(folders: Sequence[Path]) -> tuple[str, ...]:
     """Name the saved version of each shard, as its folder holds it now."""
-    if len(folders) == 1 and (folders[0] / SHARDS).is_file():
-        folders = PlacedShards.read(folders[0]).folders
-    return tuple(read_seal(one / MANIFEST) for one in folders)
+    return find_folders(folders).seals
 
 
 def check_seals(folders: Sequence[Path], seals: Sequence[str]) -> None:

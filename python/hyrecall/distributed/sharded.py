@@ -162,9 +162,9 @@ class ShardedIndex(ShardUpkeep):
         ----------
         paths : path-like, or sequence of path-like
             A folder that :func:`build_shards` wrote: each shard is asked only the queries that may
-            find something there. Or folders that :meth:`hyrecall.Index.save` wrote. Their insertion
-            numbers must differ (``first_seq`` of build and add), and no key may be in a cell of two
-            of them, which is checked here.
+            find something there. Or folders that :meth:`hyrecall.Index.save` wrote, or the one
+            folder that holds these. Their insertion numbers must differ (``first_seq`` of build and
+            add), and no key may be in a cell of two of them, which is checked here.
         processes : bool, default False
             Open each in a process of its own, which takes up a newer saved version by itself; an
             analyzer with a callable is refused then.

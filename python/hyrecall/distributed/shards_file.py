@@ -23,7 +23,7 @@ from hyrecall.base.keywords import check_keywords
 from hyrecall.base.version import __version__
 from hyrecall.distributed.placement import Placement
 from hyrecall.errors import CorruptIndexError, HyrecallError, IndexNotFoundError, error
-from hyrecall.segments.manifest import MANIFEST, read_seal
+from hyrecall.segments.manifest import MANIFEST, SHARDS, read_seal
 
 __all__ = [
     "GENERATOR",
@@ -37,7 +37,6 @@ __all__ = [
     "write_shards",
 ]
 
-SHARDS = "shards.json"
 WORK = "building"
 """The folder beside ``shards.json`` that holds the unfinished work of a build."""
 

@@ -23,6 +23,7 @@ from hyrecall.table.columns import MOST_ROWS
 __all__ = [
     "FORMAT",
     "MANIFEST",
+    "SHARDS",
     "Manifest",
     "SegmentEntry",
     "TextFacts",
@@ -31,6 +32,9 @@ __all__ = [
 ]
 
 MANIFEST = "MANIFEST"
+
+SHARDS = "shards.json"
+"""The file of a folder that has no MANIFEST of its own, but shards of an index."""
 
 FORMAT = 2
 """Increased by each change that an older reader would misread."""

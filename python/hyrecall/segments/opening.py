@@ -28,7 +28,14 @@ from hyrecall.errors import (
 )
 from hyrecall.segments.arrow_files import embedded_by, optional_roles, roles
 from hyrecall.segments.facts import EmbeddedArm, IndexFacts
-from hyrecall.segments.manifest import MANIFEST, Manifest, SegmentEntry, read_seal, seal_of
+from hyrecall.segments.manifest import (
+    MANIFEST,
+    SHARDS,
+    Manifest,
+    SegmentEntry,
+    read_seal,
+    seal_of,
+)
 from hyrecall.segments.pinning import lock, read_pin
 from hyrecall.segments.saved_versions import Lineage
 from hyrecall.segments.segment_files import OpenedFile, dead_rows, segment_of
@@ -112,7 +119,7 @@ def open_index(
     Raises
     ------
     IndexNotFoundError
-        There is nothing at ``path``.
+        There is nothing at ``path``, or shards of an index.
     CorruptIndexError
         A file is missing, damaged or of a newer format, or a stored analyzer now gives other terms.
     IndexMismatchError
@@ -148,6 +155,11 @@ def _read_manifest(path: Path) -> tuple[Manifest, str]:
     try:
         text = (path / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
+        if (path / SHARDS).is_file():
+            got = f"a folder of shards, {path} (hyrecall shards info shows it)"
+            remedy = f"ShardedIndex.open({str(path)!r})"
+            wish = "the folder of a saved index"
+            raise error(IndexNotFoundError, "path", wish, got, remedy) from None
         wish = "the MANIFEST of a saved index"
         raise error(CorruptIndexError, str(path / MANIFEST), wish, "no such file") from None
     return Manifest.from_bytes(text, path / MANIFEST), seal_of(text, path / MANIFEST)

@@ -1,0 +1,83 @@
+"""Which saved indexes a path, or several, names: an index, shards of one, or a folder of shards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from hyrecall.base.arguments import as_items, read_path
+from hyrecall.distributed.placed import PlacedShards
+from hyrecall.distributed.shards_file import SHARDS, WORK
+from hyrecall.errors import IndexNotFoundError, OptionError, error
+from hyrecall.segments.manifest import MANIFEST, read_seal
+from hyrecall.segments.parts import UNFINISHED
+
+__all__ = ["SavedFolders", "find_folders", "read_folders"]
+
+
+class SavedFolders(NamedTuple):
+    """Saved indexes.
+
+    Attributes
+    ----------
+    folders : list of Path
+        One for each shard; of an index that is none, its own.
+    placed : PlacedShards or None
+        Where shards that :func:`build_shards` wrote have their cells; None: they may be anywhere.
+    is_index : bool
+        Whether the path named a saved index itself.
+    """
+
+    folders: list[Path]
+    placed: PlacedShards | None
+    is_index: bool
+
+    @property
+    def seals(self) -> tuple[str, ...]:
+        """The saved version of each, as its folder holds it now."""
+        return tuple(read_seal(one / MANIFEST) for one in self.folders)
+
+
+def read_folders(argument: str, value: object) -> tuple[Path, ...]:
+    """Return the paths of an argument, which is a path or several."""
+    if isinstance(value, str | Path):
+        return (read_path(value),)
+    named = as_items(value)
+    if not named:
+        raise error(OptionError, argument, "a path, or a sequence of at least one", repr(value))
+    return tuple(read_path(one) for one in named)
+
+
+def find_folders(paths: Sequence[Path]) -> SavedFolders:
+    """Return the saved indexes of paths.
+
+    Several paths are the folders of the shards of one index. A single one is a saved index, a
+    folder that ``shards.json`` describes, or one whose own folders are the shards, by their names.
+
+    Raises
+    ------
+    IndexNotFoundError
+        The one folder has no saved index, or has one whose build has not ended.
+    CorruptIndexError
+        ``shards.json`` is damaged, or a saved index is not the one that it names.
+    """
+    folder = paths[0]
+    if len(paths) > 1 or (folder / MANIFEST).exists():
+        return SavedFolders(list(paths), None, len(paths) == 1)
+    if (folder / SHARDS).exists() or (folder / WORK).exists():  # of an unfinished build, too
+        placed = PlacedShards.read(folder)
+        return SavedFolders(placed.folders, placed, is_index=False)
+    wish = "the folder of a saved index, or one with such folders"
+    begun = set(folder.glob(f"*{UNFINISHED}"))
+    found = sorted({one.parent for one in folder.glob(f"*/{MANIFEST}")} - begun)
+    left = {one.with_suffix("") for one in begun}.difference(found)
+    if left:  # those that are there are not all shards of the index
+        raise error(IndexNotFoundError, "path", wish, f"an unfinished build of {min(left)}")
+    if not found:
+        raise error(IndexNotFoundError, "path", wish, _nothing(folder))
+    return SavedFolders(found, None, is_index=False)
+
+
+def _nothing(folder: Path) -> str:
+    return str(folder) if folder.exists() else f"nothing at {folder}"
