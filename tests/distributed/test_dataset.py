@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -123,6 +124,49 @@ def test_another_job_is_refused(world: World, recall: BatchRecall, tmp_path: Pat
     pq.write_table(world.queries, tmp_path / "data" / "own.parquet")
     with pytest.raises(hr.OptionError, match="a new folder, or that of a job"):
         recall_dataset(recall, world.files, tmp_path / "data")
+
+
+def test_a_change_in_the_middle_of_a_query_file_is_another_job(
+    world: World, recall: BatchRecall, tmp_path: Path
+) -> None:
+    """Of files of random vectors, whose ends and sizes stay as they are."""
+    n, dim = 100_000, 8
+    vectors = np.random.default_rng(0).standard_normal((n, dim)).astype(np.float32)
+    path = tmp_path / "q.parquet"
+
+    def write() -> bytes:
+        column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), dim)
+        table = pa.table({"vec": column})
+        pq.write_table(
+            table, path, compression="none", use_dictionary=False, write_statistics=False
+        )
+        return path.read_bytes()
+
+    before = write()
+    known = query_parts.identity_of([path])
+    assert known == query_parts.identity_of([path])
+    vectors[n // 2] += 1
+    after = write()
+    ends = 1 << 20
+    assert len(before) > 3 * ends
+    assert (before[:ends], before[-ends:]) == (after[:ends], after[-ends:])
+    assert len(before) == len(after)
+    assert query_parts.identity_of([path]) != known
+
+
+@pytest.mark.parametrize(
+    "content", [b"[]", b"null", b"7", b'{"job": [], "now": "2026-01-01T00:00:00+00:00"}',
+                b'{"job": null, "now": "2026-01-01T00:00:00+00:00"}', b'{"job": {}, "now": 7}',
+                b'{"job": {}, "now": "2026-01-01T00:00:00"}', b"\xff", b"[" * 100_000],
+)  # fmt: skip
+def test_a_damaged_file_of_a_job_is_refused(
+    world: World, recall: BatchRecall, tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "h" / "_job").mkdir(parents=True)
+    (tmp_path / "h" / "_job" / "job.json").write_bytes(content)
+    for resume in (False, True):
+        with pytest.raises(hr.OptionError, match="output: expected the folder of a job, got a dam"):
+            recall_dataset(recall, world.files, tmp_path / "h", resume=resume)
 
 
 def test_two_runs_to_one_folder_are_refused(

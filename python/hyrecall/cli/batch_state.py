@@ -32,6 +32,8 @@ class State:
         try:
             read = json.loads(path.read_bytes())
             state = State(**read)
+            if not isinstance(state.job, dict):
+                return None
             if datetime.fromisoformat(state.began).tzinfo is None:
                 return None
         except (OSError, ValueError, TypeError):

@@ -76,7 +76,8 @@ def build(
     source: Annotated[
         Path,
         typer.Argument(
-            metavar="SOURCE", help="A folder of .parquet files, read by name, or one such file."
+            metavar="SOURCE",
+            help="A folder of .parquet files, read by name, or one such file; without sub-folders.",
         ),
     ],
     output: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write.")],

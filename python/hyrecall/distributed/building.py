@@ -73,7 +73,8 @@ def build_shards(
     ----------
     source : path-like
         A folder, whose ``.parquet`` files are read, or one such file. The columns that the schema
-        names have the same types in all of them. Vectors are columns.
+        names have the same types in all of them. Vectors are columns. A folder with JSON lines, CSV
+        or folders of tables (such as hive partitions) is refused.
     schema : Schema
         As in :meth:`hyrecall.Index.build`.
     output : path-like
@@ -107,8 +108,9 @@ def build_shards(
     Raises
     ------
     OptionError
-        Both or none of ``shards`` and ``shard_rows``; no file; files with other types; a folder
-        that is in use and ``resume`` is False; an unfinished build of something else.
+        Both or none of ``shards`` and ``shard_rows``; no file; files with other types; rows in
+        files or folders that are not read; a folder that is in use and ``resume`` is False; an
+        unfinished build of something else.
     DTypeError, ShapeError
         A column that the schema cannot take, or a file that is not Parquet.
     KeyConflictError

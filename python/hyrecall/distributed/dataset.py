@@ -197,8 +197,12 @@ def _begin(folder: Path, job: dict[str, Any], now: datetime, *, is_resumed: bool
     try:
         kept = json.loads(path.read_bytes())
         known, began = kept["job"], datetime.fromisoformat(kept["now"])
-    except (ValueError, KeyError, TypeError) as fault:
-        raise error(OptionError, "output", "that of a job", f"another {path}") from fault
+        if not isinstance(known, dict) or began.tzinfo is None:
+            raise ValueError("a job of other types")
+    except (ValueError, KeyError, TypeError, RecursionError) as fault:
+        wish, remedy = "the folder of a job", "remove it, or write to another folder"
+        got = f"a damaged file or another's, {path}"
+        raise error(OptionError, "output", wish, got, remedy) from fault
     if not is_resumed:
         raise error(OptionError, "output", "a new folder, or resume=True", "one with a job")
     plain = json.loads(json.dumps(job))

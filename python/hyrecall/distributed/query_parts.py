@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
+from hyrecall.distributed.source_files import PARQUET, TABLES, ending
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = ["QueryPart", "identity_of", "parts_of", "query_files", "read_part"]
 
-_END_BYTES = 1 << 20  # at each end of a file, whose hash identifies it
+_HASHED_BYTES = 1 << 20  # at a time
 
 
 class QueryPart(NamedTuple):
@@ -36,20 +37,24 @@ class QueryPart(NamedTuple):
 
 
 def query_files(paths: Sequence[Path]) -> list[Path]:
-    """Return the Parquet files of some paths: files, and those in folders, by name.
+    """Return the Parquet files of some paths: files, and those in folders at any depth, by name.
 
     Names that begin with a dot or an underscore are left out, as other readers do.
 
     Raises
     ------
     OptionError
-        No file, or one of them twice.
+        No file, one of them twice, or a folder with JSON lines or CSV.
     """
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            found = sorted(one for one in path.rglob("*.parquet") if one.is_file())
-            files += [one for one in found if not _is_hidden(one.relative_to(path))]
+            found = sorted(one for one in path.rglob("*") if one.is_file())
+            found = [one for one in found if not _is_hidden(one.relative_to(path))]
+            others = [one for one in found if ending(one) in TABLES]
+            if others:  # their queries would have no answers
+                raise error(OptionError, "queries", "Parquet files alone", str(others[0]))
+            files += [one for one in found if ending(one) == PARQUET]
         else:
             files.append(path)
     absolute = [one.absolute() for one in files]
@@ -140,13 +145,13 @@ def _read(part: QueryPart, columns: Sequence[str], n_rows: int) -> Iterator[pa.T
 
 
 def identity_of(files: Sequence[Path]) -> list[dict[str, Any]]:
-    """Return what identifies files: sizes and a hash of both ends."""
+    """Return what identifies files: names, sizes, and a hash of all bytes, which are read once."""
     out = []
     for path in files:
-        size = path.stat().st_size
+        found = xxhash.xxh3_128()
         with path.open("rb") as file:
-            ends = xxhash.xxh3_64(file.read(_END_BYTES))
-            file.seek(max(size - _END_BYTES, 0))
-            ends.update(file.read(_END_BYTES))
-        out.append({"name": str(path), "bytes": size, "ends": ends.hexdigest()})
+            while piece := file.read(_HASHED_BYTES):
+                found.update(piece)
+            size = file.tell()
+        out.append({"name": str(path), "bytes": size, "xxh3_128": found.hexdigest()})
     return out

@@ -16,11 +16,14 @@ from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.table.schema import Schema
 
 __all__ = [
+    "PARQUET",
+    "TABLES",
     "SourceFile",
     "Unit",
     "batches_of_unit",
     "columns_of",
     "dims_of",
+    "ending",
     "nothing_of",
     "source_files",
     "units_of",
@@ -30,6 +33,15 @@ UNIT_ROWS = 1_000_000
 """A unit ends with the row group that reaches so many rows."""
 
 BATCH_ROWS = 4096
+
+PARQUET = ".parquet"
+TABLES = (".jsonl", ".ndjson", ".csv")
+"""Endings of files with rows that a build does not read."""
+
+_FLATTEN = (
+    "write the tables of its folders into one folder, with their partitions as columns: "
+    "pyarrow.dataset.write_dataset(pyarrow.dataset.dataset(source, partitioning='hive'), ...)"
+)
 
 
 @dataclass(frozen=True)
@@ -134,22 +146,45 @@ def _first_length(unit: Unit, name: str) -> int | None:
 def source_files(source: Path) -> list[Path]:
     """Return the Parquet files of a folder, sorted by name; a file is the only one.
 
+    Other files with tables, and folders that hold any, are refused, since their rows would be
+    missing. Names of folders that begin with a dot or an underscore are left out.
+
     Raises
     ------
     OptionError
-        Nothing is there, or no Parquet file is in the folder.
+        Nothing is there, no Parquet file is in the folder, or rows are in other places of it.
     """
-    if source.is_dir():
-        found = sorted(
-            (one for one in source.iterdir() if one.suffix == ".parquet" and one.is_file()),
-            key=lambda one: one.name,
-        )
-    else:
+    if not source.is_dir():
         found = [source] if source.is_file() else []
+    else:
+        found = sorted(source.iterdir(), key=lambda one: one.name)
+        others = [one for one in found if not one.is_file() or ending(one) in TABLES]
+        found = [one for one in found if one not in others and ending(one) == PARQUET]
+        _check_others(others)
     if not found:
         wish = "a .parquet file, or a folder with some"
         raise error(OptionError, "source", wish, f"none at {source}")
     return found
+
+
+def ending(path: Path) -> str:
+    """Return the ending of a file's name, in lower case."""
+    return path.suffix.lower()
+
+
+def _check_others(paths: Sequence[Path]) -> None:
+    """Refuse the first file that is not Parquet, and the first folder with tables."""
+    wish = "a folder whose rows are all in its own .parquet files"
+    for path in paths:
+        if path.is_file():
+            raise error(OptionError, "source", wish, f"{path}")
+        if path.name.startswith((".", "_")) or not path.is_dir():
+            continue
+        inner = (one for one in path.rglob("*") if ending(one) in (PARQUET, *TABLES))
+        data = next((one for one in inner if one.is_file()), None)
+        if data is not None:
+            got = f"the folder {path} with {data.name}"
+            raise error(OptionError, "source", wish, got, _FLATTEN)
 
 
 def units_of(
