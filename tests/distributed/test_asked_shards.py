@@ -16,7 +16,7 @@ import xxhash
 import hyrecall as hr
 from distributed.building_worlds import built, write_files
 from distributed.placed import CountedShard, placed_index, placed_shards
-from hyrecall.distributed import Placement, Request, ShardedIndex, Shards, Statistics
+from hyrecall.distributed import Placement, Request, ShardedIndex, Shards, Statistics, sharded
 from hyrecall.distributed.asked_shard import AskedShard
 from hyrecall.distributed.placement import slot_of
 from hyrecall.distributed.shards_file import ShardEntry
@@ -186,6 +186,19 @@ def test_a_shard_that_is_not_asked_may_be_lost(index: ShardedIndex, one: hr.Inde
     assert [now - then for now, then in zip(calls(index), before, strict=True)] == [0, 1, 0, 0]
     with pytest.raises(ShardLostError, match="shard 2"):
         index.recall_one(text="tea", scope=there[0])
+
+
+def test_a_batch_that_is_asked_whole_tells_each_query_of_its_own_shards(
+    index: ShardedIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where something is refused for some of the queries alone."""
+    monkeypatch.setattr(sharded, "answer_routed", lambda *given: None)
+    shards = list(index.shards)
+    shards[2] = Lost("shard 2", shards[2].index)  # type: ignore[attr-defined]
+    index._shards = tuple(shards)
+    got = index.recall(text=["tea"] * len(USERS), scope=USERS)
+    assert [hits.degraded for hits in got] == [home(cell) == 2 for cell in USERS]
+    assert got.degraded
 
 
 def test_series_of_pandas_are_read_by_position(index: ShardedIndex, one: hr.Index) -> None:

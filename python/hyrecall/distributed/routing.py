@@ -36,7 +36,7 @@ from hyrecall.parts.request import Request
 from hyrecall.parts.spreading import Share, joined_alone, spread_part, sum_shares, widest_runs
 from hyrecall.recall.recipe_answer import by_recipe
 
-__all__ = ["Routed", "Router", "Routes", "answer_routed"]
+__all__ = ["Routed", "Router", "Routes", "answer_routed", "told_by_query"]
 
 Queries = npt.NDArray[np.int64]
 
@@ -202,7 +202,7 @@ def answer_routed(
         raise
     except HyrecallError:
         return None
-    return hits if not lost else _with_queries(hits, routed, lost, routes.blind)
+    return told_by_query(hits, shards, routes, lost)
 
 
 def _alone(one: Routed) -> Part:
@@ -224,16 +224,19 @@ def _summed(routed: Sequence[Routed], ask: Ask, lost: dict[str, str]) -> list[Pa
     return [spread_part(part, one.share, summed.sees_threads, likes) for one, part in found]
 
 
-def _with_queries(
-    hits: Hits, routed: Sequence[Routed], lost: Mapping[str, str], blind: frozenset[int]
+def told_by_query(
+    hits: Hits, shards: Sequence[Shard], routes: Routes, lost: Mapping[str, str]
 ) -> Hits:
     """Return hits that tell of a lost shard only the queries that may have documents there."""
     about = {}
-    for one in routed:
-        if one.name in lost:
-            (told,) = told_of({one.name: lost[one.name]})
-            needs = (query for query in one.queries.tolist() if query not in blind)
+    for number, own in routes.queries.items():
+        name = shards[number].name
+        if name in lost and own is not None:  # else it is about all of them
+            (told,) = told_of({name: lost[name]})
+            needs = (query for query in own.tolist() if query not in routes.blind)
             about[told] = dict.fromkeys(needs, told)
+    if not about:
+        return hits
 
     def noted(reply: Any) -> Any:
         return replace(reply, trace=replace(reply.trace, about=reply.trace.about | about))

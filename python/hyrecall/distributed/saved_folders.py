@@ -68,16 +68,12 @@ def find_folders(paths: Sequence[Path]) -> SavedFolders:
     if (folder / SHARDS).exists() or (folder / WORK).exists():  # of an unfinished build, too
         placed = PlacedShards.read(folder)
         return SavedFolders(placed.folders, placed, is_index=False)
-    wish = "the folder of a saved index, or one with such folders"
+    wish = f"the folder of a saved index, one with such folders, or one with {SHARDS}"
     begun = set(folder.glob(f"*{UNFINISHED}"))
     found = sorted({one.parent for one in folder.glob(f"*/{MANIFEST}")} - begun)
     left = {one.with_suffix("") for one in begun}.difference(found)
     if left:  # those that are there are not all shards of the index
         raise error(IndexNotFoundError, "path", wish, f"an unfinished build of {min(left)}")
     if not found:
-        raise error(IndexNotFoundError, "path", wish, _nothing(folder))
+        raise error(IndexNotFoundError, "path", wish, f"none in {folder}")
     return SavedFolders(found, None, is_index=False)
-
-
-def _nothing(folder: Path) -> str:
-    return str(folder) if folder.exists() else f"nothing at {folder}"

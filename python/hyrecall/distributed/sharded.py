@@ -21,7 +21,7 @@ from hyrecall.distributed.opening import (
     read_tables,
 )
 from hyrecall.distributed.placed import PlacedShards
-from hyrecall.distributed.routing import Router, answer_routed
+from hyrecall.distributed.routing import Router, answer_routed, told_by_query
 from hyrecall.distributed.shards import AskedAlone, LocalShard, Named, Shard, closed, told_of
 from hyrecall.distributed.upkeep import ShardUpkeep, n_replicas
 from hyrecall.errors import OptionError, StaleStatisticsError, error
@@ -326,15 +326,16 @@ class ShardedIndex(ShardUpkeep):
             raise closed()
         routes = None if self._router is None else self._router.routes(request)
         if routes is None:
-            return self._try_whole(request, self._shards)
+            return self._try_whole(request, self._shards, {})
         if routes.is_split:
             hits = answer_routed(request, self._shards, routes, self._ask)
             if hits is not None:
                 return hits
-        return self._try_whole(request, [self._shards[number] for number in routes.queries])
-
-    def _try_whole(self, request: Request, shards: Sequence[Shard]) -> Hits:
         lost: dict[str, str] = {}
+        asked = [self._shards[number] for number in routes.queries]
+        return told_by_query(self._try_whole(request, asked, lost), self._shards, routes, lost)
+
+    def _try_whole(self, request: Request, shards: Sequence[Shard], lost: dict[str, str]) -> Hits:
         if len(shards) == 1 and isinstance(shards[0], AskedAlone):
             ((_, part),) = self._ask([shards[0]], lambda one: one.alone(request), lost)
             return merge(request, [part])
