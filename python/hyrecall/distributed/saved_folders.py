@@ -45,7 +45,8 @@ def read_folders(argument: str, value: object) -> tuple[Path, ...]:
         return (read_path(value),)
     named = as_items(value)
     if not named:
-        raise error(OptionError, argument, "a path, or a sequence of at least one", repr(value))
+        wish = "a sequence of at least one path, or a path"
+        raise error(OptionError, argument, wish, repr(value))
     return tuple(read_path(one) for one in named)
 
 
