@@ -96,6 +96,46 @@ def test_a_call_that_fails_fails_alone(pool: ThreadPoolExecutor) -> None:
     joined(pool, work)
 
 
+@pytest.mark.parametrize(("n", "most"), [(2, 3), (16, 9), (64, 13)])
+def test_one_wrong_call_of_many_costs_few_batches_more(
+    pool: ThreadPoolExecutor, n: int, most: int
+) -> None:
+    async def work(engine: Engine, joiner: Joiner[int, int]) -> None:
+        first = asyncio.create_task(joiner.call(0))
+        await engine.has_begun()
+        calls = [100 + at for at in range(n)]
+        calls[n // 3] = 13
+        others = [asyncio.create_task(joiner.call(one)) for one in calls]
+        await asyncio.sleep(0)
+        engine.gate.set()
+        replies = await asyncio.gather(first, *others, return_exceptions=True)
+        assert isinstance(replies.pop(1 + n // 3), ValueError)
+        assert replies == [0, *(10 * one for one in calls if one != 13)]
+        assert len(engine.batches) - 1 <= most
+        assert joiner.n_calls == n + 1
+
+    joined(pool, work)
+
+
+def test_an_error_of_the_whole_batch_is_met_once(pool: ThreadPoolExecutor) -> None:
+    async def run() -> None:
+        engine = Engine()
+        joiner: Joiner[int, int] = Joiner(
+            engine.run, pool, max_joined=64, fails_all=lambda fault: str(fault) == "13"
+        )
+        first = asyncio.create_task(joiner.call(0))
+        await engine.has_begun()
+        others = [asyncio.create_task(joiner.call(one)) for one in (12, 13, 14)]
+        await asyncio.sleep(0)
+        engine.gate.set()
+        replies = await asyncio.gather(first, *others, return_exceptions=True)
+        assert replies[0] == 0
+        assert [type(one) for one in replies[1:]] == [ValueError] * 3
+        assert engine.batches == [[0], [12, 13, 14]]
+
+    asyncio.run(run())
+
+
 def test_a_cancelled_call_leaves_the_queue_or_its_reply_is_dropped(
     pool: ThreadPoolExecutor,
 ) -> None:

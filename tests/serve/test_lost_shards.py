@@ -16,6 +16,7 @@ import hyrecall as hr
 from distributed.building_worlds import built, write_files
 from hyrecall.distributed import ShardedIndex, Shards
 from hyrecall.errors import ShardLostError, error
+from hyrecall.serve.routes import health
 from serve.test_index_routes import served
 
 USERS = [f"u{at}" for at in range(12)]
@@ -81,3 +82,75 @@ def test_a_joined_query_does_not_hear_of_a_shard_that_another_one_lost(
     assert n_batches < len(USERS), "they were not joined"
     assert [one["degraded"] for one in replies] == needs
     assert [len(one["hits"]) for one in replies] == [0 if need else 2 for need in needs]
+
+
+def test_joined_queries_wait_for_a_hanging_shard_once(
+    placed: tuple[ShardedIndex, list[bool], Losing],
+) -> None:
+    """Where nothing else is needed, so that none of them has an answer."""
+    index, needs, losing = placed
+
+    async def work(client: Any) -> list[int]:
+        users = [user for user, need in zip(USERS, needs, strict=True) if need]
+        bodies = [{"text": "tea", "scope": user} for user in users * 4]
+        joiner = client._transport.app.state.served_index._joiner
+        sent = [asyncio.create_task(client.post("/v1/recall", json=one)) for one in bodies]
+        while joiner.n_calls + len(joiner._waiting) < len(sent):
+            await asyncio.sleep(0)
+        losing.gate.set()
+        replies = await asyncio.gather(*sent)
+        assert losing.n_asked == joiner.n_batches < len(users)
+        return [one.status_code for one in replies]
+
+    assert set(served(index, work)) == {503}
+
+
+class Hanging(Losing):
+    """A shard that says whether it answers, once a gate is open."""
+
+    def __init__(self, shard: Any) -> None:
+        super().__init__(shard)
+        self.facts, self.says = shard.facts, threading.Event()
+        self.says.set()
+
+    count = Losing.statistics
+
+    def reload(self) -> str:
+        return "as it is"
+
+    def check(self) -> None:
+        assert self.says.wait(30)
+
+
+def test_probes_are_answered_while_all_request_threads_hang(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = pa.table({"id": [1], "user": ["ann"], "text": ["tea"]})
+    made = ShardedIndex.build([rows], hr.Schema(key="id", cell="user", text="text"), device="cpu")
+    hanging = Hanging(made.shards[0])
+    index = ShardedIndex([hanging])
+    asked = {"text": ["tea"], "scope": ["ann"]}
+
+    async def work(client: Any) -> None:
+        pool = client._transport.app.state.served_index._pool
+        loop = asyncio.get_running_loop()
+        n = 2 * pool._max_workers
+        hung = [loop.run_in_executor(pool, lambda: index.recall(**asked)) for _ in range(n)]
+        while hanging.n_asked < 2 or pool._work_queue.empty():  # of both threads of the index
+            await asyncio.sleep(0)
+        for path in ("/readyz", "/metrics") * 2:
+            reply = await asyncio.wait_for(client.get(path), 20)
+            assert reply.status_code == 200, path
+        monkeypatch.setattr(health, "LONGEST", 0.05)
+        hanging.says.clear()
+        for path in ("/readyz", "/metrics", "/readyz"):
+            reply = await asyncio.wait_for(client.get(path), 20)
+            assert (reply.status_code, reply.headers["retry-after"]) == (503, "1"), path
+        monkeypatch.setattr(health, "LONGEST", 20)
+        hanging.says.set()
+        assert (await client.get("/readyz")).json() == {"status": "ready"}
+        hanging.gate.set()
+        replies = await asyncio.gather(*hung, return_exceptions=True)
+        assert {type(one) for one in replies} == {ShardLostError}
+
+    served(index, work)

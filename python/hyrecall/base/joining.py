@@ -38,6 +38,8 @@ class Joiner(Generic[Call_, Reply_]):
         Calls in a batch.
     at_once : int, default 1
         Batches that run at a time.
+    fails_all : callable, optional
+        Whether an error is not about single calls: then none of its batch is tried again.
     """
 
     def __init__(
@@ -47,8 +49,10 @@ class Joiner(Generic[Call_, Reply_]):
         *,
         max_joined: int,
         at_once: int = 1,
+        fails_all: Callable[[Exception], bool] = lambda fault: False,
     ) -> None:
         """Run nothing yet."""
+        self._fails_all = fails_all
         self._run, self._executor = run, executor
         self._max_joined, self._free = max_joined, at_once
         self._waiting: deque[_Waiting[Call_, Reply_]] = deque()
@@ -86,6 +90,7 @@ class Joiner(Generic[Call_, Reply_]):
         return batch
 
     async def _answer(self, batch: list[_Waiting[Call_, Reply_]]) -> None:
+        self.n_calls += len(batch)
         try:
             await self._run_batch(batch)
         finally:
@@ -93,20 +98,26 @@ class Joiner(Generic[Call_, Reply_]):
             self._start()
 
     async def _run_batch(self, batch: list[_Waiting[Call_, Reply_]]) -> None:
-        """Answer a batch; if it fails, answer each call alone, so that only the wrong ones fail."""
+        """Answer a batch; if it fails, answer its halves, so that only the wrong calls fail.
+
+        One wrong call of n costs 2 log2(n) batches more, each of which may wait for a shard that
+        hangs. Calls whose callers gave up meanwhile are left out.
+        """
         loop = asyncio.get_running_loop()
-        self.n_calls += len(batch)
         self.n_batches += 1
         try:
             calls = [one.call for one in batch]
             replies = await loop.run_in_executor(self._executor, self._run, calls)
         except Exception as fault:
-            if len(batch) == 1:
-                _fail(batch[0].reply, fault)
+            if len(batch) == 1 or self._fails_all(fault):
+                for one in batch:
+                    _fail(one.reply, fault)
                 return
-            for one in batch:
-                if not one.reply.done():
-                    await self._run_batch([one])
+            middle = len(batch) // 2
+            for half in (batch[:middle], batch[middle:]):
+                left = [one for one in half if not one.reply.done()]
+                if left:
+                    await self._run_batch(left)
         else:
             for one, reply in zip(batch, replies, strict=True):
                 if not one.reply.done():

@@ -67,8 +67,9 @@ class IndexReplica:
         self._index = open_index()
         self._pool = ThreadPoolExecutor(2, "hyrecall-ray-serve")
         self._joiner: Joiner[dict[str, Any], QueryHits] = Joiner(
-            self._answer, self._pool, max_joined=max_joined
-        )
+            self._answer, self._pool, max_joined=max_joined,
+            fails_all=lambda fault: isinstance(fault, ShardLostError),
+        )  # fmt: skip
 
     @same_options(Index.recall_one)
     async def recall_one(self, **options: Any) -> QueryHits:

@@ -87,6 +87,8 @@ class ShardedIndex(ShardUpkeep):
         is_local = all(isinstance(one, LocalShard) for one in shards)
         # Twice: a question to a replica that hangs must not keep others from being asked.
         self._pool = None if is_local else ShardThreads(2 * sum(map(n_replicas, shards)))
+        # Of their own: recalls that hang must not keep anybody from asking which shards answer.
+        self._checks = None if is_local else ShardThreads(2 * len(shards))
         self._is_closed = False
         self._router: Router | None = None
 
@@ -368,8 +370,9 @@ class ShardedIndex(ShardUpkeep):
         self._is_closed = True
         for one in self._shards:
             one.close()
-        if self._pool is not None:
-            self._pool.close()
+        for pool in (self._pool, self._checks):
+            if pool is not None:
+                pool.close()
 
     def __enter__(self) -> ShardedIndex:
         """Use the index in a with statement."""

@@ -43,6 +43,7 @@ class ShardUpkeep:
 
     _shards: tuple[Shard, ...]
     _pool: ShardThreads | None
+    _checks: ShardThreads | None
     _is_closed: bool
 
     @property
@@ -82,7 +83,7 @@ class ShardUpkeep:
         OptionError, WriterBusyError
             As :meth:`hyrecall.Index.reload`, for shards in this process.
         """
-        self._of_all(lambda one: one.reload() if isinstance(one, OpenShard) else None)
+        self._of_all(self._pool, lambda one: one.reload() if isinstance(one, OpenShard) else None)
 
     def health(self) -> Mapping[str, ShardHealth]:
         """Ask which shards answer, and how many replicas of each do not.
@@ -116,11 +117,11 @@ class ShardUpkeep:
             return ShardHealth(n, one.n_lost if isinstance(one, ReplicatedShard) else int(is_lost))
 
         names = [one.name for one in self._shards]
-        return dict(zip(names, self._of_all(ask), strict=True))
+        return dict(zip(names, self._of_all(self._checks, ask), strict=True))
 
-    def _of_all(self, call: Callable[[Shard], T_]) -> list[T_]:
+    def _of_all(self, pool: ShardThreads | None, call: Callable[[Shard], T_]) -> list[T_]:
         """Return the results of a call for each shard; shards elsewhere are called together."""
         if self._is_closed:
             raise closed()
-        run = map if self._pool is None else self._pool.map
+        run = map if pool is None else pool.map
         return list(run(call, self._shards))

@@ -95,6 +95,7 @@ class ServedIndex:
         self._pool = ThreadPoolExecutor(at_once + 3, thread_name_prefix="hyrecall-serve")
         self._joiner: Joiner[IndexQuery, bytes] = Joiner(
             self._answer, self._pool, max_joined=max_joined if join else 1, at_once=at_once,
+            fails_all=lambda fault: isinstance(fault, ShardLostError),
         )  # fmt: skip
         self._looked = time.monotonic()
         self._reloading: asyncio.Future[None] | None = None

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
 from fastapi import APIRouter, Request
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -16,11 +16,38 @@ from hyrecall.errors import ShardLostError
 from hyrecall.serve.callers import Keeper
 from hyrecall.serve.replies import ERRORS
 
-__all__ = ["router"]
+__all__ = ["Probe", "router"]
 
-T_ = TypeVar("T_")
+LONGEST = 2.0
+"""Seconds that a probe waits. Who asks for it gives up about then, and learns nothing."""
 
-_THREADS = ThreadPoolExecutor(2, thread_name_prefix="hyrecall-health")
+
+class Probe:
+    """Asks what may block, on a thread that no request takes.
+
+    Whoever asks meanwhile shares the answer.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Ask nothing yet."""
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"hyrecall-{name}")
+        self._asked: asyncio.Future[Any] | None = None
+
+    async def ask(self, work: Callable[[], Any]) -> Any:
+        """Return what the work returns, or raise what it raises.
+
+        Raises
+        ------
+        TimeoutError
+            It takes longer than ``LONGEST``. It goes on, and the next one waits for it.
+        """
+        loop = asyncio.get_running_loop()
+        asked = self._asked
+        if asked is None or asked.done() or asked.get_loop() is not loop:
+            asked = self._asked = loop.run_in_executor(self._thread, work)
+            asked.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.wait_for(asyncio.shield(asked), LONGEST)
+
 
 router = APIRouter(tags=["health"])
 
@@ -40,33 +67,35 @@ async def readyz(request: Request) -> Response:
     """Answer 200 once replies are whole; no token is needed.
 
     Of shards, some of which are lost, the status is "degraded", and ``lost_shards`` names them: as
-    their replies do, which lack the documents of these.
+    their replies do, which lack the documents of these. Requests that hang do not delay it; if the
+    store or the shards themselves do not say in time whether they answer, it is not ready.
     """
     state = request.app.state
     is_ready, told = state.index is not None, {"status": "ready"}
-    if state.memory is not None:
-        is_ready = await _apart(partial(state.memory._sync.wait_until_ready, timeout=0))
-    elif is_ready:
-        try:
-            lost = await _apart(state.served_index.lost_shards)
-        except ShardLostError:
-            is_ready = False
-        else:
+    try:
+        if state.memory is not None:
+            ready = partial(state.memory._sync.wait_until_ready, timeout=0)
+            is_ready = await state.readiness.ask(ready)
+        elif is_ready:
+            lost = await state.readiness.ask(state.served_index.lost_shards)
             told = {"status": "degraded", "lost_shards": lost} if lost else told
+    except (ShardLostError, TimeoutError):
+        is_ready = False
     if is_ready:
         return JSONResponse(told)
-    return JSONResponse({"status": "not ready"}, 503, headers={"Retry-After": "1"})
+    return _not_ready()
 
 
 @router.get("/metrics", summary="Numbers in Prometheus' format", responses=ERRORS)
 async def metrics(request: Request, who: Keeper) -> Response:
     """Return the numbers of this process; the right "upkeep" is needed, since they count all."""
     state = request.app.state
-    text = state.metrics.text
-    made = await _apart(text)  # it asks the database, or shards
+    try:
+        made = await state.scrape.ask(state.metrics.text)  # it asks the database, or shards
+    except TimeoutError:
+        return _not_ready()
     return Response(made, media_type=CONTENT_TYPE_LATEST)
 
 
-async def _apart(work: Callable[[], T_]) -> T_:
-    """Call what may block, on a thread that no other request takes."""
-    return await asyncio.get_running_loop().run_in_executor(_THREADS, work)
+def _not_ready() -> JSONResponse:
+    return JSONResponse({"status": "not ready"}, 503, headers={"Retry-After": "1"})
