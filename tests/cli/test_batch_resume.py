@@ -19,7 +19,6 @@ import hyrecall as hr
 pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
 from hyrecall.cli import batch, batch_output
-from hyrecall.cli.batch_state import State
 
 N_QUERIES = 23
 DIM = 8
@@ -160,15 +159,6 @@ def test_a_run_that_is_killed_loses_no_more_than_its_last_segment(
     assert answered.seen == list(range(12, N_QUERIES))
     assert run(*asked[:-1], tmp_path / "whole.parquet").code == 0
     assert rows_of(tmp_path / "h.parquet") == rows_of(tmp_path / "whole.parquet")
-
-
-@pytest.mark.parametrize("job", [[], None, 7])
-def test_a_state_whose_job_is_no_object_is_that_of_no_run(tmp_path, job):
-    path = tmp_path / "state.json"
-    path.write_bytes(State(job={"limit": 3}).to_json())
-    assert State.read(path).difference({"limit": 4}) == ("limit", 3, 4)
-    path.write_text(json.dumps({"job": job, "format": 2}))
-    assert State.read(path) is None
 
 
 @pytest.mark.slow

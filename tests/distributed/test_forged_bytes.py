@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+import xxhash
 
 import hyrecall as hr
 from distributed.test_refusals import ASKED, built
@@ -101,6 +103,38 @@ def test_whatever_is_forged_is_refused_by_an_error_of_ours_or_read(
         except hr.HyrecallError:
             refused += 1
     assert n // 3 < refused < n
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_compressed_frames_are_refused_before_they_are_read(codec: str) -> None:
+    """Of a few kilobytes, each of them would become 64 MB."""
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    values = pa.LargeListArray.from_arrays(pa.array([0, 2**23]), pa.array(np.zeros(2**23)))
+    plain = pa.table({"a": values})
+    words = pa.DictionaryArray.from_arrays([0], pa.array(["x" * 2**26]))
+    for table, told in (
+        (plain, {"hyrecall.kind": "hyrecall part 1"}),
+        (pa.table({"a": words}), {}),
+    ):
+        sink = pa.BufferOutputStream()
+        table = table.replace_schema_metadata(told or None)  # noqa: PLW2901
+        with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+            writer.write_table(table)
+        body = bytes(sink.getvalue())
+        assert len(body) < 2**20
+        before = pa.total_allocated_bytes()
+        peak = pa.default_memory_pool().max_memory() or 0
+        read = [lambda body=body: frames.unpack_table(body)]
+        if table.schema.metadata:
+            data = body + xxhash.xxh3_64_digest(body)
+            read.append(lambda data=data: frames.unpack("hyrecall part", data))
+        for one in read:
+            with pytest.raises(hr.OptionError, match="data: expected record batches without comp"):
+                one()
+        assert pa.total_allocated_bytes() - before < 2**20
+        assert (pa.default_memory_pool().max_memory() or 0) == peak
+    kept = pa.table({"a": words.slice(0, 0), "b": pa.array([], pa.int64())})
+    assert frames.unpack_table(frames.pack_table(kept)).equals(kept)
 
 
 def test_sizes_that_are_not_there_cost_no_memory() -> None:

@@ -7,6 +7,7 @@ the metadata of its schema. A checksum follows the stream.
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from hyrecall.base.arrow_messages import is_compressed
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = ["VERSION", "pack", "pack_table", "unpack", "unpack_table"]
@@ -69,6 +71,7 @@ def unpack(kind: str, data: object) -> tuple[dict[str, Any], dict[str, Any]]:
     if xxhash.xxh3_64_digest(body) != seal:
         raise error(OptionError, "data", wish, "others, or damaged ones")
     try:
+        _check_plain(pa.py_buffer(body))
         with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
             told = reader.schema.metadata or {}
             found = told.get(_KIND, b"").decode()
@@ -88,11 +91,26 @@ def unpack(kind: str, data: object) -> tuple[dict[str, Any], dict[str, Any]]:
         KeyError,
         StopIteration,
         RecursionError,
+        struct.error,
     ) as fault:
         if isinstance(fault, OptionError):
             raise
         raise error(OptionError, "data", wish, "others") from fault
     return header, arrays
+
+
+def _check_plain(stream: pa.Buffer) -> None:
+    """Refuse a stream with compressed messages, of which few bytes may become many.
+
+    Raises
+    ------
+    OptionError
+        There is one.
+    """
+    for message in pa.ipc.MessageReader.open_stream(stream):
+        if is_compressed(message):
+            wish = "record batches without compression, as they are packed here"
+            raise error(OptionError, "data", wish, "compressed ones")
 
 
 def _value(column: pa.Array) -> Array | bytes:
@@ -120,9 +138,10 @@ def unpack_table(data: bytes) -> pa.Table:
         Bytes of something else.
     """
     try:
+        _check_plain(pa.py_buffer(data))
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             table = reader.read_all()
         table.validate(full=True)
-    except (pa.ArrowException, OSError) as fault:
+    except (pa.ArrowException, OSError, struct.error) as fault:
         raise error(OptionError, "data", "the bytes of a table", "others") from fault
     return table.combine_chunks()

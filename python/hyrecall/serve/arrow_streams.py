@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hyrecall.base.arrow_messages import is_compressed
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.json_shape import is_deeper
 from hyrecall.serve.limits import check_size
@@ -181,7 +182,7 @@ def _batches(
         if message.type != "record batch":
             raise ServiceError(422, "Invalid", f"expected record batches, got a {message.type}")
         check_size("header", message.metadata.size, MAX_HEADER, "bytes")
-        if _is_compressed(message.metadata):
+        if is_compressed(message):
             raise ServiceError(422, "Invalid", "expected record batches without compression")
         batch = pa.ipc.read_record_batch(message, schema)
         n_rows += batch.num_rows
@@ -190,28 +191,6 @@ def _batches(
             n_batches += 1
             check_size("record batches", n_batches, MAX_BATCHES, "")
             yield batch
-
-
-def _is_compressed(metadata: pa.Buffer) -> bool:
-    """Say whether a record batch names a compression, which pyarrow would undo while it reads.
-
-    The metadata is a flatbuffer that pyarrow has verified: tables that point to their fields.
-    """
-    data = memoryview(metadata)
-    (message,) = struct.unpack_from("<I", data)
-    header = _field(data, message, 2)  # Message.header
-    (offset,) = struct.unpack_from("<I", data, header)
-    return _field(data, header + offset, 3) != 0  # RecordBatch.compression
-
-
-def _field(data: memoryview, table: int, at: int) -> int:
-    """Return where a field of a table lies; 0 if it is not given."""
-    (back,) = struct.unpack_from("<i", data, table)
-    (size,) = struct.unpack_from("<H", data, table - back)
-    if 4 + 2 * at + 2 > size:
-        return 0
-    (offset,) = struct.unpack_from("<H", data, table - back + 4 + 2 * at)
-    return table + int(offset) if offset else 0
 
 
 # ---- lengths ----
