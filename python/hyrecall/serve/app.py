@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hyrecall.base.version import __version__
 from hyrecall.distributed import ShardedIndex
 from hyrecall.index import Index
-from hyrecall.memory import IsolationWarning, Memory
+from hyrecall.memory import Memory
 from hyrecall.memory.memory import Opening
+from hyrecall.memory.recall.recalling import CALLERS_ARE_NAMED
 from hyrecall.serve import doors, errors, metrics, page
 from hyrecall.serve.encoded_paths import EncodedPaths
 from hyrecall.serve.guards import Guard
@@ -120,14 +121,31 @@ def create_app(
             allow_headers=("authorization", "content-type"),
         )
     app.add_middleware(Guard, options=options, state=state)
+    app.add_middleware(_NamedCallers)
     return app
+
+
+class _NamedCallers:
+    """Lets requests call the store without a user, without a warning.
+
+    Such a request means the anonymous user of its token, and asks for no other. Calls of the same
+    program beside the service warn as ever.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        before = CALLERS_ARE_NAMED.set(True)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            CALLERS_ARE_NAMED.reset(before)
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Open what is to be opened, and close that again."""
-    # A request without a user means the anonymous one of its token, and asks for no other.
-    warnings.filterwarnings("ignore", category=IsolationWarning)
     state = app.state
     if state.index is not None:
         options = state.options

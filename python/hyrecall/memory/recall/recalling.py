@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -40,7 +41,10 @@ from hyrecall.memory.sql.fact_rows import facts_of_rows
 from hyrecall.memory.sql.reading import episodes_of_rows
 from hyrecall.memory.sql.store_sessions import StoreSessions
 
-__all__ = ["Means", "recall", "recall_facts", "warn_of_isolation"]
+__all__ = ["CALLERS_ARE_NAMED", "Means", "recall", "recall_facts", "warn_of_isolation"]
+
+CALLERS_ARE_NAMED: ContextVar[bool] = ContextVar("hyrecall_callers_are_named", default=False)
+"""Whether who calls without a user means the anonymous one, as tokens do: then nothing warns."""
 
 _log = logging.getLogger("hyrecall.memory")
 
@@ -127,6 +131,8 @@ def recall_facts(means: Means, ask: Ask) -> Facts:
 
 def warn_of_isolation(by: AskedBy, seen: Audience) -> None:
     """Warn an anonymous caller if the partition has named users, whose memories it does not see."""
+    if CALLERS_ARE_NAMED.get():
+        return
     if by.user is None and not by.is_agent and seen.has_named_users:
         told = "user_id: this call sees the anonymous memories only, and the store has named users"
         warnings.warn(told, IsolationWarning, stacklevel=5)
