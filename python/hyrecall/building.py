@@ -41,6 +41,7 @@ class IndexBuilds:
         join: bool = True,
         total_rows: int | None = None,
         progress: ProgressFunction | None = None,
+        join_progress: ProgressFunction | None = None,
     ) -> Self:
         """Index a stream of rows in parts that fit a limit of memory, and open the saved index.
 
@@ -77,6 +78,9 @@ class IndexBuilds:
         progress : callable, optional
             ``progress(done, total)`` after each part, in rows; ``total`` is ``total_rows``, or
             ``done`` without it.
+        join_progress : callable, optional
+            ``join_progress(done, total)`` while the parts are joined, in rows: first with what an
+            earlier call had joined. It is not called where joining would not help.
 
         Returns
         -------
@@ -122,7 +126,10 @@ class IndexBuilds:
             raise error(OptionError, "total_rows", "an int of at least 0", repr(total_rows))
         folder, count = read_path(path), choose_threads(threads)
         tell = read_progress(progress)
-        build = PartsBuild(folder, schema, limit, analyzer, bm25, count, total, tell, join=join)
+        build = PartsBuild(
+            folder, schema, limit, analyzer, bm25, count, total, tell, join=join,
+            join_progress=read_progress(join_progress, "join_progress"),
+        )  # fmt: skip
         build.run(batches_of(batches), resume=resume)
         given = build.callables() or None
         made: Self = cls.open(

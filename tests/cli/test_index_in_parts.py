@@ -43,6 +43,9 @@ def test_the_parts_are_joined_by_tenant(run, table, tmp_path):
     run("index", corpus, "-o", tmp_path / "whole", *ARMS)
     reply = run("index", corpus, "-o", tmp_path / "index", *ARMS, "--memory", "1GB")
     assert reply.code == 0, reply.err
+    told = [line for line in reply.err.splitlines() if "300 rows joined by cell, " in line]
+    assert told[0].startswith("0 of 300 rows"), "before the first piece is joined"
+    assert told[-1].startswith("300 of 300 rows")
     made = hr.Index.open(tmp_path / "index")
     tenants = len(table["tenant"].unique())
     assert sum(segment["n_cells"] for segment in made.stats()["segments"]) == tenants

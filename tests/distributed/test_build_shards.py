@@ -25,7 +25,8 @@ from hyrecall.distributed import (
     row_places,
 )
 from hyrecall.distributed.placement import encode_cell
-from hyrecall.distributed.shards import ProcessShard
+from hyrecall.distributed.shards import LocalShard, ProcessShard
+from hyrecall.segments import parts
 from laws.around import AroundSubject
 from laws.checks import LawBroken
 from laws.effort import Effort
@@ -205,6 +206,39 @@ def test_a_table_without_rows_and_shards_without_rows(
         assert [one.rows for one in moved.shards].count(0) == 2 - n
         with ShardedIndex.open(tmp_path / f"out-{n}", device="cpu") as index:
             assert len(index.recall(text=["tea"], scope="ann")[0]) == n
+
+
+def test_the_parts_of_a_shard_are_joined_by_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "_LEAST_PART", 2_000)
+    monkeypatch.setattr(parts, "_PEAK_PER_INPUT_BYTE", 1e6)
+    users = [f"u{at % 6}" for at in range(900)]
+    rows = pa.table({"id": list(range(900)), "user": users, "text": ["hot tea"] * 900})
+    (tmp_path / "in").mkdir()
+    for at in range(9):  # each becomes a part of each shard
+        pq.write_table(rows.slice(100 * at, 100), tmp_path / "in" / f"{at}.parquet")
+    schema = hr.Schema(key="id", cell="user", text="text")
+    added: list[Path] = []
+    add = parts.PartsBuild._add
+
+    def counted(build: parts.PartsBuild, folder: Path, part: pa.Table) -> None:
+        added.append(build.path)
+        add(build, folder, part)
+
+    monkeypatch.setattr(parts.PartsBuild, "_add", counted)
+    made = built(monkeypatch, tmp_path / "in", schema, tmp_path / "out", shards=2)
+    asked: dict[str, Any] = {"text": ["tea"] * 6, "scope": users[:6], "limit": 20}
+    want = hr.Index.build(rows, schema, device="cpu").recall(**asked)
+    with ShardedIndex.open(tmp_path / "out", device="cpu") as index:
+        assert index.recall(**asked).to_arrow().equals(want.to_arrow())
+        for shard, entry in zip(index.shards, made.shards, strict=True):
+            assert isinstance(shard, LocalShard)
+            segments = shard.index.stats()["segments"]
+            assert added.count(tmp_path / "out" / entry.folder) > 2 * len(segments)
+            assert sum(one["n_cells"] for one in segments) == entry.cells
+    left = {path.name for path in (tmp_path / "out").iterdir()}
+    assert left == {"LOCK", "shards.json", *(one.folder for one in made.shards)}
 
 
 def test_real_workers_of_real_files(tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ class Progress:
             self._tell(self._finished, self._total)
 
 
-def read_progress(progress: object) -> ProgressFunction | None:
-    """Check the argument ``progress``."""
+def read_progress(progress: object, name: str = "progress") -> ProgressFunction | None:
+    """Check the argument ``progress``, or another one."""
     if progress is not None and not callable(progress):
-        raise error(DTypeError, "progress", "a callable (done, total), or None", repr(progress))
+        raise error(DTypeError, name, "a callable (done, total), or None", repr(progress))
     return progress

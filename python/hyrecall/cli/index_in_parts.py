@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -62,9 +63,9 @@ def index_in_parts(
         raise error(OptionError, "--memory", wish, repr(str(corpus)))
     started = time.perf_counter()
 
-    def tell(done: int, total: int) -> None:
+    def tell(done: int, total: int, what: str = "rows") -> None:
         seconds = time.perf_counter() - started
-        say(f"{done:,} of {total:,} rows, {seconds:.1f} s")
+        say(f"{done:,} of {total:,} {what}, {seconds:.1f} s")
 
     with reading(corpus, "parquet"), pq.ParquetFile(corpus, pre_buffer=False) as file:
         check_columns(corpus, file.schema_arrow.names, wanted)
@@ -78,6 +79,7 @@ def index_in_parts(
             join=join,
             total_rows=file.metadata.num_rows,
             progress=tell,
+            join_progress=partial(tell, what="rows joined by cell"),
         )
     n_segments = made.stats()["n_segments"]
     told = f"indexed {len(made):,} documents in {time.perf_counter() - started:.1f} s"

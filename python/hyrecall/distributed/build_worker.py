@@ -87,7 +87,7 @@ def _index(plan: BuildPlan, work: Path, shard: int) -> Any:
         assert laid is not None
         build = PartsBuild(
             folder, plan.schema, plan.memory, plan.analyzer, plan.bm25, plan.threads,
-            seq_column=seq_column(columns_of(plan.schema)), dims=laid.dims, join=False,
+            seq_column=seq_column(columns_of(plan.schema)), dims=laid.dims,
         )  # fmt: skip
         build.run(rows_of_shard(work, shard, len(plan.units)), resume=True)
     remove_rows_of_shard(work, shard, len(plan.units))

@@ -54,7 +54,8 @@ class Joining:
     least : int
         Without so many bytes for a piece, the parts stay as they are.
     progress : callable or None
-        Told the number of rows that are joined, and that of all rows.
+        Told the number of rows that are joined, and that of all rows: at the beginning, and after
+        each piece.
     """
 
     parts: Path
@@ -86,6 +87,8 @@ class Joining:
         if 2 * (n_cells + n_pieces - 1) > sum(s.core.n_cells for s in state.segments):
             return False
         done = self._n_saved(state, sizes, most_rows)
+        if self.progress is not None:
+            self.progress(done, state.n_docs)
         n_rows = 0
         for source, row in _pieces(facts, state, cuts, most_rows):
             n_rows += len(source)

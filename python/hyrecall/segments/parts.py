@@ -86,6 +86,8 @@ class PartsBuild:
         The dimensions of vector arms that the first rows may not show.
     join : bool
         Join the parts at the end.
+    join_progress : callable or None
+        Told how many rows are joined, and how many there are.
     """
 
     path: Path
@@ -99,6 +101,7 @@ class PartsBuild:
     seq_column: str | None = None
     dims: Mapping[str, int] = field(default_factory=dict)
     join: bool = True
+    join_progress: ProgressFunction | None = None
     _opened: dict[Path, tuple[IndexFacts, State]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -147,7 +150,8 @@ class PartsBuild:
         self._opened.clear()  # with the tables of keys
         room = self.memory_limit - _BASE_BYTES
         made = folder / _JOINED
-        joining = Joining(folder, made, self.callables(), self.threads, room, _LEAST_PART)
+        how = (self.callables(), self.threads, room, _LEAST_PART, self.join_progress)
+        joining = Joining(folder, made, *how)
         if joining.run():
             return made
         shutil.rmtree(made, ignore_errors=True)
