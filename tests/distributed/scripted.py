@@ -14,7 +14,8 @@ import hyrecall as hr
 from distributed.test_processes import SCHEMA, VECTORS, asked, documents
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
 from hyrecall.distributed.opening import _seal
-from hyrecall.distributed.replicated import ReplicatedShard, _Replica
+from hyrecall.distributed.replica import Replica
+from hyrecall.distributed.replicated import ReplicatedShard
 from hyrecall.distributed.shards import LocalShard
 from hyrecall.errors import ShardLostError, error
 
@@ -83,7 +84,7 @@ class AddedTwice(ReplicatedShard):
 
     _has_failed = False
 
-    def _asked(self, one: _Replica, call: Callable[[_Replica], Any]) -> Any:
+    def _asked(self, one: Replica, call: Callable[[Replica], Any]) -> Any:
         try:
             return super()._asked(one, call)
         except ShardLostError:
@@ -118,7 +119,7 @@ class LateAnswer(ReplicatedShard):
 
     _late: Any = None
 
-    def _asked(self, one: _Replica, call: Callable[[_Replica], Any]) -> Any:
+    def _asked(self, one: Replica, call: Callable[[Replica], Any]) -> Any:
         answer = super()._asked(one, call)
         assert isinstance(one.shard, Scripted)
         if "count" in one.shard.gates:

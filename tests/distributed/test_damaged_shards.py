@@ -144,16 +144,19 @@ def test_a_replica_answers_for_one_with_damaged_files(tmp_path: Path) -> None:
         log.append((0, "damaged"))
         raise error(CorruptIndexError, str(path), "a checksum", "another")
 
-    for name in ("count", "statistics"):
+    for name in ("count", "statistics", "alone", "alone_as_it_is"):
         setattr(replicas[0], name, refuse)
     for _ in range(4):
         assert index.recall(**asked_words()).to_arrow().equals(want)
     assert log.count((0, "damaged")) == 1, "it is asked again, before one that answers"
     assert index.health()["shard"].n_lost == 1
-    for name in ("count", "statistics"):
+    for name in ("count", "statistics", "alone", "alone_as_it_is"):
         setattr(replicas[1], name, refuse)
     with pytest.raises(CorruptIndexError, match="expected a checksum"):
-        index.recall(**asked_words())
+        index.shards[0].statistics(Request(**asked_words()))
+    alone = ShardedIndex([index.shards[0]])
+    with pytest.raises(CorruptIndexError, match="expected a checksum"):
+        alone.recall(**asked_words())
 
 
 def test_a_replica_does_not_try_a_damaged_version_again(tmp_path: Path) -> None:

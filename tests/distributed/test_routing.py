@@ -63,9 +63,9 @@ def test_only_what_one_index_refuses_is_asked_whole(
         split += hits is not None
         return hits
 
-    def asked_whole(self: ShardedIndex, request: Any, shards: Any) -> Any:
+    def asked_whole(self: ShardedIndex, request: Any, shards: Any, lost: dict[str, str]) -> Any:
         nonlocal whole
-        hits = answer_whole(self, request, shards)
+        hits = answer_whole(self, request, shards, lost)
         routes = self._router.routes(request)
         whole += routes is None or routes.is_split
         return hits

@@ -113,7 +113,7 @@ class Hanging(Losing):
         self.facts, self.says = shard.facts, threading.Event()
         self.says.set()
 
-    count = Losing.statistics
+    count = alone = alone_as_it_is = Losing.statistics
 
     def reload(self) -> str:
         return "as it is"
@@ -153,4 +153,8 @@ def test_probes_are_answered_while_all_request_threads_hang(
         replies = await asyncio.gather(*hung, return_exceptions=True)
         assert {type(one) for one in replies} == {ShardLostError}
 
-    served(index, work)
+    try:
+        served(index, work)
+    finally:
+        hanging.says.set()
+        hanging.gate.set()

@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeVar
 
 from hyrecall.base.threads import start
 from hyrecall.distributed.children import renew_in_children
+from hyrecall.distributed.replica import Replica
 from hyrecall.distributed.shards import OpenShard, closed
 from hyrecall.errors import (
     CorruptIndexError,
@@ -45,32 +45,7 @@ DRAIN = 10.0
 """The longest that a reload waits for questions that its replica has under way."""
 
 
-@dataclass(eq=False)
-class _Replica:
-    """A replica, and what is known of it."""
-
-    shard: OpenShard
-    number: int
-    state: str | None = None  # the name of the state that it had last; None: not known
-    stamp: str | None = None  # the saved version that it has taken up
-    n_asked: int = 0  # questions under way
-    last: int = 0  # which question was its last
-    refused: str | None = None  # the saved version that it could not read
-    is_lost: bool = False
-    is_damaged: bool = False  # its last answer was that files are damaged
-    is_reloading: bool = False
-
-    @property
-    def fails(self) -> bool:
-        """Whether it had no answer when it was asked last."""
-        return self.is_lost or self.is_damaged
-
-    def is_due(self, stamp: str | None) -> bool:
-        """Whether it has to take up a saved version, which it has not found damaged before."""
-        return self.is_lost or (self.stamp != stamp and (stamp is None or self.refused != stamp))
-
-
-Rank = Callable[[_Replica], tuple[object, ...]]
+Rank = Callable[[Replica], tuple[object, ...]]
 
 
 class ReplicatedShard:
@@ -89,7 +64,7 @@ class ReplicatedShard:
         ``hedge``: seconds after which a question that is not answered is asked of a second replica.
         """
         self.name = name
-        self._replicas = [_Replica(one, number) for number, one in enumerate(replicas)]
+        self._replicas = [Replica(one, number) for number, one in enumerate(replicas)]
         self._stamp = stamp
         self._hedge = hedge
         self._serving: str | None = None  # the state that answers
@@ -154,10 +129,10 @@ class ReplicatedShard:
         """Return the answer of the state that answers; a replica without it takes up the newest."""
         self._keep_soon()
 
-        def rank(one: _Replica) -> tuple[object, ...]:
+        def rank(one: Replica) -> tuple[object, ...]:
             return one.fails, one.is_reloading, one.state != self._serving, one.n_asked, one.last
 
-        def call(one: _Replica) -> T_:
+        def call(one: Replica) -> T_:
             # Where no replica has the state that answers, the newest one does.
             known = one.state
             does_serve = known == self._serving
@@ -175,7 +150,7 @@ class ReplicatedShard:
         """Return each arm's best documents of the shard, of the state that was counted."""
         counted = statistics.versions
 
-        def rank(one: _Replica) -> tuple[object, ...]:
+        def rank(one: Replica) -> tuple[object, ...]:
             return one.fails, one.state not in counted, one.is_reloading, one.n_asked, one.last
 
         return self._ask(lambda one: one.shard.candidates(request, statistics), rank)
@@ -196,7 +171,7 @@ class ReplicatedShard:
             wish = f"an answer of one of {self.n_lost} replicas"
             raise error(ShardLostError, self.name, wish, "none")
 
-    def _ask(self, call: Callable[[_Replica], T_], rank: Rank) -> T_:
+    def _ask(self, call: Callable[[Replica], T_], rank: Rank) -> T_:
         """Return the first answer; each replica is asked once at most.
 
         Questions change nothing, and one answer is used, so that nothing is counted twice.
@@ -210,7 +185,7 @@ class ReplicatedShard:
         """
         if self._threads is not None:
             return self._hedged(self._threads, call, rank)
-        asked: list[_Replica] = []
+        asked: list[Replica] = []
         faults: list[HyrecallError] = []
         while (one := self._next(rank, asked)) is not None:
             asked.append(one)
@@ -220,11 +195,9 @@ class ReplicatedShard:
                 faults.append(fault)
         raise self._fault(faults)
 
-    def _hedged(
-        self, threads: ThreadPoolExecutor, call: Callable[[_Replica], T_], rank: Rank
-    ) -> T_:
+    def _hedged(self, threads: ThreadPoolExecutor, call: Callable[[Replica], T_], rank: Rank) -> T_:
         """Ask on threads, two at a time at most; an answer that comes too late is dropped."""
-        asked: list[_Replica] = []
+        asked: list[Replica] = []
         faults: list[HyrecallError] = []
         running: set[Future[T_]] = set()
         is_late = False
@@ -246,7 +219,7 @@ class ReplicatedShard:
                 except (ShardLostError, CorruptIndexError, StaleStatisticsError) as fault:
                     faults.append(fault)
 
-    def _next(self, rank: Rank, asked: Sequence[_Replica]) -> _Replica | None:
+    def _next(self, rank: Rank, asked: Sequence[Replica]) -> Replica | None:
         """Return the best replica that was not asked, and count the question as under way."""
         if self._is_closed:
             raise closed()
@@ -259,7 +232,7 @@ class ReplicatedShard:
             best.last = next(self._numbers)
             return best
 
-    def _asked(self, one: _Replica, call: Callable[[_Replica], T_]) -> T_:
+    def _asked(self, one: Replica, call: Callable[[Replica], T_]) -> T_:
         try:
             answer = call(one)
         except ShardLostError:
@@ -286,7 +259,7 @@ class ReplicatedShard:
         got = "; ".join(dict.fromkeys(str(one).partition(", got ")[2] for one in faults))
         return error(ShardLostError, self.name, f"an answer of {len(faults)} replicas", got)
 
-    def _note(self, one: _Replica, known: str | None, state: str, *, serves: bool) -> None:
+    def _note(self, one: Replica, known: str | None, state: str, *, serves: bool) -> None:
         """Note the state that a replica had, and whether it is the one that answers now."""
         with self._changed:
             if one.state == known:  # else a reload has noted a newer one meanwhile
@@ -329,7 +302,7 @@ class ReplicatedShard:
             assert self._serving is not None
             return self._serving
 
-    def _take_up(self, one: _Replica) -> None:
+    def _take_up(self, one: Replica) -> None:
         """Let a replica take up the saved version; others answer meanwhile.
 
         The new state answers once as many replicas have it as do not.
@@ -352,7 +325,7 @@ class ReplicatedShard:
                     self._serving = state
 
     @contextmanager
-    def _drained(self, one: _Replica) -> Iterator[None]:
+    def _drained(self, one: Replica) -> Iterator[None]:
         """Give a replica no new questions if others answer, and wait for those under way."""
 
         def is_free() -> bool:
@@ -392,7 +365,7 @@ class ReplicatedShard:
             self._kept_at = time.monotonic() if self.is_stale else float("-inf")
             self._is_keeping = False
 
-    def _try_up(self, one: _Replica) -> None:
+    def _try_up(self, one: Replica) -> None:
         try:
             self._take_up(one)
         except Exception as fault:  # also of Ray, whose cluster may end
