@@ -100,7 +100,7 @@ def create_app(
     state.options = options
     state.tokens = None if options.tokens is None else TokenFile(options.tokens)
     state.metrics = metrics.Metrics()
-    state.readiness, state.scrape = health.Probe("readiness"), health.Probe("metrics")
+    health.add_probes(state)
     state.of_batches = asyncio.Semaphore(recall.MOST_OF_BATCHES)
     state.exports = asyncio.Semaphore(export.MOST_AT_A_TIME)
     state.served = served

@@ -98,6 +98,7 @@ def http_app(
     state.options = options
     state.tokens = None if options.tokens is None else TokenFile(options.tokens)
     state.metrics = metrics.Metrics()
+    health.add_probes(state)
     state.memory, state.index = memory, None
     metrics.count_store(state.metrics, memory, options)
     errors.install(app)

@@ -16,7 +16,7 @@ from hyrecall.errors import ShardLostError
 from hyrecall.serve.callers import Keeper
 from hyrecall.serve.replies import ERRORS
 
-__all__ = ["Probe", "router"]
+__all__ = ["Probe", "add_probes", "router"]
 
 LONGEST = 2.0
 """Seconds that a probe waits. Who asks for it gives up about then, and learns nothing."""
@@ -47,6 +47,11 @@ class Probe:
             asked = self._asked = loop.run_in_executor(self._thread, work)
             asked.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.wait_for(asyncio.shield(asked), LONGEST)
+
+
+def add_probes(state: Any) -> None:
+    """Give an application the threads of ``/readyz`` and ``/metrics``."""
+    state.readiness, state.scrape = Probe("readiness"), Probe("metrics")
 
 
 router = APIRouter(tags=["health"])
