@@ -14,14 +14,15 @@
 //   <u, v> <= <a, b> + |u'| |v'| + d (1 + d).
 //
 // The head as computed. h holds the dots of the stored row with the directions, divided by the
-// row's norm: |h - a| <= p (row_projection). A query's are canonical dots, which err less: p'
-// (projection). The rest r >= |u'| follows from |h| by the formula above. The head is
-// w = (h, r/2, r/2, r/2, r/2): four equal elements, so that none is much larger than the others,
-// and one scale of 8 bits serves them all. With g and s of the query,
+// row's norm: |h - a| <= p (row_projection). A query's are canonical dots: p' (projection). p is at
+// least p', so it holds for rows of canonical dots too (heads of 8 bits, and older indexes). The
+// rest r >= |u'| follows from |h| by the formula above. The head is w = (h, r/2, r/2, r/2, r/2):
+// four equal elements, so that none is much larger than the others, and one scale of 8 bits serves
+// them all. With g and s of the query,
 //   <w_u, w_v> = <h, g> + r s,   <a, b> <= <h, g> + p sqrt(1 + d) + (sqrt(1 + d) + p) p'.
 // So <u, v> <= <w_u, w_v> + slack with slack = (d + p + p')(1 + 2^-8), where d, p and p' are at
 // most 2^-10. And |w|^2 = |h|^2 + r^2 <= 1 + d |h|^2 + 2 p |h| but for roundings, so
-// |w| <= 1 + excess with excess = d + 2 p + 2^-21; p' is at most p.
+// |w| <= 1 + excess with excess = d + 2 p + 2^-21, of a query too.
 //
 // The head as a row of an int8 plane. w^ is what the codes hold, q >= |w_u - w_u^| the residual of
 // the row, t >= |w_v - w_v^| that of the query. Then
@@ -92,10 +93,12 @@ inline double head_projection(std::size_t dim, std::size_t n_directions, double 
 // p: the dots of head_rows.hpp. A product passes at most a rounding for each element of its
 // piece, and one for each piece. Then comes the inverse norm in float32: its rounding, its own
 // error (below e), and that of the product, of a number that may be subnormal where 2^-40 pays for
-// it.
+// it. From 4,001 elements on canonical dots may err more.
 inline double head_row_projection(std::size_t dim, std::size_t n_directions, double deviation) {
   std::size_t const piece = cpu::head_piece(dim);
-  return head_error(piece + (dim + piece - 1) / piece + 3, n_directions, deviation);
+  std::size_t const n_roundings = piece + (dim + piece - 1) / piece + 3;
+  return std::max(head_error(n_roundings, n_directions, deviation),
+                  head_projection(dim, n_directions, deviation));
 }
 
 // None: the directions are too far from orthonormal for a bound (or not numbers).

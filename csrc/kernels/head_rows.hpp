@@ -36,8 +36,8 @@ struct HeadKernels {
   double (*squares)(float const* x, std::size_t n);
   // Codes of kernels/nibble_code.hpp with so many steps a unit of x.
   NibbleSums (*nibbles)(float const* x, std::size_t n, float per_step, std::int8_t* codes);
-  // The sum of squares of x[i] * inverse_norm - scale * codes[i], as squares().
-  double (*left)(float const* x, std::size_t n, double inverse_norm, float scale,
+  // The sum of squares of x[i] * to_unit - scale * codes[i], as squares().
+  double (*left)(float const* x, std::size_t n, double to_unit, float scale,
                  std::int8_t const* codes);
 };
 

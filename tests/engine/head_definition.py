@@ -33,7 +33,7 @@ def bounded_rest(directions: Floats, along: Floats, rest: Floats) -> Floats:
     piece = 16  # elements of a piece of a dot
     while 2 * piece**2 < dim:
         piece *= 2
-    roundings = (piece + -(-dim // piece) + 3) * 2.0**-24
+    roundings = max(piece + -(-dim // piece) + 3, -(-dim // 32) + 5) * 2.0**-24
     p = np.sqrt(n * (1 + deviation)) * roundings / (1 - roundings)
     least = np.maximum(np.linalg.norm(along, axis=1) - p, 0)
     most = np.sqrt(np.maximum(1 - (1 - deviation) * least**2, 0))

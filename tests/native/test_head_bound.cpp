@@ -292,6 +292,16 @@ TEST(head_bound_refuses_directions_that_are_no_basis) {
   CHECK(head_bound(384, 172, 1e-6).value().slack() < 5e-5);
 }
 
+TEST(head_bound_holds_for_canonical_dots_of_rows_too) {
+  for (std::size_t const dim : {1u, 384u, 4000u, 4001u, 4096u, 8192u, 131072u}) {
+    double const canonical = head_projection(dim, 32, 1e-6);
+    CHECK(head_row_projection(dim, 32, 1e-6) >= canonical);
+    std::optional<HeadBound> const bound = head_bound(dim, 32, 1e-6);
+    CHECK(bound.has_value() == (head_row_projection(dim, 32, 1e-6) <= kGreatestDeviation));
+    if (bound) CHECK(bound->slack() >= bound->deviation + 2 * canonical);
+  }
+}
+
 // ---- planted bugs
 
 template <typename Check>

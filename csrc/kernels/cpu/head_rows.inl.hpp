@@ -141,13 +141,13 @@ NibbleSums nibbles(float const* x, std::size_t n, float per_step, std::int8_t* c
   return {folded(along), length};
 }
 
-double left(float const* x, std::size_t n, double inverse_norm, float scale_of_codes,
+double left(float const* x, std::size_t n, double to_unit, float scale_of_codes,
             std::int8_t const* codes) {
   double const wide_scale = scale_of_codes;
   double lanes[kWide] = {};
   by_lanes(n, [&](std::size_t first, std::size_t n_lanes) __attribute__((always_inline)) {
     for (std::size_t lane = 0; lane < n_lanes; ++lane) {
-      double const rest = x[first + lane] * inverse_norm - wide_scale * codes[first + lane];
+      double const rest = x[first + lane] * to_unit - wide_scale * codes[first + lane];
       lanes[lane] = lanes[lane] + rest * rest;
     }
   });
