@@ -91,15 +91,17 @@ class Figures:
 
     def caller_ms(self, kind: str, shards: npt.ArrayLike) -> Floats:
         """Return what a recall over so many shards costs the caller."""
-        fixed, each = self.caller_line(kind)
-        return np.asarray(fixed + each * np.asarray(shards, float))
+        here = self._callers(kind, self.depth)
+        return between([e["shards"] for e in here], [e["busy"] for e in here], shards)
 
     def caller_line(self, kind: str, depth: int | None = None) -> tuple[float, float]:
         """Return what a recall costs the caller: once, and for each shard."""
-        wanted = kind, self.depth if depth is None else depth
-        here = [e for e in self.found["callers"] if (e["kind"], e["depth"]) == wanted]
+        here = self._callers(kind, self.depth if depth is None else depth)
         fixed, each = line([e["shards"] for e in here], [e["busy"] for e in here])
         return max(0.0, fixed), each
+
+    def _callers(self, kind: str, depth: int) -> list[Entry]:
+        return [e for e in self.found["callers"] if (e["kind"], e["depth"]) == (kind, depth)]
 
     def wire_bytes(self, kind: str, scope: str) -> dict[str, float]:
         """Return the bytes of a request, of statistics and of candidates of one shard."""

@@ -120,7 +120,8 @@ class Stored(AskedShard):
 
     def learn_candidates(self, request: Request, summed: Statistics) -> None:
         """Ask the index and keep the answer."""
-        found = self._answers[b"candidates"] = self._index.candidates(request, summed).to_bytes()
+        found = self._index.candidates(request, summed).to_bytes()
+        self._answers |= {b"candidates": found, b"alone": found}
         self.facts = Part.from_bytes(found).facts
 
     def _ask(self, *frames: bytes) -> bytes:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.scale.figures import STEPS, Figures
-from bench.scale.simulator import Cluster, Floats, Ints, Query, Result
+from bench.scale.simulator import Cluster, Floats, Ints, Query, Result, trips
 
 NOBODY = np.zeros(0, np.int64)
 
@@ -207,13 +207,11 @@ class Plan:
                 np.full(len(asked), float(self._step(step, rows)) * factor)
                 for step, factor in zip(STEPS, question, strict=True)
             ]
-            return Query(
-                float(times[at]),
-                [float(caller[0]) / 3] * 3,
-                asked,
-                [noise.vary(one, rng) for one in means],
-                [noise.vary(one, rng) for one in means] if is_hedged else (),
-                [one * len(asked) * ms_a_byte for one in sent],
-            )
+            transfer = [one * len(asked) * ms_a_byte for one in sent]
+            varied = [[noise.vary(one, rng) for one in means] for _ in range(1 + is_hedged)]
+            own = float(caller[0])
+            around, steps, lasts = trips(own, varied[0], transfer)
+            again = trips(own, varied[1], transfer)[1] if is_hedged else ()
+            return Query(float(times[at]), around, asked, steps, again, lasts)
 
         return query

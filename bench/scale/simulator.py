@@ -1,8 +1,8 @@
 """A discrete-event simulation of recalls over shards.
 
 A query arrives at a caller, which asks its shards for statistics, sums them, asks for candidates,
-and merges them. Each step is over when its slowest shard has answered. A process answers one
-question at a time, first come first served.
+and merges them. If it has one shard, it asks once (:func:`trips`). Each step is over when its
+slowest shard has answered. A process answers one question at a time, first come first served.
 
 Two kinds of machines: in a :class:`Cluster` each process has cores of its own, and a shard may have
 several processes (replicas). On a :class:`OneMachine` all processes share a number of cores, each
@@ -58,6 +58,18 @@ class Result:
     def percentiles(self, *wanted: float) -> list[float]:
         """Return percentiles of the latency."""
         return [float(one) for one in np.percentile(self.latency, wanted)]
+
+
+def trips(
+    caller: float, steps: Sequence[Floats], transfer: Sequence[float]
+) -> tuple[list[float], list[Floats], list[float]]:
+    """Return the caller's work around each step, the steps and their transfers.
+
+    One shard does both steps in one trip: the counts stay there.
+    """
+    if len(steps[0]) == 1:
+        return [caller / 2] * 2, [sum(steps[1:], steps[0])], [sum(transfer)]
+    return [caller / (len(steps) + 1)] * (len(steps) + 1), list(steps), list(transfer)
 
 
 class Simulation:

@@ -23,7 +23,7 @@ import numpy as np
 from bench.scale import world
 from bench.scale.figures import STEPS, Figures
 from bench.scale.predicting import short
-from bench.scale.simulator import Floats, OneMachine, Query
+from bench.scale.simulator import Floats, OneMachine, Query, trips
 from bench.scale.world import EVERYONE, Questions, Sizes
 from hyrecall.distributed import ShardedIndex
 
@@ -87,7 +87,8 @@ def simulated(
             noise.vary(np.full(case.shards, mean * factor), rng)
             for mean, factor in zip(steps, question, strict=True)
         ]
-        return Query(float(arrivals.ms[at]), [own / 3] * 3, shards, made)
+        around, made, transfer = trips(own, made, [0.0, 0.0])
+        return Query(float(arrivals.ms[at]), around, shards, made, transfer=transfer)
 
     sim = OneMachine(case.shards, cores, others=others)
     return sim.run(query, len(arrivals.ms)).latency
