@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import xxhash
@@ -22,6 +24,7 @@ from hyrecall.distributed.placement import slot_of
 from hyrecall.distributed.shards_file import ShardEntry
 from hyrecall.distributed.worker import Answering
 from hyrecall.errors import CorruptIndexError, IndexNotFoundError, ShardLostError, error
+from hyrecall.recipe import Lexical
 
 SCHEMA = hr.Schema(key="id", cell=("org", "user"), text="text")
 USERS = [("x", f"u{at}") for at in range(24)]
@@ -199,6 +202,63 @@ def test_a_batch_that_is_asked_whole_tells_each_query_of_its_own_shards(
     got = index.recall(text=["tea"] * len(USERS), scope=USERS)
     assert [hits.degraded for hits in got] == [home(cell) == 2 for cell in USERS]
     assert got.degraded
+
+
+def test_a_recipe_that_only_a_lost_shard_is_asked(index: ShardedIndex, one: hr.Index) -> None:
+    shards = list(index.shards)
+    shards[2] = Lost("shard 2", shards[2].index)  # type: ignore[attr-defined]
+    index._shards = tuple(shards)
+    there, here = ([cell for cell in USERS if (home(cell) == 2) is gone] for gone in (True, False))
+    whole = hr.Recipe(name="whole", arms=(Lexical(),), fusion=hr.RRF(), exact=True)
+    for lists in (([whole, hr.recipes.default], [there[0], here[0]]), ([whole] * 2, there[:2])):
+        recipes, scope = lists
+        try:
+            got = index.recall(text=['"tea"', "tea"], scope=scope, recipe=recipes)
+        except ShardLostError:
+            assert scope == there[:2]
+            continue
+        assert [hits.degraded for hits in got] == [True, False]
+        assert got[0].keys == []
+        assert got[1].keys == one.recall_one(text="tea", scope=here[0], recipe=recipes[1]).keys
+
+
+class Lazy:
+    """A matrix whose values are made when they are asked for, by another recall."""
+
+    shape, ndim, dtype = (1, 2), 2, np.dtype(np.float32)
+
+    def __init__(self, make: Callable[[], object]) -> None:
+        self._make = make
+
+    def __len__(self) -> int:
+        return 1
+
+    def __array__(self, dtype: object = None, copy: object = None) -> Any:
+        self._make()
+        return np.ones((1, 2), np.float32)
+
+
+def test_arrays_may_recall_while_they_are_packed() -> None:
+    schema = hr.Schema(key="id", cell=None, text="text", vector="v")
+    vectors = pa.array([[1, 0], [0, 1]], pa.list_(pa.float32(), 2))
+    table = pa.table({"id": [0, 1], "text": ["tea", "tea"], "v": vectors})
+    shards = [
+        ByBytes(str(at), hr.Index.build(table.slice(at, 1), schema, first_seq=at, device="cpu"))
+        for at in range(2)
+    ]
+    index = ShardedIndex(shards)
+    found: list[Any] = []
+
+    def ask(vectors: object) -> None:
+        found.append(index.recall(text=["tea"], vectors=vectors)[0].keys)
+
+    plain = np.ones((1, 2), np.float32)
+    asking = threading.Thread(target=ask, args=(Lazy(lambda: ask(plain)),), daemon=True)
+    asking.start()
+    asking.join(30)
+    assert not asking.is_alive(), "a recall waits for the one that asked it"
+    assert found
+    assert set(map(tuple, found)) == {(0, 1)}
 
 
 def test_series_of_pandas_are_read_by_position(index: ShardedIndex, one: hr.Index) -> None:

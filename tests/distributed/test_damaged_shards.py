@@ -139,6 +139,7 @@ def test_a_replica_answers_for_one_with_damaged_files(tmp_path: Path) -> None:
     path = saved_shards(tmp_path)[0]
     index, replicas, log = made(path, 2)
     want = index.recall(**asked_words()).to_arrow()
+    vars(index.shards[0])["_keep_soon"] = lambda: None
 
     def refuse(request: object) -> Any:
         log.append((0, "damaged"))
@@ -157,6 +158,61 @@ def test_a_replica_answers_for_one_with_damaged_files(tmp_path: Path) -> None:
     alone = ShardedIndex([index.shards[0]])
     with pytest.raises(CorruptIndexError, match="expected a checksum"):
         alone.recall(**asked_words())
+    assert index.health()["shard"].is_lost
+    for name in ("count", "statistics", "alone", "alone_as_it_is"):
+        for one in replicas:
+            delattr(one, name)
+    index.reload()
+    assert dict(index.health())["shard"] == (2, 0)
+    assert index.recall(**asked_words()).to_arrow().equals(want)
+
+
+def test_a_replica_that_met_damage_in_passing_is_asked_again(tmp_path: Path) -> None:
+    index, (one, _), log = made(saved_shards(tmp_path)[0], 2)
+    shard: Any = index.shards[0]
+    keep, kept = shard._keep_soon, []
+    vars(shard)["_keep_soon"] = lambda: kept.append(1)
+
+    def refuse(request: object) -> Any:
+        raise error(CorruptIndexError, "a file", "a checksum", "another")
+
+    for name in ("count", "statistics"):
+        setattr(one, name, refuse)
+    for _ in range(3):
+        index.recall(**asked_words())
+    for name in ("count", "statistics"):
+        delattr(one, name)
+    assert shard.n_lost == 1
+    assert not any(number == 0 for number, what in log if what == "count")
+    keep()  # it was just met: nothing is tried yet
+    assert shard.n_lost == 1
+    shard._kept_at = float("-inf")
+    shard._keep()
+    assert shard.n_lost == 0
+    log.clear()
+    for _ in range(4):
+        index.recall(**asked_words())
+    assert {number for number, _ in log} == {0, 1}
+
+
+def test_a_process_that_met_damage_is_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(tmp_path, monkeypatch)[0]
+    whole = {one: one.read_bytes() for one in path.glob("*-vectors*.arrow")}
+    damage(path)
+    answering = Answering(str(path), "cpu", 1)
+    answering._index = hr.Index.open(path, verify="structure", device="cpu")
+    request = Request(vectors=VECTORS[:2], scope="ann", limit=50).to_bytes()
+    assert answering.ask(b"state")[0] == b"answer"
+    kind, told = answering.ask(b"alone", request)
+    assert kind == b"error"
+    assert b"CorruptIndexError" in told
+    assert answering.ask(b"state") == (b"error", told)
+    for one, content in whole.items():
+        one.write_bytes(content)
+    assert answering.ask(b"reload")[0] == b"answer"
+    assert answering.ask(b"state")[0] == b"answer"
 
 
 def test_a_replica_does_not_try_a_damaged_version_again(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from distributed.placement import index_of, laid_out
+from distributed.placed import placed_index, placed_shards, placement_of
+from distributed.placement import WireShard, index_of, laid_out
 from hyrecall.arms import Regex
 from hyrecall.distributed import ShardedIndex
 from hyrecall.recipe import Lexical, Recipe, WithThreads
@@ -77,6 +78,28 @@ def test_recipes_with_and_without_a_form_for_threads(seed: int) -> None:
         [PLAIN, FORMS, FORMS, PLAIN],
     ):
         assert same(seed, text=texts, scope=scopes, recipe=recipe) > 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_queries_of_plain_recipes_beside_others_in_the_shards_that_they_need(seed: int) -> None:
+    """A shard that is asked no query with a form for threads knows of no such runs."""
+    table = documents(seed)
+    one = built(table, 0)
+    placement = placement_of(table, SCHEMA, 3)
+    index = placed_index(placed_shards(table, SCHEMA, built, placement, 3), placement, WireShard)
+    chance = random.Random(seed)
+    n_hits = 0
+    for _ in range(8):
+        scopes: list[Any] = ["ann", "bob", hr.Scope(["ann", "bob"]), "nobody"]
+        asked: dict[str, Any] = {
+            "text": chance.choices(["oak", "ash-1", '"oak fir"'], k=4),
+            "scope": chance.choices(scopes, k=4),
+            "recipe": chance.choices([PLAIN, FORMS], k=4),
+        }
+        want = one.recall(**asked).to_arrow()
+        assert index.recall(**asked).to_arrow().equals(want), asked
+        n_hits += want.num_rows
+    assert n_hits > 20
 
 
 @pytest.mark.parametrize("seed", range(4))

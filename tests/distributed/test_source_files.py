@@ -46,7 +46,19 @@ def test_partitions_are_refused_and_the_first_is_named(tmp_path: Path) -> None:
     assert "partitioning='hive'" in caught.value.remedy
 
 
-@pytest.mark.parametrize("name", ["b.jsonl", "b.JSONL", "b.ndjson", "b.csv", "c/d/b.CSV"])
+TABLES = [
+    "b.jsonl",
+    "b.JSONL",
+    "b.ndjson",
+    "b.csv",
+    "c/d/b.CSV",
+    "b.csv.gz",
+    "b.parquet.zst",
+    "b.orc",
+]
+
+
+@pytest.mark.parametrize("name", TABLES)
 def test_tables_of_other_formats_are_refused(tmp_path: Path, name: str) -> None:
     write(tmp_path / "a.parquet")
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -58,9 +70,17 @@ def test_tables_of_other_formats_are_refused(tmp_path: Path, name: str) -> None:
         query_files([tmp_path])
 
 
+def test_a_link_to_nothing_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet")
+    (tmp_path / "b.parquet").symlink_to(tmp_path / "gone")
+    with pytest.raises(hr.OptionError, match=r"the link .*b\.parquet to nothing"):
+        source_files(tmp_path)
+
+
 def test_what_holds_no_rows_is_left_out(tmp_path: Path) -> None:
     only = write(tmp_path / "a.parquet")
-    for name in ("_SUCCESS", "docs/notes.txt", "_temporary/b.parquet", ".git/c.parquet"):
+    for name in ("_SUCCESS", "docs/notes.txt", "_temporary/b.parquet", ".git/c.parquet", ".b.csv",
+                 "_c.parquet", "about.json", "notes.txt.gz"):  # fmt: skip
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
     assert source_files(tmp_path) == [only]

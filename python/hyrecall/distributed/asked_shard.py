@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from weakref import WeakKeyDictionary
 
 from hyrecall.distributed.children import renew_in_children
 from hyrecall.parts.counts import Statistics
@@ -14,7 +15,7 @@ __all__ = ["AskedShard"]
 
 
 class _Turns:
-    """A lock for what threads do with Python objects, made anew in a forked child.
+    """Locks for what threads do with Python objects, made anew in a forked child.
 
     The threads that ask shards side by side would otherwise take the interpreter from one another
     while they pack and unpack, which costs twice the time of doing it one by one.
@@ -25,8 +26,19 @@ class _Turns:
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Make the lock."""
+        """Make the locks."""
         self.lock = threading.Lock()
+        self._of_requests: WeakKeyDictionary[Request, threading.Lock] = WeakKeyDictionary()
+
+    def packed(self, request: Request) -> bytes:
+        """Return the bytes of a request, which one thread makes.
+
+        Others wait only for the same request: its arrays may run any code, even another recall.
+        """
+        with self.lock:
+            own = self._of_requests.setdefault(request, threading.Lock())
+        with own:
+            return request.to_bytes()
 
 
 _turns = _Turns()
@@ -56,29 +68,25 @@ class AskedShard:
         return self._counted(b"count", request)
 
     def _counted(self, verb: bytes, request: Request) -> Statistics:
-        with _turns.lock:
-            asked = request.to_bytes()
+        asked = _turns.packed(request)
         answer = self._ask(verb, asked)
         with _turns.lock:
             return Statistics.from_bytes(answer)
 
     def candidates(self, request: Request, statistics: Statistics) -> Part:
         """Return each arm's best documents of the shard."""
+        asked = _turns.packed(request)
         with _turns.lock:
-            given = request.to_bytes(), statistics.to_bytes()
+            given = asked, statistics.to_bytes()
         return self._found(b"candidates", *given)
 
     def alone(self, request: Request) -> Part:
         """Return each arm's best documents, scored by what this shard counts alone."""
-        with _turns.lock:
-            asked = request.to_bytes()
-        return self._found(b"alone", asked)
+        return self._found(b"alone", _turns.packed(request))
 
     def alone_as_it_is(self, request: Request) -> Part:
         """Count and search as :meth:`alone` does, but take up no newer version before."""
-        with _turns.lock:
-            asked = request.to_bytes()
-        return self._found(b"alone_as_it_is", asked)
+        return self._found(b"alone_as_it_is", _turns.packed(request))
 
     def _found(self, *frames: bytes) -> Part:
         answer = self._ask(*frames)

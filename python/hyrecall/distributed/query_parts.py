@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from hyrecall.distributed.source_files import PARQUET, TABLES, ending
+from hyrecall.distributed.source_files import PARQUET, ending, has_rows
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = ["QueryPart", "identity_of", "parts_of", "query_files", "read_part"]
@@ -44,14 +44,14 @@ def query_files(paths: Sequence[Path]) -> list[Path]:
     Raises
     ------
     OptionError
-        No file, one of them twice, or a folder with JSON lines or CSV.
+        No file, one of them twice, or a folder with tables of other formats.
     """
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
             found = sorted(one for one in path.rglob("*") if one.is_file())
             found = [one for one in found if not _is_hidden(one.relative_to(path))]
-            others = [one for one in found if ending(one) in TABLES]
+            others = [one for one in found if has_rows(one)]
             if others:  # their queries would have no answers
                 raise error(OptionError, "queries", "Parquet files alone", str(others[0]))
             files += [one for one in found if ending(one) == PARQUET]

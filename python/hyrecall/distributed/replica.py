@@ -30,5 +30,9 @@ class Replica:
         return self.is_lost or self.is_damaged
 
     def is_due(self, stamp: str | None) -> bool:
-        """Whether it has to take up a saved version, which it has not found damaged before."""
-        return self.is_lost or (self.stamp != stamp and (stamp is None or self.refused != stamp))
+        """Whether it has to take up a saved version, which it has not found damaged before.
+
+        One that met damage after it was opened tries again: a read may have failed in passing.
+        """
+        is_behind = self.is_damaged or self.stamp != stamp
+        return self.is_lost or (is_behind and (stamp is None or self.refused != stamp))

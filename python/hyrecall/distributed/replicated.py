@@ -240,6 +240,7 @@ class ReplicatedShard:
             raise
         except CorruptIndexError:
             one.is_lost, one.is_damaged = False, True
+            self._kept_at = time.monotonic()  # it is tried again, but not at once
             raise
         else:
             one.is_lost = one.is_damaged = False
@@ -319,7 +320,8 @@ class ReplicatedShard:
                     one.is_lost, one.refused = False, stamp
                 raise
             with self._changed:
-                one.stamp, one.state, one.is_lost = stamp, state, False
+                one.stamp, one.state = stamp, state
+                one.is_lost = one.is_damaged = False
                 able = [other for other in self._replicas if not other.is_lost]
                 if 2 * sum(other.state == state for other in able) >= len(able):
                     self._serving = state

@@ -195,14 +195,22 @@ def answer_routed(
         if routes.is_disjoint and all(isinstance(one.shard, AskedAlone) for one in routed):
             found = ask(routed, _alone, lost)
             parts = joined_alone([(part, one.share) for one, part in found])
-        else:
+        elif len({_has_forms(one.request) for one in routed}) == 1:
             parts = _summed(routed, ask, lost)
+        else:  # shards that know of no form for threads name their runs otherwise
+            return None
         hits = merge(request, parts, degraded=told_of(lost))
     except (ShardLostError, CorruptIndexError, StaleStatisticsError):
         raise
     except HyrecallError:
         return None
     return told_by_query(hits, shards, routes, lost)
+
+
+def _has_forms(request: Request) -> bool:
+    """Say whether a recipe has a form of its own for queries that see threads."""
+    given = request.given["recipe"]
+    return given is not None and any(one.with_threads is not None for one, _ in by_recipe(given))
 
 
 def _alone(one: Routed) -> Part:

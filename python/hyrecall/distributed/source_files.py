@@ -17,13 +17,13 @@ from hyrecall.table.schema import Schema
 
 __all__ = [
     "PARQUET",
-    "TABLES",
     "SourceFile",
     "Unit",
     "batches_of_unit",
     "columns_of",
     "dims_of",
     "ending",
+    "has_rows",
     "nothing_of",
     "source_files",
     "units_of",
@@ -35,8 +35,11 @@ UNIT_ROWS = 1_000_000
 BATCH_ROWS = 4096
 
 PARQUET = ".parquet"
-TABLES = (".jsonl", ".ndjson", ".csv")
+TABLES = (".jsonl", ".ndjson", ".csv", ".tsv", ".arrow", ".feather", ".orc")
 """Endings of files with rows that a build does not read."""
+
+PACKED = (".gz", ".zst", ".bz2", ".xz")
+"""Endings that a compressed file has behind its own."""
 
 _FLATTEN = (
     "write the tables of its folders into one folder, with their partitions as columns: "
@@ -147,7 +150,7 @@ def source_files(source: Path) -> list[Path]:
     """Return the Parquet files of a folder, sorted by name; a file is the only one.
 
     Other files with tables, and folders that hold any, are refused, since their rows would be
-    missing. Names of folders that begin with a dot or an underscore are left out.
+    missing. Names that begin with a dot or an underscore are left out.
 
     Raises
     ------
@@ -157,8 +160,9 @@ def source_files(source: Path) -> list[Path]:
     if not source.is_dir():
         found = [source] if source.is_file() else []
     else:
-        found = sorted(source.iterdir(), key=lambda one: one.name)
-        others = [one for one in found if not one.is_file() or ending(one) in TABLES]
+        shown = (one for one in source.iterdir() if not one.name.startswith((".", "_")))
+        found = sorted(shown, key=lambda one: one.name)
+        others = [one for one in found if not one.is_file() or has_rows(one)]
         found = [one for one in found if one not in others and ending(one) == PARQUET]
         _check_others(others)
     if not found:
@@ -172,15 +176,23 @@ def ending(path: Path) -> str:
     return path.suffix.lower()
 
 
+def has_rows(path: Path) -> bool:
+    """Say whether a name is that of a table in another format, or of a compressed one."""
+    if ending(path) not in PACKED:
+        return ending(path) in TABLES
+    return ending(path.with_suffix("")) in (*TABLES, PARQUET)
+
+
 def _check_others(paths: Sequence[Path]) -> None:
     """Refuse the first file that is not Parquet, and the first folder with tables."""
     wish = "a folder whose rows are all in its own .parquet files"
     for path in paths:
-        if path.is_file():
-            raise error(OptionError, "source", wish, f"{path}")
-        if path.name.startswith((".", "_")) or not path.is_dir():
+        if not path.is_dir():
+            if has_rows(path) or ending(path) == PARQUET:
+                got = f"{path}" if path.is_file() else f"the link {path} to nothing"
+                raise error(OptionError, "source", wish, got)
             continue
-        inner = (one for one in path.rglob("*") if ending(one) in (PARQUET, *TABLES))
+        inner = (one for one in path.rglob("*") if ending(one) == PARQUET or has_rows(one))
         data = next((one for one in inner if one.is_file()), None)
         if data is not None:
             got = f"the folder {path} with {data.name}"

@@ -77,17 +77,20 @@ class Answering:
         self._seal = seal
         self._index: Index | None = None
         self._damaged: tuple[str, CorruptIndexError] | None = None
+        self._met: CorruptIndexError | None = None  # by a question, since the last reload
         self._last: tuple[bytes, Request] | None = None
 
     def ask(self, verb: bytes, *frames: bytes) -> tuple[bytes, bytes]:
         """Return ``b"answer"`` and the answer, or ``b"error"`` and the error as JSON."""
         try:
             if verb == b"reload":  # somebody may have repaired the files
-                self._damaged = None
+                self._damaged = self._met = None
             if self._index is None:
                 self._index = self._unless_damaged(self._opened)
             return b"answer", self._answer(self._index, verb, frames)
         except Exception as fault:
+            if isinstance(fault, CorruptIndexError) and not isinstance(fault, IndexNotFoundError):
+                self._met = fault
             return b"error", plain_error(fault)
 
     def _opened(self) -> Index:
@@ -137,6 +140,9 @@ class Answering:
         if may_change and index.is_stale:
             with contextlib.suppress(IndexNotFoundError):  # what is open can still be read
                 self._unless_damaged(index.reload)
+                self._met = None
+        if verb == b"state" and self._met is not None:
+            raise self._met.with_traceback(None)
         if verb in (b"reload", b"state"):
             return index._version.encode()
         request = self._read(frames[0])

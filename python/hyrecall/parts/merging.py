@@ -192,7 +192,8 @@ class _RunSteps(Steps):
             is_like = part.n_exact == n_exact and "holds" in part.arrays
             if not is_like or len(part.arrays["doc_ends"]) != n_queries + 1:
                 raise error(OptionError, "parts", "those of this request", "others")
-        sizes = sum(_list_sizes(part)[:, part.n_arms - n_exact :] for part in self._parts)
+        none = np.zeros((n_queries, n_exact), np.int64)  # of a run that only lost shards have
+        sizes = sum((_list_sizes(one)[:, one.n_arms - n_exact :] for one in self._parts), none)
         is_cut = np.asarray(sizes)[queries] >= depth
         if not np.asarray(sizes).any():
             self._parts = [_without_exact(part) for part in self._parts]

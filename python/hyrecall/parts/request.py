@@ -63,7 +63,7 @@ class Request:
     Parameters
     ----------
     text, vectors, scope, filter, limit, offset, depth, fusion, min_score, min_fused, bm25
-        As in :meth:`hyrecall.Index.recall`. Arrays must not change before the reply is made. There
+        As in :meth:`hyrecall.Index.recall`. Arrays must not change while the request is used. There
         is no embedder here: an index with vectors needs ``vectors`` for its vector arms.
     normalize, arms, candidates, shaping, session, recipe, group, columns, query_keys, now
         As in :meth:`hyrecall.Index.recall`, too. ``now`` is fixed here.
@@ -200,6 +200,10 @@ class Request:
         made = object.__new__(type(self))
         set_fields(made, id=id, given=given)
         return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the bytes: they say the same as the arguments."""
+        return {"id": self.id, "given": self.given, "_bytes": None}
 
     def __repr__(self) -> str:
         """Show the arguments that are not their defaults, without arrays."""
