@@ -9,6 +9,7 @@ import pytest
 import hyrecall as hr
 from engine.saved_index import DIM, ask, build, everyone, grown, table
 from hyrecall.base import disk
+from hyrecall.segments.segments import Segment
 
 BLOCK = 512
 ROWS = 5000  # the lists, norms and keys of a file have pages of their own
@@ -80,13 +81,25 @@ def test_postings_are_read_apart_from_the_first_query_of_texts_on(
     assert after["documents-0"] > 0.4
 
 
-def test_a_merge_and_a_save_read_all_in_order(folder: Path) -> None:
+def test_a_save_reads_all_in_order_and_then_queries_read_apart_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     index = hr.Index.open(folder, verify="structure", device="cpu")
     ask(index)
+    before = apart(folder)
+    meanwhile: list[dict[str, float]] = []
+    again = Segment.read_apart
+
+    def look(segment: Segment) -> None:
+        meanwhile.append(apart(folder))
+        again(segment)
+
+    monkeypatch.setattr(Segment, "read_apart", look)
     index.save(folder.with_name("other"))
-    told = apart(folder)
     for role in ("rows", "documents-0", "documents-1", "terms-0", "terms-1"):
-        assert told[role] < 0.2, role  # what is left lies between the columns
+        assert meanwhile[-1][role] < 0.2, role  # what is left lies between the columns
+        assert before[role] > 0.4, role
+        assert apart(folder)[role] > 0.4, role
     right = hr.Index.open(folder, memory="ram", device="cpu")
     assert ask(hr.Index.open(folder.with_name("other"), device="cpu")) == ask(right)
 

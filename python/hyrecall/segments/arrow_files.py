@@ -133,6 +133,7 @@ def batches_of(
         forward = _array(pa.large_binary(), [parts["forward_offsets"], parts["forward_bytes"]])
         yield f"documents-{at}", pa.record_batch([lengths, forward], schema=DOCUMENTS)
         yield f"terms-{at}", _terms(parts)
+    segment.read_apart()  # it stays open, and is searched again
 
 
 def _told(embedded: EmbeddedArm) -> str:

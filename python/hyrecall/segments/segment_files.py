@@ -166,8 +166,11 @@ def segment_of(
     }
     late: dict[str, Callable[[], None]] = {}
     dense = {}
+    apart: list[Callable[[], None]] = []
     for at, arm in enumerate(schema.vector_arms):
-        dense[arm] = _dense(at, arm, dims[arm], n_rows, take, open_role, has_role)
+        vectors = open_role(f"vectors-{at}")
+        dense[arm] = _dense(at, arm, vectors, dims[arm], n_rows, take, has_role)
+        apart.append(vectors.read_apart)  # of a few rows, vectors and norms
         late[arm] = dense[arm].check
     lexical = {}
     in_order: list[Callable[[], None]] = [file.read_in_order]
@@ -186,6 +189,7 @@ def segment_of(
         else:
             _read_apart(lexical[arm], documents, terms)
         in_order += [documents.read_in_order, terms.read_in_order]
+        apart.append(partial(_read_apart, lexical[arm], documents, terms))
     file.check(0)
     for column in {*schema.cell_columns, schema.key, *schema.attributes}:
         late_columns.pop(column, _nothing)()
@@ -193,16 +197,23 @@ def segment_of(
         seqs = _values(batch.column(0))
         rows = pa.table(batch.columns[1:], names=names)
         made = segment_from_parts(rows, seqs, schema, lexical, dense, name=name, files=mapped)
-    # Filters read attributes in order. The other columns are read row by row, or by who says so.
-    attributes = {*schema.attributes}
-    file.read_apart(0, *(at for at, one in enumerate(names, 1) if one not in attributes))
+    apart.append(partial(_rows_apart, file, names, schema))
+    apart[-1]()
     # The table of keys is made when it is first needed, and then finds a key that comes twice.
-    is_twice = file.checks is None and made.core.duplicate is not None
-    if is_twice or made.column(schema.key).null_count:
+    if made.column(schema.key).null_count or (
+        file.checks is None and made.core.duplicate is not None
+    ):
         raise error(CorruptIndexError, str(file.path), "keys unique within a cell", "others")
     return replace(
-        made, late=late, late_columns=late_columns, row_checks=file.checks, in_order=in_order
-    )
+        made, late=late, late_columns=late_columns, row_checks=file.checks, in_order=in_order,
+        apart=apart,
+    )  # fmt: skip
+
+
+def _rows_apart(file: OpenedFile, names: Sequence[str], schema: Schema) -> None:
+    """Tell the system how rows are read: attributes in order, by filters, and the rest by row."""
+    attributes = {*schema.attributes}
+    file.read_apart(0, *(at for at, one in enumerate(names, 1) if one not in attributes))
 
 
 def _nothing() -> None:
@@ -212,14 +223,13 @@ def _nothing() -> None:
 def _dense(
     at: int,
     arm: str,
+    file: OpenedFile,
     dim: int,
     n_rows: int,
     take: Callable[..., OpenedFile],
-    open_role: Open,
     has_role: Callable[[str], bool],
 ) -> _core.DenseColumn:
     wanted = {dtype: vector_schema(dtype, dim) for dtype in VALUE_TYPES}
-    file = open_role(f"vectors-{at}")
     vectors = file.batch
     dtype = next((d for d, s in wanted.items() if vectors.schema.equals(s)), None)
     if dtype is None or vectors.num_rows != n_rows:

@@ -67,8 +67,8 @@ class Segment:
         The delayed check of row columns, to be called before they are first read as a whole.
     row_checks : _core.files.BlockChecks or None
         The checks of these columns' file, for who reads some rows.
-    in_order : sequence of callable
-        Tell the system that tokens of documents will be read in order, not of a few of them.
+    in_order, apart : sequence of callable
+        Tell the system that mapped files will be read in order, or row by row as queries do.
     guests : mapping of str to (object, ndarray)
         For dense arms, the caller's tensor on a CUDA device, and the tensor's row for each row.
         Empty after the segment is placed.
@@ -87,11 +87,17 @@ class Segment:
     late_columns: Mapping[str, Callable[[], None]] = field(default_factory=dict)
     row_checks: _core.files.BlockChecks | None = None
     in_order: Sequence[Callable[[], None]] = ()
+    apart: Sequence[Callable[[], None]] = ()
 
     def check_whole(self, arm: str) -> None:
         """Run the delayed check of an arm that is then read as a whole, by a merge or a save."""
         self.check(arm)
         for tell in self.in_order:
+            tell()
+
+    def read_apart(self) -> None:
+        """Let the system read row by row again, after :meth:`check_whole`."""
+        for tell in self.apart:
             tell()
 
     def check(self, arm: str) -> None:
