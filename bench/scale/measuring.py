@@ -22,8 +22,7 @@ from bench.scale import world
 from bench.scale.figures import STEPS
 from bench.scale.fitting import condensed, noise_entry, rounded
 from bench.scale.world import DEPTH, EVERYONE, KINDS, Questions, Sizes
-from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
-from hyrecall.distributed.asked_shard import AskedShard
+from hyrecall.distributed import Request, ShardedIndex, Statistics
 
 ROOT = Path(__file__).parents[2]
 Entry = dict[str, Any]
@@ -104,72 +103,36 @@ def shard_times(rows: int, sizes: Sizes, folder: Path) -> list[Entry]:
 # ---- the caller ----
 
 
-class Stored(AskedShard):
-    """A shard that gives the bytes of an earlier answer: only the caller's work remains."""
-
-    def __init__(self, name: str, index: hr.Index) -> None:
-        """Take an index, which is asked once a request."""
-        self.name = name
-        self._index = index
-        self._answers: dict[bytes, bytes] = {}
-
-    def learn_statistics(self, request: Request) -> Statistics:
-        """Ask the index and keep the answer."""
-        counted = self._answers[b"statistics"] = self._index.statistics(request).to_bytes()
-        return Statistics.from_bytes(counted)
-
-    def learn_candidates(self, request: Request, summed: Statistics) -> None:
-        """Ask the index and keep the answer."""
-        found = self._index.candidates(request, summed).to_bytes()
-        self._answers |= {b"candidates": found, b"alone": found}
-        self.facts = Part.from_bytes(found).facts
-
-    def _ask(self, *frames: bytes) -> bytes:
-        """Give the kept answer."""
-        return self._answers[frames[0]]
-
-    def close(self) -> None:
-        """Do nothing: the index stays open for other callers."""
-
-
-class OneRequest(ShardedIndex):
-    """A sharded index that answers one request again and again."""
-
-    def again(self, request: Request) -> hr.Hits:
-        """Answer."""
-        return self._try(request)
-
-
-def caller_times(sizes: Sizes) -> list[Entry]:
-    """Measure what a recall costs the process that asks, by shards and depth."""
-    most = max(sizes.shards)
-    shards = [Stored(f"{n}", world.shard(sizes.shard_rows, sizes, n)) for n in range(most)]
+def caller_times(sizes: Sizes, folder: Path) -> list[Entry]:
+    """Measure what a recall costs the process that asks, by shards (each a process) and depth."""
+    paths = world.folders(folder, max(sizes.shards), sizes.shard_rows, sizes)
     questions = Questions(min(sizes.questions, 5), sizes.dim)
     found = []
-    for kind in KINDS:
-        for depth in sizes.depths:
-            for n in sizes.shards:
-                busy, wall = [], []
-                index = OneRequest(shards[:n])
-                with index:
-                    for at in range(questions.n):
-                        request = Request(**questions.ask(kind, at, EVERYONE), depth=depth)
-                        counted = [one.learn_statistics(request) for one in shards[:n]]
-                        summed = Statistics.sum(counted)
-                        for one in shards[:n]:
-                            one.learn_candidates(request, summed)
-                        for turn in range(sizes.repeats):
-                            request = request.of_queries(request.given)  # packed anew
-                            _, took = clock(lambda: index.again(request).to_arrow())  # noqa: B023
-                            if turn:
-                                wall.append(took[0])
-                                busy.append(took[1])
-                found.append({
-                    "kind": kind, "depth": depth, "shards": n,
-                    "busy": rounded(statistics.median(busy)),
-                    "wall": rounded(statistics.median(wall)),
-                })  # fmt: skip
+    for n in sizes.shards:
+        with ShardedIndex.open(paths[:n], processes=True, device="cpu", threads=1) as index:
+            for kind in KINDS:
+                for depth in sizes.depths:
+                    busy, wall = _recalls(index, questions, kind, depth, sizes.repeats)
+                    found.append({
+                        "kind": kind, "depth": depth, "shards": n,
+                        "busy": rounded(busy), "wall": rounded(wall),
+                    })  # fmt: skip
     return found
+
+
+def _recalls(
+    index: ShardedIndex, questions: Questions, kind: str, depth: int, repeats: int
+) -> tuple[float, float]:
+    """Return the medians of what recalls take this process: processor, and until the reply."""
+    busy, wall = [], []
+    for turn in range(repeats):
+        for at in range(questions.n):
+            asked = questions.ask(kind, at, EVERYONE) | {"depth": depth}
+            _, took = clock(lambda: index.recall(**asked).to_arrow())  # noqa: B023
+            if turn:
+                wall.append(took[0])
+                busy.append(took[1])
+    return statistics.median(busy), statistics.median(wall)
 
 
 # ---- the whole of it ----
@@ -255,7 +218,8 @@ def measure(sizes: Sizes, name: str, samples: Path | None = None) -> Entry:
     found["noise"] = noise_entry(shards, STEPS)
     found["noise_beside_others"] = noise_entry(shards, STEPS, beside_others=True)
     found["shards"] = [condensed(one, STEPS) for one in shards]
-    found["callers"] = caller_times(sizes)
+    with tempfile.TemporaryDirectory() as folder:
+        found["callers"] = caller_times(sizes, Path(folder))
     n_bytes = 1 << (24 if name == "tiny" else 28)
     for n in (1, 2):
         found.setdefault("limits", {})[f"stream_gb_s_{n}_thread"] = rounded(
