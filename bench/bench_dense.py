@@ -20,6 +20,7 @@ from bench.turns import OURS, Turns
 DATA = ("gaussian", "clustered", "grown", "grown wide")
 GROWN = ("grown", "grown wide")
 MOST_PAIRS = 200_000_000  # of a query and a row
+ALONE = 16  # queries that are asked one at a time, in turn: one of them may be hard or easy
 
 
 @dataclass
@@ -33,6 +34,23 @@ class Case:
     index: hr.Index
     energy: dict[int, float]  # share of it in the first directions, where rows have a spectrum
     answers: dict[tuple[int, int], reference.Answer] = field(default_factory=dict)
+    turn: int = 0  # which query is asked alone
+
+    def asked(self, batch: int, *, begins: bool) -> corpus.Floats:
+        """Return a batch of queries; of one query the next if ours ``begins``, else the same."""
+        if batch > 1:
+            return self.queries[:batch]
+        n = min(ALONE, len(self.queries))
+        self.turn = (self.turn + begins) % n
+        return self.queries[self.turn : self.turn + 1]
+
+    def check(self, batch: int, k: int, ids: reference.Ids, scores: reference.Scores) -> None:
+        """Compare the last reply with the right one, of a sample of the queries."""
+        at = reference.sample(batch)
+        right = self.answer(batch if batch > 1 else min(ALONE, len(self.queries)), k)
+        if batch == 1:
+            right = reference.Answer(right.ids[[self.turn]], right.scores[[self.turn]])
+        reference.check(right, ids[at], scores[at])
 
     def answer(self, batch: int, k: int) -> reference.Answer:
         if (batch, k) not in self.answers:
@@ -77,18 +95,16 @@ def test_dense_batch(
         pytest.skip("takes minutes, and faiss* is quicker")
     if who == PANORAMA and batch > 1:
         pytest.skip("reads each query of a batch alone: far behind faiss*")
-    queries = case.queries[:batch]
-    answer = case.answer(batch, k)
-    at = reference.sample(batch)
     if who == OURS:
 
         def run() -> Reply | ours.Reply:
-            return ours.arrays(case.index.recall(vectors=queries, limit=k, depth=k), k)
+            asked = case.asked(batch, begins=True)
+            return ours.arrays(case.index.recall(vectors=asked, limit=k, depth=k), k)
     else:
         search = SEARCHERS[who](case.rows)
 
         def run() -> Reply | ours.Reply:
-            return search(queries, k)
+            return search(case.asked(batch, begins=False), k)
 
     benchmark.group = f"{case.name}, batch {batch:,}, k={k}"
     benchmark.extra_info.update(
@@ -104,7 +120,7 @@ def test_dense_batch(
         limit_int8_ops=2 * n * dim * batch,
     )
     ids, scores = turns.measure(benchmark, who, run)
-    reference.check(answer, ids[at], scores[at])
+    case.check(batch, k, ids, scores)
 
 
 @contextmanager

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bench.corpus import VOCABULARY_SIZE, Floats, Ints, Texts
+
+Ids = npt.NDArray[np.int64]
+Scores = npt.NDArray[np.floating[Any]]
 
 TOLERANCE = 1e-4
 """Absolute on cosines, relative on BM25: where ids differ, scores must agree to this."""
