@@ -392,9 +392,8 @@ def test_the_committed_figures_are_of_a_full_measurement() -> None:
     assert figures.first_bytes < figures.disk_bytes
     plan = Plan(figures, 1e9, "everyone", Options(queries=20))
     assert (plan.simulate().latency > 0).all()
-    assert (
-        Figures.load(COMMITTED, beside_others=True).noise.rate >= figures.noise.rate
-    )  # idle: equal
+    beside = Figures.load(COMMITTED, beside_others=True)
+    assert beside.noise.rate >= figures.noise.rate  # equal for an idle machine
     other = figures.found["noise"] | {"rate": figures.noise.rate + 1}
     told = figures.found | {"noise_beside_others": other}
     assert Figures(told).noise.rate == figures.noise.rate
