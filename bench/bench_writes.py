@@ -23,6 +23,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.sizes import Size
+from bench.turns import OURS
 from hyrecall import recipes
 from hyrecall.memory import MemorySync
 from hyrecall.memory.sql.database import Database
@@ -166,6 +167,7 @@ def test_writes(
     _rates[kind, sync_seconds, n_clients] = rate
     alone = _rates.get((kind, sync_seconds, 1), rate)
     benchmark.extra_info.update(
+        who=OURS,
         clients=n_clients,
         kind=kind,
         sync_ms=sync_seconds * 1e3,

@@ -102,6 +102,8 @@ def benchmark(benchmark: BenchmarkFixture, machine_limits: None) -> Iterator[Ben
     benchmark.extra_info.update(threads=THREADS, isa=ours.isa())
     yield benchmark
     benchmark.extra_info["others_cores"] = watch.cores()
+    if benchmark.stats is not None:  # not one that was skipped or failed
+        assert "who" in benchmark.extra_info, "a report needs to know whose time that is"
 
 
 @pytest.hookimpl(wrapper=True)

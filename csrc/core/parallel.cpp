@@ -16,9 +16,14 @@
 
 #include "core/fp_env.hpp"
 #include "core/interrupt.hpp"
+#include "core/wake_elsewhere.hpp"
 
 namespace hyrecall {
 namespace {
+
+// Of a pool with more threads the system has many CPUs to choose from, and each thread would cost
+// its waker two calls of the system.
+constexpr std::size_t kMostSteered = 8;
 
 struct Job {
   std::function<void(int, std::size_t)> const* body;
@@ -87,6 +92,9 @@ class Pool {
         ++threads_;
       }
       jobs_.push_back(&job);
+      if (threads_ <= kMostSteered) {
+        for (WakeElsewhere* one : asleep_) one->ask();
+      }
     }
     wake_.notify_all();
     job.work(0);
@@ -100,14 +108,20 @@ class Pool {
  private:
   void loop() {
     FpEnvGuard const fp;
+    WakeElsewhere place;
     std::unique_lock lock(mutex_);
     for (;;) {
-      Job* job = nullptr;
-      wake_.wait(lock, [&] { return (job = open_job()) != nullptr; });
+      Job* job = open_job();
+      if (job == nullptr) {
+        asleep_.push_back(&place);
+        wake_.wait(lock, [&] { return (job = open_job()) != nullptr; });
+        std::erase(asleep_, &place);
+      }
       job->seats -= 1;
       job->running += 1;
       int const worker = job->next_worker++;
       lock.unlock();
+      place.release();
       {
         StopGuard const stop(job->interrupted);
         job->work(worker);
@@ -128,6 +142,7 @@ class Pool {
   std::condition_variable wake_;
   std::condition_variable idle_;
   std::deque<Job*> jobs_;
+  std::vector<WakeElsewhere*> asleep_;  // of the threads that wait for a job
   std::size_t threads_ = 0;
 };
 

@@ -29,9 +29,9 @@ constexpr std::uint8_t kSecret[192] = {
     0x45, 0xcb, 0x3a, 0x8f, 0x95, 0x16, 0x04, 0x28, 0xaf, 0xd7, 0xfb, 0xca, 0xbb, 0x4b, 0x40, 0x7e};
 
 constexpr std::size_t kStripe = 64;
-constexpr std::size_t kLanes = kStripe / 8;
+constexpr std::size_t kStripeLanes = kStripe / 8;
 constexpr std::size_t kStripesABlock = (sizeof kSecret - kStripe) / 8;
-using Lanes = std::array<std::uint64_t, kLanes>;
+using Lanes = std::array<std::uint64_t, kStripeLanes>;
 
 std::uint64_t word(std::uint8_t const* at) {
   std::uint64_t value;
@@ -50,8 +50,8 @@ inline void accumulate(Lanes& sums, std::uint8_t const* stripe, std::uint8_t con
   Lanes values, keys;
   std::memcpy(values.data(), stripe, kStripe);
   std::memcpy(keys.data(), secret, kStripe);
-  for (std::size_t i = 0; i < kLanes; ++i) sums[i] += values[i ^ 1];
-  for (std::size_t i = 0; i < kLanes; ++i) {
+  for (std::size_t i = 0; i < kStripeLanes; ++i) sums[i] += values[i ^ 1];
+  for (std::size_t i = 0; i < kStripeLanes; ++i) {
     std::uint64_t const mixed = values[i] ^ keys[i];
     sums[i] += (mixed & 0xffffffffU) * (mixed >> 32);
   }
@@ -59,7 +59,7 @@ inline void accumulate(Lanes& sums, std::uint8_t const* stripe, std::uint8_t con
 
 void scramble(Lanes& sums) {
   std::uint8_t const* const secret = kSecret + sizeof kSecret - kStripe;
-  for (std::size_t i = 0; i < kLanes; ++i) {
+  for (std::size_t i = 0; i < kStripeLanes; ++i) {
     sums[i] ^= sums[i] >> 47;
     sums[i] ^= word(secret + 8 * i);
     sums[i] *= kPrime32[0];
@@ -79,7 +79,7 @@ std::uint64_t xxh3_64(std::uint8_t const* bytes, std::size_t n) {
   }
   accumulate(sums, bytes + n - kStripe, kSecret + sizeof kSecret - kStripe - 7);
   std::uint64_t out = n * kPrime64[0];
-  for (std::size_t i = 0; i < kLanes; i += 2)
+  for (std::size_t i = 0; i < kStripeLanes; i += 2)
     out += fold(sums[i] ^ word(kSecret + 11 + 8 * i), sums[i + 1] ^ word(kSecret + 19 + 8 * i));
   out ^= out >> 37;
   out *= kMixPrime;
