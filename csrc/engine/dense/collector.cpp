@@ -1,6 +1,7 @@
 #include "engine/dense/collector.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "core/formulas.hpp"
@@ -20,6 +21,8 @@ std::size_t capacity_for(std::size_t depth) {
 constexpr std::size_t kFewWait = 64;  // as many as wait in a slice, where the threshold is good
 
 constexpr std::size_t kLooseParts = 8;  // the best of so many parts are scored before the others
+
+constexpr std::size_t kBins = 256;  // of reaches
 
 constexpr int kPlainWindows = 4;  // this one counts; then the first pass gets another chance
 
@@ -128,10 +131,33 @@ void DenseCollector::drop_hopeless(std::vector<Waiting>& rows, std::size_t from)
   rows.resize(kept);
 }
 
-// Brings the n rows that reach furthest to the front.
+// Brings the n rows that reach furthest to the front. A histogram leaves few of many rows to the
+// selection, whose comparisons nobody can predict.
 void DenseCollector::bring_forward(std::vector<Waiting>& rows, std::size_t n) {
-  if (n >= rows.size()) return;
-  std::nth_element(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(n), rows.end(),
+  if (n == 0 || n >= rows.size()) return;
+  auto end = rows.end();
+  if (rows.size() >= 4 * n && rows.size() >= kBins / 2) {
+    float least = rows.front().reach;
+    float most = least;
+    for (Waiting const& one : rows) {
+      least = std::min(least, one.reach);
+      most = std::max(most, one.reach);
+    }
+    if (most - least < 0x1p-100f) return;  // any n of them, and no scale without an end
+    float const scale = static_cast<float>(kBins - 1) / (most - least);
+    auto const bin = [&](Waiting const& one) {
+      return static_cast<std::size_t>((one.reach - least) * scale);
+    };
+    std::array<std::uint32_t, kBins> counts{};
+    for (Waiting const& one : rows) ++counts[bin(one)];
+    std::size_t from = kBins;
+    for (std::size_t above = 0; above < n;) above += counts[--from];
+    end = std::partition(rows.begin(), rows.end(),
+                         [&](Waiting const& one) { return bin(one) >= from; });
+  }
+  auto const nth = rows.begin() + static_cast<std::ptrdiff_t>(n);
+  if (nth == end) return;
+  std::nth_element(rows.begin(), nth, end,
                    [](Waiting const& a, Waiting const& b) { return a.reach > b.reach; });
 }
 
