@@ -17,7 +17,7 @@ import pytest
 
 import hyrecall as hr
 from distributed.test_processes import asked, process, saved_shards
-from hyrecall.distributed import Request, ShardedIndex, shards
+from hyrecall.distributed import Request, ShardedIndex
 
 SECONDS = 60.0  # in which something must have happened
 
@@ -83,7 +83,7 @@ def test_closing_ends_a_question_that_is_never_answered(closable: ShardedIndex) 
 
     asking = threading.Thread(target=ask)
     asking.start()
-    wait_for(vars(process(closable, 0))["_asking"].locked)
+    wait_for(lambda: process(closable, 0).is_busy)
     closable.close()
     asking.join(SECONDS)
     assert not asking.is_alive()
@@ -93,12 +93,12 @@ def test_closing_ends_a_question_that_is_never_answered(closable: ShardedIndex) 
 def test_an_interrupted_question_leaves_no_answer_for_the_next(
     index: ShardedIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(pipe: object) -> Any:
+    def interrupted(file: object, n: int) -> Any:
         raise KeyboardInterrupt
 
     want = index.recall(**asked()).to_arrow()
     with monkeypatch.context() as patched:
-        patched.setattr(shards, "read_frames", interrupted)
+        patched.setattr(os, "read", interrupted)
         with pytest.raises(KeyboardInterrupt):
             index.shards[0].statistics(Request(**asked()))
     assert index.recall(**asked()).to_arrow().equals(want)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from hyrecall.distributed.children import renew_in_children
+from hyrecall.distributed.question import Question
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 from hyrecall.segments.facts import IndexFacts
 
 __all__ = ["AskedShard"]
+
+T_ = TypeVar("T_")
 
 
 class _Turns:
@@ -59,40 +65,62 @@ class AskedShard:
         """
         raise NotImplementedError  # a process or an actor has it
 
-    def statistics(self, request: Request) -> Statistics:
-        """Count what BM25 needs of the shard."""
+    def _begin(self, *frames: bytes) -> Question[bytes]:
+        """Send a question, where that is possible without waiting for its answer."""
+        return Question(partial(self._ask, *frames))
+
+    def begin_statistics(self, request: Request) -> Question[Statistics]:
+        """Begin :meth:`statistics`."""
         return self._counted(b"statistics", request)
 
-    def count(self, request: Request) -> Statistics:
-        """Count as :meth:`statistics` does, but take up no newer version before."""
-        return self._counted(b"count", request)
-
-    def _counted(self, verb: bytes, request: Request) -> Statistics:
-        asked = _turns.packed(request)
-        answer = self._ask(verb, asked)
-        with _turns.lock:
-            return Statistics.from_bytes(answer)
-
-    def candidates(self, request: Request, statistics: Statistics) -> Part:
-        """Return each arm's best documents of the shard."""
+    def begin_candidates(self, request: Request, statistics: Statistics) -> Question[Part]:
+        """Begin :meth:`candidates`."""
         asked = _turns.packed(request)
         with _turns.lock:
             given = asked, statistics.to_bytes()
         return self._found(b"candidates", *given)
 
+    def begin_alone(self, request: Request) -> Question[Part]:
+        """Begin :meth:`alone`."""
+        return self._found(b"alone", _turns.packed(request))
+
+    def statistics(self, request: Request) -> Statistics:
+        """Count what BM25 needs of the shard."""
+        return self.begin_statistics(request).answer()
+
+    def count(self, request: Request) -> Statistics:
+        """Count as :meth:`statistics` does, but take up no newer version before."""
+        return self._counted(b"count", request).answer()
+
+    def candidates(self, request: Request, statistics: Statistics) -> Part:
+        """Return each arm's best documents of the shard."""
+        return self.begin_candidates(request, statistics).answer()
+
     def alone(self, request: Request) -> Part:
         """Return each arm's best documents, scored by what this shard counts alone."""
-        return self._found(b"alone", _turns.packed(request))
+        return self.begin_alone(request).answer()
 
     def alone_as_it_is(self, request: Request) -> Part:
         """Count and search as :meth:`alone` does, but take up no newer version before."""
-        return self._found(b"alone_as_it_is", _turns.packed(request))
-
-    def _found(self, *frames: bytes) -> Part:
-        answer = self._ask(*frames)
-        with _turns.lock:
-            return Part.from_bytes(answer, facts=self.facts)
+        return self._found(b"alone_as_it_is", _turns.packed(request)).answer()
 
     def reload(self) -> str:
         """Take up the version that the folder holds now; return the name of the state."""
         return self._ask(b"reload").decode()
+
+    def _counted(self, verb: bytes, request: Request) -> Question[Statistics]:
+        return _read(self._begin(verb, _turns.packed(request)), Statistics.from_bytes)
+
+    def _found(self, *frames: bytes) -> Question[Part]:
+        return _read(self._begin(*frames), partial(Part.from_bytes, facts=self.facts))
+
+
+def _read(asked: Question[bytes], read: Callable[[bytes], T_]) -> Question[T_]:
+    """Return the question whose answer is what the bytes say."""
+
+    def answer() -> T_:
+        data = asked.answer()
+        with _turns.lock:
+            return read(data)
+
+    return Question(answer, is_sent=asked.is_sent)

@@ -1,16 +1,34 @@
-"""The threads in which the shards of an index are asked at the same time, and their answers."""
+"""The questions of a recall over shards, and their answers.
+
+Processes are sent all of their questions first, by the thread that asks; then it waits for one
+answer after the other. Shards that cannot be asked so are asked in threads, side by side.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import TypeAlias, TypeVar
 
+from hyrecall.distributed.asked_shard import AskedShard
 from hyrecall.distributed.children import renew_in_children
-from hyrecall.distributed.shards import Named, closed, why_lost
+from hyrecall.distributed.question import Question
+from hyrecall.distributed.shards import AskedAlone, Named, Shard, closed, why_lost
 from hyrecall.errors import CorruptIndexError, ShardLostError, error
+from hyrecall.parts.counts import Statistics
+from hyrecall.parts.part import Part
+from hyrecall.parts.request import Request
 
-__all__ = ["ShardThreads", "answers_of", "no_fault"]
+__all__ = [
+    "ShardThreads",
+    "answers_of",
+    "begin_alone",
+    "begin_candidates",
+    "begin_statistics",
+    "results_of",
+    "unless_lost",
+]
 
 N_ = TypeVar("N_", bound=Named)
 S_ = TypeVar("S_")
@@ -20,16 +38,59 @@ Fault: TypeAlias = ShardLostError | CorruptIndexError
 """Why a shard has no answer, so that the others answer without it."""
 
 
-def no_fault(call: Callable[[S_], T_]) -> Callable[[S_], T_ | Fault]:
-    """Return the call that returns the fault of a shard, instead of raising it."""
+def begin_statistics(shard: Shard, request: Request) -> Question[Statistics]:
+    """Begin to ask a shard for its counts."""
+    if isinstance(shard, AskedShard):
+        return shard.begin_statistics(request)
+    return Question(partial(shard.statistics, request))
 
-    def one(shard: S_) -> T_ | Fault:
-        try:
-            return call(shard)
-        except (ShardLostError, CorruptIndexError) as fault:
-            return fault
 
-    return one
+def begin_candidates(shard: Shard, request: Request, statistics: Statistics) -> Question[Part]:
+    """Begin to ask a shard for each arm's best documents."""
+    if isinstance(shard, AskedShard):
+        return shard.begin_candidates(request, statistics)
+    return Question(partial(shard.candidates, request, statistics))
+
+
+def begin_alone(shard: AskedAlone, request: Request) -> Question[Part]:
+    """Begin to ask a shard for both in one trip."""
+    if isinstance(shard, AskedShard):
+        return shard.begin_alone(request)
+    return Question(partial(shard.alone, request))
+
+
+def unless_lost(call: Callable[[], T_]) -> T_ | Fault:
+    """Return the result of a call about a shard, or the fault that left it without one."""
+    try:
+        return call()
+    except (ShardLostError, CorruptIndexError) as fault:
+        return fault
+
+
+def results_of(
+    asked: Sequence[Question[T_] | Fault], threads: ShardThreads | None
+) -> list[T_ | Fault]:
+    """Wait for the answers of all questions; those that are not sent yet may be asked in threads.
+
+    A single one is asked in the thread of the caller. Without threads, all are, in turn.
+    """
+
+    def result(one: Question[T_] | Fault) -> T_ | Fault:
+        return unless_lost(one.answer) if isinstance(one, Question) else one
+
+    results: dict[int, T_ | Fault] = {}
+    unsent = [at for at, one in enumerate(asked) if isinstance(one, Question) and not one.is_sent]
+    handed = (
+        {}
+        if threads is None or len(unsent) < 2
+        else {at: threads.submit(result, asked[at]) for at in unsent}
+    )
+    # Those that are sent are under way, so the one that is not comes first.
+    for at in sorted(range(len(asked)), key=lambda at: at not in unsent):
+        if at not in handed:
+            results[at] = result(asked[at])
+    results |= {at: one.result() for at, one in handed.items()}
+    return [results[at] for at in range(len(asked))]
 
 
 def answers_of(
@@ -82,6 +143,19 @@ class ShardThreads:
         """
         try:
             return self._pool.map(call, values)
+        except RuntimeError as fault:
+            raise closed() from fault
+
+    def submit(self, call: Callable[[S_], T_], value: S_) -> Future[T_]:
+        """Call in a thread.
+
+        Raises
+        ------
+        OptionError
+            The pool was closed.
+        """
+        try:
+            return self._pool.submit(call, value)
         except RuntimeError as fault:
             raise closed() from fault
 

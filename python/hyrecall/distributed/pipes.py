@@ -4,26 +4,47 @@ from __future__ import annotations
 
 import json
 import struct
+from itertools import accumulate, pairwise
 from typing import IO, Any
 
 from hyrecall import errors
 from hyrecall.errors import HyrecallError, InternalError, error
 
-__all__ = ["PipeClosed", "plain_error", "read_frames", "rebuild", "system_error", "write_frames"]
+__all__ = [
+    "Messages",
+    "PipeClosed",
+    "message",
+    "plain_error",
+    "read_frames",
+    "rebuild",
+    "system_error",
+    "write_frames",
+]
 
 _COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
 _MOST_FRAMES = 4
+_JOINED_BYTES = 1 << 16
+"""A message up to here is written at once: its reader wakes once. A larger one is not copied."""
 
 
 class PipeClosed(Exception):  # noqa: N818
     """The other side is gone. Raised inside the package only."""
 
 
+def _head(frames: tuple[bytes, ...]) -> bytes:
+    return _COUNT.pack(len(frames)) + b"".join(_LENGTH.pack(len(one)) for one in frames)
+
+
+def message(*frames: bytes) -> bytes:
+    """Return a message of a few frames as bytes."""
+    return b"".join((_head(frames), *frames))
+
+
 def write_frames(pipe: IO[bytes], *frames: bytes) -> None:
     """Send a message of a few frames."""
-    head = _COUNT.pack(len(frames)) + b"".join(_LENGTH.pack(len(one)) for one in frames)
-    for piece in (head, *frames):
+    is_small = sum(map(len, frames)) <= _JOINED_BYTES
+    for piece in (message(*frames),) if is_small else (_head(frames), *frames):
         pipe.write(piece)
     pipe.flush()
 
@@ -48,6 +69,50 @@ def _read(pipe: IO[bytes], n_bytes: int) -> bytes:
     if len(data) < n_bytes:
         raise PipeClosed("in the middle of a message")
     return data
+
+
+class Messages:
+    """Makes messages of the bytes of a pipe, which come in pieces of any size."""
+
+    def __init__(self) -> None:
+        """Begin without any bytes."""
+        self._pieces: list[bytes] = []
+        self._n_bytes = 0
+        self._wanted = _COUNT.size  # bytes that tell more of the next message
+
+    def add(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self._pieces.append(data)
+        self._n_bytes += len(data)
+
+    def take(self) -> list[bytes] | None:
+        """Return the frames of the next message; None: it is not complete.
+
+        Raises
+        ------
+        PipeClosed
+            Bytes that are no message.
+        """
+        while self._n_bytes >= self._wanted:
+            data = b"".join(self._pieces)
+            self._pieces = [data]
+            (count,) = _COUNT.unpack_from(data)
+            if count > _MOST_FRAMES:
+                raise PipeClosed(f"a message of {count} frames")
+            head = _COUNT.size + count * _LENGTH.size
+            if len(data) < head:
+                self._wanted = head
+                continue
+            lengths = (one for (one,) in _LENGTH.iter_unpack(data[_COUNT.size : head]))
+            ends = list(accumulate(lengths, initial=head))
+            if len(data) < ends[-1]:
+                self._wanted = ends[-1]
+                continue
+            self._pieces, self._n_bytes, self._wanted = [], 0, _COUNT.size
+            if len(data) > ends[-1]:
+                self.add(data[ends[-1] :])
+            return [data[begin:end] for begin, end in pairwise(ends)]
+        return None
 
 
 def plain_error(fault: Exception) -> bytes:

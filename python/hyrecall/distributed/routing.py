@@ -17,7 +17,9 @@ import pyarrow as pa
 
 from hyrecall.ask.scope import ANY, CellTypes, Scope, ScopePattern, scope_entries
 from hyrecall.base.arguments import as_list, python_scalar
+from hyrecall.distributed.asking import begin_alone, begin_candidates, begin_statistics
 from hyrecall.distributed.placement import Placement
+from hyrecall.distributed.question import Question
 from hyrecall.distributed.shards import Ask, AskedAlone, Shard, told_of
 from hyrecall.errors import (
     CorruptIndexError,
@@ -213,19 +215,19 @@ def _has_forms(request: Request) -> bool:
     return given is not None and any(one.with_threads is not None for one, _ in by_recipe(given))
 
 
-def _alone(one: Routed) -> Part:
+def _alone(one: Routed) -> Question[Part]:
     assert isinstance(one.shard, AskedAlone)
-    return one.shard.alone(one.request)
+    return begin_alone(one.shard, one.request)
 
 
 def _summed(routed: Sequence[Routed], ask: Ask, lost: dict[str, str]) -> list[Part]:
     """Ask shards that have queries in common: first for their counts, then by the sums of these."""
-    counted = ask(routed, lambda one: one.shard.statistics(one.request), lost)
+    counted = ask(routed, lambda one: begin_statistics(one.shard, one.request), lost)
     summed, shares = sum_shares([(counts, one.share) for one, counts in counted])
     told = {one.name: own for (one, _), own in zip(counted, shares, strict=True)}
 
-    def find(one: Routed) -> Part:
-        return one.shard.candidates(one.request, told[one.name])
+    def find(one: Routed) -> Question[Part]:
+        return begin_candidates(one.shard, one.request, told[one.name])
 
     found = ask([one for one, _ in counted], find, lost)
     likes = widest_runs([(part, one.share) for one, part in found])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,7 +11,15 @@ from hyrecall.ask.request import batch_of_one
 from hyrecall.ask.scope import check_no_list
 from hyrecall.base.keywords import check_keywords, same_options
 from hyrecall.base.workers import off_loop
-from hyrecall.distributed.asking import ShardThreads, answers_of, no_fault
+from hyrecall.distributed.asking import (
+    ShardThreads,
+    answers_of,
+    begin_alone,
+    begin_candidates,
+    begin_statistics,
+    results_of,
+    unless_lost,
+)
 from hyrecall.distributed.opening import (
     Replication,
     check_alike,
@@ -21,6 +30,7 @@ from hyrecall.distributed.opening import (
     read_tables,
 )
 from hyrecall.distributed.placed import PlacedShards
+from hyrecall.distributed.question import Question
 from hyrecall.distributed.routing import Router, answer_routed, told_by_query
 from hyrecall.distributed.shards import AskedAlone, LocalShard, Named, Shard, closed, told_of
 from hyrecall.distributed.upkeep import ShardUpkeep, n_replicas
@@ -339,17 +349,17 @@ class ShardedIndex(ShardUpkeep):
 
     def _try_whole(self, request: Request, shards: Sequence[Shard], lost: dict[str, str]) -> Hits:
         if len(shards) == 1 and isinstance(shards[0], AskedAlone):
-            ((_, part),) = self._ask([shards[0]], lambda one: one.alone(request), lost)
+            ((_, part),) = self._ask([shards[0]], lambda one: begin_alone(one, request), lost)
             return merge(request, [part])
-        counted = self._ask(shards, lambda one: one.statistics(request), lost)
+        counted = self._ask(shards, lambda one: begin_statistics(one, request), lost)
         summed = Statistics.sum([statistics for _, statistics in counted])
         asked = [shard for shard, _ in counted]
-        found = self._ask(asked, lambda one: one.candidates(request, summed), lost)
+        found = self._ask(asked, lambda one: begin_candidates(one, request, summed), lost)
         parts: list[Part] = [part for _, part in found]
         return merge(request, parts, degraded=told_of(lost))
 
     def _ask(
-        self, shards: Sequence[N_], call: Callable[[N_], T_], lost: dict[str, str], /
+        self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, str], /
     ) -> list[tuple[N_, T_]]:
         """Ask shards, and note those that do not answer or are damaged.
 
@@ -360,10 +370,9 @@ class ShardedIndex(ShardUpkeep):
         CorruptIndexError
             All are damaged.
         """
-
-        run = map if self._pool is None else self._pool.map
-        answers = list(run(no_fault(call), shards))
-        return answers_of(zip(shards, answers, strict=True), lost)
+        asked = [unless_lost(partial(begin, one)) for one in shards]
+        results = results_of(asked, self._pool)
+        return answers_of(zip(shards, results, strict=True), lost)
 
     def close(self) -> None:
         """Close every shard. Closing twice is fine; hits that were given stay."""

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import subprocess
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from hyrecall.base.arguments import number
 from hyrecall.distributed.asked_shard import AskedShard
+from hyrecall.distributed.channel import Channel, Ended, Late, Pending
 from hyrecall.distributed.children import renew_in_children
-from hyrecall.distributed.pipes import PipeClosed, read_frames, rebuild, write_frames
+from hyrecall.distributed.pipes import rebuild
+from hyrecall.distributed.question import Question
 from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, error
 from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
@@ -39,8 +40,6 @@ __all__ = [
 ]
 
 MOST_SECONDS = 1e6  # of a timeout; more than a lock takes is an error
-START_SECONDS = 60.0  # that a process may take beside its timeout, to start and open the index
-_of_parents: list[subprocess.Popen[bytes]] = []  # of a forked child: never used, never collected
 
 
 class Named(Protocol):
@@ -119,12 +118,12 @@ class OpenShard(AskedAlone, Protocol):
 
 
 class Ask(Protocol):
-    """Asks shards side by side, each by a call; those that do not answer are noted in ``lost``."""
+    """Asks shards; those that do not answer are noted in ``lost``."""
 
     def __call__(
-        self, shards: Sequence[N_], call: Callable[[N_], T_], lost: dict[str, str], /
+        self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, str], /
     ) -> list[tuple[N_, T_]]:
-        """Return each shard that answers, with its answer."""
+        """Return each shard that answers, with its answer. ``begin`` begins to ask one."""
         ...
 
 
@@ -196,8 +195,11 @@ class LocalShard:
         self.index.close()
 
 
-class _Ended(Exception):  # noqa: N818
-    """The process of a shard ended. Raised inside this module only."""
+class _Sent(NamedTuple):
+    """A question, and whom it was sent to."""
+
+    channel: Channel
+    question: Pending
 
 
 class ProcessShard(AskedShard):
@@ -229,137 +231,115 @@ class ProcessShard(AskedShard):
             *(sys.executable, "-m", "hyrecall.distributed.worker", os.path.abspath(saved.path)),
             *("--device", device, *options),
         ]
-        self._process: subprocess.Popen[bytes] | None = None
-        self._ending: weakref.finalize[[subprocess.Popen[bytes]], ProcessShard] | None = None
-        self._asking = threading.Lock()
-        self._is_new = True  # the process has answered nothing yet
+        self._channel: Channel | None = None
+        self._starting = threading.Lock()
         self._is_closed = False
         renew_in_children(self)
 
     def check(self) -> None:
         """Raise ShardLostError if the process does not answer; one at work on a question does."""
-        if not self._asking.locked():
+        if not self.is_busy:
             self._ask(b"state")
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the process is at work on a question."""
+        channel = self._channel
+        return channel is not None and channel.is_busy
 
     @property
     def pid(self) -> int | None:
         """The id of the process; None: it is not started."""
-        return None if self._process is None else self._process.pid
+        channel = self._channel
+        return None if channel is None or channel.is_over else channel.pid
 
     def close(self) -> None:
         """End the process, also where it is at work on a question; later ones are refused."""
         self._is_closed = True
-        process = self._process
-        if process is not None:
-            process.kill()
-        with self._asking:
-            self._end()
+        with self._starting:
+            channel = self._channel
+        if channel is not None:
+            channel.end()
 
     def renew(self) -> None:
         """Let go of the process in a forked child: it answers the parent, and ends with it."""
-        self._asking = threading.Lock()
-        process, self._process = self._process, None
-        if process is None:
-            return
-        _of_parents.append(process)
-        self._ending.detach()  # type: ignore[union-attr]
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for pipe in (process.stdin, process.stdout):
-            with contextlib.suppress(OSError, ValueError):
-                # What is buffered must not be sent twice, so it is not closed.
-                os.dup2(nothing, pipe.fileno(), inheritable=False)  # type: ignore[union-attr]
-        os.close(nothing)
+        self._starting = threading.Lock()
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.forget()
 
     def _ask(self, *frames: bytes) -> bytes:
-        """Return the answer to a question; if the process ended, that of another one.
-
-        Questions change nothing, so asking twice counts nothing twice.
+        """Return the answer to a question.
 
         Raises
         ------
         ShardLostError
             The process ended as often as it is tried, or one took too long.
         """
-        with self._asking:
-            kind, answer = self._answer(*frames)
+        return self._begin(*frames).answer()
+
+    def _begin(self, *frames: bytes) -> Question[bytes]:
+        """Send a question, to a process that is started if none runs.
+
+        Raises
+        ------
+        ShardLostError
+            None runs, and another replica can answer.
+        """
+        sent = self._sent(frames)
+        return Question(partial(self._answer, frames, sent), is_sent=sent.question.is_sent)
+
+    def _answer(self, frames: Sequence[bytes], sent: _Sent) -> bytes:
+        """Return the answer to a question that was sent; if the process ended, of another one.
+
+        Questions change nothing, so asking twice counts nothing twice.
+        """
+        left = self._tries
+        while True:
+            try:
+                kind, answer = sent.channel.receive(sent.question)
+                break
+            except Late as fault:
+                got = f"none within {fault.seconds} s"
+                raise error(ShardLostError, self.name, "an answer", got) from fault
+            except Ended as fault:
+                left -= fault.was_at_work
+                if not left:
+                    got = ("a process that ended", "two processes that ended")[self._tries - 1]
+                    raise error(ShardLostError, self.name, "an answer", got) from fault
+                sent = self._sent(frames)
         if kind != b"answer":
             raise rebuild(answer)
         return answer
 
-    def _answer(self, *frames: bytes) -> list[bytes]:
-        for left in reversed(range(self._tries)):
-            try:
-                return self._exchange(*frames)
-            except _Ended as fault:
-                if not left:
-                    got = ("a process that ended", "two processes that ended")[self._tries - 1]
-                    raise error(ShardLostError, self.name, "an answer", got) from fault
-        raise AssertionError("unreachable")
+    def _sent(self, frames: Sequence[bytes]) -> _Sent:
+        may_wait = frames[0] in (b"reload", b"state")
+        while True:
+            channel = self._started(may_wait=may_wait)
+            with suppress(Ended):  # since it was started
+                return _Sent(channel, channel.send(*frames))
 
-    def _exchange(self, *frames: bytes) -> list[bytes]:
-        """Send a question to the process and return its answer; a process that fails is ended."""
-        process = self._started(may_wait=frames[0] in (b"reload", b"state"))
-        seconds = self._timeout
-        if seconds is not None and self._is_new:
-            seconds += START_SECONDS
-        late = threading.Event()
+    def _started(self, *, may_wait: bool) -> Channel:
+        """Return the channel to a process that is running, as far as can be seen.
 
-        def end() -> None:
-            late.set()
-            process.kill()
-
-        timer = None if seconds is None else threading.Timer(seconds, end)
-        if timer is not None:
-            timer.start()
-        try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            write_frames(process.stdin, *frames)
-            answer = read_frames(process.stdout)
-            self._is_new = False
-            return answer
-        except (OSError, PipeClosed, ValueError) as fault:
-            self._end()
-            if late.is_set():
-                got = f"none within {seconds} s"
-                raise error(ShardLostError, self.name, "an answer", got) from fault
-            raise _Ended from fault
-        except BaseException:  # an interrupt: its answer must not be taken for the next one
-            self._end()
-            raise
-        finally:
-            if timer is not None:
-                timer.cancel()
-
-    def _started(self, *, may_wait: bool) -> subprocess.Popen[bytes]:
-        if self._is_closed:
-            raise closed()
-        if self._process is not None and self._process.poll() is not None:
-            self._end()
-            if self._tries == 1 and not may_wait:  # for a start: another replica can answer
-                raise _Ended
-        if self._process is None:
-            self._is_new = True
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-            # subprocess keeps a process that nobody ended, and the pipe whose end it waits for.
-            self._ending = weakref.finalize(self, _end, self._process)
-        return self._process
-
-    def _end(self) -> None:
-        self._process = None
-        if self._ending is not None:
-            self._ending()
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
-    process.wait()
+        Raises
+        ------
+        ShardLostError
+            It has ended while nobody asked it, and this call may not wait for a start, since
+            another replica can answer.
+        """
+        with self._starting:
+            if self._is_closed:
+                raise closed()
+            channel = self._channel
+            if channel is not None and not channel.is_over and channel.has_ended:
+                channel.end()
+                self._channel = None
+                if self._tries == 1 and not may_wait:
+                    raise error(ShardLostError, self.name, "an answer", "a process that ended")
+            if self._channel is None or self._channel.is_over:
+                self._channel = Channel(self._command, self._timeout)
+            return self._channel
 
 
 def closed() -> OptionError:

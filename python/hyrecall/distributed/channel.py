@@ -1,0 +1,320 @@
+"""Questions to the process of a shard, through its pipes: several threads may ask at once.
+
+A question is sent without waiting for the answers of earlier ones, so that the process has its next
+question at hand when it has answered one, whatever the threads that ask do meanwhile. It answers in
+the order of the questions. Of the threads that wait, one reads: it gives each answer to its
+question until it has its own, and then another one reads. No thread is started, and a thread that
+waits alone hands nothing over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import select
+import subprocess
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Sequence
+
+from hyrecall.distributed.pipes import Messages, PipeClosed, message
+
+__all__ = ["Channel", "Ended", "Late", "Pending"]
+
+START_SECONDS = 60.0
+"""That a process may take beside its limit for its first answer: to start, and open the index."""
+
+_READ_BYTES = 1 << 16
+_of_parents: list[subprocess.Popen[bytes]] = []  # of a forked child: never used, never collected
+
+
+class Ended(Exception):  # noqa: N818
+    """The process ended before it answered. Raised inside the package only.
+
+    ``was_at_work``: this question may be the reason. Others stood behind it.
+    """
+
+    def __init__(self, *, was_at_work: bool) -> None:
+        """Note whether the process may have ended because of the question."""
+        super().__init__(was_at_work)
+        self.was_at_work = was_at_work
+
+
+class Late(Exception):  # noqa: N818
+    """The process did not answer in time, and was ended. Raised inside the package only."""
+
+    def __init__(self, seconds: float) -> None:
+        """Note how long it was waited for."""
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+class Pending:
+    """A question that was asked. Nobody has to wait for its answer."""
+
+    __slots__ = ("answer", "fault", "rest", "woken")
+
+    def __init__(self, data: bytes) -> None:
+        """Take the bytes of a question."""
+        self.rest = memoryview(data)  # what is not sent yet
+        self.answer: list[bytes] | None = None
+        self.fault: Exception | None = None
+        self.woken: threading.Lock | None = None  # held while another thread reads for this one
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether nothing is left to do but to wait."""
+        return not self.rest
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is an answer, or none will come."""
+        return self.answer is not None or self.fault is not None
+
+    def wake(self) -> None:
+        """Let its thread go on, if it waits for another's reading."""
+        if self.woken is not None:
+            self.woken.release()
+            self.woken = None
+
+
+class Channel:
+    """A process that answers questions, and the questions that it has not answered yet."""
+
+    def __init__(self, command: Sequence[str], seconds: float | None) -> None:
+        """Start a process; ``seconds``: that it may take for an answer, None: any time."""
+        self._seconds = seconds
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        )
+        # subprocess keeps a process that nobody ended, and the pipe whose end it waits for.
+        self._ending = weakref.finalize(self, _end, self._process)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._questions = self._process.stdin.fileno()
+        self._answers = self._process.stdout.fileno()
+        os.set_blocking(self._questions, False)
+        os.set_blocking(self._answers, False)
+        self._lock = threading.Lock()  # of what follows; nobody waits for a pipe while it is held
+        self._pending: deque[Pending] = deque()  # without an answer, in the order of their sending
+        self._parked: deque[Pending] = deque()  # whose threads wait for the one that reads
+        self._is_read = False  # by a thread, which alone uses what stands at the end
+        self._is_over = False
+        self._has_answered = False
+        self._since = 0.0  # when the process began with its question, or sent bytes of its answer
+        self._poll = select.poll()
+        self._poll.register(self._questions, 0)
+        self._poll.register(self._answers, select.POLLIN)
+        self._messages = Messages()
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a question or :meth:`end` has met the end of the process."""
+        return self._is_over
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended while it was asked nothing."""
+        return not self._pending and self._process.poll() is not None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the process is at work on a question."""
+        return bool(self._pending) and self._process.poll() is None
+
+    def send(self, *frames: bytes) -> Pending:
+        """Send a question, as far as the pipe takes it at once; :meth:`receive` sends the rest.
+
+        Raises
+        ------
+        Ended
+            It has ended, as is known from before.
+        """
+        own = Pending(message(*frames))
+        with self._lock:
+            if self._is_over:
+                raise Ended(was_at_work=False)
+            try:
+                self._pending.append(own)
+                if len(self._pending) == 1:
+                    self._since = time.monotonic()
+                self._write()
+            except OSError:
+                self._lose(self._ended())
+            except BaseException:  # an interrupt: half a question may be sent
+                self._lose(self._ended())
+                raise
+        return own
+
+    def receive(self, own: Pending) -> list[bytes]:
+        """Return the answer to a question that was sent.
+
+        Raises
+        ------
+        Ended, Late
+            There is none.
+        """
+        try:
+            while not own.is_over:
+                if self._may_read(own):
+                    self._read_for(own)
+                elif (woken := own.woken) is not None:
+                    woken.acquire()
+        except BaseException:  # an interrupt: half an answer may be read
+            self.end()
+            raise
+        if own.fault is not None:
+            raise own.fault
+        assert own.answer is not None
+        return own.answer
+
+    def end(self) -> None:
+        """End the process, also where it is at work; questions without an answer get none."""
+        with self._lock:
+            self._lose(Ended(was_at_work=False))
+        self._process.wait()
+
+    def forget(self) -> None:
+        """Let go of the process in a forked child: it answers the parent, and ends with it."""
+        self._is_over = True
+        if self._ending.detach() is None:
+            return
+        _of_parents.append(self._process)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for pipe in (self._questions, self._answers):
+            with contextlib.suppress(OSError):
+                os.dup2(nothing, pipe, inheritable=False)
+        os.close(nothing)
+
+    # ---- with the lock held ----
+
+    def _write(self) -> None:
+        """Send what the pipe takes."""
+        for one in self._pending:
+            if one.is_sent:
+                continue
+            while one.rest:
+                try:
+                    n = os.write(self._questions, one.rest)
+                except BlockingIOError:
+                    return
+                one.rest = one.rest[n:]
+            if one is self._pending[0]:
+                self._since = time.monotonic()
+
+    def _ended(self) -> Ended:
+        """Return why the first question has no answer if the process has ended."""
+        # One that had ended before it could read all of a question did not end because of it.
+        return Ended(was_at_work=self._pending[0].is_sent or not self._has_answered)
+
+    def _lose(self, fault: Ended | Late) -> None:
+        """End the process; ``fault`` is why the first question has no answer."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._process.kill()
+        for one in self._pending:
+            one.fault, fault = fault, Ended(was_at_work=False)
+            one.wake()
+        self._pending.clear()
+        self._parked.clear()
+        if not self._is_read:  # else the thread that reads closes the pipes
+            self._ending()
+
+    # ---- the thread that reads ----
+
+    def _may_read(self, own: Pending) -> bool:
+        """Say whether the thread of a question reads now; if another does, that one wakes it."""
+        with self._lock:
+            if own.is_over:
+                return False
+            if self._is_read:
+                own.woken = threading.Lock()
+                own.woken.acquire()
+                self._parked.append(own)
+                return False
+            self._is_read = True
+            if not self._pending[0].is_sent:  # since nobody was here to send it
+                self._since = time.monotonic()
+            return True
+
+    def _read_for(self, own: Pending) -> None:
+        """Read until a question has its answer, and let another thread read."""
+        try:
+            while not own.is_over:
+                self._step()
+        finally:
+            with self._lock:
+                self._is_read = False
+                if self._is_over:
+                    self._ending()
+                while self._parked:
+                    next_one = self._parked.popleft()
+                    if not next_one.is_over:
+                        next_one.wake()
+                        break
+
+    def _step(self) -> None:
+        """Wait until a pipe can be used, and use it."""
+        with self._lock:
+            is_sent = all(one.is_sent for one in self._pending)
+        self._poll.modify(self._questions, 0 if is_sent else select.POLLOUT)
+        events = dict(self._poll.poll(self._wait_ms()))
+        data = None
+        if self._answers in events:
+            with contextlib.suppress(BlockingIOError):
+                data = os.read(self._answers, _READ_BYTES)
+        with self._lock:
+            if self._is_over:
+                return
+            try:
+                self._take(data)
+                self._write()
+            except (OSError, PipeClosed):
+                self._lose(self._ended())
+        if not events and not self._wait_ms():
+            with self._lock:
+                self._lose(Late(self._limit))
+
+    def _take(self, data: bytes | None) -> None:
+        """Give the answers that are complete now to their questions."""
+        if data is None:
+            return
+        if not data:
+            raise PipeClosed("between two messages")
+        self._since = time.monotonic()
+        self._messages.add(data)
+        while self._pending and (answer := self._messages.take()) is not None:
+            self._has_answered = True
+            one = self._pending.popleft()
+            one.answer = answer
+            one.wake()
+
+    @property
+    def _limit(self) -> float:
+        """Seconds that the process may take for the next answer."""
+        assert self._seconds is not None
+        return self._seconds if self._has_answered else self._seconds + START_SECONDS
+
+    def _wait_ms(self) -> int | None:
+        """Return how long the process may still be waited for; None: any time."""
+        if self._seconds is None:
+            return None
+        return max(0, math.ceil((self._since + self._limit - time.monotonic()) * 1e3))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+    process.wait()
