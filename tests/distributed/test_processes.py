@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
+from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, asking, turns
 from hyrecall.distributed.shards import ProcessShard
 from hyrecall.errors import ShardLostError
 from laws.effort import Effort
@@ -236,19 +237,28 @@ def test_a_recall_packs_its_request_and_the_sums_once(
     assert sorted(one.__name__ for one in packed) == ["Request", "Statistics"]
 
 
-def test_one_thread_at_a_time_packs_and_unpacks(
+def test_one_thread_at_a_time_unpacks_and_merges(
     sharded: ShardedIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unpack, inside, most = Part.from_bytes.__func__, [0], [0]
+    monkeypatch.setattr(turns, "PATIENCE", 60.0)
+    want = sharded.recall(**asked()).to_arrow()
+    inside, most = [0], [0]
 
-    def slow(cls: type[Part], data: bytes, **facts: Any) -> Any:
-        inside[0] += 1
-        most[0] = max(most[0], inside[0])
-        time.sleep(0.02)
-        made = unpack(cls, data, **facts)
-        inside[0] -= 1
-        return made
+    def slow(call: Callable[..., Any]) -> Callable[..., Any]:
+        def one(*given: Any, **more: Any) -> Any:
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+            time.sleep(0.005)
+            made = call(*given, **more)
+            inside[0] -= 1
+            return made
 
-    monkeypatch.setattr(Part, "from_bytes", classmethod(slow))
-    sharded.recall(**asked())
+        return one
+
+    unpack = Part.from_bytes.__func__
+    monkeypatch.setattr(Part, "from_bytes", classmethod(slow(unpack)))
+    monkeypatch.setattr(asking, "merge", slow(asking.merge))
+    with ThreadPoolExecutor(4) as threads:
+        for one in [threads.submit(sharded.recall, **asked()) for _ in range(8)]:
+            assert one.result().to_arrow().equals(want)
     assert most == [1]

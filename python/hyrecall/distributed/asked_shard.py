@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from hyrecall.distributed.children import renew_in_children
 from hyrecall.distributed.question import Question
+from hyrecall.distributed.turns import turns
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
@@ -20,12 +21,8 @@ __all__ = ["AskedShard"]
 T_ = TypeVar("T_")
 
 
-class _Turns:
-    """Locks for what threads do with Python objects, made anew in a forked child.
-
-    The threads that ask shards side by side would otherwise take the interpreter from one another
-    while they pack and unpack, which costs twice the time of doing it one by one.
-    """
+class _Packing:
+    """Locks of the requests that threads pack, made anew in a forked child."""
 
     def __init__(self) -> None:
         self.renew()
@@ -33,7 +30,7 @@ class _Turns:
 
     def renew(self) -> None:
         """Make the locks."""
-        self.lock = threading.Lock()
+        self._lock = threading.Lock()
         self._of_requests: WeakKeyDictionary[Request, threading.Lock] = WeakKeyDictionary()
 
     def packed(self, request: Request) -> bytes:
@@ -41,13 +38,13 @@ class _Turns:
 
         Others wait only for the same request: its arrays may run any code, even another recall.
         """
-        with self.lock:
+        with self._lock:
             own = self._of_requests.setdefault(request, threading.Lock())
         with own:
             return request.to_bytes()
 
 
-_turns = _Turns()
+_packing = _Packing()
 
 
 class AskedShard:
@@ -75,14 +72,14 @@ class AskedShard:
 
     def begin_candidates(self, request: Request, statistics: Statistics) -> Question[Part]:
         """Begin :meth:`candidates`."""
-        asked = _turns.packed(request)
-        with _turns.lock:
+        asked = _packing.packed(request)
+        with turns.taken():
             given = asked, statistics.to_bytes()
         return self._found(b"candidates", *given)
 
     def begin_alone(self, request: Request) -> Question[Part]:
         """Begin :meth:`alone`."""
-        return self._found(b"alone", _turns.packed(request))
+        return self._found(b"alone", _packing.packed(request))
 
     def statistics(self, request: Request) -> Statistics:
         """Count what BM25 needs of the shard."""
@@ -102,14 +99,14 @@ class AskedShard:
 
     def alone_as_it_is(self, request: Request) -> Part:
         """Count and search as :meth:`alone` does, but take up no newer version before."""
-        return self._found(b"alone_as_it_is", _turns.packed(request)).answer()
+        return self._found(b"alone_as_it_is", _packing.packed(request)).answer()
 
     def reload(self) -> str:
         """Take up the version that the folder holds now; return the name of the state."""
         return self._ask(b"reload").decode()
 
     def _counted(self, verb: bytes, request: Request) -> Question[Statistics]:
-        return _read(self._begin(verb, _turns.packed(request)), Statistics.from_bytes)
+        return _read(self._begin(verb, _packing.packed(request)), Statistics.from_bytes)
 
     def _found(self, *frames: bytes) -> Question[Part]:
         return _read(self._begin(*frames), partial(Part.from_bytes, facts=self.facts))
@@ -120,7 +117,7 @@ def _read(asked: Question[bytes], read: Callable[[bytes], T_]) -> Question[T_]:
 
     def answer() -> T_:
         data = asked.answer()
-        with _turns.lock:
+        with turns.taken():
             return read(data)
 
-    return Question(answer, is_sent=asked.is_sent)
+    return Question(answer, is_under_way=asked.is_under_way)

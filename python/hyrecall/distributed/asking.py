@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from typing import TypeAlias, TypeVar
 
+from hyrecall.ask.shaping import RerankBy, check_stages
 from hyrecall.distributed.asked_shard import AskedShard
+from hyrecall.distributed.channel import SMALL_BYTES
 from hyrecall.distributed.children import renew_in_children
 from hyrecall.distributed.question import Question
 from hyrecall.distributed.shards import AskedAlone, Named, Shard, closed, why_lost
+from hyrecall.distributed.turns import turns
 from hyrecall.errors import CorruptIndexError, ShardLostError, error
+from hyrecall.hits.hits import Hits
 from hyrecall.parts.counts import Statistics
+from hyrecall.parts.merging import merge
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 
@@ -26,8 +32,8 @@ __all__ = [
     "begin_alone",
     "begin_candidates",
     "begin_statistics",
+    "merged",
     "results_of",
-    "unless_lost",
 ]
 
 N_ = TypeVar("N_", bound=Named)
@@ -59,7 +65,37 @@ def begin_alone(shard: AskedAlone, request: Request) -> Question[Part]:
     return Question(partial(shard.alone, request))
 
 
-def unless_lost(call: Callable[[], T_]) -> T_ | Fault:
+def results_of(
+    shards: Sequence[N_], begin: Callable[[N_], Question[T_]], threads: ShardThreads | None
+) -> list[T_ | Fault]:
+    """Ask shards, and return their answers, or why one has none.
+
+    First all questions are begun; then this thread waits for those that are under way. The others
+    are asked in threads if there are two or more; a single one is asked by this thread, and so are
+    all where no threads are given.
+    """
+    with nullcontext() if threads is None else turns.taken():
+        asked = [_unless_lost(partial(begin, one)) for one in shards]
+    turns.leave()
+
+    def result(one: Question[T_] | Fault) -> T_ | Fault:
+        return _unless_lost(one.answer) if isinstance(one, Question) else one
+
+    others = [
+        at for at, one in enumerate(asked) if isinstance(one, Question) and not one.is_under_way
+    ]
+    handed: dict[int, Future[T_ | Fault]] = {}
+    if threads is not None and len(others) > 1:
+        handed = {at: threads.submit(result, asked[at]) for at in others}
+    results: dict[int, T_ | Fault] = {}
+    for at in sorted(range(len(asked)), key=lambda at: at not in others):  # nobody has begun them
+        if at not in handed:
+            results[at] = result(asked[at])
+    results |= {at: one.result() for at, one in handed.items()}
+    return [results[at] for at in range(len(asked))]
+
+
+def _unless_lost(call: Callable[[], T_]) -> T_ | Fault:
     """Return the result of a call about a shard, or the fault that left it without one."""
     try:
         return call()
@@ -67,30 +103,26 @@ def unless_lost(call: Callable[[], T_]) -> T_ | Fault:
         return fault
 
 
-def results_of(
-    asked: Sequence[Question[T_] | Fault], threads: ShardThreads | None
-) -> list[T_ | Fault]:
-    """Wait for the answers of all questions; those that are not sent yet may be asked in threads.
+def merged(request: Request, parts: Sequence[Part], degraded: Sequence[str] = ()) -> Hits:
+    """Merge parts: small ones in a turn, others beside other threads."""
+    if _is_short(request):
+        with turns.taken():
+            return merge(request, parts, degraded=degraded)
+    turns.leave()
+    return merge(request, parts, degraded=degraded)
 
-    A single one is asked in the thread of the caller. Without threads, all are, in turn.
+
+def _is_short(request: Request) -> bool:
+    """Say whether a merge takes few milliseconds, most of them with the interpreter.
+
+    A large one is mostly native, and a reranker may take any time.
     """
-
-    def result(one: Question[T_] | Fault) -> T_ | Fault:
-        return unless_lost(one.answer) if isinstance(one, Question) else one
-
-    results: dict[int, T_ | Fault] = {}
-    unsent = [at for at, one in enumerate(asked) if isinstance(one, Question) and not one.is_sent]
-    handed = (
-        {}
-        if threads is None or len(unsent) < 2
-        else {at: threads.submit(result, asked[at]) for at in unsent}
-    )
-    # Those that are sent are under way, so the one that is not comes first.
-    for at in sorted(range(len(asked)), key=lambda at: at not in unsent):
-        if at not in handed:
-            results[at] = result(asked[at])
-    results |= {at: one.result() for at, one in handed.items()}
-    return [results[at] for at in range(len(asked))]
+    if request._n_packed is None or request._n_packed > SMALL_BYTES:
+        return False
+    recipe = request.given["recipe"]
+    recipes = recipe if isinstance(recipe, list) else [] if recipe is None else [recipe]
+    shapings = [request.given["shaping"], *(one.shaping for one in recipes)]
+    return not any(isinstance(one, RerankBy) for some in shapings for one in check_stages(some))
 
 
 def answers_of(

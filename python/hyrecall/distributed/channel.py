@@ -22,10 +22,13 @@ from collections.abc import Sequence
 
 from hyrecall.distributed.pipes import Messages, PipeClosed, message
 
-__all__ = ["Channel", "Ended", "Late", "Pending"]
+__all__ = ["SMALL_BYTES", "Channel", "Ended", "Late", "Pending"]
 
 START_SECONDS = 60.0
 """That a process may take beside its limit for its first answer: to start, and open the index."""
+
+SMALL_BYTES = 1 << 15
+"""A question up to here is sent without waiting, once those before it are: a pipe holds several."""
 
 _READ_BYTES = 1 << 16
 _of_parents: list[subprocess.Popen[bytes]] = []  # of a forked child: never used, never collected
@@ -55,19 +58,28 @@ class Late(Exception):  # noqa: N818
 class Pending:
     """A question that was asked. Nobody has to wait for its answer."""
 
-    __slots__ = ("answer", "fault", "rest", "woken")
+    __slots__ = ("answer", "fault", "is_small", "rest", "woken")
 
     def __init__(self, data: bytes) -> None:
         """Take the bytes of a question."""
         self.rest = memoryview(data)  # what is not sent yet
+        self.is_small = len(data) <= SMALL_BYTES
         self.answer: list[bytes] | None = None
         self.fault: Exception | None = None
         self.woken: threading.Lock | None = None  # held while another thread reads for this one
 
     @property
     def is_sent(self) -> bool:
-        """Whether nothing is left to do but to wait."""
+        """Whether the process has all of it."""
         return not self.rest
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the process gets it, whatever its thread does before it waits for the answer.
+
+        A small one that is not sent yet stands behind others, whose threads send it.
+        """
+        return self.is_small or self.is_sent
 
     @property
     def is_over(self) -> bool:

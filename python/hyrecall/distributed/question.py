@@ -19,10 +19,10 @@ class Question(Generic[T_]):
     ----------
     answer : callable
         Returns the answer; raises what the shard raises. Called once.
-    is_sent : bool
-        Whether ``answer`` only waits, since the shard has the question: one thread may send
-        several and wait for one after the other. Otherwise ``answer`` asks.
+    is_under_way : bool
+        Whether ``answer`` only waits: one thread may begin several and wait for one after the
+        other. Otherwise ``answer`` asks.
     """
 
     answer: Callable[[], T_]
-    is_sent: bool = False
+    is_under_way: bool = False

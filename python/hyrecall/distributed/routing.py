@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from hyrecall.ask.scope import ANY, CellTypes, Scope, ScopePattern, scope_entries
 from hyrecall.base.arguments import as_list, python_scalar
-from hyrecall.distributed.asking import begin_alone, begin_candidates, begin_statistics
+from hyrecall.distributed.asking import begin_alone, begin_candidates, begin_statistics, merged
 from hyrecall.distributed.placement import Placement
 from hyrecall.distributed.question import Question
 from hyrecall.distributed.shards import Ask, AskedAlone, Shard, told_of
@@ -32,7 +32,6 @@ from hyrecall.errors import (
 )
 from hyrecall.hits.hits import Hits, reply_of
 from hyrecall.hits.joined_reply import JoinedReply
-from hyrecall.parts.merging import merge
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 from hyrecall.parts.spreading import Share, joined_alone, spread_part, sum_shares, widest_runs
@@ -201,7 +200,7 @@ def answer_routed(
             parts = _summed(routed, ask, lost)
         else:  # shards that know of no form for threads name their runs otherwise
             return None
-        hits = merge(request, parts, degraded=told_of(lost))
+        hits = merged(request, parts, told_of(lost))
     except (ShardLostError, CorruptIndexError, StaleStatisticsError):
         raise
     except HyrecallError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,8 +16,8 @@ from hyrecall.distributed.asking import (
     begin_alone,
     begin_candidates,
     begin_statistics,
+    merged,
     results_of,
-    unless_lost,
 )
 from hyrecall.distributed.opening import (
     Replication,
@@ -33,14 +32,13 @@ from hyrecall.distributed.placed import PlacedShards
 from hyrecall.distributed.question import Question
 from hyrecall.distributed.routing import Router, answer_routed, told_by_query
 from hyrecall.distributed.shards import AskedAlone, LocalShard, Named, Shard, closed, told_of
+from hyrecall.distributed.turns import turns
 from hyrecall.distributed.upkeep import ShardUpkeep, n_replicas
 from hyrecall.errors import OptionError, StaleStatisticsError, error
 from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
-from hyrecall.parts.merging import merge
-from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 from hyrecall.segments.facts import IndexFacts
 
@@ -327,7 +325,8 @@ class ShardedIndex(ShardUpkeep):
     def _answer(self, request: Request) -> Hits:
         for left in reversed(range(MOST_TRIES)):
             try:
-                return self._try(request)
+                with turns.kept():
+                    return self._try(request)
             except StaleStatisticsError:
                 if not left:
                     raise
@@ -350,13 +349,12 @@ class ShardedIndex(ShardUpkeep):
     def _try_whole(self, request: Request, shards: Sequence[Shard], lost: dict[str, str]) -> Hits:
         if len(shards) == 1 and isinstance(shards[0], AskedAlone):
             ((_, part),) = self._ask([shards[0]], lambda one: begin_alone(one, request), lost)
-            return merge(request, [part])
+            return merged(request, [part])
         counted = self._ask(shards, lambda one: begin_statistics(one, request), lost)
         summed = Statistics.sum([statistics for _, statistics in counted])
         asked = [shard for shard, _ in counted]
         found = self._ask(asked, lambda one: begin_candidates(one, request, summed), lost)
-        parts: list[Part] = [part for _, part in found]
-        return merge(request, parts, degraded=told_of(lost))
+        return merged(request, [part for _, part in found], told_of(lost))
 
     def _ask(
         self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, str], /
@@ -370,8 +368,7 @@ class ShardedIndex(ShardUpkeep):
         CorruptIndexError
             All are damaged.
         """
-        asked = [unless_lost(partial(begin, one)) for one in shards]
-        results = results_of(asked, self._pool)
+        results = results_of(shards, begin, self._pool)
         return answers_of(zip(shards, results, strict=True), lost)
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from hyrecall.distributed.channel import Channel, Ended, Late, Pending
 from hyrecall.distributed.children import renew_in_children
 from hyrecall.distributed.pipes import rebuild
 from hyrecall.distributed.question import Question
+from hyrecall.distributed.turns import turns
 from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, error
 from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
@@ -287,7 +288,9 @@ class ProcessShard(AskedShard):
             None runs, and another replica can answer.
         """
         sent = self._sent(frames)
-        return Question(partial(self._answer, frames, sent), is_sent=sent.question.is_sent)
+        return Question(
+            partial(self._answer, frames, sent), is_under_way=sent.question.is_under_way
+        )
 
     def _answer(self, frames: Sequence[bytes], sent: _Sent) -> bytes:
         """Return the answer to a question that was sent; if the process ended, of another one.
@@ -296,6 +299,7 @@ class ProcessShard(AskedShard):
         """
         left = self._tries
         while True:
+            turns.leave()
             try:
                 kind, answer = sent.channel.receive(sent.question)
                 break

@@ -154,6 +154,11 @@ class Request:
         assert self._bytes is not None
         return self._bytes
 
+    @property
+    def _n_packed(self) -> int | None:
+        """How many bytes the packed request has; None: it was not packed."""
+        return None if self._bytes is None else len(self._bytes)
+
     def _packed(self) -> bytes:
         given = {name: encode(name, one) for name, one in self.given.items() if name != "vectors"}
         vectors = self.given["vectors"]
