@@ -21,6 +21,7 @@ import pytest
 import hyrecall as hr
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, asking, turns
 from hyrecall.distributed.shards import ProcessShard
+from hyrecall.distributed.worker import MOST_RECENT, Answering
 from hyrecall.errors import ShardLostError
 from laws.effort import Effort
 from laws.engine import ipc_bytes
@@ -235,6 +236,32 @@ def test_a_recall_packs_its_request_and_the_sums_once(
     sharded.recall(**asked())
     assert len(sharded) == N_SHARDS
     assert sorted(one.__name__ for one in packed) == ["Request", "Statistics"]
+
+
+def test_recalls_that_come_in_turns_are_read_once(
+    paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the process of a shard, which is asked twice by each; it keeps a few of them."""
+    read, whole = [0], Request.from_bytes.__func__
+
+    def counted(cls: type[Request], data: bytes) -> Any:
+        read[0] += 1
+        return whole(cls, data)
+
+    monkeypatch.setattr(Request, "from_bytes", classmethod(counted))
+    answering = Answering(str(paths[0]), "cpu", 1)
+    requests = [Request(**asked(limit=limit)).to_bytes() for limit in range(1, MOST_RECENT + 1)]
+    counts = [answering.ask(b"statistics", one) for one in requests]
+    for request, (kind, count) in zip(requests, counts, strict=True):
+        assert kind == b"answer"
+        assert answering.ask(b"candidates", request, count)[0] == b"answer"
+    assert read == [MOST_RECENT]
+    for _ in range(2):  # the newest is kept, however large it is
+        large = Request(**asked(query_keys=["a" * 2_000_000, "b", "c"])).to_bytes()
+        for _ in range(2):
+            assert answering.ask(b"statistics", large)[0] == b"answer"
+        assert list(vars(answering)["_recent"]) == [large]
+    assert read == [MOST_RECENT + 2]
 
 
 def test_one_thread_at_a_time_unpacks_and_merges(

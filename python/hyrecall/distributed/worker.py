@@ -33,6 +33,10 @@ __all__ = ["Answering", "main", "serve"]
 
 T_ = TypeVar("T_")
 
+MOST_RECENT = 16
+MOST_RECENT_BYTES = 1 << 20
+"""Of the requests that are kept beside the newest one."""
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Open the index of the command line and answer until standard input ends."""
@@ -78,7 +82,7 @@ class Answering:
         self._index: Index | None = None
         self._damaged: tuple[str, CorruptIndexError] | None = None
         self._met: CorruptIndexError | None = None  # by a question, since the last reload
-        self._last: tuple[bytes, Request] | None = None
+        self._recent: dict[bytes, Request] = {}  # the newest last
 
     def ask(self, verb: bytes, *frames: bytes) -> tuple[bytes, bytes]:
         """Return ``b"answer"`` and the answer, or ``b"error"`` and the error as JSON."""
@@ -156,10 +160,19 @@ class Answering:
         raise error(InternalError, "verb", wish, verb)
 
     def _read(self, data: bytes) -> Request:
-        """Return the request of some bytes; both questions of a recall bring the same ones."""
-        if self._last is None or self._last[0] != data:
-            self._last = data, Request.from_bytes(data)
-        return self._last[1]
+        """Return the request of some bytes.
+
+        Both questions of a recall bring the same ones, and those of other recalls come in between.
+        """
+        found = self._recent.pop(data, None)
+        if found is None:
+            found = Request.from_bytes(data)
+        self._recent[data] = found
+        while len(self._recent) > 1 and (
+            len(self._recent) > MOST_RECENT or sum(map(len, self._recent)) > MOST_RECENT_BYTES
+        ):
+            del self._recent[next(iter(self._recent))]
+        return found
 
 
 if __name__ == "__main__":
