@@ -201,3 +201,12 @@ def test_a_turn_is_kept_until_the_outermost_ends() -> None:
             pass
         assert lock.locked()
     assert not lock.locked()
+
+
+def test_a_child_that_is_forked_in_a_turn_has_none() -> None:
+    with turns.turns.taken():
+        turns.turns.renew()  # as in the child
+        with turns.turns.taken():
+            assert vars(turns.turns)["_lock"].locked()
+        assert not vars(turns.turns)["_lock"].locked()
+    assert not vars(turns.turns)["_lock"].locked()

@@ -31,6 +31,7 @@ SMALL_BYTES = 1 << 15
 """A question up to here is sent without waiting, once those before it are: a pipe holds several."""
 
 _READ_BYTES = 1 << 16
+_NOTHING = memoryview(b"")
 _of_parents: list[subprocess.Popen[bytes]] = []  # of a forked child: never used, never collected
 
 
@@ -162,7 +163,7 @@ class Channel:
             except OSError:
                 self._lose(self._ended())
             except BaseException:  # an interrupt: half a question may be sent
-                self._lose(self._ended())
+                self._lose(Ended(was_at_work=False))
                 raise
         return own
 
@@ -218,7 +219,7 @@ class Channel:
                     n = os.write(self._questions, one.rest)
                 except BlockingIOError:
                     return
-                one.rest = one.rest[n:]
+                one.rest = one.rest[n:] if n < len(one.rest) else _NOTHING  # lets go of the bytes
             if one is self._pending[0]:
                 self._since = time.monotonic()
 

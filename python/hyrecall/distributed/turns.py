@@ -46,12 +46,13 @@ class _Turns:
     @contextmanager
     def kept(self) -> Iterator[None]:
         """Keep a turn that is taken in here until the end, or until the thread waits."""
-        self._own.depth += 1
+        own = self._own  # a child that is forked meanwhile has another
+        own.depth += 1
         try:
             yield
         finally:
-            self._own.depth -= 1
-            if not self._own.depth:
+            own.depth -= 1
+            if not own.depth:
                 self.leave()
 
     @contextmanager
