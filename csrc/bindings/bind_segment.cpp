@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "bindings/bind.hpp"
@@ -140,12 +141,25 @@ void bind_snapshot(py::module_& m) {
            py::arg("pattern"));
 }
 
+using GivenBytes = std::tuple<std::shared_ptr<BlockChecks>, std::uintptr_t, std::size_t>;
+
+std::vector<LateBytes> take_late(std::vector<GivenBytes> const& given) {
+  std::vector<LateBytes> out;
+  for (auto const& [checks, address, size] : given) {
+    require(checks != nullptr, "checks of a file");
+    out.push_back({checks, reinterpret_cast<void const*>(address), size});
+  }
+  return out;
+}
+
 std::shared_ptr<Segment> make_segment(
     Array<Seq> const& seqs, CellDirectory const& cells, py::object const& keys,
     std::vector<std::shared_ptr<LexicalColumn>> const& lexical,
     std::vector<std::shared_ptr<DenseColumn>> const& dense,
     std::vector<std::shared_ptr<AttributeColumn>> const& attributes,
-    std::optional<std::size_t> thread, std::optional<std::size_t> place) {
+    std::optional<std::size_t> thread, std::optional<std::size_t> place,
+    std::vector<GivenBytes> const& late, std::vector<GivenBytes> const& late_keys,
+    std::optional<Seq> next_seq) {
   Segment::Parts parts;
   parts.seqs = take_buffer<Seq>(seqs, "seqs");
   parts.cells = cells;
@@ -154,8 +168,11 @@ std::shared_ptr<Segment> make_segment(
   parts.dense = take_all(dense);
   parts.attributes = take_all(attributes);
   if (thread) parts.threads = ThreadColumns{*thread, place};
+  parts.late = take_late(late);
+  if (next_seq) parts.next_seq = *next_seq;
+  std::vector<LateBytes> left_of_keys = take_late(late_keys);
   NativeRun const run;
-  parts.keys = KeyTable(std::move(column), parts.cells);
+  parts.keys = KeyTable(std::move(column), parts.cells, std::move(left_of_keys));
   return std::make_shared<Segment>(std::move(parts));
 }
 
@@ -163,7 +180,13 @@ std::size_t n_cells_of(Segment const& segment) {
   return segment.p.cells.size();
 }
 
+void check_segment(Segment const& segment) {
+  NativeRun const run;
+  segment.check();
+}
+
 py::array seqs_of(Segment const& segment) {
+  check_segment(segment);
   return give(segment.p.seqs);
 }
 
@@ -228,11 +251,19 @@ py::tuple cuts_of_merge(std::vector<std::shared_ptr<SegmentView>> const& held,
 void bind_segment(py::module_& m) {
   py::class_<Segment, std::shared_ptr<Segment>>(
       m, "Segment", "An immutable run of documents, sorted by (cell, cluster, seq).")
-      .def(py::init(&make_segment),
-           "Make a segment of columns whose rows are in its order. thread, place: the attributes "
-           "with each row's thread and its place there.",
-           py::arg("seqs"), py::arg("cells"), py::arg("keys"), py::arg("lexical"), py::arg("dense"),
-           py::arg("attributes"), py::arg("thread") = py::none(), py::arg("place") = py::none())
+      .def(
+          py::init(&make_segment),
+          "Make a segment of columns whose rows are in its order. thread, place: the attributes "
+          "with each row's thread and its place there. late, late_keys: (checks, address, size) of "
+          "each part of a file that is compared before rows, or keys, are first read; next_seq: "
+          "what all seqs of such a file are below.",
+          py::arg("seqs"), py::arg("cells"), py::arg("keys"), py::arg("lexical"), py::arg("dense"),
+          py::arg("attributes"), py::arg("thread") = py::none(), py::arg("place") = py::none(),
+          py::arg("late") = std::vector<GivenBytes>(),
+          py::arg("late_keys") = std::vector<GivenBytes>(), py::arg("next_seq") = py::none())
+      .def("check", &check_segment,
+           "Compare what opening left of seqs, attributes, lengths and "
+           "norms, unless that was done.")
       .def_property_readonly("n_rows", &Segment::n_rows, "The number of rows, dead ones included.")
       .def_property_readonly("n_cells", &n_cells_of, "The number of cells.")
       .def_property_readonly("seqs", &seqs_of, "The insertion number of each row.")

@@ -30,6 +30,7 @@ class BlockChecks {
     ensure(part.data() + begin, (end - begin) * sizeof(T));
   }
   void ensure_all() const { ensure(content_.data(), content_.size()); }
+  std::string const& path() const { return path_; }
   std::size_t n_left() const { return n_left_.load(std::memory_order_relaxed); }
 
  private:
@@ -44,6 +45,15 @@ class BlockChecks {
   std::size_t place_;
   std::unique_ptr<std::atomic<bool>[]> is_done_;
   mutable std::atomic<std::size_t> n_left_;
+};
+
+// Bytes of a file that are compared before they are first read.
+struct LateBytes {
+  std::shared_ptr<BlockChecks const> checks;
+  void const* at;
+  std::size_t n_bytes;
+
+  void ensure() const { checks->ensure(at, n_bytes); }
 };
 
 }  // namespace hyrecall

@@ -3,6 +3,7 @@
 #include "engine/segment_columns.hpp"
 
 #include <algorithm>
+#include <string>
 
 #include "core/error.hpp"
 #include "engine/dense/column.hpp"
@@ -12,8 +13,8 @@
 namespace hyrecall {
 namespace {
 
-std::vector<std::vector<CellTextStatistics>> sum_by_cell(Segment::Parts const& p) {
-  std::vector<std::vector<CellTextStatistics>> out;
+Segment::TextStatistics sum_by_cell(Segment::Parts const& p) {
+  Segment::TextStatistics out;
   for (auto const& column : p.lexical) {
     std::vector<CellTextStatistics> sums(p.cells.size());
     for (std::uint32_t cell = 0; cell < sums.size(); ++cell) {
@@ -57,11 +58,34 @@ std::uint64_t next_segment_id() {
 }  // namespace
 
 Segment::Segment(Parts parts)
-    : p(checked(std::move(parts))), text_statistics(sum_by_cell(p)), id_(next_segment_id()) {}
+    : p(checked(std::move(parts))), id_(next_segment_id()), is_checked_(p.late.empty()) {}
+
+void Segment::check_rows() const {
+  for (LateBytes const& part : p.late) part.ensure();
+  auto const [low, high] = std::minmax_element(p.seqs.begin(), p.seqs.end());
+  if (low != p.seqs.end() && (*low < 0 || *high >= p.next_seq)) {
+    throw Error(ErrorCode::kCorrupt, p.late.front().checks->path(),
+                "expected insertion numbers in [0, " + std::to_string(p.next_seq) + "), got " +
+                    std::to_string(*low) + " to " + std::to_string(*high));
+  }
+  is_checked_.store(true, std::memory_order_release);
+}
+
+Segment::TextStatistics const& Segment::text_statistics() const {
+  if (TextStatistics const* const made = text_statistics_.load(std::memory_order_acquire))
+    return *made;
+  check();
+  auto fresh = std::make_unique<TextStatistics const>(sum_by_cell(p));
+  TextStatistics const* expected = nullptr;
+  if (!text_statistics_.compare_exchange_strong(expected, fresh.get(), std::memory_order_acq_rel))
+    return *expected;
+  return *fresh.release();
+}
 
 SegmentThreads const& Segment::threads() const {
   require(has_threads(), "a segment with threads");
   if (SegmentThreads const* const made = threads_.load(std::memory_order_acquire)) return *made;
+  check();
   AttributeColumn const* const place =
       p.threads->place ? p.attributes[*p.threads->place].get() : nullptr;
   auto fresh = std::make_unique<SegmentThreads>(SegmentThreads{
@@ -108,6 +132,7 @@ void check_alike(Snapshot const& snapshot) {
 
 SegmentView SegmentView::without(std::span<Row const> rows) const {
   for (Row row : rows) require(row < segment_->n_rows(), "rows of the segment");
+  segment_->check();
   SegmentView next(segment_);
   next.live_ = live_;
   next.live_.kill(rows);

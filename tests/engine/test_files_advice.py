@@ -44,12 +44,15 @@ def test_a_few_rows_are_read_without_the_rows_around_them(folder: Path) -> None:
     index = hr.Index.open(folder, verify="structure", device="cpu")
     told = apart(folder)
     assert told["plane-0"] == 0, "scans read planes in order"
-    for role in ("vectors-0", "rows", "documents-0", "terms-0"):
+    for role in ("vectors-0", "rows"):
         assert told[role] > 0.4, role
     rows = told["rows"]
     assert rows < 1, "filters read attributes in order"
     assert ask(index) == ask(hr.Index.open(folder, memory="ram", device="cpu"))
-    assert apart(folder)["vectors-0"] == told["vectors-0"]
+    asked = apart(folder)
+    assert asked["vectors-0"] == told["vectors-0"]
+    for role in ("rows", "documents-0", "terms-0"):
+        assert asked[role] > 0.4, role
 
 
 @pytest.mark.parametrize("options", [{"verify": "full"}, {"verify": "structure", "memory": "ram"}])

@@ -11,7 +11,7 @@ device::AttributeArrays arrays_of(AttributeColumn const& column) {
   return {{column.codes.data(), column.codes.size()},
           {column.offsets.data(), column.offsets.size()},
           {column.valid.data(), column.valid.size()},
-          {column.zones.data(), column.zones.size()}};
+          {column.zones().data(), column.zones().size()}};
 }
 
 // Of each segment: its attributes, and the filters bound to them.

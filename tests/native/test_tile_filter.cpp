@@ -28,7 +28,7 @@ struct Case {
     for (AttributeColumn const& column : columns) {
       pointers.push_back(&column);
       views.push_back(view_of(column));
-      zones.emplace_back(column.zones.begin(), column.zones.end());
+      zones.emplace_back(column.zones().begin(), column.zones().end());
     }
     bound.emplace(filter, pointers, n_rows);
     program = flatten(*bound);

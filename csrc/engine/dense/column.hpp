@@ -40,7 +40,7 @@ struct DenseColumn {
   Head head;                    // empty: it would not pay, or was saved without it
   mutable PlaneUse plane_use;
   // Of a file that was opened without reading its vectors: blocks are checked when they are first
-  // read. Null: all were. Norms are checked always.
+  // read. Null: all were. The segment checks the norms.
   std::shared_ptr<BlockChecks const> rows_checks;
 
   std::size_t n_rows() const { return inverse_norms.size(); }

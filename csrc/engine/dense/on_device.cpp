@@ -18,10 +18,11 @@ RowType type_of(DenseColumn const& column) {
 std::shared_ptr<device::DeviceSegment const> upload(
     std::string const& folder, int ordinal, Segment const& segment, std::size_t number,
     std::span<GuestColumn const> guests, std::span<device::LexicalArrays const> lexical) {
+  segment.check();  // all of it is copied
   std::vector<device::AttributeArrays> attributes;
   for (auto const& column : segment.p.attributes) {
-    attributes.push_back(
-        {column->codes.span(), column->offsets.span(), column->valid.span(), column->zones.span()});
+    attributes.push_back({column->codes.span(), column->offsets.span(), column->valid.span(),
+                          column->zones().span()});
   }
   std::vector<device::ColumnArrays> columns;
   for (auto const& column : segment.p.dense) {

@@ -37,9 +37,7 @@ LexicalColumn::LexicalColumn(Parts parts, Buffer<std::uint64_t> forward_offsets,
     : given_(std::move(parts)),
       is_checked_(false),
       late_offsets_(std::move(forward_offsets)),
-      is_mapped_(is_mapped) {
-  find_lengths();
-}
+      is_mapped_(is_mapped) {}
 
 void LexicalColumn::find_lengths() {
   min_length_ = kNoText;
@@ -58,6 +56,7 @@ void LexicalColumn::check(int threads) {
   check_cuts(*made, late_offsets_.span());
   made->forward_offsets = NarrowOffsets(late_offsets_.span());
   check_lexical(*made, threads);
+  find_lengths();
   slots_ = StringSlots(made->terms);
   late_offsets_ = {};
   checked_ = std::move(made);

@@ -44,8 +44,8 @@ class LexicalColumn {
   };
 
   explicit LexicalColumn(Parts parts);  // checked ones
-  // Of files that nothing but the lengths has been read of. Until check(), only lengths and sizes
-  // are known, and what reads more throws.
+  // Of files that nothing has been read of. Until check(), only lengths and sizes are known, and
+  // what reads more throws; the segment checks the lengths.
   LexicalColumn(Parts parts, Buffer<std::uint64_t> forward_offsets, bool is_mapped);
   ~LexicalColumn() { delete sorted_.load(std::memory_order_acquire); }
   LexicalColumn(LexicalColumn const&) = delete;

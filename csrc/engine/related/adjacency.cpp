@@ -22,6 +22,7 @@ LiveKeys::LiveKeys(Snapshot const& nodes, ScopeOnSegments scope)
   is_listed_ = n_cells > kFewCells;
   for (std::size_t s = 0; is_listed_ && s < scope_.size(); ++s) {
     SegmentView const& view = *nodes.segments[s];
+    view.segment().p.keys.check();
     for (RowRange const& range : scope_[s].ranges) {
       for (Row row = range.begin; row < range.end; ++row) {
         if (view.live()[row]) keys_.push_back(view.segment().p.keys.key(row));

@@ -66,7 +66,7 @@ std::vector<NewestDoc> newest_rows(Snapshot const& snapshot, GroupTiles const& t
     AttributeColumn const& column = *parts.attributes[attribute];
     require(!column.is_list && column.kind != CodeKind::kText, "one number or time a row");
     for (SelectedTile const& tile : tiles[s]) {
-      Zone const& zone = column.zones[tile.tile];
+      Zone const& zone = column.zones()[tile.tile];
       bool const has_value = zone.min <= zone.max;
       if (has_value || with_missing)
         places.push_back({has_value ? zone.max : kOldest, has_value, s, &tile});

@@ -161,7 +161,7 @@ BoundFilter::Node BoundFilter::bind_test(FilterProgram const& program,
 }
 
 ZoneAnswer BoundFilter::answer_test(Node const& node, Row tile) {
-  Zone const& zone = node.column->zones[tile];
+  Zone const& zone = node.column->zones()[tile];
   if (node.kind == Node::Kind::kIsNull) {
     if (zone.n_null == 0) return ZoneAnswer::kNone;
     return zone.n_null == node.column->rows_in(tile) ? ZoneAnswer::kAll : ZoneAnswer::kSome;
@@ -223,7 +223,8 @@ TileMask BoundFilter::evaluate_test(Node const& node, Row tile) {
   if (node.kind == Node::Kind::kIsNull) return ~column.valid_in(tile);
   if (node.kind == Node::Kind::kBetween) return match_between(column, tile, node.low, node.high);
   // Of a long list, few codes lie in the zone; kSome says that at least one does.
-  Codes const inside = codes_within(node.codes, column.zones[tile].min, column.zones[tile].max);
+  Zone const& zone = column.zones()[tile];
+  Codes const inside = codes_within(node.codes, zone.min, zone.max);
   if (inside.size() <= kFewCodes) {
     TileMask mask;
     for (std::int64_t const code : inside) mask = mask | match_between(column, tile, code, code);

@@ -30,6 +30,7 @@ ScopeRows resolve_scope(Segment const& segment, Scope const& scope, int threads)
     }
     out.n_rows += rows.end - rows.begin;
   }
+  if (!out.ranges.empty()) segment.check();
   out.bits = ScopeBits(out.ranges);
   return out;
 }

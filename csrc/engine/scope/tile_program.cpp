@@ -106,7 +106,8 @@ TileProgram flatten(BoundFilter const& filter) {
 
 AttributeView view_of(AttributeColumn const& column) {
   return {column.codes.data(), column.is_list ? column.offsets.data() : nullptr,
-          column.valid.empty() ? nullptr : column.valid.data(), column.zones.data(), column.n_rows};
+          column.valid.empty() ? nullptr : column.valid.data(), column.zones().data(),
+          column.n_rows};
 }
 
 }  // namespace hyrecall

@@ -133,8 +133,7 @@ Buffer<std::uint64_t> pack_valid(ValidityBits valid, Row n_rows, Row n_tiles) {
   return words;
 }
 
-// Of a tile whose rows all have one value, and none is a NaN: most columns, and most of what an
-// open computes.
+// Of a tile whose rows all have one value, and none is a NaN: most columns.
 Zone zone_of_values(std::span<std::int64_t const> codes) {
   Zone zone;
   for (std::int64_t const code : codes) {  // no branch, so that the compiler takes several at once
@@ -175,13 +174,6 @@ Zone zone_of(AttributeColumn const& column, Row tile) {
   return zone;
 }
 
-void finish(AttributeColumn& column, ValidityBits valid) {
-  column.valid = pack_valid(valid, column.n_rows, column.n_tiles());
-  std::vector<Zone> zones(column.n_tiles());
-  for (Row tile = 0; tile < column.n_tiles(); ++tile) zones[tile] = zone_of(column, tile);
-  column.zones = std::move(zones);
-}
-
 Row checked_rows(std::size_t n_rows) {
   require(n_rows <= kNone32 - kTileRows, "fewer than 2^32 - 128 rows in a segment");
   return static_cast<Row>(n_rows);
@@ -201,7 +193,7 @@ AttributeColumn build_scalar_column(ArrowValues const& values, ValidityBits vali
         values, column.n_rows,
         [&](std::size_t i) { return valid[i] ? static_cast<std::int64_t>(i) : -1; }, column);
   }
-  finish(column, valid);
+  column.valid = pack_valid(valid, column.n_rows, column.n_tiles());
   return column;
 }
 
@@ -223,8 +215,26 @@ AttributeColumn build_list_column(std::span<std::int64_t const> offsets, Validit
   }
   column.offsets = std::move(starts);
   encode(values, kept.size(), [&](std::size_t i) { return kept[i]; }, column);
-  finish(column, valid);
+  column.valid = pack_valid(valid, column.n_rows, column.n_tiles());
   return column;
+}
+
+Buffer<Zone> const& AttributeColumn::zones() const {
+  if (Buffer<Zone> const* const held = made_->zones.load(std::memory_order_acquire)) return *held;
+  // Made without a lock: two threads may both do it, and the first result stays.
+  std::vector<Zone> zones(n_tiles());
+  for (Row tile = 0; tile < n_tiles(); ++tile) zones[tile] = zone_of(*this, tile);
+  auto fresh = std::make_unique<Buffer<Zone> const>(std::move(zones));
+  Buffer<Zone> const* expected = nullptr;
+  if (!made_->zones.compare_exchange_strong(expected, fresh.get(), std::memory_order_acq_rel))
+    return *expected;
+  return *fresh.release();
+}
+
+std::size_t AttributeColumn::bytes() const {
+  Buffer<Zone> const* const held = made_->zones.load(std::memory_order_acquire);
+  return codes.bytes() + offsets.bytes() + valid.bytes() + dictionary.offsets.bytes() +
+         dictionary.bytes.bytes() + (held == nullptr ? 0 : held->bytes());
 }
 
 std::vector<std::int64_t> AttributeColumn::sort_codes() const {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -30,7 +31,6 @@ struct AttributeColumn {
   Buffer<std::uint64_t>
       valid;           // [2 * n_tiles], bit set: the row has a value; empty: every row has one
   Strings dictionary;  // distinct strings in UTF-8 byte order; else empty
-  Buffer<Zone> zones;  // [n_tiles]
 
   Row n_tiles() const { return (n_rows + kTileRows - 1) / kTileRows; }
   // Rows that exist in a tile: kTileRows but in the last.
@@ -39,12 +39,22 @@ struct AttributeColumn {
   TileMask valid_in(Row tile) const {
     return valid.empty() ? TileMask::all() : TileMask{valid[2 * tile], valid[2 * tile + 1]};
   }
-  std::size_t bytes() const {
-    return codes.bytes() + offsets.bytes() + valid.bytes() + dictionary.offsets.bytes() +
-           dictionary.bytes.bytes() + zones.bytes();
-  }
+  // [n_tiles], made by whoever asks first; the column does not change any more then.
+  Buffer<Zone> const& zones() const;
+  std::size_t bytes() const;
   // A number for each row of a column without lists, in the order of its values; null comes first.
   std::vector<std::int64_t> sort_codes() const;
+
+ private:
+  // A plain pointer, because no fork may meet a lock that is held. Copies of the column share it.
+  struct MadeZones {
+    std::atomic<Buffer<Zone> const*> zones{nullptr};  // owned
+    MadeZones() = default;
+    MadeZones(MadeZones const&) = delete;
+    MadeZones& operator=(MadeZones const&) = delete;
+    ~MadeZones() { delete zones.load(std::memory_order_acquire); }
+  };
+  std::shared_ptr<MadeZones> made_ = std::make_shared<MadeZones>();
 };
 
 // Arrow's validity bits, least significant first. Null bits: everything is valid.

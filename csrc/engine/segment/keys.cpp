@@ -1,5 +1,6 @@
 #include "engine/segment/keys.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "core/error.hpp"
@@ -39,8 +40,27 @@ KeyValue key_at(KeyColumn const& keys, std::size_t row) {
   return std::get<IntColumn>(keys).values[row];
 }
 
-KeyTable::KeyTable(KeyColumn keys, CellDirectory const& cells) : keys_(std::move(keys)) {
+KeyTable::KeyTable(KeyColumn keys, CellDirectory const& cells, std::vector<LateBytes> late)
+    : keys_(std::move(keys)), late_(std::move(late)) {
   require(cells.n_rows() == n_keys(keys_), "a key a row");
+}
+
+void KeyTable::check() const {
+  if (late_.empty() || made_->is_checked.load(std::memory_order_acquire)) return;
+  for (LateBytes const& part : late_) part.ensure();
+  if (auto const* strings = std::get_if<StringColumn>(&keys_)) {  // a forged file may have others
+    Strings const& values = strings->values;
+    auto const& offsets = values.offsets;
+    bool const is_inside =
+        offsets.empty() ||
+        (offsets[0] >= 0 && std::is_sorted(offsets.begin(), offsets.end()) &&
+         static_cast<std::uint64_t>(offsets[offsets.size() - 1]) <= values.bytes.size());
+    if (!is_inside) {
+      throw Error(ErrorCode::kCorrupt, late_.front().checks->path(),
+                  "expected rising offsets of keys within the file, got others");
+    }
+  }
+  made_->is_checked.store(true, std::memory_order_release);
 }
 
 KeyTable::Slots const& KeyTable::slots(CellDirectory const& cells) const {
@@ -48,6 +68,7 @@ KeyTable::Slots const& KeyTable::slots(CellDirectory const& cells) const {
   // Made without a lock: two threads may both do it, and the first result stays.
   auto fresh = std::make_unique<Slots>();
   read_whole(keys_);
+  check();
   std::size_t const n_rows = n_keys(keys_);
   std::vector<Row> slots(std::bit_ceil(n_rows + n_rows / 2 + 1), kNone32);
   std::size_t const mask = slots.size() - 1;

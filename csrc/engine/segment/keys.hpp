@@ -6,7 +6,9 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "core/block_checks.hpp"
 #include "engine/segment/cells.hpp"
 #include "engine/segment/columns.hpp"
 
@@ -23,7 +25,11 @@ class KeyTable {
  public:
   KeyTable() = default;
   // The table is made by whoever first looks into it. `cells` is the segment's, here and below.
-  KeyTable(KeyColumn keys, CellDirectory const& cells);
+  // late: the bytes of keys of a file that were not compared yet.
+  KeyTable(KeyColumn keys, CellDirectory const& cells, std::vector<LateBytes> late = {});
+
+  // Checks the keys of a file, once; whoever reads keys without a look into the table calls it.
+  void check() const;
 
   // Looks only at rows of the given cell of this segment. Throws if any identity occurs twice.
   Row find(CellDirectory const& cells, std::uint32_t cell, KeyValue const& key) const;
@@ -43,6 +49,7 @@ class KeyTable {
   // A plain pointer, because no fork may meet a lock that is held.
   struct Made {
     std::atomic<Slots const*> slots{nullptr};  // owned
+    std::atomic<bool> is_checked{false};
     Made() = default;
     Made(Made const&) = delete;
     Made& operator=(Made const&) = delete;
@@ -51,6 +58,7 @@ class KeyTable {
   Slots const& slots(CellDirectory const& cells) const;
 
   KeyColumn keys_;
+  std::vector<LateBytes> late_;
   std::shared_ptr<Made> made_ = std::make_shared<Made>();
 };
 

@@ -45,6 +45,7 @@ MergeOrder merge_order(Views views, std::span<std::span<std::int64_t const> cons
   SteadyPoll poll;
   for (std::uint32_t v = 0; v < views.size(); ++v) {
     Segment const& segment = views[v]->segment();
+    segment.check();
     for (std::uint32_t cell = 0; cell < segment.p.cells.size(); ++cell) {
       RowRange rows = segment.p.cells.rows(cell);
       if (!part.empty())

@@ -17,8 +17,9 @@ std::uint64_t next_view_id() {
 Segment::Bytes Segment::bytes() const {
   Bytes out{p.cells.bytes(), p.keys.bytes(), 0, 0};
   for (auto const& column : p.attributes) out.attributes += column->bytes();
-  for (auto const& cells : text_statistics)
-    out.statistics += cells.size() * sizeof(CellTextStatistics);
+  if (TextStatistics const* const made = text_statistics_.load(std::memory_order_acquire)) {
+    for (auto const& cells : *made) out.statistics += cells.size() * sizeof(CellTextStatistics);
+  }
   if (SegmentThreads const* const made = threads_.load(std::memory_order_acquire)) {
     out.statistics += made->table.bytes();
     for (auto const& texts : made->texts) out.statistics += texts.size() * sizeof(ThreadText);
@@ -51,7 +52,7 @@ SegmentView::SegmentView(std::shared_ptr<Segment const> segment)
 }
 
 CellTextStatistics SegmentView::text_statistics(std::size_t arm, std::uint32_t cell) const {
-  CellTextStatistics out = segment_->text_statistics[arm][cell];
+  CellTextStatistics out = segment_->text_statistics()[arm][cell];
   if (n_dead_ > 0) {
     out.n_docs -= dead_.docs[arm].get(cell, 0);
     out.total_length -= dead_.total_length[arm].get(cell, 0);

@@ -4,12 +4,14 @@
 
 #include <array>
 #include <atomic>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "core/block_checks.hpp"
 #include "engine/segment/attributes.hpp"
 #include "engine/segment/cells.hpp"
 #include "engine/segment/keys.hpp"
@@ -51,16 +53,31 @@ struct Segment {
     std::vector<std::shared_ptr<DenseColumn const>> dense;      // by arm, in schema order
     std::vector<std::shared_ptr<AttributeColumn const>> attributes;
     std::optional<ThreadColumns> threads{};
+    // Of a file that was opened without reading its rows: seqs, attributes, lengths of texts and
+    // norms of vectors that were not compared yet, and what all seqs are below.
+    std::vector<LateBytes> late{};
+    Seq next_seq = std::numeric_limits<Seq>::max();
   };
 
   explicit Segment(Parts parts);
-  ~Segment() { delete threads_.load(std::memory_order_acquire); }
+  ~Segment() {
+    delete threads_.load(std::memory_order_acquire);
+    delete text_statistics_.load(std::memory_order_acquire);
+  }
   Segment(Segment const&) = delete;
   Segment& operator=(Segment const&) = delete;
 
+  using TextStatistics = std::vector<std::vector<CellTextStatistics>>;  // [arm][cell]
+
   Parts const p;
-  // [arm][cell]
-  std::vector<std::vector<CellTextStatistics>> const text_statistics;
+
+  // Checks what opening left, once. Whoever resolves a scope with a row here calls it, so that no
+  // search reads rows before; so does what reads rows without a scope.
+  void check() const {
+    if (!is_checked_.load(std::memory_order_acquire)) check_rows();
+  }
+  // Made by whoever asks first.
+  TextStatistics const& text_statistics() const;
 
   // Different for every segment of the process.
   std::uint64_t id() const { return id_; }
@@ -79,9 +96,13 @@ struct Segment {
   Bytes bytes() const;
 
  private:
+  void check_rows() const;
+
   std::uint64_t const id_;
-  // Owned; a plain pointer, because no fork may meet a lock that is held.
+  mutable std::atomic<bool> is_checked_;
+  // Owned; plain pointers, because no fork may meet a lock that is held.
   mutable std::atomic<SegmentThreads const*> threads_{nullptr};
+  mutable std::atomic<TextStatistics const*> text_statistics_{nullptr};
 };
 
 // Which rows live. Pages of 4,096 rows are shared between versions; no page = all its rows live.

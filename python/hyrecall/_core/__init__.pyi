@@ -213,7 +213,13 @@ class Segment:
         attributes: Sequence[AttributeColumn],
         thread: int | None = None,
         place: int | None = None,
-    ) -> None: ...
+        late: Sequence[tuple[files.BlockChecks, int, int]] = ...,
+        late_keys: Sequence[tuple[files.BlockChecks, int, int]] = ...,
+        next_seq: int | None = None,
+    ) -> None:
+        """late, late_keys: (checks, address, size) of parts compared before rows, keys are read."""
+    def check(self) -> None:
+        """Compare what opening left of seqs, attributes, lengths and norms, once."""
     @property
     def n_rows(self) -> int: ...
     @property

@@ -33,6 +33,7 @@ __all__ = [
     "block_checksums",
     "check_blocks",
     "commit",
+    "has_late_ends",
     "late_blocks",
     "late_checks",
     "make_folder",
@@ -45,7 +46,10 @@ __all__ = [
 
 BLOCK_BYTES = 4 * 2**20
 WRITE_BYTES = 2**16  # smaller writes are gathered: Arrow pads each buffer with a few bytes
+SMALL_BYTES = 2**16
+"""A file up to this size is checked as a whole when it is opened."""
 _TAIL_BYTES = 2**16  # the end of a file that opening it reads, with room to spare
+_LEAST_LATE = 1024  # XXH3-64 of fewer bytes is another function (csrc/core/xxh3.hpp)
 LOCK = "LOCK"
 
 # ---- writing ----
@@ -229,30 +233,53 @@ def _read_whole(handle: int, size: int, path: Path) -> pa.Buffer:
 def late_blocks(entry: FileEntry) -> range:
     """Return the blocks of a file that may be checked when they are first read.
 
-    These are all but the first and the last, which hold the Arrow schema and the places of the
-    columns that opening the file follows. If the last block is so short that some of that may lie
-    before it, the one before is checked, too.
+    Opening a file follows the Arrow schema and the places of its columns, which lie at both ends.
+    Where these have checksums of their own, no block need be checked, but for a last one that is
+    too short for a late check. Else the first block and the last are, and the one before if the
+    last is so short that some of that may lie before it. A small file is checked as a whole.
     """
     n_blocks = len(entry.blocks)
-    n_last = 2 if entry.size - BLOCK_BYTES * (n_blocks - 1) < _TAIL_BYTES else 1
-    return range(1, max(1, n_blocks - n_last))
+    n_last = entry.size - BLOCK_BYTES * (n_blocks - 1)
+    if has_late_ends(entry):
+        return range(n_blocks if n_last >= _LEAST_LATE else n_blocks - 1)
+    return range(1, max(1, n_blocks - (2 if n_last < _TAIL_BYTES else 1)))
+
+
+def has_late_ends(entry: FileEntry) -> bool:
+    """Return whether opening a file compares its ends, and leaves the blocks for later."""
+    return bool(entry.ends) and entry.size > SMALL_BYTES
 
 
 def late_checks(path: Path, entry: FileEntry, buffer: pa.Buffer) -> _core.files.BlockChecks | None:
-    """Check the blocks that opening a file reads; return the checks of the others, if any.
+    """Check what opening a file reads; return the checks of its blocks, if any are left.
 
     Raises
     ------
     CorruptIndexError
-        A block differs; the message names the file and the offset.
+        A block or an end differs; the message names the file and the offset.
     """
     left = late_blocks(entry)
     now = [number for number in range(len(entry.blocks)) if number not in left]
     check_blocks(path, entry, buffer, now)
     if not left:
         return None
-    sums = np.array([int(block, 16) for block in entry.blocks], np.uint64)
+    if has_late_ends(entry):
+        _check_ends(path, entry, buffer)
+    sums = np.frombuffer(bytes.fromhex("".join(entry.blocks)), ">u8").astype(np.uint64)
     return _core.files.BlockChecks(os.fsencode(path), buffer, sums, BLOCK_BYTES, now)
+
+
+def _check_ends(path: Path, entry: FileEntry, buffer: pa.Buffer) -> None:
+    """Compare what lies before the columns of a file and behind them with its checksum."""
+    view = memoryview(buffer)
+    first, last = entry.ends
+    for end, begin in (first, 0), (last, entry.size - last.size):
+        if end.size > entry.size:
+            raise error(CorruptIndexError, str(path), f"an end of {end.size} bytes", entry.size)
+        found = xxhash.xxh3_64_hexdigest(view[begin : begin + end.size])
+        if found != end.checksum:
+            wish = f"checksum {end.checksum} of the {end.size} bytes at byte {begin}"
+            raise error(CorruptIndexError, str(path), wish, found)
 
 
 def block_checksums(buffer: pa.Buffer) -> tuple[str, ...]:

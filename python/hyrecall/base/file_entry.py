@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["FILE_NAME", "FileEntry", "check_int", "check_text"]
+__all__ = ["FILE_NAME", "FileEnd", "FileEntry", "check_int", "check_text"]
 
 FILE_NAME = re.compile(r"[0-9a-f]{16}-[a-z]+(-[0-9a-f]{1,16})?\.arrow")
 """The only names a MANIFEST may hold: none of them leaves the folder."""
@@ -14,12 +14,32 @@ CHECKSUM = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True)
+class FileEnd:
+    """The first bytes of a file, or the last: how many, and their xxh3_64."""
+
+    size: int
+    checksum: str
+
+
+@dataclass(frozen=True)
 class FileEntry:
-    """One file: its name, its size in bytes, and the xxh3_64 of each of its 4 MiB blocks."""
+    """One file: its name, its size in bytes, and checksums.
+
+    Attributes
+    ----------
+    name : str
+    size : int
+    blocks : tuple of str
+        The xxh3_64 of each 4 MiB.
+    ends : tuple of FileEnd
+        What lies before its columns and what lies behind them; () of a small file, and of one that
+        an earlier version wrote.
+    """
 
     name: str
     size: int
     blocks: tuple[str, ...]
+    ends: tuple[FileEnd, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse values that a save cannot have written."""
@@ -27,6 +47,11 @@ class FileEntry:
         check_int(f"size of {self.name}", self.size, 1, 2**63 - 1)
         for block in self.blocks:
             check_text(f"checksum of {self.name}", block, CHECKSUM)
+        if len(self.ends) not in (0, 2):
+            raise ValueError(f"{len(self.ends)} ends of {self.name}")
+        for end in self.ends:
+            check_int(f"size of an end of {self.name}", end.size, 1, 2**63 - 1)
+            check_text(f"checksum of an end of {self.name}", end.checksum, CHECKSUM)
 
 
 def check_int(what: str, value: object, low: int, high: int) -> None:

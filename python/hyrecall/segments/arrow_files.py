@@ -26,6 +26,7 @@ from hyrecall.table.schema import Schema
 __all__ = [
     "DEAD",
     "DOCUMENTS",
+    "LEAST_PIECE",
     "TERMS",
     "VALUE_TYPES",
     "batches_of",
@@ -177,7 +178,7 @@ def _vectors(column: _core.DenseColumn) -> pa.RecordBatch:
     return made.replace_schema_metadata(sums) if sums else made
 
 
-_LEAST_PIECE = 1024  # shorter inputs than 241 bytes are hashed in another way
+LEAST_PIECE = 1024  # shorter inputs than 241 bytes are hashed in another way
 
 
 def _piece_sums(values: pa.Buffer) -> dict[bytes, bytes]:
@@ -211,7 +212,7 @@ def piece_sums(batch: pa.RecordBatch) -> tuple[int, npt.NDArray[np.uint64]] | No
         piece, found = int(size), np.frombuffer(base64.b64decode(sums, validate=True), "<u8")
     except ValueError:
         piece, found = 0, np.zeros(0, "<u8")
-    if piece < _LEAST_PIECE or len(found) != -(-n_bytes // piece):
+    if piece < LEAST_PIECE or len(found) != -(-n_bytes // piece):
         raise ValueError("checksums of pieces that no save writes")
     return piece, found
 

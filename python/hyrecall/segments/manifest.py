@@ -16,7 +16,7 @@ from typing import Any
 
 import xxhash
 
-from hyrecall.base.file_entry import FileEntry, check_int, check_text
+from hyrecall.base.file_entry import FileEnd, FileEntry, check_int, check_text
 from hyrecall.errors import CorruptIndexError, error
 from hyrecall.table.columns import MOST_ROWS
 
@@ -158,7 +158,11 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """Return the text form: a line of JSON and a line with its checksum."""
-        text = json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":")) + "\n"
+        data = asdict(self)
+        for file in (file for one in data["segments"] for file in one["files"].values()):
+            ends = [[end["size"], end["checksum"]] for end in file.pop("ends")]
+            file.update({"ends": ends} if ends else {})
+        text = json.dumps({"format": FORMAT, **data}, separators=(",", ":")) + "\n"
         return f"{text}xxh3_64 {xxhash.xxh3_64_hexdigest(text.encode())}\n".encode()
 
     @classmethod
@@ -220,8 +224,11 @@ def read_seal(path: Path) -> str:
 
 
 def _segment(data: dict[str, Any]) -> SegmentEntry:
-    files = {
-        role: FileEntry(file["name"], file["size"], tuple(file["blocks"]))
-        for role, file in data.pop("files").items()
-    }
+    files = {role: _file(file) for role, file in data.pop("files").items()}
     return SegmentEntry(files=files, **data)
+
+
+def _file(data: Mapping[str, Any]) -> FileEntry:
+    """Return a file; what it has besides is ignored, so that later versions may add to it."""
+    ends = tuple(FileEnd(*end) for end in data.get("ends", ()))
+    return FileEntry(data["name"], data["size"], tuple(data["blocks"]), ends)

@@ -36,9 +36,10 @@ from hyrecall.segments.manifest import (
     read_seal,
     seal_of,
 )
+from hyrecall.segments.opened_file import OpenedFile
 from hyrecall.segments.pinning import lock, read_pin
 from hyrecall.segments.saved_versions import Lineage
-from hyrecall.segments.segment_files import OpenedFile, dead_rows, segment_of
+from hyrecall.segments.segment_files import dead_rows, segment_of
 from hyrecall.segments.segments import Segment, State
 from hyrecall.table.arrow_read import damage_of, read_batch
 from hyrecall.table.schema import Schema, Text
@@ -51,7 +52,6 @@ _MOST_GAPS = 8  # unused numbers per row, up to which duplicates are found by a 
 
 FULL_CHECK_BELOW = 8 * 10**9
 """The size of an index below which opening checks every block, in about a second."""
-
 
 ALONE_BELOW = 1 << 28
 """The size of an index below which its segments are opened one after the other."""
@@ -185,9 +185,8 @@ def _open_version(
     embedded: dict[str, EmbeddedArm] = {}
 
     def open_segment(entry: SegmentEntry) -> tuple[Segment, _core.SegmentView]:
-        return _open_segment(
-            path, entry, schema, manifest.dims, how, full, known.get(entry.name), embedded
-        )
+        one = known.get(entry.name)
+        return _open_segment(path, entry, schema, manifest, how, full, one, embedded)
 
     segments, views = zip(*_in_turn(open_segment, manifest, how.threads), strict=True)
     _check_together(path, manifest, segments, full)
@@ -234,7 +233,7 @@ def _open_segment(
     path: Path,
     entry: SegmentEntry,
     schema: Schema,
-    dims: Mapping[str, int],
+    manifest: Manifest,
     how: Opening,
     full: bool,
     known: Segment | None,
@@ -255,14 +254,16 @@ def _open_segment(
         part = role.split("-", maxsplit=1)[0]
         if ("plane" if part == "heads" else part) in how.pin:
             lock(where, mapped[-1])
-        checks = None
+        checks, ends = None, (0, 0)
         if full or role == "dead":
             disk.check_blocks(where, file, buffer)
         else:
             checks = disk.late_checks(where, file, buffer)
+            if disk.has_late_ends(file):
+                ends = file.ends[0].size, file.ends[1].size
         batch = read_batch(where, buffer, is_late=checks is not None)
         told = mapped[-1] if mapped and kept and not full else None
-        opened = OpenedFile(where, batch, checks, buffer.address, told)
+        opened = OpenedFile(where, batch, checks, buffer.address, told, ends)
         opened.check_outside(buffer)
         if role.startswith("vectors"):
             _note_embedder(where, batch, arms[role], embedded)
@@ -273,8 +274,9 @@ def _open_segment(
     else:
         has_role = entry.files.__contains__
         segment = segment_of(
-            entry.name, entry.n_rows, open_role, has_role, schema, dims, how.threads, mapped
-        )
+            entry.name, entry.n_rows, open_role, has_role, schema, manifest.dims, how.threads,
+            mapped, manifest.next_seq,
+        )  # fmt: skip
     view = _core.SegmentView(segment.core)
     if entry.n_dead:
         dead = dead_rows(open_role("dead"), entry.n_rows, entry.n_dead)
@@ -303,7 +305,8 @@ def _check_together(
         if segment.rows.schema.types != types:
             got = f"others in {segment.name}"
             raise error(CorruptIndexError, where, "segments with columns of the same types", got)
-    each = [segment.core.seqs for segment in segments if segment.core.n_rows]
+    checked = [one for one in segments if one.row_checks is None and one.core.n_rows]
+    each = [one.core.seqs for one in checked]  # of others, the first who reads a row checks them
     if not each:
         return
     low, high = min(int(one.min()) for one in each), max(int(one.max()) for one in each)

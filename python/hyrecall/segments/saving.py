@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.base import disk
-from hyrecall.base.file_entry import FILE_NAME, FileEntry
+from hyrecall.base.file_entry import FILE_NAME, FileEnd, FileEntry
 from hyrecall.base.version import __version__
 from hyrecall.segments.arrow_files import batches_of, dead_batch, write_batch
 from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.file_ends import EndsSink
 from hyrecall.segments.manifest import MANIFEST, Manifest, SegmentEntry, TextFacts, seal_of
 from hyrecall.segments.saved_versions import Lineage
 from hyrecall.segments.segments import Segment, State, renamed
@@ -140,8 +141,15 @@ def _would_equal(file: FileEntry, batch: pa.RecordBatch) -> bool:
 
 def _write(file: Path, batch: pa.RecordBatch, written: list[Path]) -> FileEntry:
     written.append(file)
-    size, blocks = disk.write_file(file, partial(write_batch, batch=batch))
-    return FileEntry(file.name, size, blocks)
+    ends: list[FileEnd] = []
+
+    def write(to: BinaryIO) -> None:
+        sink = EndsSink(to)
+        write_batch(sink, batch)
+        ends.extend(sink.ends())
+
+    size, blocks = disk.write_file(file, write)
+    return FileEntry(file.name, size, blocks, tuple(ends) if size > disk.SMALL_BYTES else ())
 
 
 def _describe(

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from hyrecall.errors import CorruptIndexError, error
 from hyrecall.segments.arrow_files import (
     DEAD,
     DOCUMENTS,
+    LEAST_PIECE,
     TERMS,
     VALUE_TYPES,
     directions_schema,
@@ -31,78 +31,15 @@ from hyrecall.segments.arrow_files import (
     plane_schema,
     vector_schema,
 )
+from hyrecall.segments.opened_file import LateBytes, OpenedFile
 from hyrecall.segments.segments import Segment, segment_from_parts
-from hyrecall.table.arrow_read import check_column, damage_of
+from hyrecall.table.arrow_read import damage_of
+from hyrecall.table.attributes import is_read_late
 from hyrecall.table.schema import Schema
 
-__all__ = ["OpenedFile", "dead_rows", "segment_of"]
+__all__ = ["dead_rows", "segment_of"]
 
 Numbers = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class OpenedFile:
-    """One file of a segment.
-
-    Attributes
-    ----------
-    path : Path
-        For messages.
-    batch : pyarrow.RecordBatch
-    checks : _core.files.BlockChecks or None
-        Of a file of which only the structure was checked; None if all was.
-    address : int
-        Where the file lies in memory.
-    mapped : _core.files.MappedFile or None
-        Of a mapped file of which only the structure was checked: the system is told how its
-        columns are read.
-    """
-
-    path: Path
-    batch: pa.RecordBatch
-    checks: _core.files.BlockChecks | None = None
-    address: int = 0
-    mapped: _core.files.MappedFile | None = None
-
-    def check_outside(self, file: pa.Buffer) -> None:
-        """Check all of the file that lies before and behind the columns: what Arrow follows."""
-        if self.checks is None:
-            return
-        parts = [part for array in self.batch.columns for part in array.buffers() if part]
-        begin = min((part.address for part in parts), default=file.address)
-        end = max((part.address + part.size for part in parts), default=file.address)
-        self.checks.ensure(file.address, begin - file.address)
-        self.checks.ensure(end, file.address + file.size - end)
-
-    def read_in_order(self, *columns: int) -> None:
-        """Tell the system that all of some columns will be read, by default of all columns."""
-        if self.mapped is not None:
-            for part in self._parts(columns):
-                self.mapped.read_in_order(part.address, part.size)
-
-    def read_apart(self, *columns: int) -> None:
-        """Tell the system that a few rows of columns will be read, by default of all columns.
-
-        A page fault then brings one page. Else it brings as much as the device reads ahead, which
-        may be megabytes, and drives out what scans read.
-        """
-        if self.mapped is not None:
-            for part in self._parts(columns):
-                self.mapped.read_apart(part.address, part.size)
-
-    def _parts(self, columns: Sequence[int]) -> list[pa.Buffer]:
-        arrays = [self.batch.column(at) for at in columns or range(self.batch.num_columns)]
-        return [part for array in arrays for part in array.buffers() if part and part.size]
-
-    def check(self, *columns: int) -> None:
-        """Check columns before they are first read, by default all."""
-        if self.checks is None:
-            return
-        self.read_in_order(*columns)
-        for at in columns or range(self.batch.num_columns):
-            for part in self._parts((at,)):
-                self.checks.ensure(part.address, part.size)
-            check_column(self.path, self.batch.column(at))
 
 
 Open = Callable[[str], OpenedFile]
@@ -117,6 +54,7 @@ def segment_of(
     dims: Mapping[str, int],
     threads: int,
     mapped: Sequence[_core.files.MappedFile],
+    next_seq: int,
 ) -> Segment:
     """Make a segment from its files.
 
@@ -134,6 +72,8 @@ def segment_of(
     threads : int
     mapped : sequence of _core.files.MappedFile
         What ``open_role`` has mapped so far; empty if files are read into memory.
+    next_seq : int
+        What all insertion numbers must be below.
 
     Raises
     ------
@@ -154,11 +94,8 @@ def segment_of(
     batch = file.batch
     file.read_apart()  # hits show rows far from each other
     names = list(schema.row_columns)
-    first = pa.field("seq", pa.int64())
-    if batch.schema.names != ["seq", *names] or not batch.schema.field(0).equals(first):
-        raise error(CorruptIndexError, str(file.path), f"columns seq, {names}", batch.schema)
-    if batch.num_rows != n_rows:
-        raise error(CorruptIndexError, str(file.path), f"{n_rows} rows", batch.num_rows)
+    _refuse_other_rows(file, names, n_rows)
+    late_rows, late_keys = file.late(0), file.late(1 + names.index(schema.key))
     late_columns = {
         name: disk.LateCheck(partial(file.check, at))
         for at, name in enumerate(names, 1)
@@ -170,6 +107,7 @@ def segment_of(
     for at, arm in enumerate(schema.vector_arms):
         vectors = open_role(f"vectors-{at}")
         dense[arm] = _dense(at, arm, vectors, dims[arm], n_rows, take, has_role)
+        late_rows += vectors.late(1)
         apart.append(vectors.read_apart)  # of a few rows, vectors and norms
         late[arm] = dense[arm].check
     lexical = {}
@@ -178,7 +116,7 @@ def segment_of(
         documents = take(f"documents-{at}", DOCUMENTS)
         terms = take(f"terms-{at}", *TERMS.values())
         is_late = documents.checks is not None or terms.checks is not None
-        documents.check(0)
+        late_rows += documents.late(0)
         with damage_of(terms.path, "terms of the segment's documents"):
             lexical[arm] = _lexical(
                 arm, documents.batch, terms.batch, threads, bool(mapped), is_late
@@ -190,17 +128,18 @@ def segment_of(
             _read_apart(lexical[arm], documents, terms)
         in_order += [documents.read_in_order, terms.read_in_order]
         apart.append(partial(_read_apart, lexical[arm], documents, terms))
-    file.check(0)
-    for column in {*schema.cell_columns, schema.key, *schema.attributes}:
-        late_columns.pop(column, _nothing)()
+    late_rows += _check_rows(file, names, schema, late_columns)
     with damage_of(file.path, "rows of the schema's types"):
         seqs = _values(batch.column(0))
         rows = pa.table(batch.columns[1:], names=names)
-        made = segment_from_parts(rows, seqs, schema, lexical, dense, name=name, files=mapped)
+        late_parts = (late_rows, late_keys, next_seq)
+        made = segment_from_parts(
+            rows, seqs, schema, lexical, dense, name=name, files=mapped, late=late_parts
+        )
     apart.append(partial(_rows_apart, file, names, schema))
     apart[-1]()
     # The table of keys is made when it is first needed, and then finds a key that comes twice.
-    if made.column(schema.key).null_count or (
+    if batch.column(1 + names.index(schema.key)).null_count or (
         file.checks is None and made.core.duplicate is not None
     ):
         raise error(CorruptIndexError, str(file.path), "keys unique within a cell", "others")
@@ -210,10 +149,36 @@ def segment_of(
     )  # fmt: skip
 
 
+def _refuse_other_rows(file: OpenedFile, names: Sequence[str], n_rows: int) -> None:
+    """Refuse rows of other columns, or another number of them."""
+    found, first = file.batch.schema, pa.field("seq", pa.int64())
+    if found.names != ["seq", *names] or not found.field(0).equals(first):
+        raise error(CorruptIndexError, str(file.path), f"columns seq, {names}", found)
+    if file.batch.num_rows != n_rows:
+        raise error(CorruptIndexError, str(file.path), f"{n_rows} rows", file.batch.num_rows)
+
+
 def _rows_apart(file: OpenedFile, names: Sequence[str], schema: Schema) -> None:
     """Tell the system how rows are read: attributes in order, by filters, and the rest by row."""
     attributes = {*schema.attributes}
     file.read_apart(0, *(at for at, one in enumerate(names, 1) if one not in attributes))
+
+
+def _check_rows(
+    file: OpenedFile,
+    names: Sequence[str],
+    schema: Schema,
+    late_columns: dict[str, disk.LateCheck],
+) -> list[LateBytes]:
+    """Check cells, and attributes that are encoded now; return what is left of the attributes."""
+    left = []
+    for column in dict.fromkeys((*schema.cell_columns, *schema.attributes)):
+        at = 1 + names.index(column)
+        if column not in schema.cell_columns and is_read_late(file.batch.column(at)):
+            left += file.late(at)
+        else:
+            late_columns.pop(column, _nothing)()
+    return left
 
 
 def _nothing() -> None:
@@ -235,7 +200,6 @@ def _dense(
     if dtype is None or vectors.num_rows != n_rows:
         got = f"{vectors.num_rows} of {vectors.schema}"
         raise error(CorruptIndexError, str(file.path), f"{n_rows} rows of {dim} values", got)
-    file.check(1)
     file.read_apart()  # of a few rows, vectors and norms
     rows = _values(vectors.column(0).storage.values).view(np.uint8)
     norms = _values(vectors.column(1))
@@ -271,7 +235,7 @@ def _row_checks(file: OpenedFile) -> _core.files.BlockChecks | None:
     n_bytes, sums = pieces
     values = file.batch.column(0).storage.values.buffers()[1]
     done = []
-    if values.size % n_bytes:  # the last piece may be too short for a late check
+    if 0 < values.size % n_bytes < LEAST_PIECE:  # too short for a late check
         tail = values.size - values.size % n_bytes
         file.checks.ensure(values.address + tail, values.size - tail)
         done.append(len(sums) - 1)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.base.progress import Progress, ProgressFunction
 from hyrecall.errors import KeyConflictError, error
+from hyrecall.segments.opened_file import LateBytes
 from hyrecall.segments.reading import Reading
 from hyrecall.table.arrow_values import readable
 from hyrecall.table.attributes import attribute_column
@@ -91,6 +92,7 @@ class Segment:
 
     def check_whole(self, arm: str) -> None:
         """Run the delayed check of an arm that is then read as a whole, by a merge or a save."""
+        self.core.check()
         self.check(arm)
         for tell in self.in_order:
             tell()
@@ -297,8 +299,18 @@ def segment_from_parts(
     *,
     name: str | None = None,
     files: Sequence[_core.files.MappedFile] = (),
+    late: tuple[list[LateBytes], list[LateBytes], int] | None = None,
 ) -> Segment:
-    """Make a segment from columns that are already in its row order."""
+    """Make a segment from columns that are already in its row order.
+
+    ``late`` has what the engine compares before it reads rows, and before it reads keys, and what
+    all insertion numbers must be below.
+    """
+    late_rows, late_keys, next_seq = late or ([], [], None)
+    thread, place = (
+        None if one is None else schema.attributes.index(one)
+        for one in (schema.thread, schema.place)
+    )
     core = _core.Segment(
         seqs,
         directory_of(rows, schema) if directory is None else directory,
@@ -306,10 +318,11 @@ def segment_from_parts(
         list(lexical.values()),
         list(dense.values()),
         [attribute_column(rows.column(name)) for name in schema.attributes],
-        *(
-            None if name is None else schema.attributes.index(name)
-            for name in (schema.thread, schema.place)
-        ),
+        thread=thread,
+        place=place,
+        late=late_rows,
+        late_keys=late_keys,
+        next_seq=next_seq,
     )
     return Segment(core, rows, lexical, dense, name, files=files)
 

@@ -19,7 +19,14 @@ import pyarrow as pa
 from hyrecall._core import AttributeColumn
 from hyrecall.errors import DTypeError, error
 
-__all__ = ["AttributeType", "Place", "attribute_column", "attribute_type", "float_code"]
+__all__ = [
+    "AttributeType",
+    "Place",
+    "attribute_column",
+    "attribute_type",
+    "float_code",
+    "is_read_late",
+]
 
 MIN_CODE, MAX_CODE = -(2**63), 2**63 - 1
 # Greater than every code of every type, also after the shift of uint64.
@@ -107,6 +114,11 @@ def attribute_column(array: pa.Array | pa.ChunkedArray) -> AttributeColumn:
         list_valid=_valid_bits(array, buffers[0]),
         first_list_valid=array.offset,
     )
+
+
+def is_read_late(array: pa.Array) -> bool:
+    """Return whether :func:`attribute_column` leaves an array's values to the first filter."""
+    return array.null_count == 0 and _NUMPY_TYPES.get(array.type.id) is np.int64
 
 
 def _flat_parts(array: pa.Array) -> dict[str, Any]:
