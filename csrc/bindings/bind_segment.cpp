@@ -163,7 +163,7 @@ std::shared_ptr<Segment> make_segment(
   Segment::Parts parts;
   parts.seqs = take_buffer<Seq>(seqs, "seqs");
   parts.cells = cells;
-  KeyColumn column = take_keys(keys);
+  KeyColumn column = take_keys(keys, !late_keys.empty());
   parts.lexical = take_all(lexical);
   parts.dense = take_all(dense);
   parts.attributes = take_all(attributes);

@@ -99,7 +99,9 @@ inline void check_offsets(std::span<std::int64_t const> offsets, std::int64_t n_
     throw Error(ErrorCode::kShape, argument, "expected rising offsets into the values, got others");
 }
 
-inline StringColumn take_strings(TakenArray const& taken, char const* argument) {
+// is_late: whoever reads the strings checks the offsets before.
+inline StringColumn take_strings(TakenArray const& taken, char const* argument,
+                                 bool is_late = false) {
   if (taken.format != "U" && taken.format != "Z") {
     throw Error(ErrorCode::kDtype, argument,
                 "expected large_string, got Arrow format " + taken.format);
@@ -114,7 +116,8 @@ inline StringColumn take_strings(TakenArray const& taken, char const* argument) 
   out.values.offsets =
       Buffer<std::int64_t>(offsets, static_cast<std::size_t>(a.length) + 1, taken.array);
   // Arrow does not give the number of bytes; the last offset is used for it.
-  check_offsets(out.values.offsets.span(), offsets[a.length], argument);
+  auto const all = out.values.offsets.span();
+  check_offsets(is_late ? all.last(1) : all, offsets[a.length], argument);
   out.values.bytes = Buffer<std::uint8_t>(static_cast<std::uint8_t const*>(a.buffers[2]),
                                           static_cast<std::size_t>(offsets[a.length]), taken.array);
   out.valid = take_validity(taken);
@@ -154,10 +157,10 @@ inline std::vector<CellPart> take_cell_parts(pybind11::list const& sources, std:
   return parts;
 }
 
-inline KeyColumn take_keys(pybind11::handle source) {
+inline KeyColumn take_keys(pybind11::handle source, bool is_late = false) {
   TakenArray const taken = take_arrow(source, "key");
   if (taken.format == "l") return take_ints(taken);
-  return take_strings(taken, "key");
+  return take_strings(taken, "key", is_late);
 }
 
 // pybind11 allows None for a holder; here it is refused.

@@ -116,7 +116,18 @@ def reseal(folder: Path, data: Any, file: dict[str, Any], content: bytes) -> Non
     (folder / file["name"]).write_bytes(content)
     file["size"] = len(content)
     file["blocks"] = list(disk.block_checksums(pa.py_buffer(content)))
+    sizes = [min(size, len(content)) for size, _ in file.get("ends", ())]
+    ends = [end(content, size) for end, size in zip((_first, _last), sizes, strict=False)]
+    file |= {"ends": [[len(one), xxhash.xxh3_64_hexdigest(one)] for one in ends]} if ends else {}
     seal(folder, json.dumps(data).encode() + b"\n")
+
+
+def _first(content: bytes, size: int) -> bytes:
+    return content[:size]
+
+
+def _last(content: bytes, size: int) -> bytes:
+    return content[len(content) - size :]
 
 
 def _forge_file(folder: Path, draw: random.Random) -> str:
@@ -242,10 +253,13 @@ def main() -> None:
     parser.add_argument("first", type=int)
     parser.add_argument("count", type=int)
     parser.add_argument("--plant", action="store_true", help="leave out a check, for the control")
+    parser.add_argument("--late", action="store_true", help="leave rows of small files for later")
     parser.add_argument("--unlimited", action="store_true", help="for sanitizers")
     given = parser.parse_args()
     if given.plant:
         arrow_read._check_array = lambda array: None
+    if given.late:
+        disk.SMALL_BYTES = 0
     bases = given.folder / "bases"
     if not bases.exists():
         make_bases(bases)

@@ -18,10 +18,12 @@ from laws.effort import Effort
 REFUSED, SAME, WRONG = "refused", "same replies", "wrong replies"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(params=["blocks", "ends"])
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
     """A small index whose files are many blocks long, so that all kinds of blocks are hit."""
     monkeypatch.setattr(disk, "BLOCK_BYTES", 512)
+    if request.param == "ends":
+        monkeypatch.setattr(disk, "SMALL_BYTES", 0)
     grown().save(tmp_path / "index")
     return tmp_path / "index"
 

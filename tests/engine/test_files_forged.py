@@ -74,15 +74,17 @@ def run_batch(
         first += 1
 
 
+@pytest.mark.parametrize("options", [(), ("--late",)], ids=["at open", "late"])
 @pytest.mark.parametrize("front", ["head8", pytest.param("head4", marks=pytest.mark.slow)])
 def test_forged_folders_neither_crash_nor_raise_what_nobody_expects(
-    front: str, tmp_path: Path, effort: Effort
+    front: str, options: tuple[str, ...], tmp_path: Path, effort: Effort
 ) -> None:
     counts = {"file": 3000, "manifest": 3000 if front == "head8" else 500}
     for kind, count in counts.items() if effort.full else [("both", 60)]:
         tally = Tally()
         for first in range(0, count, BATCH):
-            run_batch(tmp_path, kind, first, min(BATCH, count - first), tally, front=front)
+            some = min(BATCH, count - first)
+            run_batch(tmp_path, kind, first, some, tally, *options, front=front)
         print(f"{kind}: {dict(tally.ends)}")
         assert tally.faults == []
         assert tally.ends.total() == count

@@ -26,10 +26,12 @@ BLOCK = 512
 ALICE = ("alice",)
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A saved index whose files are many blocks long."""
+@pytest.fixture(params=["blocks", "ends"])
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+    """A saved index whose files are many blocks long; an open compares some blocks, or ends."""
     monkeypatch.setattr(disk, "BLOCK_BYTES", BLOCK)
+    if request.param == "ends":
+        monkeypatch.setattr(disk, "SMALL_BYTES", 0)
     build(600).save(tmp_path / "index")
     return tmp_path / "index"
 

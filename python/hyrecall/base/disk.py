@@ -49,7 +49,7 @@ WRITE_BYTES = 2**16  # smaller writes are gathered: Arrow pads each buffer with 
 SMALL_BYTES = 2**16
 """A file up to this size is checked as a whole when it is opened."""
 _TAIL_BYTES = 2**16  # the end of a file that opening it reads, with room to spare
-_LEAST_LATE = 1024  # XXH3-64 of fewer bytes is another function (csrc/core/xxh3.hpp)
+_LEAST_LATE = 241  # XXH3-64 of fewer bytes is another function (csrc/core/xxh3.hpp)
 LOCK = "LOCK"
 
 # ---- writing ----
@@ -258,13 +258,13 @@ def late_checks(path: Path, entry: FileEntry, buffer: pa.Buffer) -> _core.files.
     CorruptIndexError
         A block or an end differs; the message names the file and the offset.
     """
+    if has_late_ends(entry):
+        _check_ends(path, entry, buffer)
     left = late_blocks(entry)
     now = [number for number in range(len(entry.blocks)) if number not in left]
     check_blocks(path, entry, buffer, now)
     if not left:
         return None
-    if has_late_ends(entry):
-        _check_ends(path, entry, buffer)
     sums = np.frombuffer(bytes.fromhex("".join(entry.blocks)), ">u8").astype(np.uint64)
     return _core.files.BlockChecks(os.fsencode(path), buffer, sums, BLOCK_BYTES, now)
 
