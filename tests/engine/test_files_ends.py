@@ -95,7 +95,7 @@ def test_damage_of_an_end_is_found_by_the_open(
 def test_an_end_that_is_not_compared_gives_wrong_replies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The planted bug: a bit of where the norms lie shifts them by two rows, and nobody notices."""
+    """The planted bug: a bit of where the norms lie shifts them, and nobody notices."""
     monkeypatch.setattr(disk, "SMALL_BYTES", 0)
     monkeypatch.setattr(disk, "BLOCK_BYTES", 8 * PIECE)
     monkeypatch.setattr(arrow_files, "PIECE_BYTES", PIECE)  # so that no row needs the first block
@@ -107,7 +107,9 @@ def test_an_end_that_is_not_compared_gives_wrong_replies(
     first = file["ends"][0][0]
     norms = place_of(folder, "vectors-0", 1, 0)
     assert first < 8 * PIECE < norms
-    damage(folder, "vectors-0", content.rindex((norms - first).to_bytes(8, "little"), 0, first), 8)
+    told = (norms - first).to_bytes(8, "little")
+    assert told[0] & 32, "so that the bit takes 32 from it"
+    damage(folder, "vectors-0", content.rindex(told, 0, first), 32)
     with pytest.raises(hr.CorruptIndexError, match="expected checksum"):
         hr.Index.open(folder, **OPTIONS)
     monkeypatch.setattr(disk, "_check_ends", lambda *_: None)

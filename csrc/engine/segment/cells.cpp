@@ -43,19 +43,31 @@ void append_part(std::string& out, CellPart const& part, std::size_t row) {
       part);
 }
 
-// Whether a row has the value of the row before it.
-bool repeats(CellPart const& part, std::size_t row) {
+// The first row behind this one that has another value.
+std::size_t end_of_run(CellPart const& part, std::size_t row, std::size_t n_rows) {
   return std::visit(
       [&](auto const& column) {
         using Column = std::decay_t<decltype(column)>;
-        bool const is_there = column.valid[row];
-        if (is_there != column.valid[row - 1]) return false;
-        if (!is_there) return true;
-        if constexpr (std::is_same_v<Column, BoolColumn>) {
-          return column[row] == column[row - 1];
-        } else {
-          return column.values[row] == column.values[row - 1];
+        std::size_t end = row + 1;
+        if constexpr (std::is_same_v<Column, IntColumn>) {
+          if (column.valid.bits.empty()) {  // most columns, and most of what an open computes
+            std::int64_t const* const values = column.values.data();
+            while (end < n_rows && values[end] == values[row]) ++end;
+            return end;
+          }
         }
+        bool const is_there = column.valid[row];
+        auto const repeats = [&](std::size_t at) {
+          if (column.valid[at] != is_there) return false;
+          if (!is_there) return true;
+          if constexpr (std::is_same_v<Column, BoolColumn>) {
+            return column[at] == column[row];
+          } else {
+            return column.values[at] == column.values[row];
+          }
+        };
+        while (end < n_rows && repeats(end)) ++end;
+        return end;
       },
       part);
 }
@@ -121,11 +133,8 @@ CellDirectory::CellDirectory(std::span<CellPart const> parts, std::size_t n_rows
   std::vector<std::uint32_t> begins;
   std::string previous;
   std::string current;
-  std::size_t const n_read = parts.empty() ? std::min<std::size_t>(n_rows, 1) : n_rows;
-  for (std::size_t row = 0; row < n_read; ++row) {
-    if (row > 0 && std::all_of(parts.begin(), parts.end(),
-                               [&](CellPart const& part) { return repeats(part, row); }))
-      continue;
+  std::vector<std::size_t> ends(parts.size(), 0);  // of the run of each part that was read last
+  for (std::size_t row = 0, end = 0; row < n_rows; row = end) {
     current.clear();
     for (CellPart const& part : parts) append_part(current, part, row);
     if (row > 0 && current < previous) {  // only a file can have them so
@@ -136,6 +145,11 @@ CellDirectory::CellDirectory(std::span<CellPart const> parts, std::size_t n_rows
     bytes.insert(bytes.end(), current.begin(), current.end());
     offsets.push_back(static_cast<std::int64_t>(bytes.size()));
     std::swap(previous, current);
+    end = n_rows;
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      if (ends[part] <= row) ends[part] = end_of_run(parts[part], row, n_rows);
+      end = std::min(end, ends[part]);
+    }
   }
   begins.push_back(static_cast<std::uint32_t>(n_rows));
   keys_ = {std::move(offsets), std::move(bytes)};

@@ -103,8 +103,8 @@ def attribute_column(array: pa.Array | pa.ChunkedArray) -> AttributeColumn:
     >>> len(attribute_column(pa.array([3, None, 5])))
     3
     """
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):  # of one chunk, combine_chunks() makes a copy
+        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
     if array.type.id != pa.lib.Type_LARGE_LIST:
         return AttributeColumn(**_flat_parts(array))
     buffers = array.buffers()
