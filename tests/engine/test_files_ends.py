@@ -45,9 +45,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def entries(folder: Path) -> dict[str, dict[str, Any]]:
-    """The files of the only segment by role."""
-    (segment,) = forge.read_manifest(folder)["segments"]
-    found: dict[str, dict[str, Any]] = segment["files"]
+    """The files of the last segment by role."""
+    found: dict[str, dict[str, Any]] = forge.read_manifest(folder)["segments"][-1]["files"]
     return found
 
 
@@ -234,6 +233,38 @@ def test_a_scope_without_rows_of_a_segment_does_not_meet_its_damage(folder: Path
         index.count(scope=CAROL)
     with pytest.raises(hr.CorruptIndexError):
         vectors(index, CAROL)()
+
+
+def test_what_reads_threads_of_all_segments_compares_them(folder: Path) -> None:
+    """A segment without a cell of the scope is left out, but by a stage that counts all threads."""
+    folder = folder.with_name("threads")
+    options = schema(attributes=("session",), cluster=None, thread="session")
+
+    def of(tenant: str, first: int, n_rows: int) -> pa.Table:
+        given = rows(first, n_rows).drop_columns(["tenant"])
+        given = given.append_column("tenant", pa.array([tenant] * n_rows))
+        return given.append_column("session", pa.array(np.arange(n_rows) // 4))
+
+    index = hr.Index.build(of("alice", 0, ROWS), options, device="cpu")
+    index.add(of("bob", 5000, 4200))
+    assert index.stats()["n_segments"] == 2
+    index.save(folder)
+    number = 1 + options.row_columns.index("session")
+    path = damage(folder, "rows", place_of(folder, "rows", number, 2000))
+    late = hr.Index.open(folder, **OPTIONS)
+    asked: dict[str, Any] = {
+        "text": {"body": ["tea"]}, "vectors": np.ones((1, DIM), np.float32), "scope": ("alice",),
+    }  # fmt: skip
+    assert late.recall(**asked).to_arrow().equals(index.recall(**asked).to_arrow())
+    for call in (
+        lambda: late.recall(**asked, shaping=hr.Around(thread=0.5)),
+        lambda: late.count(scope=("bob",)),
+    ):
+        with pytest.raises(hr.CorruptIndexError, match="expected checksum") as caught:
+            call()
+        assert str(caught.value).startswith(path)
+    again = late.recall(**asked).to_arrow()
+    assert again.equals(index.recall(**asked).to_arrow())
 
 
 def test_numbers_of_rows_beyond_the_next_one_are_refused_by_the_first_call(folder: Path) -> None:
