@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,6 +54,24 @@ def test_a_few_rows_are_read_without_the_rows_around_them(folder: Path) -> None:
     assert asked["vectors-0"] == told["vectors-0"]
     for role in ("rows", "documents-0", "terms-0"):
         assert asked[role] > 0.4, role
+
+
+def test_an_open_reads_the_ends_of_files_without_the_pages_around_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare, told = disk._check_ends, {}
+
+    def look(path: Path, *more: Any) -> None:
+        role = path.name.split("-", 1)[1].removesuffix(".arrow")
+        told[role] = apart(folder)[role]
+        compare(path, *more)
+
+    monkeypatch.setattr(disk, "_check_ends", look)
+    index = hr.Index.open(folder, verify="structure", device="cpu")
+    assert {"rows", "vectors-0", "plane-0", "documents-0", "terms-0"} <= told.keys()
+    assert set(told.values()) == {1.0}
+    assert apart(folder)["terms-0"] == 0, "read in order, once it is read"
+    assert ask(index) == ask(hr.Index.open(folder, memory="ram", device="cpu"))
 
 
 @pytest.mark.parametrize("options", [{"verify": "full"}, {"verify": "structure", "memory": "ram"}])

@@ -33,9 +33,9 @@ __all__ = [
     "block_checksums",
     "check_blocks",
     "commit",
-    "has_late_ends",
     "late_blocks",
     "late_checks",
+    "late_ends",
     "make_folder",
     "prepare",
     "read_file",
@@ -185,11 +185,16 @@ def remove(paths: Iterable[Path]) -> None:
 
 
 def read_file(
-    path: Path, size: int, memory: str, mapped: list[_core.files.MappedFile] | None = None
+    path: Path,
+    size: int,
+    memory: str,
+    mapped: list[_core.files.MappedFile] | None = None,
+    ends: tuple[int, int] = (0, 0),
 ) -> pa.Buffer:
     """Map a file (``memory="mmap"``), or read it into new memory.
 
-    A mapped file is also appended to ``mapped``.
+    A mapped file is also appended to ``mapped``. If only its ``ends`` will be read, so many first
+    and last bytes, the system reads these ahead, and no pages around others.
 
     Raises
     ------
@@ -208,7 +213,12 @@ def read_file(
             file = _core.files.MappedFile(os.fsencode(path), handle, size)
             if mapped is not None:
                 mapped.append(file)
-            return pa.py_buffer(file)
+            buffer = pa.py_buffer(file)
+            if any(ends):
+                file.read_apart(buffer.address, size)
+                for begin, n_bytes in (0, ends[0]), (max(0, size - ends[1]), ends[1]):
+                    os.posix_fadvise(handle, begin, n_bytes, os.POSIX_FADV_WILLNEED)
+            return buffer
         return _read_whole(handle, size, path)
     finally:
         os.close(handle)
@@ -240,14 +250,19 @@ def late_blocks(entry: FileEntry) -> range:
     """
     n_blocks = len(entry.blocks)
     n_last = entry.size - BLOCK_BYTES * (n_blocks - 1)
-    if has_late_ends(entry):
+    if any(late_ends(entry)):
         return range(n_blocks if n_last >= _LEAST_LATE else n_blocks - 1)
     return range(1, max(1, n_blocks - (2 if n_last < _TAIL_BYTES else 1)))
 
 
-def has_late_ends(entry: FileEntry) -> bool:
-    """Return whether opening a file compares its ends, and leaves the blocks for later."""
-    return bool(entry.ends) and entry.size > SMALL_BYTES
+def late_ends(entry: FileEntry) -> tuple[int, int]:
+    """Return how many first and last bytes of a file an open compares in the place of blocks.
+
+    (0, 0) if it compares blocks.
+    """
+    if not entry.ends or entry.size <= SMALL_BYTES:
+        return 0, 0
+    return entry.ends[0].size, entry.ends[1].size
 
 
 def late_checks(path: Path, entry: FileEntry, buffer: pa.Buffer) -> _core.files.BlockChecks | None:
@@ -258,7 +273,7 @@ def late_checks(path: Path, entry: FileEntry, buffer: pa.Buffer) -> _core.files.
     CorruptIndexError
         A block or an end differs; the message names the file and the offset.
     """
-    if has_late_ends(entry):
+    if any(late_ends(entry)):
         _check_ends(path, entry, buffer)
     left = late_blocks(entry)
     now = [number for number in range(len(entry.blocks)) if number not in left]

@@ -249,22 +249,22 @@ def _open_segment(
     def open_role(role: str) -> OpenedFile:
         file = entry.files[role]
         where = path / file.name
-        kept = () if role == "dead" else (mapped,)  # deleted rows are copied
-        buffer = disk.read_file(where, file.size, how.memory, *kept)
+        is_late = not full and role != "dead"
+        ends = disk.late_ends(file) if is_late else (0, 0)
+        kept = None if role == "dead" else mapped  # deleted rows are copied
+        buffer = disk.read_file(where, file.size, how.memory, kept, ends)
         part = role.split("-", maxsplit=1)[0]
         if ("plane" if part == "heads" else part) in how.pin:
             lock(where, mapped[-1])
-        checks, ends = None, (0, 0)
-        if full or role == "dead":
+        if not is_late:
             disk.check_blocks(where, file, buffer)
-        else:
-            checks = disk.late_checks(where, file, buffer)
-            if disk.has_late_ends(file):
-                ends = file.ends[0].size, file.ends[1].size
+        checks = disk.late_checks(where, file, buffer) if is_late else None
         batch = read_batch(where, buffer, is_late=checks is not None)
-        told = mapped[-1] if mapped and kept and not full else None
+        told = mapped[-1] if mapped and is_late else None
         opened = OpenedFile(where, batch, checks, buffer.address, told, ends)
         opened.check_outside(buffer)
+        if told is not None and any(ends):
+            told.read_in_order(buffer.address, buffer.size)  # where nobody says something else
         if role.startswith("vectors"):
             _note_embedder(where, batch, arms[role], embedded)
         return opened
