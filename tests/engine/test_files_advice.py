@@ -68,7 +68,7 @@ def test_an_open_reads_the_ends_of_files_without_the_pages_around_them(
 
     monkeypatch.setattr(disk, "_check_ends", look)
     index = hr.Index.open(folder, verify="structure", device="cpu")
-    assert {"rows", "vectors-0", "plane-0", "documents-0", "terms-0"} <= told.keys()
+    assert {"rows", "vectors-0", "plane-0", "documents-0"} <= told.keys(), "longer than 64 KiB"
     assert set(told.values()) == {1.0}
     assert apart(folder)["terms-0"] == 0, "read in order, once it is read"
     assert ask(index) == ask(hr.Index.open(folder, memory="ram", device="cpu"))
