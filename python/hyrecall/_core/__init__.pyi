@@ -25,6 +25,7 @@ _Plane: TypeAlias = tuple[_Bytes, _Floats, _Floats]  # codes, scales, residuals
 _Head: TypeAlias = tuple[_Floats, _Plane] | None  # directions, plane
 _Planes: TypeAlias = tuple[_Plane, _Head] | None
 _Checks: TypeAlias = files.BlockChecks | None
+_Late: TypeAlias = Sequence[tuple[files.BlockChecks, int, int]]
 _Floor: TypeAlias = tuple[float, bool] | None  # (value, strict)
 _Bm25: TypeAlias = tuple[str, float, float, float, float]  # (variant, k1, b, delta, b_mixed)
 
@@ -204,19 +205,11 @@ class DenseColumn:
 @final
 class Segment:
     def __init__(
-        self,
-        seqs: npt.NDArray[np.int64],
-        cells: CellDirectory,
-        keys: _ArrowArray,
-        lexical: Sequence[LexicalColumn],
-        dense: Sequence[DenseColumn],
-        attributes: Sequence[AttributeColumn],
-        thread: int | None = None,
-        place: int | None = None,
-        late: Sequence[tuple[files.BlockChecks, int, int]] = ...,
-        late_keys: Sequence[tuple[files.BlockChecks, int, int]] = ...,
-        next_seq: int | None = None,
-    ) -> None:
+        self, seqs: npt.NDArray[np.int64], cells: CellDirectory, keys: _ArrowArray,
+        lexical: Sequence[LexicalColumn], dense: Sequence[DenseColumn],
+        attributes: Sequence[AttributeColumn], thread: int | None = None, place: int | None = None,
+        late: _Late = ..., late_keys: _Late = ..., next_seq: int | None = None,
+    ) -> None:  # fmt: skip
         """late, late_keys: (checks, address, size) of parts compared before rows, keys are read."""
     def check(self) -> None:
         """Compare what opening left of seqs, attributes, lengths and norms, once."""
