@@ -21,6 +21,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from hyrecall.base.disk import LateCheck
 from laws.effort import Effort
 
 SECONDS = 10.0
@@ -202,3 +203,20 @@ def test_a_child_that_hangs_is_noticed() -> None:
     lock = threading.Lock()
     with lock:  # a lock that is held at the fork stays locked in the child
         assert in_child(lock.acquire, seconds=0.3) == "hung"
+
+
+def test_a_fork_waits_for_a_late_check_of_another_thread() -> None:
+    began, n_done = threading.Event(), itertools.count()
+
+    def slow() -> None:
+        began.set()
+        time.sleep(0.2)
+        next(n_done)
+
+    slowly, other = LateCheck(slow), LateCheck(lambda: None)
+    thread = threading.Thread(target=slowly)
+    thread.start()
+    assert began.wait(SECONDS)
+    # In the child the check is done, and no lock is held.
+    assert in_child(lambda: (slowly(), other(), next(n_done))[-1]) == 1
+    thread.join()

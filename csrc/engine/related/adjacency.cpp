@@ -21,6 +21,7 @@ LiveKeys::LiveKeys(Snapshot const& nodes, ScopeOnSegments scope)
   for (ScopeRows const& rows : scope_) n_cells += rows.cells.size();
   is_listed_ = n_cells > kFewCells;
   for (std::size_t s = 0; is_listed_ && s < scope_.size(); ++s) {
+    if (scope_[s].ranges.empty()) continue;  // nobody of the scope reads its keys
     SegmentView const& view = *nodes.segments[s];
     view.segment().p.keys.check();
     for (RowRange const& range : scope_[s].ranges) {

@@ -326,19 +326,26 @@ def check_blocks(
             raise error(CorruptIndexError, str(path), wish, found)
 
 
+# Of all late checks: a fork waits for the one that runs, so that no child meets a lock that is held
+# or a column that is half checked. A lock for many would have to be found by the fork.
+_CHECKS = threading.RLock()
+os.register_at_fork(
+    before=_CHECKS.acquire, after_in_parent=_CHECKS.release, after_in_child=_CHECKS.release
+)
+
+
 class LateCheck:
-    """A delayed check, run by the first who needs it; thread-safe."""
+    """A delayed check, run by the first who needs it; thread-safe, one in a process at a time."""
 
     def __init__(self, check: Callable[[], None]) -> None:
         """Keep the check."""
-        self._lock = threading.Lock()
         self._left: Callable[[], None] | None = check
 
     def __call__(self) -> None:
         """Check unless an earlier call found all good; raise for damage every time."""
         if self._left is None:
             return
-        with self._lock:
+        with _CHECKS:
             if self._left is not None:
                 self._left()
                 self._left = None

@@ -307,6 +307,7 @@ def segment_from_parts(
     all insertion numbers must be below.
     """
     late_rows, late_keys, next_seq = late or ([], [], None)
+    is_opened = late is not None or bool(files)
     thread, place = (
         None if one is None else schema.attributes.index(one)
         for one in (schema.thread, schema.place)
@@ -317,7 +318,7 @@ def segment_from_parts(
         one_array(rows.column(schema.key)),
         list(lexical.values()),
         list(dense.values()),
-        [attribute_column(rows.column(name)) for name in schema.attributes],
+        [attribute_column(rows.column(name), in_place=is_opened) for name in schema.attributes],
         thread=thread,
         place=place,
         late=late_rows,
