@@ -210,3 +210,14 @@ def test_a_child_that_is_forked_in_a_turn_has_none() -> None:
             assert vars(turns.turns)["_lock"].locked()
         assert not vars(turns.turns)["_lock"].locked()
     assert not vars(turns.turns)["_lock"].locked()
+
+
+def test_a_refused_call_leaves_no_question_with_a_process(index: ShardedIndex) -> None:
+    for _ in range(3):
+        with pytest.raises(hr.errors.HyrecallError, match="nothing"):
+            index.recall(**asked(filter=hr.Filter(nothing=1)))
+        for at in range(N_SHARDS):
+            channel = process(index, at)._channel
+            assert channel is not None
+            assert not channel._pending
+    index.recall(**asked())

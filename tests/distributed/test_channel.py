@@ -313,3 +313,39 @@ def test_an_interrupt_ends_the_wait_and_the_process(channel: Channel, *, does_re
         if not does_read:
             assert isinstance(other.result(SECONDS), Ended)
     assert channel.is_over
+
+
+def test_a_question_that_was_answered_before_the_end_is_not_charged_with_it() -> None:
+    channel = channel_of(SECONDS)
+    assert ask(channel, b"twice", b"0") == b"00"
+    answered = channel.send(b"twice", b"1")
+    ended_by = channel.send(b"end", b"")
+    channel._process.wait()  # both answers and the end of the process are still unread
+    later = channel.send(b"twice", b"3")
+    faults = []
+    for one in (later, ended_by):
+        with pytest.raises(Ended) as told:
+            channel.receive(one)
+        faults.append(told.value.was_at_work)
+    assert faults == [False, True]
+    assert channel.receive(answered) == [b"11"]
+    channel.end()
+
+
+def test_an_end_that_was_interrupted_is_finished_by_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    channel = channel_of()
+    waiting = channel.send(b"hang", b"")
+    with monkeypatch.context() as patched:
+
+        def interrupted() -> None:
+            raise KeyboardInterrupt
+
+        patched.setattr(channel._process, "kill", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            channel.end()
+    channel.end()
+    with pytest.raises(Ended):
+        channel.receive(waiting)
+    assert channel._process.poll() is not None

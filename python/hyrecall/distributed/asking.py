@@ -88,10 +88,16 @@ def results_of(
     if threads is not None and len(others) > 1:
         handed = {at: threads.submit(result, asked[at]) for at in others}
     results: dict[int, T_ | Fault] = {}
-    for at in sorted(range(len(asked)), key=lambda at: at not in others):  # nobody has begun them
-        if at not in handed:
-            results[at] = result(asked[at])
-    results |= {at: one.result() for at, one in handed.items()}
+    refusal: Exception | None = None
+    for at in sorted(range(len(asked)), key=lambda at: (at in handed, at not in others)):
+        # Those that nobody has begun come first. After a refusal the others are answered too: a
+        # question whose answer nobody takes would stay with its process.
+        try:
+            results[at] = handed[at].result() if at in handed else result(asked[at])
+        except Exception as fault:
+            refusal = refusal or fault
+    if refusal is not None:
+        raise refusal
     return [results[at] for at in range(len(asked))]
 
 

@@ -90,7 +90,8 @@ class Pending:
     def wake(self) -> None:
         """Let its thread go on, if it waits for another's reading."""
         if self.woken is not None:
-            self.woken.release()
+            with contextlib.suppress(RuntimeError):  # woken before, if an interrupt came in between
+                self.woken.release()
             self.woken = None
 
 
@@ -117,6 +118,7 @@ class Channel:
         self._is_read = False  # by a thread, which alone uses what stands at the end
         self._is_over = False
         self._has_answered = False
+        self._is_broken = False  # it takes no more questions
         self._since = 0.0  # when the process began with its question, or sent bytes of its answer
         self._poll = select.poll()
         self._poll.register(self._questions, 0)
@@ -159,9 +161,10 @@ class Channel:
                 self._pending.append(own)
                 if len(self._pending) == 1:
                     self._since = time.monotonic()
-                self._write()
-            except OSError:
-                self._lose(self._ended())
+                with contextlib.suppress(
+                    BrokenPipeError
+                ):  # who reads finds out what it had answered
+                    self._write()
             except BaseException:  # an interrupt: half a question may be sent
                 self._lose(Ended(was_at_work=False))
                 raise
@@ -230,14 +233,16 @@ class Channel:
 
     def _lose(self, fault: Ended | Late) -> None:
         """End the process; ``fault`` is why the first question has no answer."""
-        if self._is_over:
+        if self._is_over and not self._pending:
             return
         self._is_over = True
         self._process.kill()
-        for one in self._pending:
-            one.fault, fault = fault, Ended(was_at_work=False)
+        while self._pending:  # goes on where an interrupt ended it
+            one = self._pending[0]
+            if not one.is_over:
+                one.fault, fault = fault, Ended(was_at_work=False)
             one.wake()
-        self._pending.clear()
+            self._pending.popleft()
         self._parked.clear()
         if not self._is_read:  # else the thread that reads closes the pipes
             self._ending()
@@ -255,7 +260,7 @@ class Channel:
                 self._parked.append(own)
                 return False
             self._is_read = True
-            if not self._pending[0].is_sent:  # since nobody was here to send it
+            if self._pending and not self._pending[0].is_sent:  # since nobody was here to send it
                 self._since = time.monotonic()
             return True
 
@@ -287,12 +292,17 @@ class Channel:
                 data = os.read(self._answers, _READ_BYTES)
         with self._lock:
             if self._is_over:
+                self._lose(Ended(was_at_work=False))
                 return
             try:
                 self._take(data)
                 self._write()
-            except (OSError, PipeClosed):
+            except PipeClosed:
                 self._lose(self._ended())
+            except BrokenPipeError:  # its last answers and its end come first, if it has ended
+                if self._is_broken and data is None:
+                    self._lose(self._ended())
+                self._is_broken = True
         if not events and not self._wait_ms():
             with self._lock:
                 self._lose(Late(self._limit))
@@ -307,9 +317,10 @@ class Channel:
         self._messages.add(data)
         while self._pending and (answer := self._messages.take()) is not None:
             self._has_answered = True
-            one = self._pending.popleft()
+            one = self._pending[0]
             one.answer = answer
             one.wake()
+            self._pending.popleft()
 
     @property
     def _limit(self) -> float:

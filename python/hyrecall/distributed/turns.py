@@ -68,9 +68,10 @@ class _Turns:
     def leave(self) -> None:
         """End the turn of this thread, if it has one, as before each wait."""
         if self._own.has:
-            self._own.has = False
+            # Released first: an interrupt in between leaves none that nobody ends.
             with contextlib.suppress(RuntimeError):  # after an interrupt it was not taken
                 self._lock.release()
+            self._own.has = False
 
 
 turns = _Turns()
