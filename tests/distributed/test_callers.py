@@ -47,6 +47,14 @@ def single(paths: list[Path]) -> Iterator[ShardedIndex]:
 
 
 @pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Let SIGINT raise KeyboardInterrupt, also in a run that began with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     """The threads that are started, by anybody."""
     found: list[threading.Thread] = []
@@ -143,6 +151,7 @@ def test_callers_that_ask_a_shard_that_hangs_hear_of_it(single: ShardedIndex) ->
     assert all(one.equals(want) for one in found if one not in lost)  # type: ignore[attr-defined]
 
 
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.parametrize("n_shards", [1, N_SHARDS])
 def test_an_interrupt_ends_a_recall_and_the_next_one_is_answered(
     index: ShardedIndex, single: ShardedIndex, n_shards: int

@@ -60,6 +60,14 @@ def channel_of(seconds: float | None = None, kind: type[Channel] = Channel) -> C
 
 
 @pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Let SIGINT raise KeyboardInterrupt, also in a run that began with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
 def channel() -> Iterator[Channel]:
     made = channel_of()
     yield made
@@ -297,6 +305,7 @@ def test_pipes_are_closed_when_nobody_reads_any_more(channel: Channel) -> None:
 
 
 @pytest.mark.parametrize("does_read", [True, False], ids=["reading", "waiting for another"])
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_ends_the_wait_and_the_process(channel: Channel, *, does_read: bool) -> None:
     """Half an answer may be read, so another process has to answer the next question."""
     ask(channel, b"twice", b"1")
