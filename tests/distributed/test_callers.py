@@ -47,14 +47,6 @@ def single(paths: list[Path]) -> Iterator[ShardedIndex]:
 
 
 @pytest.fixture
-def interrupts() -> Iterator[None]:
-    """Let SIGINT raise KeyboardInterrupt, also in a run that began with SIGINT ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     """The threads that are started, by anybody."""
     found: list[threading.Thread] = []

@@ -60,14 +60,6 @@ def channel_of(seconds: float | None = None, kind: type[Channel] = Channel) -> C
 
 
 @pytest.fixture
-def interrupts() -> Iterator[None]:
-    """Let SIGINT raise KeyboardInterrupt, also in a run that began with SIGINT ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.fixture
 def channel() -> Iterator[Channel]:
     made = channel_of()
     yield made
