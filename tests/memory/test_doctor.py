@@ -1,6 +1,7 @@
 """Each fault of a store is found by the check of its name, and by that alone."""
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -148,6 +149,28 @@ def test_what_was_erased_and_is_still_in_the_log_is_told(store: Database) -> Non
         assert examine(reader).checks[1].detail
     assert examine(store).ok
     reader.close()
+
+
+def test_a_reader_that_leaves_in_a_moment_is_no_fault(store: Database) -> None:
+    with store.reading() as c:
+        found = find_cell(c, ANA)
+    assert found is not None
+    is_reading, leave = threading.Event(), threading.Event()
+
+    def read() -> None:
+        with store.reading() as c:
+            assert c.execute("SELECT count(*) FROM versions").get
+            is_reading.set()
+            assert leave.wait(30)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    assert is_reading.wait(30)
+    assert not erase(store, Selection([found], ids=["a"]), wait=0.0).wal_truncated
+    later = threading.Timer(0.1, leave.set)
+    later.start()
+    assert examine(store).ok
+    thread.join()
 
 
 MOUNTS = """\

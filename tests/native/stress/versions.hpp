@@ -141,7 +141,7 @@ class Index {
     if (!docs.empty()) {
       auto const merged = text_segment_of(
           docs, options_, merge_lexical(lexical, order.source, order.source_row),
-          DenseColumn::merge(dense, order.source, order.source_row, options_.first_pass));
+          DenseColumn::merge(dense, order.source, order.source_row, 1, options_.first_pass));
       held_.push_back({std::make_shared<SegmentView const>(merged), std::move(docs)});
     }
     changes_.emplace_back();

@@ -187,8 +187,8 @@ class EmptyLog(Task[bool]):
     """Move the write-ahead log into the database; replies with whether the log is empty then."""
 
     def run(self, owner: Parts) -> bool:
-        """Try once, without waiting for readers."""
-        return owner.database.checkpoint(wait=0.0)
+        """Wait a moment for readers: the follower reads beside whoever asks."""
+        return owner.database.checkpoint(wait=1.0)
 
 
 @dataclass(frozen=True)

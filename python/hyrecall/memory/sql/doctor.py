@@ -108,7 +108,7 @@ def examine(
     checks = [Check("database", not problems, "; ".join(problems[:3]))]
     if database.folder is not None:
         checks += [
-            _log(database, database.folder, empty_log or partial(database.checkpoint, wait=0.0)),
+            _log(database, database.folder, empty_log or partial(database.checkpoint, wait=1.0)),
             _modes(database.folder),
             _file_system(database.folder),
         ]
