@@ -17,7 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))  # for `from bench import ...`
 
 from bench import THREADS, limits, ours  # sets the BLAS environment: before numpy
-from bench.device_report import versions
+from bench.device_report import commit, versions
 from bench.sizes import SIZES, Size
 from bench.turns import Turns
 
@@ -138,6 +138,6 @@ def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, A
     output_json["size"] = config.getoption("--bench-size")
     output_json["versions"] = versions(*PACKAGES)
     output_json["limits"] = {name: max(first[name], again[name]) for name in first}
-    commit = output_json["commit_info"]
+    found = commit()
     for benchmark in output_json["benchmarks"]:
-        benchmark["extra_info"]["commit"] = commit["id"] + " + changes" * commit["dirty"]
+        benchmark["extra_info"]["commit"] = found

@@ -41,9 +41,11 @@ def processor() -> str:
 
 
 def commit() -> str:
-    """Return the commit, with a mark where files differ from it."""
+    """Return the commit, with a mark if files other than results differ from it."""
     found = said_by("git", "rev-parse", "HEAD")
-    is_changed = bool(said_by("git", "status", "--porcelain", "--untracked-files=no"))
+    # The first part of a run changes the results, which no later part reads.
+    others = (":(top)", ":(top,exclude)bench/results")
+    is_changed = bool(said_by("git", "status", "--porcelain", "--untracked-files=no", *others))
     return (found or os.environ.get("COMMIT", "unknown")) + (" + changes" if is_changed else "")
 
 
