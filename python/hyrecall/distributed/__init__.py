@@ -1,12 +1,12 @@
-"""One index in several shards: the same replies, to the last bit.
+"""An index split into shards: the same replies as a single index, bit for bit.
 
-:func:`build_shards` makes the shards of a large table, :func:`rebalance` changes their number.
-:class:`ShardedIndex` asks shards in this process, or each in a process of its own. What it does is
-three plain calls over one :class:`Request`, which any engine can carry: :meth:`Index.statistics` of
-each shard, :meth:`Statistics.sum`, :meth:`Index.candidates` of each, and :func:`merge`.
+:func:`build_shards` builds the shards of a large table, :func:`rebalance` changes their number.
+:class:`ShardedIndex` queries shards in this process, or each in its own process. Any engine can
+make the same calls for a :class:`Request`: :meth:`Index.statistics` of each shard,
+:meth:`Statistics.sum`, :meth:`Index.candidates` of each shard, and :func:`merge`.
 
-:class:`BatchRecall` is recall as a function from a table of queries to a table of hits, which
-engines such as Ray Data and Spark call; :func:`recall_dataset` answers files of queries with it.
+:class:`BatchRecall` is a function from a table of queries to a table of hits, for engines such as
+Ray Data and Spark; :func:`recall_dataset` answers files of queries with it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A shard in another process, which is asked by bytes and answers with bytes."""
+"""A shard in another process: requests and answers are sent as bytes."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ T_ = TypeVar("T_")
 
 
 class _Packing:
-    """Locks of the requests that threads pack, made anew in a forked child."""
+    """Packs requests to bytes, each in one thread only; a forked child makes new locks."""
 
     def __init__(self) -> None:
         self.renew()
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Make the locks."""
+        """Create the locks."""
         self._lock = threading.Lock()
         self._of_requests: WeakKeyDictionary[Request, threading.Lock] = WeakKeyDictionary()
 
     def packed(self, request: Request) -> bytes:
-        """Return the bytes of a request, which one thread makes.
+        """Return the bytes of a request; one thread packs it.
 
-        Others wait only for the same request: its arrays may run any code, even another recall.
+        Threads wait only for the same request, because its arrays may run any code, even another
+        recall.
         """
         with self._lock:
             own = self._of_requests.setdefault(request, threading.Lock())
@@ -48,7 +49,7 @@ _packing = _Packing()
 
 
 class AskedShard:
-    """A shard elsewhere, which is asked by bytes."""
+    """A shard in another process, which takes and returns bytes."""
 
     facts: IndexFacts
 
@@ -58,35 +59,35 @@ class AskedShard:
         Raises
         ------
         ShardLostError
-            There is none.
+            The shard does not answer.
         """
-        raise NotImplementedError  # a process or an actor has it
+        raise NotImplementedError  # implemented for processes and actors
 
     def _begin(self, *frames: bytes) -> Question[bytes]:
-        """Send a question, where that is possible without waiting for its answer."""
+        """Send a question if this is possible without waiting for its answer."""
         return Question(partial(self._ask, *frames))
 
     def begin_statistics(self, request: Request) -> Question[Statistics]:
-        """Begin :meth:`statistics`."""
+        """Send the question of :meth:`statistics`."""
         return self._counted(b"statistics", request)
 
     def begin_candidates(self, request: Request, statistics: Statistics) -> Question[Part]:
-        """Begin :meth:`candidates`."""
+        """Send the question of :meth:`candidates`."""
         asked = _packing.packed(request)
         with turns.taken():
             given = asked, statistics.to_bytes()
         return self._found(b"candidates", *given)
 
     def begin_alone(self, request: Request) -> Question[Part]:
-        """Begin :meth:`alone`."""
+        """Send the question of :meth:`alone`."""
         return self._found(b"alone", _packing.packed(request))
 
     def statistics(self, request: Request) -> Statistics:
-        """Count what BM25 needs of the shard."""
+        """Return the shard's counts for BM25."""
         return self.begin_statistics(request).answer()
 
     def count(self, request: Request) -> Statistics:
-        """Count as :meth:`statistics` does, but take up no newer version before."""
+        """Return the same as :meth:`statistics`, but load no newer version first."""
         return self._counted(b"count", request).answer()
 
     def candidates(self, request: Request, statistics: Statistics) -> Part:
@@ -94,15 +95,15 @@ class AskedShard:
         return self.begin_candidates(request, statistics).answer()
 
     def alone(self, request: Request) -> Part:
-        """Return each arm's best documents, scored by what this shard counts alone."""
+        """Return each arm's best documents, scored with the counts of this shard alone."""
         return self.begin_alone(request).answer()
 
     def alone_as_it_is(self, request: Request) -> Part:
-        """Count and search as :meth:`alone` does, but take up no newer version before."""
+        """Return the same as :meth:`alone`, but load no newer version first."""
         return self._found(b"alone_as_it_is", _packing.packed(request)).answer()
 
     def reload(self) -> str:
-        """Take up the version that the folder holds now; return the name of the state."""
+        """Load the version that the folder holds now; return the name of its state."""
         return self._ask(b"reload").decode()
 
     def _counted(self, verb: bytes, request: Request) -> Question[Statistics]:
@@ -113,7 +114,7 @@ class AskedShard:
 
 
 def _read(asked: Question[bytes], read: Callable[[bytes], T_]) -> Question[T_]:
-    """Return the question whose answer is what the bytes say."""
+    """Return a question that decodes the answer of another one."""
 
     def answer() -> T_:
         data = asked.answer()

@@ -1,7 +1,7 @@
-"""The questions of a recall over shards, and their answers.
+"""Sends the questions of a recall to shards and collects the answers.
 
-Processes are sent all of their questions first, by the thread that asks; then it waits for one
-answer after the other. Shards that cannot be asked so are asked in threads, side by side.
+The calling thread first sends all questions to the processes, and then waits for one answer after
+the other. Shards that do not support this are asked in parallel threads.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ S_ = TypeVar("S_")
 T_ = TypeVar("T_")
 
 Fault: TypeAlias = ShardLostError | CorruptIndexError
-"""Why a shard has no answer, so that the others answer without it."""
+"""Why a shard has no answer; the reply then comes from the other shards."""
 
 
 def begin_statistics(shard: Shard, request: Request) -> Question[Statistics]:
-    """Begin to ask a shard for its counts."""
+    """Send a shard the question for its counts, or prepare it."""
     if isinstance(shard, AskedShard):
         return shard.begin_statistics(request)
     return Question(partial(shard.statistics, request))
 
 
 def begin_candidates(shard: Shard, request: Request, statistics: Statistics) -> Question[Part]:
-    """Begin to ask a shard for each arm's best documents."""
+    """Send a shard the question for each arm's best documents, or prepare it."""
     if isinstance(shard, AskedShard):
         return shard.begin_candidates(request, statistics)
     return Question(partial(shard.candidates, request, statistics))
 
 
 def begin_alone(shard: AskedAlone, request: Request) -> Question[Part]:
-    """Begin to ask a shard for both in one trip."""
+    """Send a shard one question for counts and documents, or prepare it."""
     if isinstance(shard, AskedShard):
         return shard.begin_alone(request)
     return Question(partial(shard.alone, request))
@@ -68,11 +68,11 @@ def begin_alone(shard: AskedAlone, request: Request) -> Question[Part]:
 def results_of(
     shards: Sequence[N_], begin: Callable[[N_], Question[T_]], threads: ShardThreads | None
 ) -> list[T_ | Fault]:
-    """Ask shards, and return their answers, or why one has none.
+    """Ask shards; return the answer of each, or the fault if it has none.
 
-    First all questions are begun; then this thread waits for those that are under way. The others
-    are asked in threads if there are two or more; a single one is asked by this thread, and so are
-    all where no threads are given.
+    All questions are sent first; then this thread waits for the answers. Two or more questions that
+    cannot be sent this way are asked in ``threads``. If there is only one, or no threads are given,
+    this thread asks.
     """
     with nullcontext() if threads is None else turns.taken():
         asked = [_unless_lost(partial(begin, one)) for one in shards]
@@ -90,8 +90,8 @@ def results_of(
     results: dict[int, T_ | Fault] = {}
     refusal: Exception | None = None
     for at in sorted(range(len(asked)), key=lambda at: (at in handed, at not in others)):
-        # Those that nobody has begun come first. After a refusal the others are answered too: a
-        # question whose answer nobody takes would stay with its process.
+        # Questions that are not sent yet come first. After a refusal the other answers are read
+        # too: a question whose answer is never read would stay with its process.
         try:
             results[at] = handed[at].result() if at in handed else result(asked[at])
         except Exception as fault:
@@ -102,7 +102,7 @@ def results_of(
 
 
 def _unless_lost(call: Callable[[], T_]) -> T_ | Fault:
-    """Return the result of a call about a shard, or the fault that left it without one."""
+    """Return the result of a call to a shard, or the fault if the shard is lost or damaged."""
     try:
         return call()
     except (ShardLostError, CorruptIndexError) as fault:
@@ -110,7 +110,7 @@ def _unless_lost(call: Callable[[], T_]) -> T_ | Fault:
 
 
 def merged(request: Request, parts: Sequence[Part], degraded: Sequence[str] = ()) -> Hits:
-    """Merge parts: small ones in a turn, others beside other threads."""
+    """Merge parts: small requests in a turn, others while other threads run."""
     if _is_short(request):
         with turns.taken():
             return merge(request, parts, degraded=degraded)
@@ -119,9 +119,9 @@ def merged(request: Request, parts: Sequence[Part], degraded: Sequence[str] = ()
 
 
 def _is_short(request: Request) -> bool:
-    """Say whether a merge takes few milliseconds, most of them with the interpreter.
+    """Say whether a merge takes few milliseconds, most of them in the interpreter.
 
-    A large one is mostly native, and a reranker may take any time.
+    A large merge is mostly native code, and a reranker may take any time.
     """
     if request._n_packed is None or request._n_packed > SMALL_BYTES:
         return False
@@ -134,14 +134,14 @@ def _is_short(request: Request) -> bool:
 def answers_of(
     answers: Iterable[tuple[N_, T_ | Fault]], lost: dict[str, str]
 ) -> list[tuple[N_, T_]]:
-    """Return the answers of shards, and note in ``lost`` those that have none.
+    """Return the answers of shards; shards without an answer are recorded in ``lost``.
 
     Raises
     ------
     ShardLostError
-        None answers.
+        No shard answers.
     CorruptIndexError
-        The files of all are damaged.
+        The files of all shards are damaged.
     """
     out: list[tuple[N_, T_]] = []
     faults: list[Fault] = []
@@ -159,16 +159,16 @@ def answers_of(
 
 
 class ShardThreads:
-    """A thread pool, made again in a forked child, which has none of its parent's threads."""
+    """A thread pool that is created again in a forked child, where no thread of the parent runs."""
 
     def __init__(self, most: int) -> None:
-        """Take the most threads that run."""
+        """Take the highest number of threads."""
         self._most = most
         self.renew()
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Make the pool."""
+        """Create the pool."""
         self._pool = ThreadPoolExecutor(self._most, "hyrecall-shards")
 
     def map(self, call: Callable[[S_], T_], values: Iterable[S_]) -> Iterator[T_]:
@@ -185,7 +185,7 @@ class ShardThreads:
             raise closed() from fault
 
     def submit(self, call: Callable[[S_], T_], value: S_) -> Future[T_]:
-        """Call in a thread.
+        """Start a call in a thread.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Recall as one function from a table of queries to a table of hits, for engines of others."""
+"""Recall as a function from a table of queries to a table of hits, for other engines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["BatchOptions", "BatchRecall"]
 
 ERROR = "error"
-"""The column of ``on_error="column"``."""
+"""The column with the reason of a refusal, with ``on_error="column"``."""
 
 
 class BatchOptions(TypedDict, total=False):
@@ -68,31 +68,31 @@ class BatchOptions(TypedDict, total=False):
 
 @check_keywords
 class BatchRecall:
-    """Answers tables of queries, each row within its own scope: a table in, its hits out.
+    """Answers tables of queries: a table in, its hits out; each row has its own scope.
 
-    It keeps what it was made of, as plain data, and opens the index with the first table. So it
+    The object keeps its arguments as plain data and opens the index with the first table. So it
     can be sent to other processes: Ray Data's and Daft's ``map_batches``, Spark's ``mapInArrow``.
-    Every reply is that of :meth:`hyrecall.Index.recall`, to the last bit.
+    Every reply equals that of :meth:`hyrecall.Index.recall`, bit for bit.
 
     Parameters
     ----------
     index : path-like or sequence of path-like
         A folder that :meth:`hyrecall.Index.save` wrote, or the shards of an index, as
-        :meth:`ShardedIndex.open` takes them. Each process opens all of them; they are mapped, so
+        :meth:`ShardedIndex.open` takes them. Each process opens all shards; they are mapped, so
         the processes of one machine share their memory.
     key : str
-        Column with the queries' ids, which are in the column ``query_key`` of the hits.
+        Column with the queries' ids; the hits have them in the column ``query_key``.
     text, vectors : str or mapping of str to str, optional
         Column of the texts and of the vectors, or a column for each arm.
     scope : str, sequence of str or Scope, optional
-        Column with each query's cell (or a list of cells), as many columns as a cell has, or one
-        scope of all queries. Only an index without cells goes without.
+        Column with each query's cell (or a list of cells), one column for each column of a cell,
+        or one scope for all queries. Required unless the index has no cells.
     equals : mapping of str to str, optional
-        Attribute columns of the documents, each with the column of the queries whose value it must
-        have. A list lets each of its values pass, a null every document.
+        Attribute columns of the documents, each with the query column whose value it must equal.
+        If that value is a list, any of its values passes; if it is null, every document passes.
     on_error : {"raise", "column"}, default "raise"
-        For a query that is refused: raise, or return one row for it that has nothing but its
-        ``query_key`` and the reason in a column ``error``.
+        For a query that is refused: raise, or return one row that has only its ``query_key`` and
+        the reason in a column ``error``.
     device, threads
         As in :meth:`hyrecall.Index.open`.
     **options
@@ -104,14 +104,14 @@ class BatchRecall:
     ScopeError
         No scope for an index with cells.
     OptionError, DTypeError
-        Wrong columns or options, or options that are no plain data.
+        Wrong columns or options, or options that are not plain data.
     CorruptIndexError, IndexNotFoundError
         The index cannot be opened.
 
     Attributes
     ----------
     columns : tuple of str
-        Columns of the queries that it reads.
+        The query columns that are read.
 
     Examples
     --------
@@ -166,7 +166,7 @@ class BatchRecall:
         self._answer(self._nothing())  # refuses wrong options before any work
 
     def __call__(self, queries: pa.Table | pa.RecordBatch) -> pa.Table:
-        """Return the hits of some queries, in their order; a query without hits has no row.
+        """Return the hits of queries, in the order of the queries; one without hits has no row.
 
         Parameters
         ----------
@@ -176,8 +176,8 @@ class BatchRecall:
         Returns
         -------
         pyarrow.Table
-            ``query_key`` and the columns of ``Hits.to_arrow()`` without ``query``, a number that
-            would begin anew in each table; with ``on_error="column"`` also ``error``.
+            ``query_key`` and the columns of ``Hits.to_arrow()`` without ``query``, whose numbers
+            would start again in each table; with ``on_error="column"`` also ``error``.
 
         Raises
         ------
@@ -186,7 +186,7 @@ class BatchRecall:
         ShardLostError
             A shard does not answer.
         IndexMismatchError
-            The index was saved anew since this object was made.
+            The index was saved again since this object was made.
         """
         table = _read_table(queries, self.columns)
         index = self._opened()
@@ -225,7 +225,7 @@ class BatchRecall:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that determines the hits of given queries, as plain data for JSON."""
+        """Everything that determines the hits of given queries, as plain data for JSON."""
         asked = self._asked
         return {
             "index": list(self._seals), "text": asked.text, "vectors": asked.vectors,
@@ -242,11 +242,11 @@ class BatchRecall:
         return now
 
     def at(self, now: datetime) -> BatchRecall:
-        """Return the same with another time from which ages count."""
+        """Return a copy with another time from which ages count."""
         return self._but(_data={**self._data, "now": encode("now", call_time(now))})
 
     def for_cpus(self, n: float) -> BatchRecall:
-        """Return the same with a thread for each of some CPUs, unless it was given threads."""
+        """Return a copy with a thread for each of ``n`` CPUs, unless ``threads`` was given."""
         return self._but(_threads=self._threads or max(1, int(n)))
 
     def _but(self, **changes: Any) -> BatchRecall:
@@ -255,7 +255,7 @@ class BatchRecall:
         return made
 
     def check_current(self) -> None:
-        """Refuse an index that was saved anew since this object was made."""
+        """Refuse an index that was saved again since this object was made."""
         check_seals([Path(one) for one in self._folders], self._seals)
 
     def close(self) -> None:
@@ -298,7 +298,7 @@ class BatchRecall:
             raise error(ScopeError, "scope", wish, self._asked.scope or "none")
 
     def _slice(self, queries: pa.Table, first: int) -> pa.Table:
-        """Answer a slice; a query that is refused raises or becomes a row."""
+        """Answer a slice; a refused query raises an error or becomes a row."""
         rows: list[pa.Table] = []
         for one in answered(
             lambda begin, n: self._answer(queries.slice(begin, n)), 0, queries.num_rows

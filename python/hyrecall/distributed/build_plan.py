@@ -1,4 +1,4 @@
-"""What a build of shards was asked, on the disk: workers read it, and a build that goes on."""
+"""The arguments of a build of shards, as files that workers and a resumed build read."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ __all__ = ["ASKED", "WORKERS", "BuildPlan", "Laid"]
 ASKED = "asked.json"
 LAID = "placement.json"
 WORKERS = "WORKERS"
-"""A locked file that every worker inherits: a build that goes on waits until none is left."""
+"""A locked file that every worker inherits: a resumed build waits until no worker is left."""
 
 
 @dataclass(frozen=True, eq=False)
 class BuildPlan:
-    """What a build was asked.
+    """The arguments of a build.
 
     Attributes
     ----------
     files, units
-        The source, and the pieces in which it is read.
+        The source files, and the pieces in which they are read.
     schema, analyzer, bm25
         As in :meth:`hyrecall.Index.build`.
     n_shards : int
     memory, threads : int
-        Of each worker: the bytes that it may take while it indexes, and its threads.
+        For each worker: the bytes that it may use while it indexes, and its threads.
     """
 
     files: Sequence[SourceFile]
@@ -56,12 +56,12 @@ class BuildPlan:
         return sum(one.rows for one in self.files)
 
     def check(self) -> None:
-        """Refuse analyzers with callables, which no worker can get.
+        """Refuse analyzers with callables, which cannot be sent to workers.
 
         Raises
         ------
         OptionError
-            There is one.
+            An analyzer has a callable.
         """
         of_arms = (text.analyzer for text in self.schema.text_arms.values())
         for one in (self.analyzer, *of_arms):
@@ -81,20 +81,20 @@ class BuildPlan:
             "analyzer": _plain(self.analyzer), "bm25": _plain(self.bm25),
             "n_shards": self.n_shards,
         }  # fmt: skip
-        return dict(json.loads(json.dumps(data)))  # as it is read again
+        return dict(json.loads(json.dumps(data)))  # the same types as read from a file
 
     def write(self, work: Path) -> None:
-        """Write the plan to a folder; workers read it there."""
+        """Write the plan to a folder, where workers read it."""
         data = {**self._asked(), "memory": self.memory, "threads": self.threads}
         _write(work, ASKED, data)
 
     @property
     def digest(self) -> str:
-        """The hash of what the build was asked; memory and threads are left out."""
+        """The hash of the arguments, without memory and threads."""
         return xxhash.xxh3_128_hexdigest(json.dumps(self._asked(), sort_keys=True).encode())
 
     def check_same(self, work: Path) -> None:
-        """Refuse to go on with a build that was asked something else.
+        """Refuse to resume a build that had other arguments.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class BuildPlan:
             raise _others("unfinished", f" ({', '.join(other)})", work.parent)
 
     def check_done(self, folder: Path, digest: str) -> None:
-        """Refuse to take the result of a build that was asked something else for this one's.
+        """Refuse the result of a complete build that had other arguments.
 
         Raises
         ------
@@ -141,16 +141,16 @@ class BuildPlan:
 
 @dataclass(frozen=True)
 class Laid:
-    """Where the rows go, as it was chosen from their counts.
+    """The shards of the rows, as chosen from their counts.
 
     Attributes
     ----------
     placement : Placement
     rows : tuple of int
-        How many rows each shard gets.
+        The number of rows of each shard.
     dims : mapping of str to int
-        The dimension of each vector arm whose column does not say it: rows of a shard may have no
-        vector.
+        The dimension of each vector arm whose column type does not have it, for shards without
+        any vector.
     """
 
     placement: Placement
@@ -158,13 +158,13 @@ class Laid:
     dims: Mapping[str, int]
 
     def write(self, work: Path) -> None:
-        """Write it to a folder."""
+        """Write this to a folder."""
         data = {"placement": self.placement.to_dict(), "rows": list(self.rows)}
         _write(work, LAID, {**data, "dims": dict(self.dims)})
 
     @classmethod
     def read(cls, work: Path) -> Laid | None:
-        """Read it from a folder; None: the rows are not counted yet."""
+        """Read this from a folder; None: the rows are not counted yet."""
         if not (work / LAID).exists():
             return None
         data = _read(work, LAID)

@@ -1,7 +1,7 @@
 """A worker of a build of shards: ``python -m hyrecall.distributed.build_worker FOLDER``.
 
-It does the tasks that come on standard input, and ends when that ends: with the program that
-builds, also where that was killed.
+It runs the tasks that it reads from standard input, and ends when its input ends: when the
+building program ends or is killed.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ __all__ = ["do_task", "main"]
 
 
 def main() -> None:
-    """Do tasks until standard input ends."""
+    """Run tasks until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what anything prints must not reach the answers
+    os.dup2(2, 1)  # printed text must not mix with the answers
     work = Path(sys.argv[1])
     tasks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read_tasks, args=(tasks,)).start()
@@ -58,12 +58,12 @@ def _read_tasks(tasks: queue.SimpleQueue[bytes]) -> None:
         try:
             (task,) = read_frames(sys.stdin.buffer)
         except PipeClosed:
-            os._exit(0)  # at once, also in the middle of a task: nobody waits for it
+            os._exit(0)  # at once, even during a task: nobody waits for its result
         tasks.put(task)
 
 
 def do_task(work: Path, task: Mapping[str, Any]) -> Any:
-    """Do a task: count a unit, lay out its rows, or index a shard; return plain data."""
+    """Run a task: count a unit, write its rows by shard, or index a shard; return plain data."""
     plan = BuildPlan.read(work)
     if task["do"] == "index":
         return _index(plan, work, task["shard"])
@@ -78,7 +78,7 @@ def do_task(work: Path, task: Mapping[str, Any]) -> Any:
 
 
 def _index(plan: BuildPlan, work: Path, shard: int) -> Any:
-    """Index the rows of a shard; return its entry, and the hash of what shards have in common."""
+    """Index the rows of a shard; return its entry, and the hash that all shards share."""
     folder = work.parent / folder_name(shard, 1)
     if not plan.rows:
         _save_nothing(plan, folder)
@@ -96,7 +96,7 @@ def _index(plan: BuildPlan, work: Path, shard: int) -> Any:
 
 
 def _save_nothing(plan: BuildPlan, folder: Path) -> None:
-    """Save the index of a table without rows, whose file has the types."""
+    """Save an index without rows; the types come from the first source file."""
     nothing = nothing_of(Path(plan.files[0].path), columns_of(plan.schema))
     options = (plan.analyzer, plan.bm25, plan.threads, 0)
     facts, state = writer.build(nothing, plan.schema, None, *options)

@@ -1,4 +1,4 @@
-"""Builds the shards of a large table: from Parquet files, in processes, placed by cell."""
+"""Builds the shards of a large table from Parquet files, in worker processes, placed by cell."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from hyrecall.text.bm25 import BM25
 __all__ = ["MOST_SHARDS", "build_shards", "read_sizes"]
 
 MEMORY = 2 * 2**30
-"""Bytes that each worker may take, unless ``memory_limit`` says something else."""
+"""Bytes that each worker may use, unless ``memory_limit`` is given."""
 
 MOST_SHARDS = 4096
-"""One for each slot."""
+"""One shard for each slot."""
 
 
 @check_keywords
@@ -64,61 +64,61 @@ def build_shards(
 ) -> Shards:
     """Index Parquet files as the shards of one index, which :meth:`ShardedIndex.open` opens.
 
-    Replies are those of ``Index.build`` of all rows, to the last bit: of the files in the order of
-    their names, one behind the other. A cell lies in one shard, unless it has more rows than a
-    shard; see :class:`Placement`. Worker processes count the rows, lay them out by shard on the
-    disk, and index each shard.
+    Replies equal those of ``Index.build`` of all rows, bit for bit; rows are numbered file by file,
+    in the order of the file names. A cell lies in one shard, unless it has more rows than a shard;
+    see :class:`Placement`. Worker processes count the rows, write them to disk by shard, and index
+    each shard.
 
     Parameters
     ----------
     source : path-like
         A folder, whose ``.parquet`` files are read, or one such file. The columns that the schema
-        names have the same types in all of them. Vectors are columns. A folder with JSON lines, CSV
-        or folders of tables (such as hive partitions) is refused.
+        names must have the same types in all files. Vectors are columns. A folder with JSON lines,
+        CSV or folders of tables (such as hive partitions) is refused.
     schema : Schema
         As in :meth:`hyrecall.Index.build`.
     output : path-like
         The folder to write: ``shards.json``, whose writing is the only commit point, and a saved
-        index for each shard. While it is written it holds the rows once more.
+        index for each shard. During the build it also holds a copy of the rows.
     shards : int, optional
-        How many shards, up to 4,096.
+        Number of shards, up to 4,096.
     shard_rows : int, optional
-        In the place of ``shards``: about how many rows a shard has.
+        Instead of ``shards``: the approximate number of rows of a shard.
     memory_limit : int, optional
-        Bytes that all workers may take together, beside pages of mapped files, at least 256 MiB for
+        Bytes that all workers together may use, without pages of mapped files, at least 256 MiB for
         each; default: 2 GiB each.
     analyzer, bm25
         As in :meth:`hyrecall.Index.build`. An analyzer with a callable is refused.
     workers : int, optional
-        How many processes; default: as many as there are cores, and room in ``memory_limit``.
+        Number of processes; default: one for each core, as far as ``memory_limit`` allows.
     threads : int, optional
-        Of all workers together; default: all that the machine allows.
+        Threads of all workers together; default: all that the machine allows.
     resume : bool, default False
-        Go on where an earlier call with the same arguments was interrupted or killed, if there was
-        one. If it was complete, nothing is done. Other arguments or changed files are refused.
+        Continue an earlier call with the same arguments that was interrupted or killed, if there
+        was one. If it was complete, nothing is done. Other arguments or changed files are refused.
     progress : callable, optional
-        ``progress(done, total)`` in rows. Each counts twice: when it is laid out and when it is
-        indexed.
+        ``progress(done, total)`` in rows. Each row counts twice: when it is written by shard and
+        when it is indexed.
 
     Returns
     -------
     Shards
-        What was written.
+        The content of ``shards.json``.
 
     Raises
     ------
     OptionError
-        Both or none of ``shards`` and ``shard_rows``; no file; files with other types; rows in
-        files or folders that are not read; a folder that is in use and ``resume`` is False; an
-        unfinished build of something else.
+        Both or none of ``shards`` and ``shard_rows``; no file; files whose types differ; rows in
+        files or folders that are not read; an output folder that is in use without ``resume``; an
+        unfinished build with other arguments.
     DTypeError, ShapeError
         A column that the schema cannot take, or a file that is not Parquet.
     KeyConflictError
-        A null key, or one that comes twice in a cell.
+        A null key, or a duplicate key in a cell.
     WriterBusyError
-        Another build or rebalancing of the folder is at work.
+        Another build or rebalancing of the folder is running.
     ShardLostError
-        A worker ended, for want of memory perhaps.
+        A worker ended, perhaps because memory ran out.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def build_shards(
     _check_free(folder, resume=resume)
     disk.make_folder(folder)
     with disk.writer_lock(folder):
-        _check_free(folder, resume=resume)  # of another build, which ended meanwhile
+        _check_free(folder, resume=resume)  # another build may have ended meanwhile
         if (folder / SHARDS).exists():
             made = Shards.read(folder)
             plan.check_done(folder, made.asked)
@@ -195,7 +195,7 @@ def read_sizes(shards: object, shard_rows: object, n_rows: int = 0) -> int:
 
 
 def _shares(workers: object, memory_limit: object, n_threads: int) -> tuple[int, int]:
-    """Return the number of workers, and the memory of each."""
+    """Return the number of workers, and the memory limit of each."""
     n_workers = None if workers is None else as_int(workers)
     if workers is not None and (n_workers is None or not 1 <= n_workers <= 1024):
         raise error(OptionError, "workers", "an int in [1, 1024], or None", repr(workers))
@@ -225,7 +225,7 @@ def _check_free(folder: Path, *, resume: bool) -> None:
 
 
 def _begun(folder: Path, plan: BuildPlan) -> Path:
-    """Return the folder of the work, with the plan in it."""
+    """Return the folder of unfinished work, with the plan in it."""
     work = folder / WORK
     if (work / ASKED).exists():
         plan.check_same(work)
@@ -237,7 +237,7 @@ def _begun(folder: Path, plan: BuildPlan) -> Path:
 
 
 class _Build:
-    """The steps of a build, each of which does only what an earlier call left."""
+    """The steps of a build; each does only the work that earlier calls did not finish."""
 
     def __init__(
         self, folder: Path, work: Path, plan: BuildPlan, crew: Crew, tell: ProgressFunction | None
@@ -250,7 +250,7 @@ class _Build:
         self._done = 0
 
     def run(self) -> Shards:
-        """Count, lay out and index the rows; return what is to be written."""
+        """Count the rows, write them by shard and index them; return the content of shards.json."""
         laid = Laid.read(self._work)
         if laid is None:
             laid = self._lay()
@@ -258,7 +258,7 @@ class _Build:
         spilling = [{"do": "spill", "unit": at} for at in range(len(self._plan.units))]
         for _, n_rows in self._crew.run(spilling):
             self._count(n_rows)
-        for file in self._plan.files:  # none of them is read after this
+        for file in self._plan.files:  # they are not read after this
             file.check_same()
         index, shards = self._indexed(laid)
         return Shards(1, index, self._plan.digest, laid.placement, shards)
@@ -298,7 +298,7 @@ class _Build:
 
     def _indexed(self, laid: Laid) -> tuple[str, tuple[ShardEntry, ...]]:
         n_shards = self._plan.n_shards
-        # The largest first, so that no worker is left with one at the end.
+        # The largest first, so that no worker starts a large shard at the end.
         order = sorted(range(n_shards), key=lambda shard: -laid.rows[shard])
         wanted = [shard for shard in order if laid.rows[shard]] or [0]
         entries: dict[int, ShardEntry] = {}
@@ -336,7 +336,7 @@ class _Build:
 
 
 def rows_by_shard(placement: Placement, counts: RowCounts, n_shards: int) -> list[int]:
-    """Return how many of the counted rows a placement lays into each shard."""
+    """Return how many of the counted rows a placement assigns to each shard."""
     out = np.zeros(n_shards, np.int64)
     slots = counts.slots.copy()
     for cell, own in counts.parts.items():
