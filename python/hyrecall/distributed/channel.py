@@ -1,10 +1,10 @@
-"""Questions to the process of a shard, through its pipes: several threads may ask at once.
+"""Sends questions to the process of a shard through its pipes; several threads may ask at once.
 
-A question is sent without waiting for the answers of earlier ones, so that the process has its next
-question at hand when it has answered one, whatever the threads that ask do meanwhile. It answers in
-the order of the questions. Of the threads that wait, one reads: it gives each answer to its
-question until it has its own, and then another one reads. No thread is started, and a thread that
-waits alone hands nothing over.
+A question is sent without waiting for the answers of earlier questions, so the process always has
+its next question at hand, whatever the asking threads do. It answers in the order of the questions.
+One of the waiting threads reads: it gives each answer to its question until it has its own answer;
+then another waiting thread reads. No thread is started, and a thread that waits alone hands nothing
+over.
 """
 
 from __future__ import annotations
@@ -25,24 +25,25 @@ from hyrecall.distributed.pipes import Messages, PipeClosed, message
 __all__ = ["SMALL_BYTES", "Channel", "Ended", "Late", "Pending"]
 
 START_SECONDS = 60.0
-"""That a process may take beside its limit for its first answer: to start, and open the index."""
+"""Added to the time limit of the first answer: the process starts and opens the index first."""
 
 SMALL_BYTES = 1 << 15
-"""A question up to here is sent without waiting, once those before it are: a pipe holds several."""
+"""Questions up to this size are sent without waiting, after those before: a pipe holds several."""
 
 _READ_BYTES = 1 << 16
 _NOTHING = memoryview(b"")
-_of_parents: list[subprocess.Popen[bytes]] = []  # of a forked child: never used, never collected
+_of_parents: list[subprocess.Popen[bytes]] = []  # in a forked child: never used nor collected
 
 
 class Ended(Exception):  # noqa: N818
     """The process ended before it answered. Raised inside the package only.
 
-    ``was_at_work``: this question may be the reason. Others stood behind it.
+    ``was_at_work``: the process was answering this question, which may be the reason. Other
+    questions were only waiting.
     """
 
     def __init__(self, *, was_at_work: bool) -> None:
-        """Note whether the process may have ended because of the question."""
+        """Take whether the process may have ended because of the question."""
         super().__init__(was_at_work)
         self.was_at_work = was_at_work
 
@@ -51,19 +52,19 @@ class Late(Exception):  # noqa: N818
     """The process did not answer in time, and was ended. Raised inside the package only."""
 
     def __init__(self, seconds: float) -> None:
-        """Note how long it was waited for."""
+        """Take how long the process was waited for."""
         super().__init__(seconds)
         self.seconds = seconds
 
 
 class Pending:
-    """A question that was asked. Nobody has to wait for its answer."""
+    """A question that was asked. Its answer need not be waited for."""
 
     __slots__ = ("answer", "fault", "is_small", "rest", "woken")
 
     def __init__(self, data: bytes) -> None:
         """Take the bytes of a question."""
-        self.rest = memoryview(data)  # what is not sent yet
+        self.rest = memoryview(data)  # the bytes that are not sent yet
         self.is_small = len(data) <= SMALL_BYTES
         self.answer: list[bytes] | None = None
         self.fault: Exception | None = None
@@ -71,40 +72,40 @@ class Pending:
 
     @property
     def is_sent(self) -> bool:
-        """Whether the process has all of it."""
+        """Whether all bytes were sent to the process."""
         return not self.rest
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the process gets it, whatever its thread does before it waits for the answer.
+        """Whether the process gets the question, whatever its thread does before waiting.
 
-        A small one that is not sent yet stands behind others, whose threads send it.
+        A small question that is not sent yet is behind others, whose threads send it.
         """
         return self.is_small or self.is_sent
 
     @property
     def is_over(self) -> bool:
-        """Whether there is an answer, or none will come."""
+        """Whether the question has an answer or a fault."""
         return self.answer is not None or self.fault is not None
 
     def wake(self) -> None:
-        """Let its thread go on, if it waits for another's reading."""
+        """Wake the thread of this question, if it waits while another thread reads."""
         if self.woken is not None:
-            with contextlib.suppress(RuntimeError):  # woken before, if an interrupt came in between
+            with contextlib.suppress(RuntimeError):  # already woken, after an interrupt in between
                 self.woken.release()
             self.woken = None
 
 
 class Channel:
-    """A process that answers questions, and the questions that it has not answered yet."""
+    """A process that answers questions, and its unanswered questions."""
 
     def __init__(self, command: Sequence[str], seconds: float | None) -> None:
-        """Start a process; ``seconds``: that it may take for an answer, None: any time."""
+        """Start a process; ``seconds`` is the time limit of an answer, None: no limit."""
         self._seconds = seconds
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
         )
-        # subprocess keeps a process that nobody ended, and the pipe whose end it waits for.
+        # subprocess keeps processes that were not ended, and the pipes whose ends these wait for.
         self._ending = weakref.finalize(self, _end, self._process)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -112,14 +113,14 @@ class Channel:
         self._answers = self._process.stdout.fileno()
         os.set_blocking(self._questions, False)
         os.set_blocking(self._answers, False)
-        self._lock = threading.Lock()  # of what follows; nobody waits for a pipe while it is held
-        self._pending: deque[Pending] = deque()  # without an answer, in the order of their sending
-        self._parked: deque[Pending] = deque()  # whose threads wait for the one that reads
-        self._is_read = False  # by a thread, which alone uses what stands at the end
+        self._lock = threading.Lock()  # for the fields below; never held while waiting for a pipe
+        self._pending: deque[Pending] = deque()  # without an answer, in the order of sending
+        self._parked: deque[Pending] = deque()  # their threads wait for the thread that reads
+        self._is_read = False  # by a thread, which alone uses the fields at the end
         self._is_over = False
         self._has_answered = False
         self._is_broken = False  # it takes no more questions
-        self._since = 0.0  # when the process began with its question, or sent bytes of its answer
+        self._since = 0.0  # when the process started its question, or last sent bytes of its answer
         self._poll = select.poll()
         self._poll.register(self._questions, 0)
         self._poll.register(self._answers, select.POLLIN)
@@ -132,26 +133,26 @@ class Channel:
 
     @property
     def is_over(self) -> bool:
-        """Whether a question or :meth:`end` has met the end of the process."""
+        """Whether a question or :meth:`end` has found that the process ended."""
         return self._is_over
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process has ended while it was asked nothing."""
+        """Whether the process has ended while it had no question."""
         return not self._pending and self._process.poll() is not None
 
     @property
     def is_busy(self) -> bool:
-        """Whether the process is at work on a question."""
+        """Whether the process runs and has a question to answer."""
         return bool(self._pending) and self._process.poll() is None
 
     def send(self, *frames: bytes) -> Pending:
-        """Send a question, as far as the pipe takes it at once; :meth:`receive` sends the rest.
+        """Send as much of a question as the pipe takes at once; :meth:`receive` sends the rest.
 
         Raises
         ------
         Ended
-            It has ended, as is known from before.
+            The process is already known to have ended.
         """
         own = Pending(message(*frames))
         with self._lock:
@@ -161,9 +162,8 @@ class Channel:
                 self._pending.append(own)
                 if len(self._pending) == 1:
                     self._since = time.monotonic()
-                with contextlib.suppress(
-                    BrokenPipeError
-                ):  # who reads finds out what it had answered
+                # After BrokenPipeError the thread that reads finds the last answers.
+                with contextlib.suppress(BrokenPipeError):
                     self._write()
             except BaseException:  # an interrupt: half a question may be sent
                 self._lose(Ended(was_at_work=False))
@@ -176,7 +176,7 @@ class Channel:
         Raises
         ------
         Ended, Late
-            There is none.
+            The process ended, or did not answer in time.
         """
         try:
             while not own.is_over:
@@ -193,13 +193,13 @@ class Channel:
         return own.answer
 
     def end(self) -> None:
-        """End the process, also where it is at work; questions without an answer get none."""
+        """End the process, even while it answers; unanswered questions fail."""
         with self._lock:
             self._lose(Ended(was_at_work=False))
         self._process.wait()
 
     def forget(self) -> None:
-        """Let go of the process in a forked child: it answers the parent, and ends with it."""
+        """Forget the process in a forked child: it answers the parent, and ends with the parent."""
         self._is_over = True
         if self._ending.detach() is None:
             return
@@ -210,10 +210,10 @@ class Channel:
                 os.dup2(nothing, pipe, inheritable=False)
         os.close(nothing)
 
-    # ---- with the lock held ----
+    # ---- called with the lock held ----
 
     def _write(self) -> None:
-        """Send what the pipe takes."""
+        """Send as many bytes as the pipe takes."""
         for one in self._pending:
             if one.is_sent:
                 continue
@@ -222,35 +222,35 @@ class Channel:
                     n = os.write(self._questions, one.rest)
                 except BlockingIOError:
                     return
-                one.rest = one.rest[n:] if n < len(one.rest) else _NOTHING  # lets go of the bytes
+                one.rest = one.rest[n:] if n < len(one.rest) else _NOTHING  # frees the bytes
             if one is self._pending[0]:
                 self._since = time.monotonic()
 
     def _ended(self) -> Ended:
         """Return why the first question has no answer if the process has ended."""
-        # One that had ended before it could read all of a question did not end because of it.
+        # A process that ended before it could read a whole question did not end because of it.
         return Ended(was_at_work=self._pending[0].is_sent or not self._has_answered)
 
     def _lose(self, fault: Ended | Late) -> None:
-        """End the process; ``fault`` is why the first question has no answer."""
+        """End the process; ``fault`` says why the first question has no answer."""
         if self._is_over and not self._pending:
             return
         self._is_over = True
         self._process.kill()
-        while self._pending:  # goes on where an interrupt ended it
+        while self._pending:  # continues after an interrupt of an earlier call
             one = self._pending[0]
             if not one.is_over:
                 one.fault, fault = fault, Ended(was_at_work=False)
             one.wake()
             self._pending.popleft()
         self._parked.clear()
-        if not self._is_read:  # else the thread that reads closes the pipes
+        if not self._is_read:  # otherwise the thread that reads closes the pipes
             self._ending()
 
-    # ---- the thread that reads ----
+    # ---- called by the thread that reads ----
 
     def _may_read(self, own: Pending) -> bool:
-        """Say whether the thread of a question reads now; if another does, that one wakes it."""
+        """Say whether the thread of a question reads now; otherwise the reading thread wakes it."""
         with self._lock:
             if own.is_over:
                 return False
@@ -260,12 +260,12 @@ class Channel:
                 self._parked.append(own)
                 return False
             self._is_read = True
-            if self._pending and not self._pending[0].is_sent:  # since nobody was here to send it
+            if self._pending and not self._pending[0].is_sent:  # no thread was here to send it
                 self._since = time.monotonic()
             return True
 
     def _read_for(self, own: Pending) -> None:
-        """Read until a question has its answer, and let another thread read."""
+        """Read until a question has its answer, then let another thread read."""
         try:
             while not own.is_over:
                 self._step()
@@ -281,7 +281,7 @@ class Channel:
                         break
 
     def _step(self) -> None:
-        """Wait until a pipe can be used, and use it."""
+        """Wait until a pipe is ready, and read or write it."""
         with self._lock:
             is_sent = all(one.is_sent for one in self._pending)
         self._poll.modify(self._questions, 0 if is_sent else select.POLLOUT)
@@ -299,7 +299,7 @@ class Channel:
                 self._write()
             except PipeClosed:
                 self._lose(self._ended())
-            except BrokenPipeError:  # its last answers and its end come first, if it has ended
+            except BrokenPipeError:  # if it has ended, read its last answers first
                 if self._is_broken and data is None:
                     self._lose(self._ended())
                 self._is_broken = True
@@ -308,7 +308,7 @@ class Channel:
                 self._lose(Late(self._limit))
 
     def _take(self, data: bytes | None) -> None:
-        """Give the answers that are complete now to their questions."""
+        """Give complete answers to their questions."""
         if data is None:
             return
         if not data:
@@ -329,7 +329,7 @@ class Channel:
         return self._seconds if self._has_answered else self._seconds + START_SECONDS
 
     def _wait_ms(self) -> int | None:
-        """Return how long the process may still be waited for; None: any time."""
+        """Return the milliseconds until the time limit; None: no limit."""
         if self._seconds is None:
             return None
         return max(0, math.ceil((self._since + self._limit - time.monotonic()) * 1e3))

@@ -1,4 +1,4 @@
-"""Lets go of processes and threads in a forked child, where they are those of its parent."""
+"""Renews objects in a forked child, where their processes and threads are those of the parent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["renew_in_children"]
 
 class _Renewed(Protocol):
     def renew(self) -> None:
-        """Let go of what is the parent's. Called in the child before it runs anything else."""
+        """Drop the parent's processes and threads. Called first in a forked child."""
 
 
 _known: weakref.WeakSet[_Renewed] = weakref.WeakSet()

@@ -1,4 +1,4 @@
-"""Worker processes of a build of shards, which do tasks side by side."""
+"""Worker processes of a build of shards, which run tasks in parallel."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from hyrecall.errors import ShardLostError, WriterBusyError, error
 
 __all__ = ["Crew"]
 
-MOST_WAIT = 10.0  # seconds for the workers of a build that was killed; they end at once
+MOST_WAIT = 10.0  # seconds to wait for the workers of a killed build; they end at once
 
 
 class Crew:
-    """Processes that do the tasks of one build; use it in a with statement."""
+    """Processes that run the tasks of one build; use it in a with statement."""
 
     def __init__(self, work: Path, n_workers: int) -> None:
         """Start processes that read the plan of a folder.
@@ -33,11 +33,11 @@ class Crew:
         Raises
         ------
         WriterBusyError
-            Workers of a build that was killed do not end.
+            Workers of a killed build do not end.
         """
         command = [sys.executable, "-m", "hyrecall.distributed.build_worker", str(work)]
         with _alone(work) as lock:
-            # Each worker holds the lock from its first moment on: tasks may wait for it already.
+            # Each worker inherits the lock, so it holds it from its start.
             self._all = [
                 subprocess.Popen(
                     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[lock]
@@ -50,14 +50,14 @@ class Crew:
         self._threads = ThreadPoolExecutor(n_workers, "hyrecall-build")
 
     def run(self, tasks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Any]]:
-        """Do tasks; yield the number and the answer of each as it is done.
+        """Run tasks; yield the number and the answer of each when it is done.
 
         Raises
         ------
         ShardLostError
-            A worker ended, for want of memory perhaps.
+            A worker ended, perhaps because memory ran out.
         HyrecallError
-            Those of a task.
+            The error of a task.
         """
         numbers = {self._threads.submit(self._do, task): at for at, task in enumerate(tasks)}
         try:
@@ -89,7 +89,7 @@ class Crew:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """End the workers, also in the middle of a task."""
+        """End the workers, even during a task."""
         for one in self._all:
             one.kill()
         self._threads.shutdown(cancel_futures=True)
@@ -103,7 +103,7 @@ class Crew:
 
 @contextlib.contextmanager
 def _alone(work: Path) -> Iterator[int]:
-    """Wait until no worker of an earlier build is left, which was killed; give the lock on."""
+    """Wait until no worker of an earlier, killed build is left; yield the lock for new workers."""
     handle = os.open(work / WORKERS, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         until = time.monotonic() + MOST_WAIT

@@ -23,22 +23,22 @@ from hyrecall.errors import DTypeError, HyrecallError, OptionError, WriterBusyEr
 
 __all__ = ["DatasetHits", "recall_dataset"]
 
-JOB, DONE = "_job", "_done.json"  # readers of datasets leave out names with an underscore
+JOB, DONE = "_job", "_done.json"  # readers of datasets skip names with an underscore
 ROWS = 65_536
 
 
 @dataclass(frozen=True)
 class DatasetHits:
-    """What :func:`recall_dataset` wrote.
+    """The files that :func:`recall_dataset` wrote, and their counts.
 
     Attributes
     ----------
     folder : Path
     files : tuple of Path
-        Of hits, in the order of the queries.
+        Files of hits, in the order of the queries.
     n_queries, n_hits, n_refused : int
     n_parts_kept : int
-        Files that an earlier run had written.
+        Number of files that an earlier run had written.
     """
 
     folder: Path
@@ -49,7 +49,7 @@ class DatasetHits:
     n_parts_kept: int
 
     def to_dataset(self) -> Any:
-        """Return the hits as a pyarrow dataset, which is read piece by piece."""
+        """Return the hits as a pyarrow dataset, which is read in pieces."""
         import pyarrow.dataset as ds
 
         return ds.dataset([str(one) for one in self.files])
@@ -69,35 +69,36 @@ def recall_dataset(
     num_gpus: float = 0,
     progress: ProgressFunction | None = None,
 ) -> DatasetHits:
-    """Answer all queries of some Parquet files and write Parquet files of their hits.
+    """Answer all queries of Parquet files and write their hits to Parquet files.
 
-    The queries are cut into parts. The hits of a part are one file, which has the part's number as
-    its name and appears only when it is complete: a part that is answered twice, because a process
-    ended, is written once. What an interrupted run has written is kept, and ``resume=True`` answers
-    the other parts. Memory holds a few thousand queries of each process at a time.
+    The queries are cut into parts. The hits of a part are one file, which is named by the part's
+    number and appears only when it is complete: a part that is answered twice, because a process
+    ended, is written once. The files of an interrupted run are kept, and ``resume=True`` answers
+    the other parts. Each process holds a few thousand queries in memory at a time.
 
     Parameters
     ----------
     recall : BatchRecall
-        What answers. With ``on_error="column"`` the files also have the queries that were refused.
+        Answers the queries. With ``on_error="column"`` the files also have the refused queries.
     queries : path-like or sequence of path-like
         Parquet files, or folders of them.
     output : path-like
-        A folder, which is made. At the end it has ``part-000000.parquet`` and so on, in the order
-        of the queries, and ``_done.json`` with the numbers of queries and hits.
+        A folder, which is created. At the end it has ``part-000000.parquet`` and so on, in the
+        order of the queries, and ``_done.json`` with the numbers of queries and hits.
     resume : bool, default False
         Keep the parts that an earlier run of the same job has written.
     rows : int, default 65,536
-        The most queries of a part.
+        Largest number of queries in a part.
     on_ray : bool, default False
         Answer with Ray Data (extra ``[ray]``), in the cluster that the program is connected to or
         in a local one. The index, the queries and the output must have the same paths everywhere.
     concurrency : int, optional
-        With ``on_ray``, the actors; default: the CPUs of the cluster, divided by ``num_cpus``.
+        With ``on_ray``, the number of actors; default: the CPUs of the cluster, divided by
+        ``num_cpus``.
     num_cpus, num_gpus : float
         What Ray reserves for each actor.
     progress : callable, optional
-        Called with the number of queries that are done and that of all.
+        ``progress(done, total)`` in queries.
 
     Returns
     -------
@@ -106,12 +107,12 @@ def recall_dataset(
     Raises
     ------
     OptionError
-        An output that has another job, or one without ``resume``; wrong options.
+        The output folder has another job, or a job and ``resume`` is False; wrong options.
     HyrecallError
-        The error of the first part that was not answered; the message names the part, and how many
-        others failed. All other parts are answered first, and kept.
+        The error of the first part that was not answered; the message names the part and the number
+        of other failed parts. All other parts are answered first, and kept.
     WriterBusyError
-        Another run writes to the output.
+        Another run writes to the output folder.
     MissingExtraError
         Ray is not installed.
     """
@@ -156,7 +157,7 @@ def _on_ray(concurrency: int | None, num_cpus: float, num_gpus: float) -> Any:
 
 
 class _Done:
-    """Counts what is done, and keeps what failed."""
+    """Counts the parts that are done, and keeps the errors of the others."""
 
     def __init__(
         self,
@@ -173,7 +174,7 @@ class _Done:
             tell(self._n_done, self._total)
 
     def add(self, part: QueryPart, counts: Counts | None, fault: HyrecallError | None) -> None:
-        if part.number in self._numbers:  # of two tries, one counts
+        if part.number in self._numbers:  # a part that was answered twice counts once
             return
         self._numbers.add(part.number)
         if fault is not None:
@@ -186,7 +187,7 @@ class _Done:
 
 
 def _begin(folder: Path, job: dict[str, Any], now: datetime, *, is_resumed: bool) -> datetime:
-    """Keep what the job is, or refuse another; return the time from which ages count."""
+    """Record the job, or refuse a different one; return the time from which ages count."""
     path = folder / JOB / "job.json"
     if not path.exists():
         if any(folder.glob("*.parquet")):
@@ -216,7 +217,7 @@ def _begin(folder: Path, job: dict[str, Any], now: datetime, *, is_resumed: bool
 def _end(
     folder: Path, parts: Sequence[QueryPart], recall: BatchRecall, done: _Done, n_kept: int
 ) -> DatasetHits:
-    for one in folder.glob(".hyrecall-*.tmp"):  # of a process that was killed
+    for one in folder.glob(".hyrecall-*.tmp"):  # left by a killed process
         with suppress(OSError):
             one.unlink()
     if done.faults:

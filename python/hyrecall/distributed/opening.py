@@ -55,7 +55,7 @@ def read_tables(tables: object) -> list[pa.Table]:
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
-    """Return what replies call the shards: the names of their folders, where these differ."""
+    """Return the names of shards in replies: those of their folders, or paths if these repeat."""
     names = [one.absolute().name for one in folders]
     return names if len(set(names)) == len(names) else [str(one) for one in folders]
 
@@ -63,7 +63,7 @@ def names_of(folders: Sequence[Path]) -> list[str]:
 def open_here(
     paths: object, **options: Any
 ) -> tuple[list[LocalShard], list[Path], PlacedShards | None]:
-    """Open indexes in this process and check that they are shards of one."""
+    """Open indexes in this process and check that they are shards of one index."""
     given = read_folders("paths", paths)
     while True:
         folders, placed, _ = find_folders(given)
@@ -91,7 +91,7 @@ def open_here(
 def looked_at(
     paths: object, threads: int | None
 ) -> tuple[list[SavedShard], PlacedShards | None, IndexFacts]:
-    """Check indexes that other processes will open; return what they have in common, too."""
+    """Check indexes that other processes will open; also return the facts that they share."""
     shards, folders, placed = open_here(paths, device="cpu", threads=threads, verify="structure")
     for one in shards:
         one.close()
@@ -101,12 +101,12 @@ def looked_at(
 
 
 def check_alike(shards: Sequence[LocalShard]) -> None:
-    """Check that indexes are shards of one."""
+    """Check that indexes are shards of one index."""
     check_shards([(one.name, one.facts, one.index._state) for one in shards])
 
 
 class Replication:
-    """How many replicas each shard has, and when a second one is asked."""
+    """The number of replicas of each shard, and when a second replica is asked."""
 
     def __init__(self, replicas: int, hedge: float | None, timeout: float | None) -> None:
         """Check the arguments of :meth:`hyrecall.distributed.ShardedIndex.open`."""
@@ -128,7 +128,7 @@ class Replication:
             raise error(OptionError, "timeout", wish, "None")
 
     def shard(self, saved: SavedShard, name: str, make: Callable[[int], OpenShard]) -> Shard:
-        """Make a shard of a saved index; ``make`` takes how often a question is tried."""
+        """Make a shard of a saved index; ``make`` takes the number of tries of a question."""
         if self.n == 1:
             return make(2)
         made = [make(1) for _ in range(self.n)]
@@ -138,7 +138,7 @@ class Replication:
 
 
 def _seal(folder: Path, only: str | None = None) -> str | None:
-    """Name the version that a folder holds, by one small read, or the only one that is wanted."""
+    """Return the seal of the version in a folder, by one small read, or ``only`` if given."""
     if only is not None:
         return only
     try:
@@ -156,7 +156,7 @@ def process_shards(
     threads: int | None,
     timeout: float | None,
 ) -> list[Shard]:
-    """Open each saved index in processes of its own, which start with the first call."""
+    """Make a shard for each saved index, whose processes start with the first call."""
 
     def make(one: SavedShard, name: str, tries: int) -> ProcessShard:
         return ProcessShard(
@@ -173,7 +173,7 @@ _REFUSED = {"graphs": None, "expansion": (), "surrounding": 0}
 
 
 def read_request(options: Mapping[str, Any]) -> Request:
-    """Make the request of a call, without what its shards cannot answer."""
+    """Make the request of a call; options that shards do not support are refused."""
     given = dict(options)
     for name, nothing in _REFUSED.items():
         value = given.pop(name, nothing)

@@ -1,4 +1,4 @@
-"""Chooses the shard of each slot, and of each part of a split cell, by how many rows they have."""
+"""Chooses the shard of each slot, and of each part of a split cell, by numbers of rows."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ SLACK = 1.1
 
 
 class _Item(NamedTuple):
-    """A slot, or a part of a split cell: what lies in one shard as a whole."""
+    """A slot, or a part of a split cell: its rows lie in one shard."""
 
     rows: int
-    number: int  # of the slot; behind them, the parts of the split cells
-    shard: int | None  # that holds it now
+    number: int  # of the slot; parts of split cells have the numbers after the slots
+    shard: int | None  # the shard that holds it now
 
 
 def most_rows(n_rows: int, n_shards: int) -> int:
-    """Return the most rows of a cell that is not split: the mean of a shard."""
+    """Return the largest number of rows of a cell that is not split: the mean of a shard."""
     return max(1, -(-n_rows // n_shards))
 
 
 def heavy_slots(counts: RowCounts, most: int) -> set[int]:
-    """Return the slots that may hold a cell of more rows than that."""
+    """Return the slots that may hold a cell of more than ``most`` rows."""
     return set(np.flatnonzero(counts.slots > most).tolist())
 
 
 def large_cells(counts: RowCounts, most: int) -> set[bytes]:
-    """Return the cells that have more rows than that."""
+    """Return the cells that have more than ``most`` rows."""
     return {cell for cell, n_rows in counts.cells.items() if n_rows > most}
 
 
@@ -46,10 +46,10 @@ def pack(
     n_shards: int,
     before: Placement | None = None,
 ) -> Placement:
-    """Place slots and the parts of the cells in ``counts.parts`` evenly.
+    """Distribute slots, and the parts of the cells in ``counts.parts``, evenly over shards.
 
-    The largest goes first, into the shard with the fewest rows. What lies in a shard of ``before``
-    stays there, unless that shard is too large or is no more.
+    The largest goes first, into the shard with the fewest rows. Slots and parts stay in their shard
+    of ``before``, unless that shard is too large or does not exist any more.
     """
     split = sorted(counts.parts)
     loads = [counts.slots.copy(), *(counts.parts[cell] for cell in split)]
@@ -68,7 +68,7 @@ def pack(
 
 
 def _current(split: Sequence[bytes], before: Placement | None) -> list[int | None]:
-    """Return the shard of each item in a placement; parts of a newly split cell lie in one."""
+    """Return the shard of each item in a placement; a newly split cell still lies in one shard."""
     if before is None:
         return [None] * (N_SLOTS + N_PARTS * len(split))
     out: list[int | None] = list(before.slots)
