@@ -1,4 +1,4 @@
-"""Answers one part of a dataset of queries: its hits become one file, which is written once."""
+"""Answers one part of a dataset of queries and writes its hits to a file, once."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from hyrecall.errors import HyrecallError
 __all__ = ["COUNTS", "Answer", "Counts", "answer_part", "counts_of", "write_answer"]
 
 COUNTS = b"hyrecall.counts"
-"""In the footer of a part's file, its counts as JSON."""
+"""The key of a part's counts, as JSON, in the footer of its file."""
 
 Counts = Mapping[str, int]
-"""How many queries, hits and refused queries a part has."""
+"""Numbers of queries, hits and refused queries of a part."""
 
 Answer = tuple[int, Counts | None, HyrecallError | None]
-"""A part's number, with its counts or the error that left it without an answer."""
+"""A part's number, with its counts, or the error if it was not answered."""
 
 
 def answer_part(recall: BatchRecall, part: QueryPart, folder: Path) -> Answer:
-    """Answer a part and write its file, unless it is there; return what came of it.
+    """Answer a part and write its file unless it exists; return its counts or its error.
 
-    Other errors than ours, such as a full disk, are raised: they are not about the part.
+    Errors of other classes, such as a full disk, are raised: the part does not cause them.
     """
     try:
         return part.number, write_answer(recall, part, folder / part.output), None
@@ -39,7 +39,7 @@ def answer_part(recall: BatchRecall, part: QueryPart, folder: Path) -> Answer:
 
 def write_answer(recall: BatchRecall, part: QueryPart, path: Path) -> Counts:
     """Answer a part slice by slice; its file appears when it is complete. Return its counts."""
-    if path.exists():  # a try before this one ended after it was written
+    if path.exists():  # an earlier try wrote it before it ended
         return counts_of(path)
     counts = {"queries": 0, "hits": 0, "refused": 0}
     writer: pq.ParquetWriter | None = None

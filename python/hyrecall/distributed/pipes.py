@@ -1,4 +1,4 @@
-"""What crosses the pipes between a sharded index and the process of a shard: frames, and errors."""
+"""Encodes messages and errors for the pipes between a sharded index and its shard processes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
 _MOST_FRAMES = 4
 _JOINED_BYTES = 1 << 16
-"""A message up to here is written at once: its reader wakes once. A larger one is not copied."""
+"""Messages up to this size are written at once, so the reader wakes once; others are not copied."""
 
 
 class PipeClosed(Exception):  # noqa: N818
-    """The other side is gone. Raised inside the package only."""
+    """The other end is closed. Raised inside the package only."""
 
 
 def _head(frames: tuple[bytes, ...]) -> bytes:
@@ -37,12 +37,12 @@ def _head(frames: tuple[bytes, ...]) -> bytes:
 
 
 def message(*frames: bytes) -> bytes:
-    """Return a message of a few frames as bytes."""
+    """Return the bytes of a message of frames."""
     return b"".join((_head(frames), *frames))
 
 
 def write_frames(pipe: IO[bytes], *frames: bytes) -> None:
-    """Send a message of a few frames."""
+    """Send a message of frames."""
     is_small = sum(map(len, frames)) <= _JOINED_BYTES
     for piece in (message(*frames),) if is_small else (_head(frames), *frames):
         pipe.write(piece)
@@ -55,7 +55,7 @@ def read_frames(pipe: IO[bytes]) -> list[bytes]:
     Raises
     ------
     PipeClosed
-        The other side is gone.
+        The other end is closed.
     """
     (count,) = _COUNT.unpack(_read(pipe, _COUNT.size))
     if count > _MOST_FRAMES:
@@ -72,13 +72,13 @@ def _read(pipe: IO[bytes], n_bytes: int) -> bytes:
 
 
 class Messages:
-    """Makes messages of the bytes of a pipe, which come in pieces of any size."""
+    """Reads messages from the bytes of a pipe, which arrive in pieces of any size."""
 
     def __init__(self) -> None:
-        """Begin without any bytes."""
+        """Start without any bytes."""
         self._pieces: list[bytes] = []
         self._n_bytes = 0
-        self._wanted = _COUNT.size  # bytes that tell more of the next message
+        self._wanted = _COUNT.size  # bytes needed before the next message can be read further
 
     def add(self, data: bytes) -> None:
         """Take the next bytes."""
@@ -91,7 +91,7 @@ class Messages:
         Raises
         ------
         PipeClosed
-            Bytes that are no message.
+            The bytes are not a message.
         """
         while self._n_bytes >= self._wanted:
             data = b"".join(self._pieces)
@@ -116,7 +116,7 @@ class Messages:
 
 
 def plain_error(fault: Exception) -> bytes:
-    """Return an error as JSON: its class, message, argument and remedy; of the system, its code."""
+    """Return an error as JSON: class, message, argument, remedy, and the code of a system error."""
     told: dict[str, Any] = {
         "kind": type(fault).__name__,
         "message": str(fault),
@@ -130,14 +130,14 @@ def plain_error(fault: Exception) -> bytes:
 
 
 def system_error(data: bytes) -> OSError | None:
-    """Return the error of the system that was made plain, such as a full disk; None: another."""
+    """Return the system error that :func:`plain_error` encoded, such as a full disk, or None."""
     told = json.loads(data)
     ours = hasattr(errors, str(told["kind"]))
     return OSError(*told["system"]) if "system" in told and not ours else None
 
 
 def rebuild(data: bytes) -> HyrecallError:
-    """Return the error that :func:`plain_error` made plain; InternalError for a class not ours."""
+    """Return the error that :func:`plain_error` encoded; InternalError for a class not ours."""
     told = json.loads(data)
     kind = getattr(errors, str(told["kind"]), None)
     if not (isinstance(kind, type) and issubclass(kind, HyrecallError)):

@@ -1,4 +1,4 @@
-"""A folder of shards as it is opened: what ``shards.json`` says, and whether it is so."""
+"""Opens a folder of shards: reads ``shards.json`` and checks the saved indexes against it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hyrecall.segments.segments import State
 __all__ = ["PlacedShards", "verify_shards"]
 
 CHECKED_CELLS = 10_000
-"""Cells of a shard whose place is checked at open; of more, so many at even distances."""
+"""Number of cells of a shard whose place is checked at open, at even distances among all."""
 
 
 class PlacedShards(NamedTuple):
@@ -43,14 +43,14 @@ class PlacedShards(NamedTuple):
         IndexNotFoundError
             There is no such file.
         CorruptIndexError
-            It is damaged, or a saved index is missing or another one.
+            The file is damaged, or a saved index is missing or has another seal.
         """
         while True:
             placed = cls(folder, Shards.read(folder))
             try:
                 check_seals(folder, placed.shards)
             except CorruptIndexError:
-                if placed.is_current:  # else a rebalancing removed this generation meanwhile
+                if placed.is_current:  # otherwise a rebalancing removed this generation meanwhile
                     raise
             else:
                 return placed
@@ -67,20 +67,20 @@ class PlacedShards(NamedTuple):
 
     @property
     def seals(self) -> list[str | None]:
-        """The version of each saved index: later ones may have cells of other shards."""
+        """The version of each saved index: later versions may have cells of other shards."""
         return [one.manifest for one in self.shards.shards]
 
     def check(
         self, opened: Sequence[tuple[IndexFacts, State]], most_cells: int | None = CHECKED_CELLS
     ) -> None:
-        """Check that opened indexes are what the file says, and that their cells lie in place.
+        """Check that opened indexes match ``shards.json``, and that their cells lie in place.
 
         Parameters
         ----------
         opened : sequence of tuple
             The facts and the state of each shard.
         most_cells : int, optional
-            How many cells of each shard are looked up; None: all.
+            The number of cells of each shard that are looked up; None: all.
 
         Raises
         ------
@@ -119,7 +119,7 @@ def verify_shards(folder: Path) -> Shards:
     Raises
     ------
     IndexNotFoundError, CorruptIndexError
-        There are no shards, or something in them is damaged or in a wrong place.
+        There are no shards, or a file is damaged, or a cell lies in the wrong shard.
     """
     placed = PlacedShards.read(folder)
     opened = []

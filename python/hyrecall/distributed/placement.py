@@ -1,4 +1,4 @@
-"""Which shard holds the documents of a cell: a frozen table of slots, and cells that are split."""
+"""Maps each cell to its shards: a frozen table of slots, and the cells that are split."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hyrecall.errors import OptionError, ScopeError, error
 __all__ = ["N_PARTS", "N_SLOTS", "Placement", "part_of", "slot_of"]
 
 N_SLOTS = 4096
-"""Slots of a placement. More of them even out sizes better; fewer make a smaller manifest."""
+"""Slots of a placement. More slots even out sizes better; fewer make a smaller manifest."""
 
 N_PARTS = 256
 """Parts of a cell that is split over several shards."""
@@ -41,7 +41,7 @@ def part_of(cell: bytes, member: bytes) -> int:
 @check_keywords
 @dataclass(frozen=True, init=False)
 class Placement:
-    """Says in which shards the documents of a cell lie.
+    """Maps each cell to the shards that hold its documents.
 
     A cell is encoded as bytes: for each of its columns a byte for the type (0 null, 1 bool, 2 int,
     3 string) and the value (1 byte; 8 bytes, little-endian; 4 bytes of length and UTF-8). So
@@ -49,17 +49,18 @@ class Placement:
     of these bytes (seed 0) modulo 4,096 is the slot, and each slot has a shard.
 
     A cell with more documents than a shard should have is split into 256 parts, each of which has
-    a shard: the XXH3-64 of the cell's bytes and those of the document's thread says which part, or
-    its key's if it is in no thread. So a thread, and each key, lies in one shard.
+    a shard. The part of a document is the XXH3-64, modulo 256, of the cell's bytes followed by
+    those of the document's thread, or of its key if it has no thread. So a thread, and each key
+    without a thread, lies in one shard.
 
     Parameters
     ----------
     columns : mapping of str to str, or pairs
-        The type of each cell column: "large_string", "int64" or "bool". Empty: there is one cell.
+        The type of each cell column: "large_string", "int64" or "bool". Empty: a single cell.
     slots : sequence of int
         The shard of each of the 4,096 slots.
     split : mapping of tuple to sequence of int, or pairs, default ()
-        By cell, the shard of each of the 256 parts.
+        For each split cell, the shard of each of its 256 parts.
 
     Raises
     ------
@@ -87,7 +88,7 @@ class Placement:
         slots: Sequence[int],
         split: Mapping[Cell, Sequence[int]] | Iterable[tuple[Cell, Sequence[int]]] = (),
     ) -> None:
-        """Check and keep what the class documents."""
+        """Check the arguments."""
         columns, parts = dict(columns), dict(split)
         for name, kind in columns.items():
             if kind not in _KINDS:
@@ -106,7 +107,7 @@ class Placement:
 
     @property
     def n_shards(self) -> int:
-        """The highest shard that has a slot or a part, and one more."""
+        """The number of the highest shard that has a slot or a part, plus 1."""
         return 1 + max((*self.slots, *(one for _, parts in self.split for one in parts)))
 
     def shards_of(self, cell: object) -> tuple[int, ...]:
@@ -165,7 +166,7 @@ class Placement:
         Raises
         ------
         OptionError, ScopeError
-            Something else.
+            The data is not that of a placement.
         """
         try:
             if data["hash"] != "xxh3_64":

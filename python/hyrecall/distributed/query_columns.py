@@ -1,4 +1,4 @@
-"""A table of queries becomes the arguments of a recall: which column has what of each query."""
+"""Turns a table of queries into the arguments of a recall, by the roles of its columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Named", "QueryColumns", "renumbered", "with_keys"]
 QUERY_KEY = "query_key"
 
 Named = Callable[[str], str]
-"""Returns what the caller calls one of our arguments, for errors."""
+"""Maps the name of an argument here to the caller's name for it, for errors."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class QueryColumns:
         None: the scope is not in columns.
     key : str, optional
     equals : dict of str to str
-        Columns of the documents, each with the column of the queries that it must be equal to.
+        Columns of the documents, each with the query column that it must equal.
     """
 
     text: str | dict[str, str] | None = None
@@ -74,7 +74,7 @@ class QueryColumns:
         has_texts : bool
             Whether the index has a lexical arm.
         scope : Scope or None
-            Of all queries, if no column has scopes.
+            For all queries, if no column has scopes.
         embed : tuple of str and StaticEmbedder, optional
             The arm whose vectors come from the texts.
         """
@@ -96,7 +96,7 @@ class QueryColumns:
     def filters(
         self, queries: pa.Table, every: Any, *, named: Named = str
     ) -> list[Filter | None] | None:
-        """Return a filter for each query, joined with one of all queries; None: no column has any.
+        """Return a filter for each query, joined with ``every``; None: no column is a filter.
 
         A null in a column lets every document pass; a list lets any of its values pass.
         """
@@ -120,9 +120,9 @@ class QueryColumns:
 def with_keys(
     hits: pa.Table, queries: pa.Table, key: str, *, argument: str, columns: str
 ) -> pa.Table:
-    """Add the column ``query_key`` behind ``query``, which counts the rows of ``queries``.
+    """Add the column ``query_key`` after ``query``, which is a row number of ``queries``.
 
-    ``argument`` and ``columns`` are what the caller calls the key and the documents' columns.
+    ``argument`` and ``columns`` are the caller's names for the key and the documents' columns.
     """
     if QUERY_KEY in hits.column_names:
         raise error(OptionError, columns, f"no column named {QUERY_KEY}", "one")

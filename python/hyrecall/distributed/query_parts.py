@@ -1,4 +1,4 @@
-"""A dataset of queries in Parquet files, cut into parts of some rows each."""
+"""Cuts a dataset of queries in Parquet files into parts of a given number of rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HASHED_BYTES = 1 << 20  # at a time
 
 
 class QueryPart(NamedTuple):
-    """Some rows of a file, one behind the other."""
+    """Consecutive rows of a file."""
 
     number: int
     path: str
@@ -28,7 +28,7 @@ class QueryPart(NamedTuple):
 
     @property
     def output(self) -> str:
-        """The name of the file with its hits: the same in each try."""
+        """The name of the file with the hits of this part: the same for each try."""
         return f"part-{self.number:06d}.parquet"
 
     def __str__(self) -> str:
@@ -37,14 +37,14 @@ class QueryPart(NamedTuple):
 
 
 def query_files(paths: Sequence[Path]) -> list[Path]:
-    """Return the Parquet files of some paths: files, and those in folders at any depth, by name.
+    """Return the Parquet files of paths, and those in folders at any depth, sorted by name.
 
-    Names that begin with a dot or an underscore are left out, as other readers do.
+    Names that begin with a dot or an underscore are skipped, as other readers do.
 
     Raises
     ------
     OptionError
-        No file, one of them twice, or a folder with tables of other formats.
+        No file, the same file twice, or a folder with tables of other formats.
     """
     files: list[Path] = []
     for path in paths:
@@ -52,7 +52,7 @@ def query_files(paths: Sequence[Path]) -> list[Path]:
             found = sorted(one for one in path.rglob("*") if one.is_file())
             found = [one for one in found if not _is_hidden(one.relative_to(path))]
             others = [one for one in found if has_rows(one)]
-            if others:  # their queries would have no answers
+            if others:  # their queries would not be answered
                 raise error(OptionError, "queries", "Parquet files alone", str(others[0]))
             files += [one for one in found if ending(one) == PARQUET]
         else:
@@ -69,7 +69,7 @@ def _is_hidden(path: Path) -> bool:
 
 
 def parts_of(files: Sequence[Path], columns: Sequence[str], n_rows: int) -> list[QueryPart]:
-    """Cut files into parts: row groups in a row with at most ``n_rows`` rows, or pieces of one.
+    """Cut files into parts of at most ``n_rows`` rows: consecutive row groups, or pieces of one.
 
     Raises
     ------
@@ -109,12 +109,12 @@ def read_part(part: QueryPart, columns: Sequence[str], n_rows: int) -> Iterator[
     Raises
     ------
     DTypeError
-        They cannot be read.
+            The rows cannot be read.
     """
     try:
         yield from _read(part, columns, n_rows)
     except (pa.ArrowInvalid, OSError) as fault:
-        if isinstance(fault, OSError) and fault.errno is not None:  # of the file system
+        if isinstance(fault, OSError) and fault.errno is not None:  # an error of the file system
             raise
         raise error(DTypeError, part.path, "rows that can be read", fault) from None
 
@@ -145,7 +145,7 @@ def _read(part: QueryPart, columns: Sequence[str], n_rows: int) -> Iterator[pa.T
 
 
 def identity_of(files: Sequence[Path]) -> list[dict[str, Any]]:
-    """Return what identifies files: names, sizes, and a hash of all bytes, which are read once."""
+    """Return the names, sizes and hashes of files; all bytes are read once."""
     out = []
     for path in files:
         found = xxhash.xxh3_128()

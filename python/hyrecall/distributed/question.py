@@ -1,4 +1,4 @@
-"""A question to a shard: it may be sent before its answer is waited for."""
+"""A question to a shard, which may be sent before a thread waits for its answer."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ T_ = TypeVar("T_")
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T_]):
-    """A question that has an answer when it is called for.
+    """A question and the function that returns its answer.
 
     Attributes
     ----------
     answer : callable
-        Returns the answer; raises what the shard raises. Called once.
+        Returns the answer, or raises the error of the shard. Called once.
     is_under_way : bool
-        Whether ``answer`` only waits: one thread may begin several and wait for one after the
-        other. Otherwise ``answer`` asks.
+        True: the question was sent and ``answer`` only waits, so one thread may send several
+        questions and then wait for their answers. False: ``answer`` asks.
     """
 
     answer: Callable[[], T_]

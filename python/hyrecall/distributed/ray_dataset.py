@@ -20,9 +20,10 @@ __all__ = ["ray_answers"]
 
 
 class _Parts:
-    """An actor: it opens the index with its first part and answers one part after another.
+    """An actor that opens the index with its first part and answers one part after another.
 
-    What crosses Ray are names of parts and counts; queries and hits go between files and the actor.
+    Only names of parts and counts go through Ray; the actor reads queries from files and writes
+    hits to files.
     """
 
     def __init__(self, recall: BatchRecall, folder: str) -> None:
@@ -54,7 +55,7 @@ def ray_answers(
     num_cpus: float,
     num_gpus: float,
 ) -> Iterator[Answer]:
-    """Yield what came of each part, in any order.
+    """Yield the answer of each part, in any order.
 
     Raises
     ------
@@ -73,7 +74,7 @@ def ray_answers(
         concurrency = max(1, int(n_cpus / max(num_cpus, 0.01)))
     rows = [pa.Table.from_pylist([one._asdict()]) for one in parts]
     how: dict[str, Any] = {"num_cpus": num_cpus, "num_gpus": num_gpus}
-    # A block for each part, so that an actor which ends loses one part's work alone.
+    # A block for each part, so that an actor that ends loses the work of one part only.
     answers: Any = from_arrow(rows).map_batches(
         _Parts,
         fn_constructor_args=(recall.for_cpus(num_cpus), str(folder)),

@@ -1,7 +1,7 @@
-"""An index behind Ray Serve (extra ``[ray]``, and ``ray[serve]``).
+"""Serves an index with Ray Serve (extra ``[ray]``, and ``ray[serve]``).
 
-Queries that wait while others are searched become the next batch, each with its own scope. Every
-reply has the bits that it would have alone (law L4).
+Queries that arrive while others are searched become the next batch, each with its own scope. Every
+reply has the same bits as without a batch (law L4).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _JOINED = frozenset(
     ("limit", "offset", "depth", "fusion", "min_score", "min_fused", "bm25", "normalize", "recipe",
      "group", "columns")
 )  # fmt: skip
-"""Options that queries of one batch may have in common; with another one, a query is alone."""
+"""Options that the queries of a batch may share; a query with any other option runs alone."""
 
 
 @check_keywords
@@ -46,7 +46,7 @@ class IndexReplica:
     open_index : callable
         Returns the :class:`hyrecall.Index` or :class:`ShardedIndex`; called in the replica.
     max_joined : int, default 64
-        Queries in a batch.
+        Largest number of queries in a batch.
 
     Examples
     --------
@@ -75,19 +75,19 @@ class IndexReplica:
     async def recall_one(self, **options: Any) -> QueryHits:
         """Answer one query as :meth:`hyrecall.Index.recall_one` does, in a batch with others.
 
-        The hits come as values: ``hit.text`` needs its columns in ``columns``, and ``explain()`` is
-        refused.
+        The hits are plain values: ``hit.text`` works only if its columns are in ``columns``, and
+        ``explain()`` is refused.
         """
         check_no_list(options.get("scope"))
         return await self._joiner.call(options, _key(options))
 
     @same_options(Index.recall)
     async def recall(self, **options: Any) -> Hits:
-        """Answer a batch of the caller's own as :meth:`hyrecall.Index.recall` does."""
+        """Answer the caller's batch as :meth:`hyrecall.Index.recall` does."""
         return await self._index.arecall(**options)
 
     def counts(self) -> dict[str, int]:
-        """Return how many single queries there were, and how many batches they became."""
+        """Return the number of single queries and the number of batches that answered them."""
         return {"queries": self._joiner.n_calls, "batches": self._joiner.n_batches}
 
     def check_health(self) -> None:
@@ -103,7 +103,7 @@ class IndexReplica:
                 raise error(ShardLostError, "shards", "an answer of at least one", "none")
 
     def _answer(self, queries: Sequence[dict[str, Any]]) -> list[QueryHits]:
-        """Answer queries of one key as a batch."""
+        """Answer queries with equal keys as a batch."""
         if len(queries) == 1:
             return [self._index.recall_one(**queries[0])]
         first = queries[0]
@@ -118,7 +118,7 @@ class IndexReplica:
 
 
 def _key(options: Mapping[str, Any]) -> object:
-    """Return what queries of one batch have in common; a new object: nothing, with any other."""
+    """Return a key that is equal for queries of one batch; a new object: answer it alone."""
     shared = {name: value for name, value in options.items() if name not in _OF_A_QUERY}
     recipe = shared.get("recipe")
     if not _JOINED.issuperset(shared) or (recipe is not None and not is_joinable(recipe)):
@@ -133,12 +133,12 @@ def _key(options: Mapping[str, Any]) -> object:
 
 
 def _form(given: Any) -> object:
-    """Return for which arms a query has something."""
+    """Return the arms for which a query has a text or a vector."""
     return tuple(sorted(given)) if isinstance(given, Mapping) else given is not None
 
 
 def _together(given: Sequence[Any]) -> Any:
-    """Return texts or vectors of single queries, all of one form, as those of a batch."""
+    """Return texts or vectors of single queries, all of one form, joined to those of a batch."""
     batches = [batch_of_one(one) for one in given]
     first = batches[0]
     if isinstance(first, Mapping):
@@ -164,7 +164,7 @@ def recall_app(
         Returns the index: ``lambda: ShardedIndex.open(paths)``, for instance. It is called in each
         replica, where the paths must be readable.
     max_joined : int, default 64
-        Single queries in a batch.
+        Largest number of single queries in a batch.
     deployment : mapping, optional
         Options of ``ray.serve.deployment``, such as ``num_replicas`` and ``ray_actor_options``.
 
@@ -195,7 +195,7 @@ def recall_app(
     except ImportError as fault:
         wish = "Ray Serve (pip install 'hyrecall[ray]' 'ray[serve]')"
         raise error(MissingExtraError, "recall_app", wish, "none") from fault
-    # Ray Serve would hold back all but 5 queries of a replica, which are then never joined.
+    # By default Ray Serve gives a replica only 5 queries at a time; others could not be joined.
     how = {"max_ongoing_requests": 4 * max_joined, **(deployment or {})}
     made: Application = serve.deployment(**how)(IndexReplica).bind(open_index, max_joined)
     return made

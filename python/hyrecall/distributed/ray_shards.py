@@ -1,4 +1,4 @@
-"""Shards as Ray actors, each with the index of a path; the extra ``[ray]``."""
+"""Runs shards as Ray actors, each of which opens the index of a path (extra ``[ray]``)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["RayShard", "ray_shards"]
 
 
 class RayShard(AskedShard):
-    """A shard in a Ray actor. Ray starts an actor that ended again, where it can."""
+    """A shard in a Ray actor. Ray restarts an actor that ended, if it can."""
 
     def __init__(self, name: str, actor: Any, facts: IndexFacts, timeout: float | None) -> None:
         """Take an actor of :class:`Answering`."""
@@ -76,7 +76,7 @@ def ray_shards(
     actor = ray.remote(**how)(Answering)
 
     def make(one: SavedShard, name: str, tries: int) -> RayShard:
-        del tries  # Ray starts an actor again, but its question is not asked again
+        del tries  # Ray restarts an actor, but does not ask its question again
         started = actor.remote(str(one.path.absolute()), device, threads, one.seal)
         return RayShard(name, started, facts, timeout)
 

@@ -1,4 +1,4 @@
-"""Ray actors that answer one thing after another, each with what it opened; the extra ``[ray]``."""
+"""Runs Ray actors that answer one question after another (extra ``[ray]``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hyrecall.errors import MissingExtraError, ShardLostError, error
 __all__ = ["RayWorkers", "load_ray"]
 
 IN_WORK = 2
-"""Questions of an actor: one that it answers, and one that is there when it has."""
+"""Questions sent to an actor at a time: the one that it answers, and the next one."""
 
 
 def load_ray(argument: str) -> Any:
@@ -20,7 +20,7 @@ def load_ray(argument: str) -> Any:
     Raises
     ------
     MissingExtraError
-        It is not installed; ``argument`` is what asks for it.
+        Ray is not installed; ``argument`` names the option that needs it.
     """
     try:
         import ray
@@ -31,14 +31,14 @@ def load_ray(argument: str) -> Any:
 
 
 class _Actor:
-    """Makes what answers with the first question."""
+    """Calls ``make`` at the first question, and answers with the function that it returns."""
 
     def __init__(self, make: Callable[[], Callable[..., Any]]) -> None:
         self._make = make
         self._answer: Callable[..., Any] | None = None
 
     def ask(self, *given: Any) -> tuple[Any, Exception | None]:
-        """Return the answer, or why there is none."""
+        """Return the answer, or the error."""
         try:
             if self._answer is None:
                 self._answer = self._make()
@@ -48,16 +48,16 @@ class _Actor:
 
 
 class RayWorkers:
-    """Actors that take turns; Ray asks again what an actor that ended did not answer.
+    """Actors that take turns; Ray repeats questions that an actor did not answer before it ended.
 
-    Asking twice must change nothing.
+    So a question must be safe to ask twice.
 
     Parameters
     ----------
     make : callable
-        Returns what answers; called once in each actor, where it is imported by its name.
+        Returns the function that answers; called once in each actor, which imports it by name.
     n : int, optional
-        Actors; default: the CPUs of the cluster, divided by ``num_cpus``.
+        Number of actors; default: the CPUs of the cluster, divided by ``num_cpus``.
     num_cpus, num_gpus : float
         What Ray reserves for each.
     """
@@ -83,7 +83,7 @@ class RayWorkers:
         self.n_ahead = n * IN_WORK - 1
 
     def ask(self, *given: Any) -> Callable[[], Any]:
-        """Ask the next actor; return what waits for its answer or raises its error."""
+        """Ask the next actor; return a function that waits for its answer or raises its error."""
         asked = next(self._turns).ask.remote(*given)
 
         def wait() -> Any:
