@@ -1,4 +1,4 @@
-"""Changes how many shards a folder has, or evens out their sizes, by moving cells."""
+"""Changes the number of shards of a folder, or evens out their sizes, by moving cells."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ from hyrecall.segments.segments import Segment, State, seqs_of
 __all__ = ["rebalance"]
 
 MEMORY = 2 * 2**30
-"""Bytes that a rebalancing may take, unless ``memory_limit`` says something else."""
+"""Bytes that a rebalancing may use, unless ``memory_limit`` is given."""
 
 _BASE_BYTES = 160 * 2**20
-_PEAK_PER_SAVED_BYTE = 3.0  # the rows of a segment as they are merged, and what sorting takes
+_PEAK_PER_SAVED_BYTE = 3.0  # the rows of a segment during a merge, and the memory of sorting
 _COUNTED_ROWS = 1_000_000
 
 Rows = npt.NDArray[np.uint32]
@@ -62,32 +62,32 @@ def rebalance(
     threads: int | None = None,
     progress: ProgressFunction | None = None,
 ) -> Shards:
-    """Change how many shards a folder has, or even out their sizes.
+    """Change the number of shards of a folder, or even out their sizes.
 
-    Cells move, not documents: the rows of a slot, or of a part of a split cell, go to another shard
-    together, with their insertion numbers, texts as they were analyzed, and vectors. Only shards
-    that get or lose rows are written, beside the old ones. Then ``shards.json`` is replaced, and
-    the old folders are removed. Replies stay the same, to the last bit. Killed at any time, the
-    folder has the old generation or the new one; call it again then.
+    Cells move, not documents: the rows of a slot, or of a part of a split cell, move to another
+    shard together, with their insertion numbers, analyzed texts, and vectors. Only shards that gain
+    or lose rows are written, beside the old ones. Then ``shards.json`` is replaced, and the old
+    folders are removed. Replies stay the same, bit for bit. If the call is killed at any time, the
+    folder holds the old generation or the new one; call it again then.
 
-    A process that has opened the old generation keeps its files. It finds what it has opened, until
-    it opens the folder again.
+    A process that has opened the old generation still reads the files that it opened, until it
+    opens the folder again.
 
     Parameters
     ----------
     folder : path-like
         A folder that :func:`build_shards` wrote.
     shards : int, optional
-        How many shards, up to 4,096; as many as now evens out their sizes.
+        Number of shards, up to 4,096; the present number evens out their sizes.
     shard_rows : int, optional
-        In the place of ``shards``: about how many rows a shard has.
+        Instead of ``shards``: the approximate number of rows of a shard.
     memory_limit : int, optional
-        Bytes that it may take, beside pages of mapped files, at least 256 MiB; default: 2 GiB. Less
-        makes more segments.
+        Bytes that the call may use, without pages of mapped files, at least 256 MiB; default:
+        2 GiB. A lower limit makes more segments.
     threads : int, optional
         Default: all that the machine allows.
     progress : callable, optional
-        ``progress(done, total)`` in rows of the shards that are written.
+        ``progress(done, total)`` in rows of the written shards.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def rebalance(
     IndexNotFoundError, CorruptIndexError
         There are no shards, or they are damaged.
     WriterBusyError
-        Another build or rebalancing of the folder is at work.
+        Another build or rebalancing of the folder is running.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def rebalance(
         raise error(OptionError, "memory_limit", wish, repr(memory_limit))
     count, tell = choose_threads(threads), read_progress(progress)
     path = read_path(folder)
-    PlacedShards.read(path)  # before a lock is made in a folder that is none of ours
+    PlacedShards.read(path)  # first: no lock file is made in a folder without shards
     with disk.writer_lock(path):
         placed = PlacedShards.read(path)
         remove_unused(path, placed.shards.shards)
@@ -140,11 +140,11 @@ def rebalance(
 
 @dataclass(frozen=True, eq=False)
 class _Source:
-    """An open shard, and where its rows go."""
+    """An open shard, and the new shard of each of its rows."""
 
     facts: IndexFacts
     state: State
-    shards: tuple[npt.NDArray[np.uint16], ...]  # of each segment, the shard of each row
+    shards: tuple[npt.NDArray[np.uint16], ...]  # for each segment, the new shard of each row
 
 
 class _Move:
@@ -203,7 +203,7 @@ class _Move:
         if large:
             counts = self._counted((), large)
         for cell, values in ((before.encode(one), one) for one, _ in before.split):
-            if cell not in counts.parts:  # all of its documents are gone
+            if cell not in counts.parts:  # all of its documents were deleted
                 counts.parts[cell] = np.zeros(N_PARTS, np.int64)
                 counts.values[cell] = values
         return pack(before.columns, counts, self._n, before)
@@ -230,7 +230,7 @@ class _Move:
         return sum(int((own == shard).sum()) for one in sources for own in one.shards)
 
     def _changes(self, shard: int, sources: Sequence[_Source]) -> bool:
-        """Whether a shard is new, or gets or loses rows."""
+        """Whether a shard is new, or gains or loses rows."""
         if shard >= len(sources):
             return True
         keeps = all(bool((own == shard).all()) for own in sources[shard].shards)
@@ -243,7 +243,7 @@ class _Move:
         return gets or not keeps
 
     def _write(self, folder: Path, shard: int, sources: Sequence[_Source]) -> None:
-        """Write the rows of a shard from wherever they lie now, in pieces that fit the limit."""
+        """Write the rows of a shard from their present shards, in pieces within the limit."""
         segments: list[Segment] = []
         of_rows: list[npt.NDArray[np.uint16]] = []
         for source in sources:
@@ -280,7 +280,7 @@ class _Move:
         return source[kept], row[kept]
 
     def _pieces(self, n_rows: int) -> Iterator[tuple[int, int]]:
-        """Yield the rows of each segment that is written; of none, an empty one."""
+        """Yield the range of rows of each new segment; without rows, one empty range."""
         n_bytes = sum(one.bytes for one in self._placed.shards.shards)
         a_row = max(1.0, n_bytes / max(1, self._placed.shards.rows))
         step = max(4096, int((self._limit - _BASE_BYTES) / (a_row * _PEAK_PER_SAVED_BYTE)))
@@ -290,7 +290,7 @@ class _Move:
             yield 0, 0
 
     def _append(self, folder: Path, piece: Segment, next_seq: int) -> None:
-        """Add a segment to a saved index, mapping those that it has."""
+        """Add a segment to a saved index, whose other segments are mapped."""
         lineage = Lineage()
         segments, views = [piece], [_core.SegmentView(piece.core)]
         if folder.exists():
@@ -302,7 +302,7 @@ class _Move:
 
 
 def _tables(segment: Segment, facts: IndexFacts) -> Iterator[pa.Table]:
-    """Yield the cells, keys and threads of a segment, some rows at a time."""
+    """Yield the cells, keys and threads of a segment, in batches of rows."""
     schema = facts.schema
     thread = () if schema.thread is None else (schema.thread,)
     names = list(dict.fromkeys((*schema.cell_columns, schema.key, *thread)))

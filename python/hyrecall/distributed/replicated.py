@@ -1,7 +1,7 @@
-"""A shard with several replicas: one that answers is enough, and the bits do not depend on which.
+"""A shard with several replicas: replies need one of them, and do not depend on which one answers.
 
-A question goes to the replica with the fewest questions under way. A second one is asked if it does
-not answer, or, with ``hedge``, if it is late; only one of their answers is used.
+A question goes to the replica with the fewest outstanding questions. If that replica does not
+answer, or, with ``hedge``, if it is late, a second replica is asked; only one answer is used.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LOOK_AGAIN = 1.0
 """Seconds after which a replica that could not be started, or reloaded, is tried again."""
 
 DRAIN = 10.0
-"""The longest that a reload waits for questions that its replica has under way."""
+"""Seconds that a reload waits at most for the outstanding questions of its replica."""
 
 
 Rank = Callable[[Replica], tuple[object, ...]]
@@ -59,21 +59,21 @@ class ReplicatedShard:
         *,
         hedge: float | None = None,
     ) -> None:
-        """Take replicas, and what names the version that their folder holds; None: none.
+        """Take replicas, and a function that returns the version in their folder, or None.
 
-        ``hedge``: seconds after which a question that is not answered is asked of a second replica.
+        ``hedge``: seconds after which an unanswered question is also sent to a second replica.
         """
         self.name = name
         self._replicas = [Replica(one, number) for number, one in enumerate(replicas)]
         self._stamp = stamp
         self._hedge = hedge
-        self._serving: str | None = None  # the state that answers
+        self._serving: str | None = None  # the name of the state that answers
         self._is_closed = False
         self.renew()
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Make locks and threads, also in a forked child, which has none of its parent's."""
+        """Create locks and threads; a forked child has no threads of its parent and calls this."""
         self._changed = threading.Condition()
         self._taking_up = threading.Lock()
         self._numbers = itertools.count(1)
@@ -90,18 +90,18 @@ class ReplicatedShard:
 
     @property
     def n_lost(self) -> int:
-        """How many replicas did not answer when they were asked last."""
+        """The number of replicas that did not answer their last question."""
         return sum(one.fails for one in self._replicas)
 
     @property
     def facts(self) -> IndexFacts:
-        """What all shards of the index have in common."""
+        """The facts that all shards of the index share."""
         return self._replicas[0].shard.facts
 
     # ---- questions ----
 
     def statistics(self, request: Request) -> Statistics:
-        """Count what BM25 needs of the shard."""
+        """Return the shard's counts for BM25."""
         return self._of_the_newest(
             lambda one: one.statistics(request),
             lambda one: one.count(request),
@@ -111,7 +111,7 @@ class ReplicatedShard:
     count = statistics
 
     def alone(self, request: Request) -> Part:
-        """Return each arm's best documents, scored by what this shard counts alone."""
+        """Return each arm's best documents, scored with the counts of this shard alone."""
         return self._of_the_newest(
             lambda one: one.alone(request),
             lambda one: one.alone_as_it_is(request),
@@ -126,20 +126,20 @@ class ReplicatedShard:
         ask_as_it_is: Callable[[OpenShard], T_],
         state_of: Callable[[T_], str],
     ) -> T_:
-        """Return the answer of the state that answers; a replica without it takes up the newest."""
+        """Return the answer of the serving state; a replica without it loads the newest version."""
         self._keep_soon()
 
         def rank(one: Replica) -> tuple[object, ...]:
             return one.fails, one.is_reloading, one.state != self._serving, one.n_asked, one.last
 
         def call(one: Replica) -> T_:
-            # Where no replica has the state that answers, the newest one does.
+            # If no replica has the serving state, the newest state serves.
             known = one.state
             does_serve = known == self._serving
             answer = (ask_as_it_is if does_serve else ask)(one.shard)
             state = state_of(answer)
-            # One that was started again may have opened a newer version. This answer tells of it,
-            # so that no later one may come of the version before.
+            # A restarted replica may have opened a newer version. The caller sees it with this
+            # answer, so no later answer may be of the version before.
             serves = not does_serve or known not in (None, state)
             self._note(one, known, state, serves=serves)
             return answer
@@ -147,7 +147,7 @@ class ReplicatedShard:
         return self._ask(call, rank)
 
     def candidates(self, request: Request, statistics: Statistics) -> Part:
-        """Return each arm's best documents of the shard, of the state that was counted."""
+        """Return each arm's best documents of the shard, in the state that was counted."""
         counted = statistics.versions
 
         def rank(one: Replica) -> tuple[object, ...]:
@@ -174,14 +174,14 @@ class ReplicatedShard:
     def _ask(self, call: Callable[[Replica], T_], rank: Rank) -> T_:
         """Return the first answer; each replica is asked once at most.
 
-        Questions change nothing, and one answer is used, so that nothing is counted twice.
+        Questions change nothing, and one answer is used, so nothing is counted twice.
 
         Raises
         ------
         ShardLostError, CorruptIndexError
-            No replica answers; the files of all are damaged.
+            No replica answers; the files of all replicas are damaged.
         StaleStatisticsError
-            None has the state that was counted any more.
+            No replica has the counted state any more.
         """
         if self._threads is not None:
             return self._hedged(self._threads, call, rank)
@@ -196,7 +196,7 @@ class ReplicatedShard:
         raise self._fault(faults)
 
     def _hedged(self, threads: ThreadPoolExecutor, call: Callable[[Replica], T_], rank: Rank) -> T_:
-        """Ask on threads, two at a time at most; an answer that comes too late is dropped."""
+        """Ask in threads, two replicas at a time at most; later answers are dropped."""
         asked: list[Replica] = []
         faults: list[HyrecallError] = []
         running: set[Future[T_]] = set()
@@ -220,7 +220,7 @@ class ReplicatedShard:
                     faults.append(fault)
 
     def _next(self, rank: Rank, asked: Sequence[Replica]) -> Replica | None:
-        """Return the best replica that was not asked, and count the question as under way."""
+        """Return the best replica that was not asked yet, and count the question as outstanding."""
         if self._is_closed:
             raise closed()
         with self._changed:
@@ -240,7 +240,7 @@ class ReplicatedShard:
             raise
         except CorruptIndexError:
             one.is_lost, one.is_damaged = False, True
-            self._kept_at = time.monotonic()  # it is tried again, but not at once
+            self._kept_at = time.monotonic()  # the replica is tried again, but not at once
             raise
         else:
             one.is_lost = one.is_damaged = False
@@ -261,9 +261,9 @@ class ReplicatedShard:
         return error(ShardLostError, self.name, f"an answer of {len(faults)} replicas", got)
 
     def _note(self, one: Replica, known: str | None, state: str, *, serves: bool) -> None:
-        """Note the state that a replica had, and whether it is the one that answers now."""
+        """Record the state of a replica, and whether it becomes the serving state."""
         with self._changed:
-            if one.state == known:  # else a reload has noted a newer one meanwhile
+            if one.state == known:  # otherwise a reload has recorded a newer one meanwhile
                 one.state = state
             if serves or self._serving is None:
                 self._serving = state
@@ -272,17 +272,17 @@ class ReplicatedShard:
 
     @property
     def is_stale(self) -> bool:
-        """Whether a replica has to take up the version that the folder holds, or was lost."""
+        """Whether a replica should load the version that the folder holds, or was lost."""
         stamp = self._stamp()
         return any(one.is_due(stamp) for one in self._replicas)
 
     def reload(self) -> str:
-        """Take up the version that the folder holds, one replica after another.
+        """Load the version that the folder holds, in one replica after another.
 
         Returns
         -------
         str
-            The name of the state that answers now.
+            The name of the state that serves now.
 
         Raises
         ------
@@ -304,9 +304,9 @@ class ReplicatedShard:
             return self._serving
 
     def _take_up(self, one: Replica) -> None:
-        """Let a replica take up the saved version; others answer meanwhile.
+        """Let a replica load the saved version; others answer meanwhile.
 
-        The new state answers once as many replicas have it as do not.
+        The new state serves once at least half of the running replicas have it.
         """
         with self._drained(one):
             stamp = self._stamp()
@@ -328,7 +328,7 @@ class ReplicatedShard:
 
     @contextmanager
     def _drained(self, one: Replica) -> Iterator[None]:
-        """Give a replica no new questions if others answer, and wait for those under way."""
+        """Send a replica no new questions if others answer, and wait for its outstanding ones."""
 
         def is_free() -> bool:
             others = (other for other in self._replicas if other is not one)
@@ -343,7 +343,7 @@ class ReplicatedShard:
             one.is_reloading = False
 
     def _keep_soon(self) -> None:
-        """Take up a new version, and start lost replicas again, on a thread of its own."""
+        """Load a new version and restart lost replicas, on a separate thread."""
         if not self.is_stale:
             return
         with self._changed:
@@ -352,7 +352,7 @@ class ReplicatedShard:
             self._is_keeping = True
         try:
             start(self._keep, name="hyrecall-replicas", stop=self.close)
-        except RuntimeError:  # no more threads, or the program ends: the question is answered still
+        except RuntimeError:  # no more threads, or the program ends; questions are still answered
             self._is_keeping = False
 
     def _keep(self) -> None:
@@ -363,14 +363,14 @@ class ReplicatedShard:
                     if one.is_due(stamp):
                         self._try_up(one)
         finally:
-            # What is not taken up now is tried again, but not by every question.
+            # Replicas that failed to load are tried again, but not by every question.
             self._kept_at = time.monotonic() if self.is_stale else float("-inf")
             self._is_keeping = False
 
     def _try_up(self, one: Replica) -> None:
         try:
             self._take_up(one)
-        except Exception as fault:  # also of Ray, whose cluster may end
+        except Exception as fault:  # including those of Ray, whose cluster may end
             if not self._is_closed:
                 kind = type(fault).__name__
                 _log.error("shard %s: replica %d: %s", self.name, one.number, kind)

@@ -1,8 +1,8 @@
-"""Asks each shard only the queries whose scopes may have documents there.
+"""Sends each shard only the queries whose scopes may have documents there.
 
-A placement says which shards may hold a cell. The queries of a batch are shared out by it; the
+A placement says which shards may hold a cell, and so which queries of a batch each shard gets. The
 statistics and parts of each shard are spread to the whole batch before they are summed and merged,
-so replies are those of asking every shard everything, to the last bit.
+so replies are the same, bit for bit, as if every shard were asked every query.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ Queries = npt.NDArray[np.int64]
 
 
 class Routes(NamedTuple):
-    """Which shards are asked what.
+    """Which shards are asked which queries.
 
     Attributes
     ----------
     scope : object
-        The scope of the request; a column has become a list.
+        The scope of the request; a column was converted to a list.
     queries : mapping of int to ndarray or None
-        By the number of the shard, the queries that it is asked; None: all of them.
+        By the number of the shard, the queries that it is asked; None: all queries.
     blind : frozenset of int
-        Queries that see nothing. Some shard is asked them, so that their arguments are checked.
+        Queries that see nothing. One shard is still asked them, to check their arguments.
     """
 
     scope: Any
@@ -61,18 +61,18 @@ class Routes(NamedTuple):
 
     @property
     def is_split(self) -> bool:
-        """Whether shards are asked some of the queries each."""
+        """Whether some shard is asked only some of the queries."""
         return any(own is not None for own in self.queries.values())
 
     @property
     def is_disjoint(self) -> bool:
-        """Whether no query is asked of two shards; only of routes that are split."""
+        """Whether no query goes to two shards; valid only if the routes are split."""
         asked = [0 if own is None else len(own) for own in self.queries.values()]
         return sum(asked) == len(self.scope)
 
 
 class Router:
-    """Shares out the queries of a batch over the shards of a placement."""
+    """Distributes the queries of a batch over the shards of a placement."""
 
     def __init__(self, placement: Placement, types: CellTypes) -> None:
         """Take a placement, and the types of the cell columns."""
@@ -81,13 +81,13 @@ class Router:
         self._all = frozenset(range(placement.n_shards))
 
     def routes(self, request: Request) -> Routes | None:
-        """Return which queries each shard is asked; None for all of them.
+        """Return which queries each shard is asked.
 
         Returns
         -------
         Routes or None
-            None: every shard is asked everything, since the scopes cannot be read: the shards say
-            what is wrong with them.
+            None if the scopes cannot be read: then every shard is asked everything, and the shards
+            raise the error.
         """
         try:
             given = scope_entries(self._types, request.given["scope"])
@@ -108,14 +108,14 @@ class Router:
         return Routes(given, dict(own), blind)
 
     def _scopes(self, scope: object) -> frozenset[int] | list[frozenset[int]]:
-        """Return the shards of a scope, or of each query's."""
+        """Return the shards of a scope, or of the scope of each query."""
         if isinstance(scope, list):
             known: dict[object, frozenset[int]] = {}
             return [self._known(one, known) for one in scope]
         return self._shards(scope)
 
     def _known(self, scope: object, known: dict[object, frozenset[int]]) -> frozenset[int]:
-        if not isinstance(scope, str | Scope):  # 1 and True are the same key
+        if not isinstance(scope, str | Scope):  # 1 and True would be the same dict key
             return self._shards(scope)
         found = known.get(scope)
         if found is None:
@@ -146,14 +146,14 @@ class Router:
 
 
 class Routed(NamedTuple):
-    """Queries of a batch, and the shard that is asked these.
+    """Queries of a batch, and the shard that is asked them.
 
     Attributes
     ----------
     shard : Shard
     queries : ndarray of int64
     request : Request
-        Of these queries.
+        The request with these queries only.
     share : Share
     """
 
@@ -171,18 +171,18 @@ class Routed(NamedTuple):
 def answer_routed(
     request: Request, shards: Sequence[Shard], routes: Routes, ask: Ask
 ) -> Hits | None:
-    """Answer a request from shards that are asked some of its queries each.
+    """Answer a request by asking each shard its own queries.
 
     Returns
     -------
     Hits or None
-        None: something is refused for some of the queries alone. Asked whole, it is refused in the
-        words of one index, or answered.
+        None: a shard refuses its queries, so the caller must ask for the whole batch, which gives
+        the error of a single index, or a reply.
 
     Raises
     ------
     ShardLostError, CorruptIndexError
-        No shard answers; all are damaged.
+        No shard answers; all shards are damaged.
     StaleStatisticsError
         Documents changed meanwhile.
     """
@@ -198,7 +198,7 @@ def answer_routed(
             parts = joined_alone([(part, one.share) for one, part in found])
         elif len({_has_forms(one.request) for one in routed}) == 1:
             parts = _summed(routed, ask, lost)
-        else:  # shards that know of no form for threads name their runs otherwise
+        else:  # shards whose recipes have no form for threads name their runs differently
             return None
         hits = merged(request, parts, told_of(lost))
     except (ShardLostError, CorruptIndexError, StaleStatisticsError):
@@ -209,7 +209,7 @@ def answer_routed(
 
 
 def _has_forms(request: Request) -> bool:
-    """Say whether a recipe has a form of its own for queries that see threads."""
+    """Say whether a recipe has a separate form for queries that see threads."""
     given = request.given["recipe"]
     return given is not None and any(one.with_threads is not None for one, _ in by_recipe(given))
 
@@ -220,7 +220,7 @@ def _alone(one: Routed) -> Question[Part]:
 
 
 def _summed(routed: Sequence[Routed], ask: Ask, lost: dict[str, str]) -> list[Part]:
-    """Ask shards that have queries in common: first for their counts, then by the sums of these."""
+    """Ask shards that share queries: first for counts, then for candidates with their sums."""
     counted = ask(routed, lambda one: begin_statistics(one.shard, one.request), lost)
     summed, shares = sum_shares([(counts, one.share) for one, counts in counted])
     told = {one.name: own for (one, _), own in zip(counted, shares, strict=True)}
@@ -236,11 +236,11 @@ def _summed(routed: Sequence[Routed], ask: Ask, lost: dict[str, str]) -> list[Pa
 def told_by_query(
     hits: Hits, shards: Sequence[Shard], routes: Routes, lost: Mapping[str, str]
 ) -> Hits:
-    """Return hits that tell of a lost shard only the queries that may have documents there."""
+    """Return hits that report a lost shard only for the queries that may have documents there."""
     about = {}
     for number, own in routes.queries.items():
         name = shards[number].name
-        if name in lost and own is not None:  # else it is about all of them
+        if name in lost and own is not None:  # None: the report is for all queries
             (told,) = told_of({name: lost[name]})
             needs = (query for query in own.tolist() if query not in routes.blind)
             about[told] = dict.fromkeys(needs, told)
@@ -257,7 +257,7 @@ def told_by_query(
 
 
 def _routed(request: Request, scope: Sequence[object], shard: Shard, queries: Queries) -> Routed:
-    """Make the request of some queries, with the id of the whole one."""
+    """Make the request of some queries, with the id of the whole request."""
     given = dict(request.given) | {"scope": scope}
     n = len(scope)
     for name in ("text", "vectors", "candidates"):
@@ -290,12 +290,12 @@ def _pick(name: str, value: Any, queries: Queries, n: int) -> Any:
         return value.take(pa.array(queries))
     if isinstance(value, list | tuple):
         return [value[query] for query in queries.tolist()]
-    # pandas takes the numbers in brackets for labels of its index.
+    # In brackets, pandas reads numbers as labels of its index.
     return value.iloc[queries] if hasattr(value, "iloc") else value[queries]
 
 
 def _recipes(request: Request, queries: Queries) -> list[int]:
-    """Return the number, in the batch, of each recipe of some queries."""
+    """Return the recipe number in the batch of each recipe of some queries."""
     given = request.given["recipe"]
     if not isinstance(given, list):
         return [0]

@@ -1,4 +1,4 @@
-"""Where rows lie: the cell and the slot of each row of a table, counted or sent to shards."""
+"""Finds the cell, slot and shard of each row of a table, and counts rows by them."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ Kinds = Sequence[tuple[str, str]]
 
 @dataclass
 class RowCounts:
-    """How many rows lie where.
+    """Numbers of rows by slot, cell and part.
 
     Attributes
     ----------
     slots : ndarray of int64, shape (4096,)
     cells : dict of bytes to int
-        Of cells in the slots that were named heavy.
+        For the cells of slots that ``add`` got as heavy.
     parts : dict of bytes to ndarray of int64, shape (256,)
-        Of the cells that were named large.
+        For the cells that ``add`` got as large.
     values : dict of bytes to tuple
         The values of the cells of ``cells`` and ``parts``.
     """
@@ -102,7 +102,7 @@ class Placed:
     Attributes
     ----------
     codes : ndarray of int64, shape (n_rows,)
-        Which of the table's distinct cells each row lies in.
+        The number of each row's cell among the table's distinct cells.
     cells : list of bytes
         The distinct cells.
     values : list of tuple
@@ -147,7 +147,7 @@ class Placed:
 
 
 def _members(values: pa.Array) -> list[bytes]:
-    """Encode keys or threads; a number, a date and a time are the integer that they are kept as."""
+    """Encode keys or threads; numbers, dates and times are encoded as their stored integers."""
     kind = values.type
     if pa.types.is_large_string(kind):
         return [encode_part(one, "", kind) for one in values.to_pylist()]
@@ -168,7 +168,7 @@ def cell_kinds(
 
 
 def rows_of(table: pa.Table, schema: Schema) -> Placed:
-    """Return where the rows of a table lie; only its cells, keys and threads are read.
+    """Return the places of a table's rows; only its cells, keys and threads are read.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def rows_of(table: pa.Table, schema: Schema) -> Placed:
 def _distinct(
     columns: Sequence[pa.ChunkedArray], n_rows: int
 ) -> tuple[Numbers, list[tuple[object, ...]]]:
-    """Return the distinct tuples of some columns, and which of them each row has."""
+    """Return the number of each row's tuple, and the distinct tuples of the columns."""
     codes = np.zeros(n_rows, np.int64)
     values: list[tuple[object, ...]] = [()] if n_rows else []
     for column in columns:

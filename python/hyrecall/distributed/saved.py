@@ -1,4 +1,4 @@
-"""Opens saved indexes for a batch: one as an index, several as the shards of one."""
+"""Opens saved indexes for a batch: a single index, or the shards of one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def open_saved(
     processes: bool = False,
     timeout: float | None = None,
 ) -> Opened:
-    """Open what paths name as an index, or as shards, in processes of their own if asked."""
+    """Open the folders as an index, or as shards, each in its own process if ``processes``."""
     if find_folders(folders).is_index:
         return Index.open(folders[0], device=device, threads=threads)
     return ShardedIndex.open(
@@ -43,7 +43,7 @@ def open_saved(
 
 
 def facts_of(index: Opened) -> IndexFacts:
-    """Return what is fixed for an index; the shards of one have it in common."""
+    """Return the facts of an index, which all of its shards share."""
     if isinstance(index, Index):
         return index._facts
     shard: Any = index.shards[0]
@@ -52,12 +52,12 @@ def facts_of(index: Opened) -> IndexFacts:
 
 
 def n_shards(index: Opened) -> int:
-    """Return how many parts a recall joins."""
+    """Return the number of parts that a recall joins."""
     return 1 if isinstance(index, Index) else len(index)
 
 
 def seals_of(folders: Sequence[Path]) -> tuple[str, ...]:
-    """Name the saved version of each shard, as its folder holds it now."""
+    """Return the seal of each shard's saved version, as its folder holds it now."""
     return find_folders(folders).seals
 
 
@@ -67,7 +67,7 @@ def check_seals(folders: Sequence[Path], seals: Sequence[str]) -> None:
     Raises
     ------
     IndexMismatchError
-        Hits of two versions would stand in one output.
+        The output would mix hits of two versions.
     """
     if seals_of(folders) != tuple(seals):
         wish = "the version with which the batch began, until it ends"
@@ -75,7 +75,7 @@ def check_seals(folders: Sequence[Path], seals: Sequence[str]) -> None:
 
 
 def check_whole(hits: Hits) -> Hits:
-    """Refuse hits that lack a shard: a batch has all hits or none of a query.
+    """Refuse hits that lack a shard: a batch has all hits of a query or none.
 
     Raises
     ------

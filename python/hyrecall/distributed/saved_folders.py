@@ -1,4 +1,4 @@
-"""Which saved indexes a path, or several, names: an index, shards of one, or a folder of shards."""
+"""Finds the saved indexes that paths name: an index, shards of one, or a folder of shards."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class SavedFolders(NamedTuple):
     Attributes
     ----------
     folders : list of Path
-        One for each shard; of an index that is none, its own.
+        The folder of each shard, or of the index if it has no shards.
     placed : PlacedShards or None
-        Where shards that :func:`build_shards` wrote have their cells; None: they may be anywhere.
+        The placement of shards that :func:`build_shards` wrote; None: cells may lie in any shard.
     is_index : bool
         Whether the path named a saved index itself.
     """
@@ -35,12 +35,12 @@ class SavedFolders(NamedTuple):
 
     @property
     def seals(self) -> tuple[str, ...]:
-        """The saved version of each, as its folder holds it now."""
+        """The seal of each saved version, as its folder holds it now."""
         return tuple(read_seal(one / MANIFEST) for one in self.folders)
 
 
 def read_folders(argument: str, value: object) -> tuple[Path, ...]:
-    """Return the paths of an argument, which is a path or several."""
+    """Return the paths of an argument, which is a path or a sequence of paths."""
     if isinstance(value, str | Path):
         return (read_path(value),)
     named = as_items(value)
@@ -53,27 +53,27 @@ def read_folders(argument: str, value: object) -> tuple[Path, ...]:
 def find_folders(paths: Sequence[Path]) -> SavedFolders:
     """Return the saved indexes of paths.
 
-    Several paths are the folders of the shards of one index. A single one is a saved index, a
-    folder that ``shards.json`` describes, or one whose own folders are the shards, by their names.
+    Several paths are the folders of the shards of one index. A single path is a saved index, a
+    folder with ``shards.json``, or a folder whose sub-folders are the shards, sorted by name.
 
     Raises
     ------
     IndexNotFoundError
-        The one folder has no saved index, or has one whose build has not ended.
+        The single folder has no saved index, or an unfinished one.
     CorruptIndexError
         ``shards.json`` is damaged, or a saved index is not the one that it names.
     """
     folder = paths[0]
     if len(paths) > 1 or (folder / MANIFEST).exists():
         return SavedFolders(list(paths), None, len(paths) == 1)
-    if (folder / SHARDS).exists() or (folder / WORK).exists():  # of an unfinished build, too
+    if (folder / SHARDS).exists() or (folder / WORK).exists():  # even if the build is unfinished
         placed = PlacedShards.read(folder)
         return SavedFolders(placed.folders, placed, is_index=False)
     wish = f"the folder of a saved index, one with such folders, or one with {SHARDS}"
     begun = set(folder.glob(f"*{UNFINISHED}"))
     found = sorted({one.parent for one in folder.glob(f"*/{MANIFEST}")} - begun)
     left = {one.with_suffix("") for one in begun}.difference(found)
-    if left:  # those that are there are not all shards of the index
+    if left:  # the finished shards are not all shards of the index
         raise error(IndexNotFoundError, "path", wish, f"an unfinished build of {min(left)}")
     if not found:
         raise error(IndexNotFoundError, "path", wish, f"none in {folder}")

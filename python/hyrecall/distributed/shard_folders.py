@@ -1,4 +1,4 @@
-"""Saved indexes of shards: described for ``shards.json``, made without documents, and compared."""
+"""Opens saved indexes of shards, describes them for ``shards.json``, and makes empty ones."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def opened(folder: Path, threads: int = 1) -> tuple[IndexFacts, State]:
 
 
 def cells_of(facts: IndexFacts, state: State) -> list[bytes]:
-    """Return the encoded cells that have a live document."""
+    """Return the encoded cells that have live documents."""
     return state.snapshot.matching([None] * len(facts.schema.cell_columns))
 
 
 def described(folder: Path, number: int) -> tuple[ShardEntry, str]:
-    """Return the entry of a saved shard, and the hash of what all shards have in common."""
+    """Return the entry of a saved shard, and the hash of the facts that all shards share."""
     facts, state, seal = open_index(folder, Opening(verify="structure"))
     manifest = Manifest.from_bytes((folder / MANIFEST).read_bytes(), folder / MANIFEST)
     seqs: list[np.ndarray] = [one.core.seqs for one in state.segments if one.rows.num_rows]
@@ -51,7 +51,7 @@ def described(folder: Path, number: int) -> tuple[ShardEntry, str]:
 
 
 def make_empty(folder: Path, facts: IndexFacts, segments: Sequence[Segment]) -> None:
-    """Save an index without documents, with the types and dimensions of others."""
+    """Save an index without documents, with the types and dimensions of given segments."""
     nothing = np.zeros(0, np.uint32)
     segment = take_rows(segments, nothing, nothing, facts.schema)
     state = State.of([segment], [_core.SegmentView(segment.core)], 0)
