@@ -1,4 +1,4 @@
-"""An index in several shards, which replies as one index with all documents does."""
+"""An index split into shards, with the replies of a single index of all documents."""
 
 from __future__ import annotations
 
@@ -53,19 +53,20 @@ N_ = TypeVar("N_", bound=Named)
 T_ = TypeVar("T_")
 
 MOST_TRIES = 5
-"""How often a call is begun again because documents changed while it was answered."""
+"""Number of tries of a call when documents change while it is answered."""
 
 
 @check_keywords
 class ShardedIndex(ShardUpkeep):
-    """An index in several shards, with the replies of one index, to the last bit.
+    """An index split into shards, with the replies of a single index, bit for bit.
 
     A recall asks every shard twice: for the integers that BM25 counts, and, with their sums, for
-    the best documents of each arm; a query of one shard is asked once. A reply that lacks a shard
-    says so in ``degraded``. A document may lie in any shard; with threads, all rows of a thread lie
-    in one. Shards that :func:`build_shards` placed by cell are asked only what they may hold.
+    the best documents of each arm. A query that needs one shard asks it once. A reply that lacks a
+    shard says so in ``degraded``. A document may lie in any shard; with threads, all rows of a
+    thread lie in one shard. Shards that :func:`build_shards` placed by cell get only the queries
+    whose documents they may hold.
 
-    Make one with :meth:`build` or :meth:`open`.
+    Create one with :meth:`build` or :meth:`open`.
 
     Examples
     --------
@@ -80,22 +81,23 @@ class ShardedIndex(ShardUpkeep):
     """
 
     def __init__(self, shards: Sequence[Shard]) -> None:
-        """Take shards; use :meth:`build` or :meth:`open`, or pass shards of your own.
+        """Take shards; use :meth:`build` or :meth:`open`, or pass your own shard objects.
 
         Parameters
         ----------
         shards : sequence of Shard
             Objects with ``name``, ``statistics(request)``, ``candidates(request, statistics)`` and
-            ``close()``. The two calls raise :class:`hyrecall.errors.ShardLostError` if the shard
-            does not answer, :class:`hyrecall.errors.CorruptIndexError` if its files are damaged.
+            ``close()``. The first two methods raise :class:`hyrecall.errors.ShardLostError` if the
+            shard does not answer, :class:`hyrecall.errors.CorruptIndexError` if its files are
+            damaged.
         """
         if not shards:
             raise error(OptionError, "shards", "at least one", "none")
         self._shards = tuple(shards)
         is_local = all(isinstance(one, LocalShard) for one in shards)
-        # Twice: a question to a replica that hangs must not keep others from being asked.
+        # Two a replica: a question to a replica that hangs must not block other questions.
         self._pool = None if is_local else ShardThreads(2 * sum(map(n_replicas, shards)))
-        # Of their own: recalls that hang must not keep anybody from asking which shards answer.
+        # A separate pool: recalls that hang must not block health checks.
         self._checks = None if is_local else ShardThreads(2 * len(shards))
         self._is_closed = False
         self._router: Router | None = None
@@ -115,7 +117,7 @@ class ShardedIndex(ShardUpkeep):
     ) -> ShardedIndex:
         """Index tables, each as a shard in this process.
 
-        The replies are those of ``Index.build`` of all tables, one behind the other.
+        Replies equal those of ``Index.build`` of all tables, concatenated.
 
         Parameters
         ----------
@@ -132,9 +134,9 @@ class ShardedIndex(ShardUpkeep):
         Raises
         ------
         KeyConflictError
-            A key that two tables have in one cell.
+            Two tables have the same key in a cell.
         OptionError
-            A thread whose rows are in two tables, or tables of other types.
+            A thread has rows in two tables, or the types of tables differ.
         DTypeError, ShapeError, DeviceUnavailableError, DeviceMemoryError
             As in :meth:`hyrecall.Index.build`.
         """
@@ -166,38 +168,38 @@ class ShardedIndex(ShardUpkeep):
         timeout: float | None = None,
         hedge: float | None = None,
     ) -> ShardedIndex:
-        """Open saved indexes as the shards of one.
+        """Open saved indexes as the shards of one index.
 
         Parameters
         ----------
         paths : path-like, or sequence of path-like
-            A folder that :func:`build_shards` wrote: each shard is asked only the queries that may
-            find something there. Or folders that :meth:`hyrecall.Index.save` wrote, or the one
-            folder that holds these. Their insertion numbers must differ (``first_seq`` of build and
-            add), and no key may be in a cell of two of them, which is checked here.
+            A folder that :func:`build_shards` wrote: each shard gets only the queries that may
+            find something there. Or folders that :meth:`hyrecall.Index.save` wrote, or the folder
+            that holds these. Their insertion numbers must differ (``first_seq`` of build and add),
+            and no two of them may have the same key in a cell; both are checked here.
         processes : bool, default False
-            Open each in a process of its own, which takes up a newer saved version by itself; an
-            analyzer with a callable is refused then.
+            Open each shard in its own process, which loads newer saved versions by itself; an
+            analyzer with a callable is then refused.
         replicas : int, default 1
-            Processes for each folder, which share its questions. A question that one does not
-            answer is asked of another; a shard is lost only if none answers.
+            Processes for each folder, which share its questions. If one does not answer a question,
+            another is asked; a shard is lost only if none answers.
         analyzer : Analyzer or mapping of str to Analyzer, optional
             As in :meth:`hyrecall.Index.open`.
         device, threads
-            Of each shard, as in :meth:`hyrecall.Index.open`.
+            For each shard, as in :meth:`hyrecall.Index.open`.
         timeout : float, optional
             Seconds that a process may take for an answer before it counts as lost.
         hedge : float, optional
-            Seconds after which a question is also asked of a second replica; needs ``timeout``. The
+            Seconds after which a question is also sent to a second replica; needs ``timeout``. The
             first answer is used. Default: only if the first replica does not answer.
 
         Raises
         ------
         OptionError
-            No path, an analyzer beside ``processes``, replicas or a timeout without it, or
-            indexes that are not shards of one.
+            No path, an analyzer with ``processes``, replicas or a timeout without it, or
+            indexes that are not shards of one index.
         KeyConflictError
-            A key that two of them have in one cell.
+            Two of them have the same key in a cell.
         CorruptIndexError, IndexNotFoundError
             As in :meth:`hyrecall.Index.open`.
         """
@@ -231,7 +233,7 @@ class ShardedIndex(ShardUpkeep):
         num_cpus: float = 1,
         num_gpus: float | None = None,
     ) -> ShardedIndex:
-        """Open saved indexes as the shards of one, each in a Ray actor (extra ``[ray]``).
+        """Open saved indexes as the shards of one index, each in a Ray actor (extra ``[ray]``).
 
         The actors live as long as this object is open. They run in the Ray cluster that the program
         is connected to, or else in a local one, which Ray starts.
@@ -247,8 +249,8 @@ class ShardedIndex(ShardUpkeep):
         num_cpus : float, default 1
             Cores that Ray reserves for each actor.
         num_gpus : float, optional
-            GPUs that Ray reserves for each actor, of which it sees no others; default: 1 for a
-            named CUDA device, else 0.
+            GPUs that Ray reserves for each actor, which sees no other GPUs; default: 1 for a named
+            CUDA device, else 0.
 
         Raises
         ------
@@ -269,7 +271,7 @@ class ShardedIndex(ShardUpkeep):
         return cls(made)._routed(placed, facts)
 
     def _routed(self, placed: PlacedShards | None, facts: IndexFacts) -> ShardedIndex:
-        """Ask shards that were placed by cell only what they may hold."""
+        """Send shards that were placed by cell only the queries that need them."""
         if placed is not None:
             self._router = Router(placed.shards.placement, facts.cell_types)
         return self
@@ -284,14 +286,14 @@ class ShardedIndex(ShardUpkeep):
         """Answer a batch of queries as :meth:`hyrecall.Index.recall` does.
 
         Graphs, ``expansion``, ``surrounding`` and :class:`hyrecall.Feedback` are refused: they read
-        more than candidates. Texts are not embedded here. ``hit.text`` needs its columns in
-        ``columns``, and ``explain()`` is refused. A shard that does not answer, or whose files are
-        damaged, is named in ``hits.trace.degraded``.
+        more than candidates. Texts are not embedded here. ``hit.text`` works only if its columns
+        are in ``columns``, and ``explain()`` is refused. ``hits.trace.degraded`` names each shard
+        that does not answer or whose files are damaged.
 
         Raises
         ------
         ScopeError, OptionError, ShapeError, DTypeError
-            As :meth:`hyrecall.Index.recall`, and for what is refused here.
+            As :meth:`hyrecall.Index.recall`, and for options that are refused here.
         ShardLostError
             No shard answers.
         CorruptIndexError
@@ -359,20 +361,20 @@ class ShardedIndex(ShardUpkeep):
     def _ask(
         self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, str], /
     ) -> list[tuple[N_, T_]]:
-        """Ask shards, and note those that do not answer or are damaged.
+        """Ask shards; record in ``lost`` those that do not answer or are damaged.
 
         Raises
         ------
         ShardLostError
-            None answers.
+            No shard answers.
         CorruptIndexError
-            All are damaged.
+            All shards are damaged.
         """
         results = results_of(shards, begin, self._pool)
         return answers_of(zip(shards, results, strict=True), lost)
 
     def close(self) -> None:
-        """Close every shard. Closing twice is fine; hits that were given stay."""
+        """Close every shard. Closing twice is allowed; hits stay usable."""
         self._is_closed = True
         for one in self._shards:
             one.close()

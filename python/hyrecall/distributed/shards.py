@@ -1,4 +1,4 @@
-"""Shards as :class:`hyrecall.distributed.ShardedIndex` asks them: here, or in another process."""
+"""The shards that a :class:`hyrecall.distributed.ShardedIndex` asks: here, or in a process."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ __all__ = [
     "why_lost",
 ]
 
-MOST_SECONDS = 1e6  # of a timeout; more than a lock takes is an error
+MOST_SECONDS = 1e6  # of a timeout; locks refuse much longer ones
 
 
 class Named(Protocol):
-    """What is called by a name."""
+    """An object with a name."""
 
     @property
     def name(self) -> str:
-        """What ``degraded`` calls it."""
+        """The name in ``degraded``."""
         ...
 
 
@@ -57,19 +57,19 @@ T_ = TypeVar("T_")
 
 
 class Shard(Protocol):
-    """What a sharded index asks of each shard.
+    """The methods that a sharded index calls on each shard.
 
-    Both calls raise ShardLostError if the shard cannot be asked, CorruptIndexError if its files
-    are damaged, and the index's own errors.
+    ``statistics`` and ``candidates`` raise ShardLostError if the shard cannot be asked,
+    CorruptIndexError if its files are damaged, and the index's own errors.
     """
 
     @property
     def name(self) -> str:
-        """What ``degraded`` calls it."""
+        """The name in ``degraded``."""
         ...
 
     def statistics(self, request: Request) -> Statistics:
-        """Count what BM25 needs of the shard."""
+        """Return the shard's counts for BM25."""
         ...
 
     def candidates(self, request: Request, statistics: Statistics) -> Part:
@@ -77,7 +77,7 @@ class Shard(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the shard."""
+        """Close the shard."""
         ...
 
 
@@ -86,31 +86,31 @@ class AskedAlone(Shard, Protocol):
     """A shard that can also count and search in one trip."""
 
     def alone(self, request: Request) -> Part:
-        """Return each arm's best documents, scored by what this shard counts alone."""
+        """Return each arm's best documents, scored with the counts of this shard alone."""
         ...
 
 
 @runtime_checkable
 class OpenShard(AskedAlone, Protocol):
-    """A shard whose folder may be saved anew, and which may be one of several replicas."""
+    """A shard whose folder may get new versions, and which may be one of several replicas."""
 
     name: str
 
     @property
     def facts(self) -> IndexFacts:
-        """What all shards of the index have in common."""
+        """The facts that all shards of the index share."""
         ...
 
     def count(self, request: Request) -> Statistics:
-        """Count as :meth:`statistics` does, but take up no newer version before."""
+        """Return the same as :meth:`statistics`, but load no newer version first."""
         ...
 
     def alone_as_it_is(self, request: Request) -> Part:
-        """Count and search as :meth:`alone` does, but take up no newer version before."""
+        """Return the same as :meth:`alone`, but load no newer version first."""
         ...
 
     def reload(self) -> str:
-        """Take up the version that the folder holds now; return the name of the state."""
+        """Load the version that the folder holds now; return the name of its state."""
         ...
 
     def check(self) -> None:
@@ -119,22 +119,22 @@ class OpenShard(AskedAlone, Protocol):
 
 
 class Ask(Protocol):
-    """Asks shards; those that do not answer are noted in ``lost``."""
+    """Asks shards; those that do not answer are recorded in ``lost``."""
 
     def __call__(
         self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, str], /
     ) -> list[tuple[N_, T_]]:
-        """Return each shard that answers, with its answer. ``begin`` begins to ask one."""
+        """Return each shard that answers, with its answer. ``begin`` makes the question of one."""
         ...
 
 
 def told_of(lost: Mapping[str, str]) -> list[str]:
-    """Say that shards are missing, as ``degraded`` does."""
+    """Return the messages about lost shards for ``degraded``."""
     return [f"{name}: its documents are missing ({why})" for name, why in lost.items()]
 
 
 def why_lost(fault: ShardLostError | CorruptIndexError) -> str:
-    """Say why the documents of a shard are missing."""
+    """Return why the documents of a shard are missing."""
     return f"its files are damaged: {fault}" if isinstance(fault, CorruptIndexError) else str(fault)
 
 
@@ -145,7 +145,8 @@ class SavedShard(NamedTuple):
     ----------
     path : Path
     seal : str or None
-        Of its only version that may be opened; None: the newest, also while it is open.
+        The seal of the only version that may be opened; None: the newest, loaded again when a
+        newer one was saved.
     """
 
     path: Path
@@ -153,27 +154,27 @@ class SavedShard(NamedTuple):
 
 
 class LocalShard:
-    """A shard in this process. It takes up a newer version only in :meth:`reload`."""
+    """A shard in this process. It loads a newer version only in :meth:`reload`."""
 
     def __init__(self, name: str, index: Index, *, is_fixed: bool = False) -> None:
-        """Take an index, which is closed with the shard; a fixed one keeps its version."""
+        """Take an index, which is closed with the shard; a fixed shard keeps its version."""
         self.name = name
         self.index = index
         self.is_fixed = is_fixed
 
     @property
     def facts(self) -> IndexFacts:
-        """What all shards of the index have in common."""
+        """The facts that all shards of the index share."""
         return self.index._facts
 
     def statistics(self, request: Request) -> Statistics:
-        """Count what BM25 needs of the shard."""
+        """Return the shard's counts for BM25."""
         return self.index.statistics(request)
 
     count = statistics
 
     def reload(self) -> str:
-        """Take up the version that the folder holds now; return the name of the state."""
+        """Load the version that the folder holds now; return the name of its state."""
         if self.index.is_stale and not self.is_fixed:
             self.index.reload()
         return self.index._version
@@ -186,7 +187,7 @@ class LocalShard:
         return self.index.candidates(request, statistics)
 
     def alone(self, request: Request) -> Part:
-        """Return each arm's best documents, scored by what this shard counts alone."""
+        """Return each arm's best documents, scored with the counts of this shard alone."""
         return self.candidates(request, self.statistics(request))
 
     alone_as_it_is = alone
@@ -197,17 +198,17 @@ class LocalShard:
 
 
 class _Sent(NamedTuple):
-    """A question, and whom it was sent to."""
+    """A question, and the channel that it was sent to."""
 
     channel: Channel
     question: Pending
 
 
 class ProcessShard(AskedShard):
-    """A shard in a process of its own, which opened the index of a path.
+    """A shard in its own process, which opens the index of a path.
 
-    Another process takes the place of one that ended: at once if ``tries`` is 2; if it is 1, at the
-    question after the one that was not answered. A forked child starts processes of its own.
+    A process that ended is replaced: at once if ``tries`` is 2; if ``tries`` is 1, at the question
+    after the unanswered one. A forked child starts its own processes.
     """
 
     def __init__(
@@ -221,7 +222,7 @@ class ProcessShard(AskedShard):
         name: str | None = None,
         tries: int = 2,
     ) -> None:
-        """Take a saved index, and its facts; the process starts with the first call."""
+        """Take a saved index and its facts; the process starts with the first call."""
         self.name = str(saved.path) if name is None else name
         self.facts = facts
         self._timeout = read_timeout(timeout)
@@ -238,13 +239,13 @@ class ProcessShard(AskedShard):
         renew_in_children(self)
 
     def check(self) -> None:
-        """Raise ShardLostError if the process does not answer; one at work on a question does."""
+        """Raise ShardLostError if the process does not answer; a busy one counts as answering."""
         if not self.is_busy:
             self._ask(b"state")
 
     @property
     def is_busy(self) -> bool:
-        """Whether the process is at work on a question."""
+        """Whether the process runs and has a question to answer."""
         channel = self._channel
         return channel is not None and channel.is_busy
 
@@ -255,7 +256,7 @@ class ProcessShard(AskedShard):
         return None if channel is None or channel.is_over else channel.pid
 
     def close(self) -> None:
-        """End the process, also where it is at work on a question; later ones are refused."""
+        """End the process, even while it answers a question; later questions are refused."""
         self._is_closed = True
         with self._starting:
             channel = self._channel
@@ -263,7 +264,7 @@ class ProcessShard(AskedShard):
             channel.end()
 
     def renew(self) -> None:
-        """Let go of the process in a forked child: it answers the parent, and ends with it."""
+        """Forget the process in a forked child: it answers the parent, and ends with the parent."""
         self._starting = threading.Lock()
         channel, self._channel = self._channel, None
         if channel is not None:
@@ -275,17 +276,17 @@ class ProcessShard(AskedShard):
         Raises
         ------
         ShardLostError
-            The process ended as often as it is tried, or one took too long.
+            The process ended in every try, or took too long.
         """
         return self._begin(*frames).answer()
 
     def _begin(self, *frames: bytes) -> Question[bytes]:
-        """Send a question, to a process that is started if none runs.
+        """Send a question; start a process if none runs.
 
         Raises
         ------
         ShardLostError
-            None runs, and another replica can answer.
+            No process runs, and another replica can answer.
         """
         sent = self._sent(frames)
         return Question(
@@ -293,7 +294,7 @@ class ProcessShard(AskedShard):
         )
 
     def _answer(self, frames: Sequence[bytes], sent: _Sent) -> bytes:
-        """Return the answer to a question that was sent; if the process ended, of another one.
+        """Return the answer to a question that was sent; if its process ended, ask a new one.
 
         Questions change nothing, so asking twice counts nothing twice.
         """
@@ -320,17 +321,17 @@ class ProcessShard(AskedShard):
         may_wait = frames[0] in (b"reload", b"state")
         while True:
             channel = self._started(may_wait=may_wait)
-            with suppress(Ended):  # since it was started
+            with suppress(Ended):  # it ended since it was started
                 return _Sent(channel, channel.send(*frames))
 
     def _started(self, *, may_wait: bool) -> Channel:
-        """Return the channel to a process that is running, as far as can be seen.
+        """Return the channel to a process that runs, as far as is known.
 
         Raises
         ------
         ShardLostError
-            It has ended while nobody asked it, and this call may not wait for a start, since
-            another replica can answer.
+            The process ended while it had no question, and this call may not wait for a start,
+            since another replica can answer.
         """
         with self._starting:
             if self._is_closed:

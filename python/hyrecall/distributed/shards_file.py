@@ -1,4 +1,4 @@
-"""``shards.json``: the shards of a folder, and where the documents of each cell lie.
+"""Reads and writes ``shards.json``: the shards of a folder, and the placement of cells.
 
 Replacing this file is the only commit point of a build and of a rebalancing. The format is in
 docs/format.md.
@@ -54,7 +54,7 @@ _MOST = 2**63 - 1
 
 
 def folder_name(number: int, generation: int) -> str:
-    """Return the folder of a shard that was written for a generation."""
+    """Return the name of a shard's folder that was written for a generation."""
     return f"shard-{number:04d}-{generation}"
 
 
@@ -66,12 +66,12 @@ class ShardEntry:
     Attributes
     ----------
     name : str
-        The same in every generation: "shard-0003".
+        For example "shard-0003"; the same in every generation.
     folder : str
-        The saved index, beside ``shards.json``. A folder is written once.
+        The folder of the saved index, beside ``shards.json``. A folder is written once.
     rows, cells, bytes : int
     first_seq, last_seq : int
-        The lowest and highest insertion number; 0 and -1 without rows. Those of other shards may
+        The lowest and highest insertion number; 0 and -1 without rows. Numbers of other shards may
         lie between them.
     manifest : str
         The seal of the saved index: the checksum in the last line of its MANIFEST.
@@ -99,16 +99,16 @@ class ShardEntry:
 @check_keywords
 @dataclass(frozen=True)
 class Shards:
-    """One generation of the shards of a folder, as ``shards.json`` says it.
+    """One generation of the shards of a folder, the content of ``shards.json``.
 
     Attributes
     ----------
     generation : int
         1 after the build; each rebalancing adds 1.
     index : str
-        The hash of what all shards have in common: schema, analyzers, BM25, dimensions, types.
+        The hash of the facts that all shards share: schema, analyzers, BM25, dimensions, types.
     asked : str
-        The hash of what the build was asked: source files, schema and options.
+        The hash of the build's arguments: source files, schema and options.
     placement : Placement
     shards : tuple of ShardEntry
         In the order of the placement's numbers.
@@ -139,11 +139,11 @@ class Shards:
 
     @property
     def rows(self) -> int:
-        """The documents of all shards."""
+        """The number of documents in all shards."""
         return sum(one.rows for one in self.shards)
 
     def to_bytes(self) -> bytes:
-        """Return the file: JSON, with the checksum of all of it but that checksum."""
+        """Return the content of the file: JSON, with a checksum of the other fields."""
         data = {
             "format": FORMAT, "generator": self.generator, "generation": self.generation,
             "index": self.index, "asked": self.asked, "placement": self.placement.to_dict(),
@@ -153,12 +153,12 @@ class Shards:
 
     @classmethod
     def from_bytes(cls, content: bytes, path: Path) -> Shards:
-        """Make it from the content of a file; ``path`` is for messages.
+        """Read the content of a file; ``path`` is for messages.
 
         Raises
         ------
         CorruptIndexError
-            Damaged, something else, or of a newer format.
+            The file is damaged, not a ``shards.json``, or of a newer format.
         """
         try:
             data = json.loads(content)
@@ -183,7 +183,7 @@ class Shards:
 
     @classmethod
     def read(cls, folder: str | Path) -> Shards:
-        """Read the file of a folder.
+        """Read the ``shards.json`` of a folder.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class Shards:
         Raises
         ------
         IndexNotFoundError
-            There is none.
+            The folder has no ``shards.json``.
         CorruptIndexError
             As :meth:`from_bytes`.
         """
@@ -211,7 +211,7 @@ class Shards:
 
 
 def write_shards(folder: Path, shards: Shards) -> None:
-    """Make a generation that of a folder: a temporary file, synced, then renamed."""
+    """Write ``shards.json``: a temporary file, synced, then renamed."""
     disk.prepare(folder, SHARDS, shards.to_bytes())
     disk.commit(folder, SHARDS)
 
@@ -222,7 +222,7 @@ def check_seals(folder: Path, shards: Shards) -> None:
     Raises
     ------
     CorruptIndexError
-        One is missing, or was saved again since.
+        A saved index is missing, or was saved again since.
     """
     for one in shards.shards:
         path = folder / one.folder / MANIFEST
@@ -236,15 +236,15 @@ def check_seals(folder: Path, shards: Shards) -> None:
 
 
 def remove_unused(folder: Path, used: Sequence[ShardEntry]) -> None:
-    """Remove what a folder holds of earlier generations and of unfinished work.
+    """Remove the folders of earlier generations and of unfinished work.
 
-    A reader that has opened a file keeps what it opened.
+    Files that a reader has opened stay readable for it.
     """
     kept = {one.folder for one in used}
     for path in list(folder.iterdir()):
         is_old = _FOLDER.fullmatch(path.name) is not None and path.name not in kept
         if is_old:
-            # At once: a process of this shard sees that its folder is gone, never a part of it.
+            # Renamed first: a process of this shard sees that its folder is gone, never half of it.
             path = path.rename(path.with_name(f"{path.name}.unfinished"))  # noqa: PLW2901
         if is_old or _UNFINISHED.fullmatch(path.name) or path.name == WORK:
             shutil.rmtree(path, ignore_errors=True)
