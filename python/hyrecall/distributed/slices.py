@@ -1,4 +1,4 @@
-"""Slices of a batch: how many queries fit into memory, and which of them is refused."""
+"""Cuts a batch into slices that fit into memory, and finds the queries that are refused."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["MAX_QUERIES", "answered", "renumber", "slice_size"]
 T_ = TypeVar("T_")
 
 MAX_QUERIES = 4096
-"""In a slice: enough to keep all threads busy."""
+"""Largest number of queries in a slice: enough to keep all threads busy."""
 
 _ARM_BYTES = 256  # upper estimate for a document in an arm's list during a batch
 _WORK_BYTES = 96 << 20  # for the arms' lists of a slice
-_SHARED_BYTES = 256 << 20  # for those of several shards: each slice has a cost of its own there
+_SHARED_BYTES = 256 << 20  # the same over several shards, where each slice costs extra
 _OF_A_QUERY = (DTypeError, OptionError, ScopeError, ShapeError)  # errors caused by a query
 
 
 def slice_size(
     facts: IndexFacts, options: Mapping[str, Any], n_shards: int, most: int = MAX_QUERIES
 ) -> int:
-    """Return the number of queries whose lists fit into the memory limit.
+    """Return the number of queries whose lists fit into the memory of a slice.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def slice_size(
     options : mapping
         Arguments of the recall, of which ``recipe``, ``depth``, ``offset`` and ``limit`` count.
     n_shards : int
-        Each brings lists of its own, which are joined in one process.
+        Each shard returns its own lists, which are joined in one process.
     most : int
     """
     recipe = options.get("recipe")
@@ -47,20 +47,20 @@ def slice_size(
 def answered(
     answer: Callable[[int, int], T_], first: int, n_queries: int
 ) -> Iterator[T_ | tuple[int, HyrecallError]]:
-    """Answer a slice at once, or if it is refused, each half of it, down to single queries.
+    """Answer a slice at once; if it is refused, answer each half, down to single queries.
 
     A reply does not depend on the other queries of its slice, so splitting does not change it.
 
     Parameters
     ----------
     answer : callable
-        Takes the place of a query in the slice and how many queries to answer from there on.
+        Takes the place of a query in the slice and the number of queries to answer from there.
     first, n_queries : int
 
     Yields
     ------
     object or tuple of int and HyrecallError
-        What ``answer`` returned, or the place of a query and why it was refused; in order.
+        The result of ``answer``, or the place and the error of a refused query; in order.
     """
     try:
         made = answer(first, n_queries)

@@ -1,4 +1,4 @@
-"""The rows of a folder of Parquet files: which files, which pieces, which insertion numbers."""
+"""Lists the Parquet files of a folder, cuts them into units, and numbers their rows."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ __all__ = [
 ]
 
 UNIT_ROWS = 1_000_000
-"""A unit ends with the row group that reaches so many rows."""
+"""A unit ends with the row group that reaches this number of rows."""
 
 BATCH_ROWS = 4096
 
 PARQUET = ".parquet"
 TABLES = (".jsonl", ".ndjson", ".csv", ".tsv", ".arrow", ".feather", ".orc")
-"""Endings of files with rows that a build does not read."""
+"""Endings of table files that a build does not read."""
 
 PACKED = (".gz", ".zst", ".bz2", ".xz")
-"""Endings that a compressed file has behind its own."""
+"""Endings of compressed files, after their own."""
 
 _FLATTEN = (
     "write the tables of its folders into one folder, with their partitions as columns: "
@@ -49,7 +49,7 @@ _FLATTEN = (
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One Parquet file, as a build that goes on recognises it."""
+    """One Parquet file, and what a resumed build compares to recognise it."""
 
     path: str
     size: int
@@ -69,7 +69,7 @@ class SourceFile:
         Raises
         ------
         OptionError
-            It was.
+            The file was written or removed.
         """
         path = Path(self.path)
         about = path.stat() if path.exists() else None
@@ -80,7 +80,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Unit:
-    """Row groups of one file, which one worker reads at a time."""
+    """Row groups of one file, which a worker reads in one task."""
 
     path: str
     first_group: int
@@ -116,14 +116,14 @@ def opened(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def nothing_of(path: Path, names: Sequence[str]) -> pa.Table:
-    """Return columns of a file without rows."""
+    """Return an empty table with columns of a file."""
     with opened(path) as file:
         found = file.schema_arrow
     return pa.table({name: pa.nulls(0, found.field(name).type) for name in names})
 
 
 def dims_of(units: Sequence[Unit], schema: Schema) -> dict[str, int]:
-    """Return the length of the first vector of each arm whose column has lists of any length."""
+    """Return the length of the first vector of each arm whose lists have no fixed length."""
     out: dict[str, int] = {}
     for arm, vector in schema.vector_arms.items():
         for unit in units:
@@ -135,7 +135,7 @@ def dims_of(units: Sequence[Unit], schema: Schema) -> dict[str, int]:
 
 
 def _first_length(unit: Unit, name: str) -> int | None:
-    """Return the length of the first list of a column; None: there is none, or all are alike."""
+    """Return the length of the first list of a column, or None without lists of variable length."""
     for _, batch in batches_of_unit(unit, [name]):
         column = batch.column(0)
         if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
@@ -147,15 +147,15 @@ def _first_length(unit: Unit, name: str) -> int | None:
 
 
 def source_files(source: Path) -> list[Path]:
-    """Return the Parquet files of a folder, sorted by name; a file is the only one.
+    """Return the Parquet files of a folder, sorted by name, or the single file given.
 
-    Other files with tables, and folders that hold any, are refused, since their rows would be
-    missing. Names that begin with a dot or an underscore are left out.
+    Other table files, and sub-folders with tables, are refused, since their rows would be missing.
+    Names that begin with a dot or an underscore are skipped.
 
     Raises
     ------
     OptionError
-        Nothing is there, no Parquet file is in the folder, or rows are in other places of it.
+        The path does not exist, the folder has no Parquet file, or it has other tables.
     """
     if not source.is_dir():
         found = [source] if source.is_file() else []
@@ -177,7 +177,7 @@ def ending(path: Path) -> str:
 
 
 def has_rows(path: Path) -> bool:
-    """Say whether a name is that of a table in another format, or of a compressed one."""
+    """Say whether a name is that of a table in another format, or of a compressed table."""
     if ending(path) not in PACKED:
         return ending(path) in TABLES
     return ending(path.with_suffix("")) in (*TABLES, PARQUET)
@@ -202,12 +202,12 @@ def _check_others(paths: Sequence[Path]) -> None:
 def units_of(
     paths: Sequence[Path], schema: Schema, rows: int = UNIT_ROWS
 ) -> tuple[list[SourceFile], list[Unit]]:
-    """Return the files and the pieces in which they are read, in the order of their rows.
+    """Return the files and the units in which they are read, in the order of their rows.
 
     Raises
     ------
     OptionError
-        A column is missing, or files have columns of other types.
+        A column is missing, or the types of a column differ between files.
     DTypeError
         Not a Parquet file.
     """
@@ -250,7 +250,7 @@ def _check_types(
 
 
 def _groups(file: pq.ParquetFile, most: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the first row group, the end and the rows of each unit of a file."""
+    """Yield the first row group, the end and the number of rows of each unit of a file."""
     begin, n_rows, n_groups = 0, 0, file.metadata.num_row_groups
     for group in range(n_groups):
         n_rows += file.metadata.row_group(group).num_rows

@@ -1,4 +1,4 @@
-"""Lays the rows of source files into a file for each shard, on the disk."""
+"""Writes the rows of source files to a file on disk for each shard."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ __all__ = [
 ]
 
 COUNTED_ROWS = 65_536
-"""Rows that are counted at a time: the cells of a batch are told apart once."""
+"""Rows that are counted at a time; the distinct cells of a batch are found once."""
 
 
 def seq_column(names: Sequence[str]) -> str:
-    """Return the name of the column of insertion numbers, which no column of the table has."""
+    """Return a name for the column of insertion numbers that is not a column of the table."""
     name = "seq"
     while name in names:
         name += "_"
@@ -67,7 +67,7 @@ def count_unit(
 
 
 def spill_unit(number: int, unit: Unit, schema: Schema, placement: Placement, work: Path) -> None:
-    """Write the rows of a unit to a file for each shard; the folder gets its name at the end."""
+    """Write the rows of a unit to a file for each shard, in a folder that is renamed at the end."""
     folder = unit_folder(work, number)
     if folder.exists():
         return
@@ -119,5 +119,5 @@ def rows_of_shard(work: Path, shard: int, n_units: int) -> Iterator[pa.RecordBat
 
 
 def remove_rows_of_shard(work: Path, shard: int, n_units: int) -> None:
-    """Remove the rows of a shard that is indexed; the folders of the units stay, as done."""
+    """Remove the rows of an indexed shard; the units' folders stay as a sign that they are done."""
     disk.remove([_shard_file(unit_folder(work, number), shard) for number in range(n_units)])

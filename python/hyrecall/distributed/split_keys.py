@@ -1,4 +1,4 @@
-"""Checks that a key comes once in a cell whose rows lie in several shards by their threads."""
+"""Checks that keys are unique in a cell whose rows are split over shards by thread."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def check_split_keys(
 ) -> None:
     """Refuse a key that two threads of a split cell have in two shards.
 
-    Elsewhere all rows with a key lie in one shard, whose build finds a key that comes twice. Takes
-    8 bytes a row of the largest of these cells.
+    In other cells all rows with a key lie in one shard, whose build refuses duplicate keys. This
+    check needs 8 bytes a row of the largest split cell.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def check_split_keys(
         twice = set(found[counts > 1].tolist())
         if not twice:
             continue
-        seen: set[object] = set()  # keys whose hashes come twice, which may yet differ
+        seen: set[object] = set()  # keys with repeated hashes, which may still differ
         for shard in sorted(set(parts)):
             for keys in _keys(folder / entries[shard].folder, cell):
                 for key in keys.to_pylist():

@@ -1,12 +1,12 @@
-"""Threads that ask shards take turns with the interpreter, and leave it while they wait.
+"""Lets threads that ask shards take turns with the interpreter (GIL), and release it to wait.
 
-Python runs one thread at a time. Threads that pack, unpack and merge at the same time take the
-interpreter from one another at every call that lets go of it, some twenty times a question; each
-handover wakes a thread. So a thread takes a turn for all that it does between two waits.
+Python runs one thread at a time. Threads that pack, unpack and merge at the same time hand the
+interpreter over at every call that releases it, some twenty times a question; each handover wakes a
+thread. So a thread takes a turn for its work between two waits.
 
-Turns are a courtesy: a thread that has waited for its turn for long goes on without one. So code of
-others that runs in a turn (arrays of a request may be of any class) cannot make threads wait for
-one another forever.
+A thread that has waited for its turn for ``PATIENCE`` seconds goes on without one. So foreign code
+that runs in a turn (arrays of a request may be of any class) cannot make threads wait for one
+another forever.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ PATIENCE = 1.0
 
 
 class _Own(threading.local):
-    """What the running thread has of turns."""
+    """The turn state of the running thread."""
 
-    depth = 0  # of :meth:`_Turns.kept`
+    depth = 0  # of nested :meth:`_Turns.kept`
     has = False
 
 
 class _Turns:
-    """Gives turns to the threads of this process; made anew in a forked child."""
+    """Gives turns to the threads of this process; renewed in a forked child."""
 
     def __init__(self) -> None:
         self.renew()
@@ -45,8 +45,8 @@ class _Turns:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Keep a turn that is taken in here until the end, or until the thread waits."""
-        own = self._own  # a child that is forked meanwhile has another
+        """Keep a turn that is taken inside this block until its end, or until the thread waits."""
+        own = self._own  # a child that is forked meanwhile has another one
         own.depth += 1
         try:
             yield
@@ -57,19 +57,19 @@ class _Turns:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Do in a turn what follows, unless it comes late."""
+        """Run this block in a turn, or without one after ``PATIENCE`` seconds."""
         own = self._own
         with self.kept():
             if not own.has:
-                own.has = True  # before it is: an interrupt in between leaves none that nobody ends
+                own.has = True  # set first: a turn taken just before an interrupt is still ended
                 own.has = self._lock.acquire(timeout=PATIENCE)
             yield
 
     def leave(self) -> None:
-        """End the turn of this thread, if it has one, as before each wait."""
+        """End the turn of this thread, if it has one. Called before each wait."""
         if self._own.has:
-            # Released first: an interrupt in between leaves none that nobody ends.
-            with contextlib.suppress(RuntimeError):  # after an interrupt it was not taken
+            # Released first: after an interrupt in between, the turn can still be ended.
+            with contextlib.suppress(RuntimeError):  # not taken, after an interrupt
                 self._lock.release()
             self._own.has = False
 

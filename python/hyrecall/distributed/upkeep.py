@@ -1,4 +1,4 @@
-"""What a sharded index does beside recalls: it says who answers, and takes up new versions."""
+"""The methods of a sharded index besides recalls: health checks and loading of new versions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["ShardHealth", "ShardUpkeep", "n_replicas"]
 
 
 class ShardHealth(NamedTuple):
-    """How many replicas a shard has, and how many of them do not answer."""
+    """The number of replicas of a shard, and how many of them do not answer."""
 
     n_replicas: int
     n_lost: int
@@ -33,13 +33,13 @@ class ShardHealth(NamedTuple):
 
 
 def n_replicas(shard: Shard) -> int:
-    """Return how many replicas a shard has."""
+    """Return the number of replicas of a shard."""
     return len(shard.replicas) if isinstance(shard, ReplicatedShard) else 1
 
 
 @check_methods
 class ShardUpkeep:
-    """The methods of a sharded index that answer no recall."""
+    """The methods of a sharded index besides recalls."""
 
     _shards: tuple[Shard, ...]
     _pool: ShardThreads | None
@@ -62,22 +62,23 @@ class ShardUpkeep:
     def is_stale(self) -> bool:
         """Whether a shard in this process holds another version than its folder.
 
-        Shards in processes of their own, and replicas, take up new versions by themselves.
+        Shards in other processes, and replicas, load new versions by themselves.
         """
         return any(isinstance(one, LocalShard) and one.index.is_stale for one in self._shards)
 
     def reload(self) -> None:
-        """Take up the versions that the folders of the shards hold now.
+        """Load the versions that the folders of the shards hold now.
 
-        Of several replicas of a shard, others answer while one takes up the new version, which
-        answers once as many replicas have it as do not. All have it when this returns. Recalls go
-        on meanwhile; a reply never mixes two versions of a shard. Shards that ``shards.json``
-        places keep the version that it named: open their folder again for a newer one.
+        The replicas of a shard load the new version one after another, while the others answer. The
+        new version answers once at least half of the replicas have it; all have it when this
+        returns. Recalls go on meanwhile, and a reply never mixes two versions of a shard. Shards
+        that ``shards.json`` places keep the version that it named: open their folder again for a
+        newer one.
 
         Raises
         ------
         ShardLostError
-            A shard of which no replica answers.
+            No replica of a shard answers.
         CorruptIndexError, IndexNotFoundError
             As :meth:`hyrecall.Index.open`; the shard stays as it was.
         OptionError, WriterBusyError
@@ -86,14 +87,14 @@ class ShardUpkeep:
         self._of_all(self._pool, lambda one: one.reload() if isinstance(one, OpenShard) else None)
 
     def health(self) -> Mapping[str, ShardHealth]:
-        """Ask which shards answer, and how many replicas of each do not.
+        """Return how many replicas each shard has, and how many of them do not answer.
 
-        A replica that is at work on a question counts as one that answers.
+        A replica that is answering a question counts as one that answers.
 
         Returns
         -------
         mapping of str to ShardHealth
-            By the names that ``degraded`` has: ``(n_replicas, n_lost)``, and ``is_lost``.
+            By the names of shards in ``degraded``: ``(n_replicas, n_lost)``, and ``is_lost``.
 
         Examples
         --------
@@ -120,7 +121,7 @@ class ShardUpkeep:
         return dict(zip(names, self._of_all(self._checks, ask), strict=True))
 
     def _of_all(self, pool: ShardThreads | None, call: Callable[[Shard], T_]) -> list[T_]:
-        """Return the results of a call for each shard; shards elsewhere are called together."""
+        """Return the results of a call for each shard; with a pool, calls run in parallel."""
         if self._is_closed:
             raise closed()
         run = map if pool is None else pool.map

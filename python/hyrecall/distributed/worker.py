@@ -1,8 +1,8 @@
 """The process of one shard: ``python -m hyrecall.distributed.worker PATH``.
 
-It opens the index of the path and answers what comes on standard input, until that ends. A saved
-version that is newer than its own is taken up before ``statistics`` and ``alone``, and by
-``reload``, unless ``--seal`` names the only version that it may open.
+It opens the index of the path and answers the questions on standard input until that ends. It
+loads a newer saved version before ``statistics`` and ``alone``, and by ``reload``, unless
+``--seal`` names the only version that it may open.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T_ = TypeVar("T_")
 
 MOST_RECENT = 16
 MOST_RECENT_BYTES = 1 << 20
-"""Of the requests that are kept beside the newest one."""
+"""Limits of the recent requests that are kept; the newest one is always kept."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -46,10 +46,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--seal")
     given = parser.parse_args(arguments)
-    # Ctrl-C in a terminal goes to this process too; the one that asks decides when it ends.
+    # Ctrl-C in a terminal goes to this process too; the asking process decides when it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what anything prints must not reach the answers
+    os.dup2(2, 1)  # printed text must not mix with the answers
     answering = Answering(given.path, given.device, given.threads, given.seal)
     serve(answering, sys.stdin.buffer, answers)
 
@@ -68,26 +68,26 @@ def serve(answering: Answering, questions: IO[bytes], answers: IO[bytes]) -> Non
 
 
 class Answering:
-    """Answers questions about the index of a path, which is opened by the first of them."""
+    """Answers questions about the index of a path, which the first question opens."""
 
     def __init__(
         self, path: str, device: str, threads: int | None, seal: str | None = None
     ) -> None:
-        """Take the path of a saved index, and the seal of its only version that may be opened.
+        """Take the path of a saved index, and the seal of the only version that may be opened.
 
-        None: the newest version. Nothing is opened yet.
+        ``seal`` None: the newest version. Nothing is opened yet.
         """
         self._open = path, device, threads
         self._seal = seal
         self._index: Index | None = None
         self._damaged: tuple[str, CorruptIndexError] | None = None
-        self._met: CorruptIndexError | None = None  # by a question, since the last reload
+        self._met: CorruptIndexError | None = None  # by a question since the last reload
         self._recent: dict[bytes, Request] = {}  # the newest last
 
     def ask(self, verb: bytes, *frames: bytes) -> tuple[bytes, bytes]:
         """Return ``b"answer"`` and the answer, or ``b"error"`` and the error as JSON."""
         try:
-            if verb == b"reload":  # somebody may have repaired the files
+            if verb == b"reload":  # the files may have been repaired
                 self._damaged = self._met = None
             if self._index is None:
                 self._index = self._unless_damaged(self._opened)
@@ -103,8 +103,8 @@ class Answering:
         Raises
         ------
         ShardLostError
-            The folder is gone, or holds another version than the one that may be opened. Other
-            shards may have the documents of that version, or none.
+            The folder is gone, or holds another version than the only one that may be opened: its
+            documents may also be in other shards, or be missing.
         """
         path, device, threads = self._open
         try:
@@ -118,15 +118,15 @@ class Answering:
         return index
 
     def _unless_damaged(self, read: Callable[[], T_]) -> T_:
-        """Return what reads the saved version, which is not read again where it is damaged.
+        """Return the result of ``read``, unless the saved version is known to be damaged.
 
         Raises
         ------
         CorruptIndexError
-            It is.
+            The saved version is damaged.
         """
         seal: str | None = None
-        with contextlib.suppress(OSError):  # of the system, or of a damaged MANIFEST
+        with contextlib.suppress(OSError):  # a system error, or a damaged MANIFEST
             seal = read_seal(Path(self._open[0]) / MANIFEST)
         if self._damaged is not None and self._damaged[0] == seal:
             raise self._damaged[1].with_traceback(None)
@@ -142,7 +142,7 @@ class Answering:
     def _answer(self, index: Index, verb: bytes, frames: Sequence[bytes]) -> bytes:
         may_change = self._seal is None and verb in (b"statistics", b"alone", b"reload")
         if may_change and index.is_stale:
-            with contextlib.suppress(IndexNotFoundError):  # what is open can still be read
+            with contextlib.suppress(IndexNotFoundError):  # the open version stays readable
                 self._unless_damaged(index.reload)
                 self._met = None
         if verb == b"state" and self._met is not None:
@@ -162,7 +162,7 @@ class Answering:
     def _read(self, data: bytes) -> Request:
         """Return the request of some bytes.
 
-        Both questions of a recall bring the same ones, and those of other recalls come in between.
+        Both questions of a recall send the same bytes, with those of other recalls in between.
         """
         found = self._recent.pop(data, None)
         if found is None:
