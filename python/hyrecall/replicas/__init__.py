@@ -1,7 +1,7 @@
-"""Copies of a saved index or of a store away from the machine: push, pull, follow.
+"""Copies of a saved index or of a store at a URL: push, pull, follow.
 
-:func:`push` publishes the state of a folder at a URL, :func:`pull` brings a replica to the newest
-state, :func:`follow` does so again and again. docs/replicas.md says what is promised.
+:func:`push` publishes the state of a folder at a URL, :func:`pull` updates a replica to the newest
+state, :func:`follow` does so repeatedly. docs/replicas.md lists the guarantees.
 """
 
 from hyrecall.replicas.following import follow

@@ -17,12 +17,12 @@ __all__ = ["folder_lock"]
 def folder_lock(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder for pushes and pulls; a crash releases it.
 
-    The lock is on the folder itself. Writers of an index or a store lock their file LOCK.
+    The lock is on the folder itself. Writers of an index or a store lock their file LOCK instead.
 
     Raises
     ------
     IndexNotFoundError
-        There is no folder.
+        The folder does not exist.
     WriterBusyError
         Another push or pull holds it.
     """

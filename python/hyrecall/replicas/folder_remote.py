@@ -1,6 +1,7 @@
 """A remote place in a folder (``file://``): objects are files, HEAD is replaced under a lock.
 
-Needs no other package. A file is written beside its name and renamed, so nobody sees a part of it.
+Needs no other package. A file is written under a temporary name and renamed, so readers see it
+whole or not at all.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class FolderRemote:
     """See :class:`hyrecall.replicas.remote.Remote`."""
 
     def __init__(self, root: Path) -> None:
-        """Name the folder; a push makes it."""
+        """Take the folder, which a push creates."""
         self._root = root
         self._changed: set[Path] = set()
         self._guard = threading.Lock()
@@ -49,7 +50,7 @@ class FolderRemote:
                 raise AbsentError(name) from None
 
     def put(self, name: str, content: bytes) -> None:
-        """Write and sync a file, then give it its name."""
+        """Write and sync a file, then rename it."""
         with self._named(name):
             path = self._root / name
             self._make(path.parent)
@@ -67,9 +68,9 @@ class FolderRemote:
                 self._changed.add(path.parent)
 
     def has(self, name: str) -> bool:
-        """Return whether there is such a file.
+        """Return whether the file exists.
 
-        An interrupted push may not have synced its folder: :meth:`settle` does so then.
+        An interrupted push may not have synced its folder; :meth:`settle` then does so.
         """
         path = self._root / name
         with self._named(name):
@@ -80,7 +81,7 @@ class FolderRemote:
         return is_there
 
     def settle(self) -> None:
-        """Sync the folders in which files got their names."""
+        """Sync the folders in which files were renamed."""
         with self._guard:
             changed, self._changed = self._changed, set()
         for folder in sorted(changed):
@@ -96,7 +97,7 @@ class FolderRemote:
         return content, hashlib.sha256(content).hexdigest()
 
     def replace_head(self, content: bytes, tag: str | None) -> None:
-        """Compare and rename under a lock."""
+        """Compare the tag and rename the file under a lock."""
         with self._named(HEAD), self._alone():
             found = self.get_head()
             if (None if found is None else found[1]) != tag:
@@ -105,7 +106,7 @@ class FolderRemote:
             disk.commit(self._root, HEAD)
 
     def listed(self, prefix: str) -> Iterator[Listed]:
-        """List files, those that an interrupted push left among them."""
+        """List files, including those that an interrupted push left."""
         with self._named(prefix):
             for folder, _, names in os.walk(self._root / prefix):
                 for name in names:
@@ -131,7 +132,7 @@ class FolderRemote:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Hold the lock around a replacement of HEAD, which takes a moment."""
+        """Hold the lock during a replacement of HEAD, which is short."""
         self._make(self._root)
         handle = os.open(self._root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

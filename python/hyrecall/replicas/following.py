@@ -29,16 +29,16 @@ def follow(
     stop: threading.Event | None = None,
     progress: ProgressFunction | None = None,
 ) -> Iterator[Pulled]:
-    """Pull again and again; yields each new generation when the folder holds it.
+    """Pull repeatedly; yield each new generation when the folder holds it.
 
     Parameters
     ----------
     url, path, progress
         As in :func:`pull`.
     every : float, default 10
-        Seconds between two looks, in [0, 86400]. A look without a new generation is one request.
+        Seconds between two pulls, in [0, 86400]. A pull without a new generation is one request.
     stop : threading.Event, optional
-        Ends the iteration when it is set, at once if it waits. Leaving the loop ends it, too.
+        Ends the iteration when it is set, even while it waits. Leaving the loop ends it too.
 
     Yields
     ------
@@ -48,8 +48,8 @@ def follow(
     ------
     OptionError, DTypeError, CorruptRemoteError, WriterBusyError, StoreError, OSError
     MissingExtraError
-        As :func:`pull`. A place that cannot be reached, or that is still empty, is tried again at
-        the next look, and the log says so.
+        As :func:`pull`. If the place cannot be reached, or is still empty, the next pull tries
+        again, and a message is logged.
 
     Examples
     --------

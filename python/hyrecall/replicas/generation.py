@@ -1,7 +1,7 @@
 """A pushed generation as data: its files in chunks, and HEAD, which names the newest generation.
 
-Chunks are named by their SHA-256, and a generation by the SHA-256 of its own text. So nothing that
-arrives is trusted before it was compared with its name. docs/replicas.md describes the objects.
+Chunks are named by their SHA-256, and a generation by the SHA-256 of its own text. So everything
+that is read is compared with its name first. docs/replicas.md describes the objects.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def hash_of(content: bytes | memoryview) -> str:
 def epoch_of(head: bytes | None) -> str:
     """Return the end of the names of the chunks that a push on top of this HEAD writes.
 
-    A prune changes HEAD before it removes anything. So what it removes never has a name that a
-    push uses which can still be published.
+    A prune changes HEAD before it removes anything. So it never removes a name that is used by a
+    push that can still be published.
     """
     return hash_of(head or b"")[:16]
 
@@ -81,11 +81,11 @@ class PushedFile:
         Its path in the folder.
     size : int
     mark : str
-        Equal for equal content, known without reading the file; "" where nothing is known.
+        Equal for equal content, and known without reading the file; "" if not known.
     chunk_bytes : int
-        The size of each chunk but the last.
+        The size of each chunk except the last.
     chunks : tuple of str
-        SHA-256 of each chunk, a dash, and the epoch in which it was written.
+        For each chunk its SHA-256, a dash, and the epoch in which it was written.
     """
 
     name: str
@@ -111,7 +111,7 @@ class PushedFile:
 
 
 def object_of(chunk: str) -> str:
-    """Return the name of the object with a chunk."""
+    """Return the name of a chunk's object."""
     return f"{CHUNKS}/{chunk[:2]}/{chunk}"
 
 
@@ -128,13 +128,13 @@ class Generation:
     parent : str or None
         SHA-256 of the generation before.
     line : str
-        Equal in two generations if the content of the later one came from that of the earlier one
-        by changes alone: a push that overwrites what its folder does not know begins another line.
+        Equal in two generations if the later one only contains changes of the earlier one: a push
+        that overwrites a generation unknown to its folder starts another line.
     pushed_at : str
     generator : str
         The program that pushed, for messages.
     state : dict
-        What the folder held: ``seal`` of an index; ``store_id``, ``sequence``, ``erasures``.
+        The state of the folder: ``seal`` of an index; ``store_id``, ``sequence``, ``erasures``.
     files : tuple of PushedFile
     """
 
@@ -181,7 +181,7 @@ class Generation:
 
     @property
     def version(self) -> str:
-        """What the folder held, in one word; see :class:`hyrecall.base.remote_mark.Noted`."""
+        """The state of the folder as one string; see :class:`hyrecall.base.remote_mark.Noted`."""
         return str(self.state["seal" if self.kind == INDEX else "sequence"])
 
     @property
@@ -195,17 +195,17 @@ class Generation:
         return {chunk for file in self.files for chunk in file.chunks}
 
     def to_bytes(self) -> bytes:
-        """Return the text form."""
+        """Return the generation as JSON."""
         return json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":")).encode()
 
     @classmethod
     def from_bytes(cls, text: bytes, where: str) -> Generation:
-        """Make a generation from its text form; ``where`` is for messages.
+        """Make a generation from its JSON; ``where`` is for messages.
 
         Raises
         ------
         CorruptRemoteError
-            Other fields, or a newer format.
+            The fields are not those of a generation, or the format is newer.
         """
         try:
             data: dict[str, Any] = json.loads(text)
@@ -220,7 +220,7 @@ class Generation:
         raise error(CorruptRemoteError, where, f"format {FORMAT}", "a newer one")
 
     def noted(self, url: str, manifest: str) -> Noted:
-        """Return what a folder notes of this generation."""
+        """Return the note about this generation for the REMOTE file of a folder."""
         return Noted(url, self.number, manifest, self.version, self.pushed_at, self.line)
 
 
@@ -243,7 +243,7 @@ class Head:
     manifest : str
         SHA-256 of the generation's text.
     prunes : int
-        Counts the prunes. Each changes HEAD, so that a push which began before it fails.
+        Counts the prunes. Each prune changes HEAD, so that earlier pushes fail.
     """
 
     number: int
@@ -258,22 +258,22 @@ class Head:
 
     @property
     def object_name(self) -> str:
-        """The name of the object with the generation."""
+        """The name of the generation's object."""
         return name_of(self.number, self.manifest)
 
     def to_bytes(self) -> bytes:
-        """Return the text form: a line of JSON and a line with its checksum."""
+        """Return a line of JSON and a line with its checksum."""
         text = json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":")).encode()
         return text + b"\nsha256 " + hash_of(text + b"\n").encode() + b"\n"
 
     @classmethod
     def from_bytes(cls, text: bytes, where: str) -> Head:
-        """Make a HEAD from its text form; ``where`` is for messages.
+        """Make a HEAD from the bytes of :meth:`to_bytes`; ``where`` is for messages.
 
         Raises
         ------
         CorruptRemoteError
-            Damaged, or of a newer format.
+            HEAD is damaged, or of a newer format.
         """
         body, seal = text[:-_SEAL_BYTES], _SEAL.fullmatch(text[-_SEAL_BYTES:])
         if seal is None or hash_of(body).encode() != seal[1]:
@@ -288,12 +288,12 @@ class Head:
 
 
 def name_of(number: int, manifest: str) -> str:
-    """Return the name of the object with a generation."""
+    """Return the name of a generation's object."""
     return f"{GENERATIONS}/{number:010}-{manifest}"
 
 
 def read_head(remote: Remote) -> tuple[Head, bytes, str] | None:
-    """Read HEAD: its content, its bytes and its tag; None: nothing was pushed yet.
+    """Return HEAD, its bytes and its tag; None: nothing was pushed yet.
 
     Raises
     ------
@@ -312,7 +312,7 @@ def read_generation(remote: Remote, number: int, manifest: str) -> Generation:
     Raises
     ------
     AbsentError
-        It is not there.
+        The generation does not exist.
     CorruptRemoteError, RemoteError
     """
     name = name_of(number, manifest)

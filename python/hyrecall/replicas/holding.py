@@ -1,4 +1,4 @@
-"""Says which generation a replica holds, and makes a replica a folder of its own."""
+"""Returns which generation a replica holds, and turns a replica into a source."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Held:
     Attributes
     ----------
     url : str
-        Of the place that it was pulled from, without a password.
+        URL of the place that it was pulled from, without a password.
     generation : int
     pushed_at : datetime
         When that generation was published, by the clock of the machine that pushed it.
     age : timedelta
-        How long ago that was: what was written since is missing here. A place to which nothing was
-        pushed since is as old, and nothing may be missing.
+        Time since then. Changes pushed since are missing here; if nothing was pushed since, the
+        age grows too, and nothing is missing.
     """
 
     url: str
@@ -44,12 +44,12 @@ class Held:
 
 @check_keywords
 def held(path: str | os.PathLike[str]) -> Held | None:
-    """Return which generation a replica holds; None: no replica, or one without content yet.
+    """Return which generation a replica holds; None: not a replica, or one without content yet.
 
     Parameters
     ----------
     path : path-like
-        Of a replica.
+        The folder of a replica.
 
     Raises
     ------
@@ -77,22 +77,22 @@ def held(path: str | os.PathLike[str]) -> Held | None:
 
 @check_keywords
 def promote(path: str | os.PathLike[str]) -> None:
-    """Make a replica an index or a store of its own, which may be written and pushed.
+    """Turn a replica into an index or a store that may be written and pushed.
 
-    It takes the place of the folder that was pushed, if that one is lost: its next push follows the
-    generation that it holds. If another generation is there by then, that push is refused.
+    Use it if the source folder is lost: the next push follows the generation that the replica
+    holds. If another generation was pushed by then, that push is refused.
 
     Parameters
     ----------
     path : path-like
-        Of a replica that holds a generation. It is no replica afterwards.
+        The folder of a replica that holds a generation. It is not a replica afterwards.
 
     Raises
     ------
     IndexNotFoundError
-        There is no folder.
+        The folder does not exist.
     OptionError
-        The folder is no replica, or holds nothing yet.
+        The folder is not a replica, or holds nothing yet.
     WriterBusyError
         A pull is under way.
     """
@@ -104,15 +104,15 @@ def promote(path: str | os.PathLike[str]) -> None:
         version = version_of(folder)
         if version is None:
             raise error(OptionError, "path", "a replica that holds a generation", "an empty one")
-        # An index that was saved here follows the generation that was here before. The newest one
-        # noted may belong to a pull that was interrupted: the next push must not replace that.
+        # An index that was saved here follows the generation that was here before. The newest
+        # note may be of an interrupted pull, whose generation the next push must not replace.
         noted = mark.holds(version) or mark.noted[0]
         drop_parts(folder)
         write_mark(folder, Mark(SOURCE, (noted,)))
 
 
 def version_of(folder: Path) -> str | None:
-    """Return the version of what a folder holds, as a generation names it; None: nothing.
+    """Return the version that a folder holds, as a generation names it; None: it holds nothing.
 
     Raises
     ------

@@ -26,14 +26,14 @@ _GUARD = threading.Lock()
 def open_object_remote(url: str) -> ObjectRemote:
     """Open an object store by its URL; credentials and endpoint come from the environment.
 
-    ``memory://NAME`` lives as long as the process: the same name is the same store.
+    ``memory://NAME`` lives as long as the process; equal names are the same store.
 
     Raises
     ------
     MissingExtraError
         ``obstore`` is not installed.
     OptionError
-        ``obstore`` knows no such URL, or lacks a setting for it.
+        ``obstore`` does not know such URLs, or lacks a setting for it.
     """
     _obstore()
     from obstore.exceptions import BaseError
@@ -64,7 +64,7 @@ class ObjectRemote:
     """See :class:`hyrecall.replicas.remote.Remote`."""
 
     def __init__(self, store: Any, url: str) -> None:
-        """Hold a store of obstore."""
+        """Take a store of obstore."""
         self._obstore = _obstore()
         self._store = store
         self._url = url
@@ -86,7 +86,7 @@ class ObjectRemote:
             self._obstore.put(self._store, name, content, use_multipart=False)
 
     def has(self, name: str) -> bool:
-        """Return whether there is such an object."""
+        """Return whether the object exists."""
         try:
             with self._named(name):
                 self._obstore.head(self._store, name)
@@ -95,7 +95,7 @@ class ObjectRemote:
         return True
 
     def settle(self) -> None:
-        """Return at once: an object store acknowledges what it keeps."""
+        """Do nothing: an object store acknowledges only objects that it keeps."""
 
     def get_head(self) -> tuple[bytes, str] | None:
         """Read HEAD and its ETag."""
@@ -111,16 +111,16 @@ class ObjectRemote:
         return content, tag
 
     def replace_head(self, content: bytes, tag: str | None) -> None:
-        """Write HEAD with If-Match, or If-None-Match where there is none yet."""
+        """Write HEAD with If-Match, or with If-None-Match if there is none yet."""
         mode = "create" if tag is None else {"e_tag": tag}
         with self._named(HEAD):
             self._check_conditions()
             self._obstore.put(self._store, HEAD, content, mode=mode, use_multipart=False)
 
     def _check_conditions(self) -> None:
-        """Refuse a server that overlooks conditions: one push would replace another in silence.
+        """Refuse a server that ignores conditions: a push could silently replace another.
 
-        Both conditions are tried on an object that nobody else reads.
+        Both conditions are tested on an object that nobody else reads.
         """
         if self._is_checked:
             return
@@ -182,7 +182,7 @@ class ObjectRemote:
 
 
 def _first_line(fault: Exception) -> str:
-    """Return what a fault of obstore says, without passwords and the structures that follow."""
+    """Return the first line of an obstore error, without passwords."""
     return hide_passwords(str(fault).partition("\n")[0]) or type(fault).__name__
 
 

@@ -24,13 +24,13 @@ def open_remote(place: Place) -> Remote:
     Parameters
     ----------
     place : str or obstore store
-        ``file://`` and a path, ``memory://`` and a name, or what ``obstore`` opens: ``s3://``,
-        ``gs://``, ``az://``.
+        ``file://`` and a path, ``memory://`` and a name, or a URL that ``obstore`` opens:
+        ``s3://``, ``gs://``, ``az://``.
 
     Raises
     ------
     OptionError, DTypeError
-        No such place.
+        The URL or object is not a place.
     MissingExtraError
         ``obstore`` is needed and not installed.
     """

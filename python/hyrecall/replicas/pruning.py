@@ -1,4 +1,4 @@
-"""Removes what the newest generations of a place do not name."""
+"""Removes the objects that the newest generations of a place do not name."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _TRIES = 5
 
 @dataclass(frozen=True)
 class Pruned:
-    """What a prune removed, and what is left.
+    """The result of a prune.
 
     Attributes
     ----------
     n_kept : int
-        Generations that can still be pulled.
+        Number of generations that can still be pulled.
     n_removed, bytes_removed : int
-        Objects that were removed, and their bytes.
+        Number of removed objects, and their bytes.
     """
 
     n_kept: int
@@ -51,11 +51,11 @@ def prune(url: Place, *, keep: int = 2, older_than: timedelta = timedelta(days=1
     url : str or obstore store
         As in :func:`push`.
     keep : int, default 2
-        How many of the newest generations are kept whole; at least 1, the one that is pulled.
+        Number of the newest generations that are kept; at least 1, the one that is pulled.
     older_than : timedelta, default one day
         Younger objects are kept, by the clock of the place and of this machine. With
-        ``timedelta(0)`` no clock matters: with ``keep=1``, nothing is left of what was erased
-        before the newest push.
+        ``timedelta(0)`` no clock matters; together with ``keep=1``, this removes all text that was
+        erased before the newest push.
 
     Returns
     -------
@@ -66,14 +66,14 @@ def prune(url: Place, *, keep: int = 2, older_than: timedelta = timedelta(days=1
     RemoteNotFoundError
         Nothing was pushed there yet.
     OptionError, DTypeError
-        ``keep`` below 1, or no timedelta.
+        ``keep`` is below 1, or ``older_than`` is not a timedelta.
     RemoteError, CorruptRemoteError
         The place cannot be reached, refuses a request, or holds something damaged.
 
     Notes
     -----
-    A push that is under way starts again, because what it counts on may go. A pull of a generation
-    that goes starts again with the newest one.
+    A push that is under way starts again, because chunks that it relies on may be removed. A pull
+    whose generation is removed starts again with the newest one.
     """
     count = as_int(keep)
     if count is None or count < 1:
@@ -110,7 +110,7 @@ def _prune(remote: Remote, head: Head, tag: str, keep: int, older_than: timedelt
 
 
 def _before_now(age: timedelta) -> datetime | None:
-    """Return the time so long ago; None: age does not matter, whatever the clock of the place."""
+    """Return the time that long ago; None: age 0, which ignores the clock of the place."""
     if age <= timedelta(0):
         return None
     try:
@@ -120,7 +120,7 @@ def _before_now(age: timedelta) -> datetime | None:
 
 
 def _named(remote: Remote, head: Head, keep: int) -> tuple[set[str], int]:
-    """Return the names of all objects of the newest generations, and how many these are."""
+    """Return the names of all objects of the newest generations, and their number."""
     named: set[str] = set()
     n_kept, number, manifest = 0, head.number, head.manifest
     while n_kept < keep:

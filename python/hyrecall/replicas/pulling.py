@@ -1,4 +1,4 @@
-"""Pulls the newest generation into a folder, which becomes a replica or follows as one."""
+"""Pulls the newest generation into a folder, which becomes a replica or already is one."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _FOREIGN = "a new or empty folder, or a replica"
 
 @dataclass(frozen=True)
 class Pulled:
-    """What a pull did.
+    """The result of a pull.
 
     Attributes
     ----------
     generation : int
-        The one that the folder holds now.
+        The generation that the folder holds now.
     is_new : bool
-        False: the folder held it already.
+        False: the folder already held it.
     pushed_at : str
         When it was published, ISO 8601 in UTC.
     n_bytes : int
         Size of all files.
     n_fetched, bytes_fetched : int
-        Chunks that travelled, and their bytes.
+        Number of chunks that were fetched, and their bytes.
     """
 
     generation: int
@@ -60,18 +60,18 @@ def pull(
     discard_changes: bool = False,
     progress: ProgressFunction | None = None,
 ) -> Pulled:
-    """Bring a folder to the newest generation of a place; only what it lacks travels.
+    """Update a folder to the newest generation of a place; only missing chunks are fetched.
 
     Parameters
     ----------
     url : str or obstore store
         As in :func:`push`.
     path : path-like
-        A new or empty folder, which becomes a replica, or one that is a replica already. Readers
-        may have it open: an index takes the new version up by ``index.reload()``, a store by its
-        next call.
+        A new or empty folder, which becomes a replica, or a folder that is a replica already.
+        Readers may have it open: an index loads the new version by ``index.reload()``, a store by
+        its next call.
     discard_changes : bool, default False
-        Replace an index that was saved here since the last pull. By default it is an error.
+        Replace an index that was saved here since the last pull. By default that is an error.
     progress : callable, optional
         ``progress(done, total)``, in bytes of the generation's files, on this thread.
 
@@ -84,16 +84,16 @@ def pull(
     RemoteNotFoundError
         Nothing was pushed there yet.
     OptionError
-        The folder holds something else; a replica of another store, of a later state or of what a
-        push with ``overwrite=True`` replaced; or an index with changes of its own.
+        The folder is not a replica; it is a replica of another store, of a later state, or of a
+        state that a push with ``overwrite=True`` replaced; or an index with its own changes.
     CorruptRemoteError
-        A file is not what its name says, or is missing. The folder holds what it held.
+        A file does not match its name, or is missing. The folder is unchanged.
     RemoteError
         The place cannot be reached, or refuses a request.
     StoreFormatError
-        A newer version has written the store. The folder holds what it held.
+        A newer version has written the store. The folder is unchanged.
     CorruptIndexError, StoreError, OSError
-        The folder cannot be read, or the disk fails. It holds what it held.
+        The folder cannot be read, or the disk fails. The folder keeps its previous state.
     WriterBusyError
         Another pull of this folder is under way, or a writer has it open.
     MissingExtraError
@@ -101,7 +101,7 @@ def pull(
 
     Notes
     -----
-    A pull that ends early goes on with the next one: chunks that arrived are not fetched again.
+    The next pull continues a pull that ended early: chunks that arrived are not fetched again.
     """
     folder, remote = read_path(path), open_remote(url)
     tell = read_progress(progress)
@@ -128,7 +128,7 @@ def pull(
 
 
 def _make(folder: Path) -> None:
-    """Make the folder, for its owner only; refuse one that holds other things."""
+    """Create the folder, for its owner only; refuse a folder that holds other things."""
     if folder.exists() and not folder.is_dir():
         raise error(OptionError, "path", _FOREIGN, f"the file {folder}")
     if not folder.is_dir():
@@ -174,7 +174,7 @@ def _pull(
         raise error(OptionError, "path", wish, got, remedy)
     here = None
     if mark is not None and version is not None:
-        # What was saved here follows the generation that was here before.
+        # An index that was saved here follows the generation that was here before.
         here = mark.holds(version) or mark.noted[0]
         if kind == STORE:
             check_store(folder, generation)
@@ -182,7 +182,7 @@ def _pull(
             wish = "a replica of the generations that the newest one follows"
             got = f"one of others, up to {here.number} of {here.url}; pull into a new folder"
             raise error(OptionError, "path", wish, got)
-    # Noted before anything is written: an interruption at any point leaves a true file.
+    # Noted before anything is written, so that REMOTE is correct after any interruption.
     coming = Mark(REPLICA, (noted,) if here is None else (here,)).with_coming(noted)
     write_mark(folder, coming)
     with Transfer(remote, generation.n_bytes, tell) as transfer:

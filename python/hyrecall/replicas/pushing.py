@@ -1,6 +1,6 @@
 """Pushes a folder: chunks that the place lacks, then the list of files, then HEAD on a condition.
 
-HEAD is written last, so a push that ends early leaves objects that nothing names.
+HEAD is written last, so a push that ends early only leaves objects that nothing names.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _TRIES = 5
 
 @dataclass(frozen=True)
 class Pushed:
-    """What a push did.
+    """The result of a push.
 
     Attributes
     ----------
     generation : int
         The newest generation of the place.
     is_new : bool
-        False: the place held this very state already, and nothing was published.
+        False: the place already held this state, and nothing was published.
     n_bytes : int
         Size of all files.
     n_sent, bytes_sent : int
-        Chunks that travelled, and their bytes.
+        Number of chunks that were sent, and their bytes.
     """
 
     generation: int
@@ -69,18 +69,18 @@ def push(
     overwrite: bool = False,
     progress: ProgressFunction | None = None,
 ) -> Pushed:
-    """Publish the present state of a saved index or of a store; only what changed travels.
+    """Publish the present state of a saved index or of a store; only changed chunks are sent.
 
     Parameters
     ----------
     path : path-like
-        The folder. It may be in use: one state of it is published, and writers go on.
+        The folder. It may be in use: a single state of it is published, and writers go on.
     url : str or obstore store
         ``file:///folder``, ``s3://bucket/prefix``, ``gs://``, ``az://`` or ``memory://name``, or a
         store that was made with ``obstore``. One place holds one index or store.
     overwrite : bool, default False
-        Publish on top of whatever is there. By default only a generation that this folder has
-        published itself is followed by another.
+        Replace any newest generation of the place. By default, only a generation that this folder
+        has published itself may be replaced.
     progress : callable, optional
         ``progress(done, total)``, in bytes of the folder's files, on this thread.
 
@@ -91,16 +91,16 @@ def push(
     Raises
     ------
     PushConflictError
-        Another folder, or another process, has published there. Nothing was published.
+        Another folder, or another process, has published there. This push published nothing.
     IndexNotFoundError
         The folder holds neither an index nor a store.
     OptionError
-        The folder is a replica itself; or a URL that cannot be opened.
+        The folder is a replica, or the URL cannot be opened.
     WriterBusyError
         Another push or pull of this folder is under way.
     CorruptIndexError, CorruptStoreError, StoreError
-        The folder cannot be read. Damaged files of an index are not published; of a database, only
-        what SQLite itself notices when its pages are copied is found.
+        The folder cannot be read. Damaged files of an index are not published; damage of a database
+        is found only if SQLite notices it when it copies the pages.
     RemoteError, CorruptRemoteError
         The place cannot be reached, refuses a request, or holds something damaged.
     MissingExtraError
@@ -108,7 +108,7 @@ def push(
 
     Notes
     -----
-    Every file that is new since the last generation is read once, and a database every time.
+    Files that are new since the last generation are read once; a database is read in every push.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def push(
             try:
                 return _push(folder, remote, mark, head, tell, overwrite=overwrite)
             except MovedError:
-                continue  # a prune changed HEAD, or another push: which is looked at again
+                continue  # a prune or another push changed HEAD: read it again
             except AbsentError as fault:
                 # Another push and a prune may have replaced the newest generation meanwhile.
                 newer = read_head(remote)
@@ -189,7 +189,7 @@ def _push(
 def send_files(
     source: Captured, parent: Generation | None, epoch: str, transfer: Transfer
 ) -> tuple[PushedFile, ...]:
-    """Send what the newest generation lacks; return the files as the next one names them."""
+    """Send chunks that the newest generation lacks; return the files of the next one."""
     known = {} if parent is None else {file.name: file for file in parent.files}
     held = {} if parent is None else {chunk.partition("-")[0]: chunk for chunk in parent.chunks}
     sent = []
@@ -214,19 +214,19 @@ def publish(
     Raises
     ------
     MovedError
-        HEAD is not the one that the push began with.
+        HEAD changed since the push began.
     """
     content = made.to_bytes()
     head = Head(made.number, hash_of(content), prunes)
     noted = made.noted(remote.url, head.manifest)
     remote.put(head.object_name, content)
     remote.settle()
-    # Noted before HEAD is written: if this process ends between the two, the next push knows it.
+    # Noted before HEAD is written: if the process ends in between, the next push knows this one.
     write_mark(folder, Mark(SOURCE, (noted,)) if mark is None else mark.with_coming(noted))
     try:
         remote.replace_head(head.to_bytes(), tag)
     except MovedError:
-        # A request that was sent twice meets the HEAD that it wrote itself.
+        # If the request was sent twice, the second one finds the HEAD that the first one wrote.
         found = read_head(remote)
         if found is None or found[0].manifest != head.manifest:
             raise
@@ -234,7 +234,7 @@ def publish(
 
 
 def _check_follows(remote: Remote, broken: str | None, *, overwrite: bool) -> None:
-    """Refuse to push what does not follow the newest generation, unless that is meant."""
+    """Refuse a state that does not follow the newest generation, unless ``overwrite``."""
     if broken is not None and not overwrite:
         raise _conflict(remote, broken)
 
@@ -242,7 +242,7 @@ def _check_follows(remote: Remote, broken: str | None, *, overwrite: bool) -> No
 def _gap(source: Captured, parent: Generation) -> str | None:
     """Return why a folder does not follow the newest generation: another store, or an older copy.
 
-    None: it follows.
+    None if it follows.
     """
     if source.kind != parent.kind:
         return f"the generations of another kind of folder ({parent.kind})"
@@ -256,9 +256,9 @@ def _gap(source: Captured, parent: Generation) -> str | None:
 
 
 def _is_same(source: Captured, files: tuple[PushedFile, ...], parent: Generation) -> bool:
-    """Return whether a generation holds this very state.
+    """Return whether a generation holds exactly this state.
 
-    The last change of a store does not tell: some fields change without a number.
+    The number of a store's last change is not enough: some fields change without a new number.
     """
     return dict(source.state) == dict(parent.state) and files == parent.files
 
@@ -266,7 +266,7 @@ def _is_same(source: Captured, files: tuple[PushedFile, ...], parent: Generation
 def _note_again(
     folder: Path, remote: Remote, mark: Mark | None, parent: Generation, manifest: str
 ) -> None:
-    """Note the newest generation as this folder's: it holds what the folder holds."""
+    """Record in the folder that it holds the same state as the newest generation."""
     noted = parent.noted(remote.url, manifest)
     made = (mark or Mark(SOURCE, (noted,))).settled(noted)
     if made != mark:

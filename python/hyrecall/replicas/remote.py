@@ -1,4 +1,4 @@
-"""What pushes, pulls and prunes need of a remote place."""
+"""The interface of a remote place that pushes, pulls and prunes use."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any, Protocol, TypeAlias
 __all__ = ["HEAD", "AbsentError", "Listed", "MovedError", "Place", "Remote"]
 
 HEAD = "HEAD"
-"""The one object that changes: it names the newest generation."""
+"""The only object that changes: it names the newest generation."""
 
 Place: TypeAlias = Any
 """A URL, or a store of obstore."""
 
 
 class AbsentError(Exception):
-    """There is no such object. Raised inside the package only."""
+    """The object does not exist. Raised inside the package only."""
 
 
 class MovedError(Exception):
-    """HEAD is not the expected one any more. Raised inside the package only."""
+    """HEAD was changed by another push or prune. Raised inside the package only."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,10 @@ class Listed:
 
 
 class Remote(Protocol):
-    """Named objects that are written whole, and a HEAD that is replaced under a condition.
+    """Named objects that are written as a whole, and a HEAD that is replaced on a condition.
 
-    Every method raises RemoteError if the place cannot be reached or refuses. Threads may share it.
+    Every method raises RemoteError if the place cannot be reached or refuses the request. Threads
+    may share a remote.
     """
 
     @property
@@ -47,13 +48,13 @@ class Remote(Protocol):
         """Read an object, or raise AbsentError."""
 
     def put(self, name: str, content: bytes) -> None:
-        """Write an object whole: nobody sees a part of it."""
+        """Write an object; readers see it whole or not at all."""
 
     def has(self, name: str) -> bool:
-        """Return whether there is an object of this name."""
+        """Return whether an object of this name exists."""
 
     def settle(self) -> None:
-        """Return when every object that was put survives a power cut."""
+        """Return when all objects that were put survive a power cut."""
 
     def get_head(self) -> tuple[bytes, str] | None:
         """Read HEAD and its tag; None: there is none."""
@@ -65,4 +66,4 @@ class Remote(Protocol):
         """List the objects whose names begin with a folder's name."""
 
     def delete(self, names: Iterable[str]) -> None:
-        """Remove objects; one that is gone already is no error."""
+        """Remove objects; an object that does not exist is no error."""

@@ -21,10 +21,10 @@ from hyrecall.segments.manifest import MANIFEST, Manifest, seal_of
 __all__ = ["INDEX_CHUNK", "STORE_CHUNK", "Captured", "SourceFile", "captured", "kind_of"]
 
 INDEX_CHUNK = 2 * BLOCK_BYTES
-"""Bytes of a chunk of a file that never changes: few requests, and little memory for each."""
+"""Chunk size of files that never change: few requests, and little memory for each."""
 
 STORE_CHUNK = 2**20
-"""Bytes of a chunk of a database. A changed page makes its whole chunk travel."""
+"""Chunk size of a database. If a page changes, its whole chunk is sent."""
 
 _TRIES = 5
 
@@ -38,7 +38,7 @@ class SourceFile:
     name, size, mark, chunk_bytes
         As in :class:`hyrecall.replicas.generation.PushedFile`.
     read : callable
-        Takes a place and a number of bytes; returns these bytes.
+        Takes an offset and a number of bytes; returns these bytes.
     """
 
     name: str
@@ -70,7 +70,7 @@ class _ReplacedError(Exception):
 
 
 def kind_of(folder: Path) -> str | None:
-    """Return what a folder holds: an index, a store, or None."""
+    """Return the kind of a folder's content: :data:`INDEX`, :data:`STORE`, or None."""
     if (folder / DATABASE).exists():
         return STORE
     return INDEX if (folder / MANIFEST).exists() else None
@@ -78,14 +78,14 @@ def kind_of(folder: Path) -> str | None:
 
 @contextmanager
 def captured(folder: Path) -> Iterator[Captured]:
-    """Hold one state of a folder, whatever is saved or written there meanwhile.
+    """Hold one state of a folder, even if others save or write there meanwhile.
 
     Raises
     ------
     IndexNotFoundError
         The folder holds neither an index nor a store.
     CorruptIndexError, CorruptStoreError, StoreError
-        It cannot be read.
+        The folder cannot be read.
     """
     kind = kind_of(folder)
     if kind is None:
@@ -112,7 +112,7 @@ def _capture_store(folder: Path, opened: ExitStack) -> Captured:
     state = asdict(copy.state)
     known = None if header is None else (header["store_id"], header["erasures"])
     if known != (state["store_id"], state["erasures"]):
-        files = ()  # of another store, or with rows that were erased since
+        files = ()  # they belong to another store, or have rows that were erased since
     read = partial(_read, copy.handle)
     database = SourceFile(DATABASE, copy.size, "", STORE_CHUNK, read)
     return Captured(STORE, state, (database, *files))
@@ -121,7 +121,7 @@ def _capture_store(folder: Path, opened: ExitStack) -> Captured:
 def _saved_index(
     folder: Path, opened: ExitStack
 ) -> tuple[dict[str, str | int] | None, tuple[SourceFile, ...]]:
-    """Open the saved index of a store; () if there is none that is whole."""
+    """Open the saved index of a store; None and () if there is no complete one."""
     from hyrecall.memory.sql.index_header import PARTS, StaleError, read_header
 
     for _ in range(_TRIES):
@@ -196,7 +196,7 @@ def _read(handle: int, at: int, n_bytes: int) -> bytes:
 
 
 def _read_checked(handle: int, path: Path, entry: FileEntry, at: int, n_bytes: int) -> bytes:
-    """Read whole blocks of a file and compare them with their checksums: damage stays here."""
+    """Read whole blocks of a file and compare their checksums, so that damage is not published."""
     content = _read(handle, at, n_bytes)
     view = memoryview(content)
     for begin in range(0, n_bytes, BLOCK_BYTES):

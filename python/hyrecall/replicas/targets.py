@@ -1,7 +1,7 @@
 """Writes a generation into a folder: new files beside the old ones, then one rename or transaction.
 
-A file arrives under the name ``NAME.part``, and gets its name when it is whole and synced. Readers
-of the folder see the generation before or the one after, never a mixture.
+A file is written as ``NAME.part``, and renamed when it is complete and synced. Readers of the
+folder see the previous generation or the new one, never a mixture.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PART = ".part"
 def put_index(
     folder: Path, generation: Generation, transfer: Transfer, *, over: str | None
 ) -> None:
-    """Make a folder hold the index of a generation.
+    """Write the index of a generation to a folder.
 
     Parameters
     ----------
@@ -42,14 +42,14 @@ def put_index(
     generation : Generation
     transfer : Transfer
     over : str or None
-        The seal of the index that may be replaced; None: there was none.
+        The seal of the index that may be replaced; None: there must be none.
 
     Raises
     ------
     WriterBusyError
         A save is under way there, or replaced that index a moment ago.
     AbsentError, CorruptRemoteError, RemoteError
-        From the place; the folder holds what it held.
+        From the place; the folder is unchanged.
     OSError
         From the disk; likewise.
     """
@@ -62,10 +62,10 @@ def put_index(
 
 
 def put_store(folder: Path, generation: Generation, transfer: Transfer) -> None:
-    """Make a folder hold the store of a generation.
+    """Write the store of a generation to a folder.
 
-    The database comes first, and then the saved index, which says itself to which state of which
-    store it belongs: so an index is never ahead of its database.
+    The database is written first, then the saved index, which records the store and the state that
+    it belongs to. So an index is never ahead of its database.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def put_store(folder: Path, generation: Generation, transfer: Transfer) -> None:
     OptionError
         The folder holds another store, or a later state.
     AbsentError, CorruptRemoteError, RemoteError
-        From the place; the folder holds what it held.
+        From the place; the folder is unchanged.
     StoreFormatError
         A newer version has written the store; likewise.
     OSError
@@ -130,9 +130,9 @@ def tidy_store(folder: Path) -> None:
 
 
 def drop_parts(folder: Path) -> None:
-    """Remove what an interrupted pull left; the caller holds the lock for pushes and pulls.
+    """Remove the files of an interrupted pull; the caller holds the lock for pushes and pulls.
 
-    It may hold texts that are erased later, and only the next pull would remove it.
+    They may hold texts that are erased later, and only the next pull would remove them.
     """
     index = folder / "index"
     for one in (folder, index, *(index / part for part in INDEX_PARTS)):
@@ -140,7 +140,7 @@ def drop_parts(folder: Path) -> None:
 
 
 def check_store(folder: Path, generation: Generation) -> None:
-    """Refuse a folder that holds another store than a generation, or a later state.
+    """Refuse a folder that holds another store than the generation, or a later state.
 
     Raises
     ------
@@ -160,9 +160,9 @@ def check_store(folder: Path, generation: Generation) -> None:
 
 
 def _check_received(path: Path, generation: Generation, transfer: Transfer) -> None:
-    """Refuse a database that this version cannot read, or that is of another state than told.
+    """Refuse a database that this version cannot read, or whose state is not the generation's.
 
-    The one that the folder has is still in use then.
+    The folder then keeps its present database.
     """
     from hyrecall.memory.sql.copying import received_state
 
@@ -183,9 +183,9 @@ def _within(files: Mapping[str, PushedFile], part: str) -> dict[str, PushedFile]
 
 
 def _fetch_index(folder: Path, files: Mapping[str, PushedFile], transfer: Transfer) -> bytes:
-    """Fetch the files of an index that a folder lacks; return its MANIFEST, which is not there yet.
+    """Fetch the files of an index that a folder lacks; return the new MANIFEST, not yet written.
 
-    A file that has its name is whole: files are unique by name, and get it when they are synced.
+    A file without ``.part`` is complete: names of files are unique, and given after the sync.
     """
     text = _fetch_small(folder / MANIFEST, files[MANIFEST], transfer)
     try:
@@ -208,7 +208,7 @@ def _fetch_index(folder: Path, files: Mapping[str, PushedFile], transfer: Transf
 
 
 def _commit_index(folder: Path, text: bytes) -> None:
-    """Let MANIFEST name the new files, and remove those that it does not name."""
+    """Write the new MANIFEST, and remove the files that it does not name."""
     disk.prepare(folder, MANIFEST, text)
     disk.commit(folder, MANIFEST)
     listed = Manifest.from_bytes(text, folder / MANIFEST).files
@@ -222,7 +222,7 @@ def _commit_index(folder: Path, text: bytes) -> None:
 
 
 def _fetch_database(folder: Path, file: PushedFile, transfer: Transfer) -> Path:
-    """Make the new database beside the present one, of what both have in common and the rest."""
+    """Write the new database beside the present one: reuse equal chunks, fetch the others."""
     from hyrecall.memory.sql.copying import copy_to
 
     part = folder / f"{DATABASE}{PART}"
@@ -243,7 +243,7 @@ def _fetch(path: Path, file: PushedFile, transfer: Transfer) -> None:
 
 
 def _fetch_small(path: Path, file: PushedFile, transfer: Transfer) -> bytes:
-    """Fetch a file that is renamed later; return its content."""
+    """Fetch a file as ``NAME.part``; return its content."""
     part = path.with_name(path.name + PART)
     _write(part, file, transfer, is_fresh=not part.exists(), mode=0o600)
     return part.read_bytes()
@@ -256,7 +256,7 @@ def _write(part: Path, file: PushedFile, transfer: Transfer, *, is_fresh: bool, 
         os.fsync(handle)
     except HyrecallError:
         raise
-    except OSError as fault:  # of the disk: it does not name the file
+    except OSError as fault:  # an error of the disk, which does not name the file
         raise OSError(fault.errno, fault.strerror, str(part)) from fault
     finally:
         os.close(handle)

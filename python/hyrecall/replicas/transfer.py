@@ -39,7 +39,7 @@ class Transfer:
     Attributes
     ----------
     n_moved, bytes_moved : int
-        Chunks that travelled, and their bytes.
+        Number of chunks that were sent or fetched, and their bytes.
     """
 
     def __init__(self, remote: Remote, total: int, tell: ProgressFunction | None) -> None:
@@ -64,7 +64,7 @@ class Transfer:
         fault: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Wait for the chunks that are on their way."""
+        """Wait for the chunks that are being moved."""
         self._pool.shutdown(cancel_futures=True)
 
     @property
@@ -81,9 +81,9 @@ class Transfer:
         ----------
         file : SourceFile
         held : dict of str to str
-            Name by SHA-256 of the chunks that the newest generation names.
+            Chunks of the newest generation: their names by SHA-256.
         epoch : str
-            The end of the names of other chunks.
+            The end of the names of new chunks.
         """
         begins = range(0, file.size, file.chunk_bytes)
         jobs = (partial(self._send_chunk, file, held, epoch, at) for at in begins)
@@ -94,7 +94,7 @@ class Transfer:
         return PushedFile(file.name, file.size, file.mark, file.chunk_bytes, tuple(names))
 
     def pass_over(self, file: PushedFile) -> PushedFile:
-        """Count a file that needs not be sent."""
+        """Count a file that need not be sent."""
         self._count(file.size, is_moved=False)
         return file
 
@@ -118,13 +118,13 @@ class Transfer:
     # ---- from the place ----
 
     def fetch(self, file: PushedFile, handle: int, *, is_fresh: bool) -> None:
-        """Write a file; chunks that it holds already are kept.
+        """Write a file; chunks that it already holds are kept.
 
         Parameters
         ----------
         file : PushedFile
         handle : int
-            Of a file that is open for reading and writing.
+            Descriptor of a file that is open for reading and writing.
         is_fresh : bool
             The file is new, so nothing in it can be kept.
 
@@ -133,7 +133,7 @@ class Transfer:
         AbsentError
             The place lacks a chunk.
         CorruptRemoteError, RemoteError
-            A chunk is not what its name says; the place cannot be reached.
+            A chunk does not match its name; the place cannot be reached.
         """
         os.ftruncate(handle, file.size)
         first: dict[str, int] = {}
@@ -144,7 +144,7 @@ class Transfer:
             partial(self._fetch_chunk, file, handle, number, is_fresh=is_fresh)
             for number in first.values()
         )
-        # What comes again, as empty pages do, is copied when it is here.
+        # Repeated chunks, such as empty pages, are fetched once and then copied.
         copies = (
             partial(self._copy_chunk, file, handle, first[file.chunks[number]], number)
             for number in again
@@ -189,7 +189,7 @@ class Transfer:
     # ---- both ----
 
     def keep(self, n_bytes: int) -> None:
-        """Count bytes that are there already."""
+        """Count bytes that need not be moved."""
         self._count(n_bytes, is_moved=False)
 
     def _count(self, n_bytes: int, *, is_moved: bool) -> None:
@@ -213,7 +213,7 @@ class Transfer:
     def _give_up(self) -> None:
         """Return when no job runs any more, before the caller closes the file.
 
-        A job that goes on would write to whatever file gets the same descriptor next.
+        A job that is still running would write to the next file with the same descriptor.
         """
         for one in self._waiting:
             one.cancel()
