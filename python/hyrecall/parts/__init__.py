@@ -1,7 +1,7 @@
-"""A recall over parts of an index: one request, summed statistics, candidates, and their merge.
+"""A recall over shards: one request, summed statistics, candidates, and their merge.
 
-Annotations of an index name the types below as ``parts.Request``, so that they can be evaluated,
-and a program whose index has no shards imports none.
+Annotations of an index refer to these types as ``parts.Request``, so that they can be evaluated,
+and a program whose index has no shards imports none of them.
 """
 
 from __future__ import annotations

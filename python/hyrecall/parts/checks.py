@@ -1,4 +1,4 @@
-"""Checks arrays that came from another process, before anything of their sizes is made."""
+"""Checks arrays that came from another process, before their sizes are used for allocations."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hyrecall.errors import OptionError, error
 __all__ = ["Kinds", "are_ends", "check_arrays"]
 
 Kinds = Mapping[str, Any]
-"""By name, the dtype that an array must have."""
+"""The dtype of each array, by its name."""
 
 
 def check_arrays(argument: str, arrays: Mapping[str, Any], kinds: Kinds) -> None:
-    """Refuse arrays of other dtypes or dimensions, or that are missing; there may be others.
+    """Refuse missing arrays and wrong dtypes or dimensions; further arrays are allowed.
 
     Raises
     ------
     OptionError
-        The message has the name.
+        The message names the array.
     """
     for name, kind in kinds.items():
         array = arrays.get(name)
@@ -31,7 +31,7 @@ def check_arrays(argument: str, arrays: Mapping[str, Any], kinds: Kinds) -> None
 
 
 def are_ends(ends: np.ndarray, n_lists: int, n_entries: int) -> bool:
-    """Whether an array says where each of some lists ends among entries that stand back to back."""
+    """Whether an array has valid end offsets of ``n_lists`` lists in ``n_entries`` entries."""
     if len(ends) != n_lists + 1 or ends[0] != 0 or ends[-1] != n_entries:
         return False
     return bool((ends[1:] >= ends[:-1]).all())

@@ -22,18 +22,18 @@ KIND = "hyrecall statistics"
 
 _ARRAYS = ("numbers", "freq_ends", "freqs", "thread_ends", "thread_freqs")
 _KINDS = dict.fromkeys((*_ARRAYS, "queries"), np.int64)
-_N_NUMBERS = 5  # of a query in an arm
+_N_NUMBERS = 5  # for each query in an arm
 
 Array = npt.NDArray[Any]
 
 
 class Counts(NamedTuple):
-    """The counts of one native request: of each lexical arm and each query in it.
+    """The counts of one native request, for each lexical arm and each query in it.
 
     Attributes
     ----------
     queries : ndarray of int64
-        Which queries of the call the request has, rising.
+        The queries of the call that the request has, ascending.
     arms : tuple of str
         The lexical arms, in their order.
     arrays : mapping of str to ndarray of int64
@@ -46,11 +46,11 @@ class Counts(NamedTuple):
 
     @staticmethod
     def of(native: _core.Statistics, queries: npt.NDArray[np.int64], arms: Iterable[str]) -> Counts:
-        """Take the counts of the engine."""
+        """Make counts from those of the engine."""
         return Counts(queries, tuple(arms), native.arrays())
 
     def check(self) -> None:
-        """Refuse arrays that do not fit each other; they may come from another process."""
+        """Refuse arrays that do not fit together; they may come from another process."""
         queries, arrays = self.queries, self.arrays
         check_arrays("statistics", {**arrays, "queries": queries}, _KINDS)
         n = len(queries) * len(self.arms)
@@ -61,7 +61,7 @@ class Counts(NamedTuple):
             raise error(OptionError, "statistics", "arrays that fit each other", "others")
 
     def plus(self, other: Counts) -> Counts:
-        """Return the sums of both, which must be of one request."""
+        """Return the sums of both counts, which must be of one request."""
         ends = ("freq_ends", "thread_ends")
         is_like = np.array_equal(self.queries, other.queries) and self.arms == other.arms
         if not is_like or not all(
@@ -77,9 +77,9 @@ class Counts(NamedTuple):
     def native(
         self, queries: Array, arms: Sequence[str], asked: npt.NDArray[np.bool_] | None
     ) -> _core.Statistics:
-        """Return what the engine takes for some queries and some of the arms.
+        """Return the statistics of some queries and arms in the form that the engine takes.
 
-        Queries that are not asked have no text.
+        Queries that are not ``asked`` count as without a text.
         """
         at = np.searchsorted(self.queries, queries)
         has_all = (at < len(self.queries)).all() and (self.queries[at] == queries).all()
@@ -99,7 +99,7 @@ class Counts(NamedTuple):
 
 
 def _rows(ends: Array, values: Array, entries: Array, kept: Array) -> tuple[Array, Array]:
-    """Return the values of some entries back to back; those that are not kept have none."""
+    """Return the values of some entries, concatenated; entries that are not kept have none."""
     begins = ends[:-1][entries]
     sizes = np.where(kept, np.diff(ends)[entries], 0)
     out = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -112,17 +112,17 @@ def _rows(ends: Array, values: Array, entries: Array, kept: Array) -> tuple[Arra
 class Statistics:
     """The integers that BM25 counts for a request: documents, lengths, document frequencies.
 
-    :meth:`hyrecall.Index.statistics` counts those of one index. :meth:`sum` adds those of its
-    shards, so that scores are those of one index with all documents.
+    :meth:`hyrecall.Index.statistics` returns those of one index, :meth:`sum` adds those of all
+    shards. With the sums, scores equal those of a single index with all documents.
 
     Attributes
     ----------
     request : str
         The ``id`` of the request.
     index : str
-        A hash of the schema, analyzers and types of the index; shards of one index have the same.
+        A hash of the schema, analyzers and types of the index; equal for shards of one index.
     versions : tuple of str
-        Which state of each shard was counted, in the order of the sum.
+        The state of each shard that was counted, in the order of the sum.
     """
 
     request: str
@@ -139,12 +139,12 @@ class Statistics:
         Parameters
         ----------
         parts : sequence of Statistics
-            One of each shard, in any order.
+            One for each shard, in any order.
 
         Raises
         ------
         OptionError
-            None at all, of several requests, or of indexes with other schemas.
+            No statistics, those of several requests, or of indexes with different schemas.
         """
         if not parts:
             raise error(OptionError, "parts", "the statistics of at least one shard", "none")
@@ -188,7 +188,7 @@ class Statistics:
         Raises
         ------
         OptionError
-            Bytes of something else, of another version, or damaged ones.
+            The bytes are not statistics, of another version, or damaged.
         DTypeError
             Not bytes.
         """
@@ -227,7 +227,7 @@ def check_alike(one: Any, other: Any) -> None:
 
 
 def _either(one: Array, other: Array) -> Array:
-    """Return where either holds; an array of one entry stands for all queries."""
+    """Return the elementwise OR; an array of one entry stands for all queries."""
     both = np.broadcast_arrays(one, other)
     found = np.asarray(both[0] | both[1], np.bool_)
     return found[:1] if len(found) and (found == found[0]).all() else found

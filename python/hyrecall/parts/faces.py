@@ -1,4 +1,4 @@
-"""What an index does for a recall over several indexes: it counts, and finds candidates."""
+"""The methods of an index for a recall over shards: counting, and finding candidates."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class IndexParts:
 
     @property
     def _state(self) -> State:
-        raise NotImplementedError  # Index has it
+        raise NotImplementedError  # implemented by Index
 
     def statistics(self, request: parts.Request) -> parts.Statistics:
-        """Count what BM25 needs of this index to score a request: integers of each query's scope.
+        """Count what BM25 needs to score a request: integers over the scope of each query.
 
         Parameters
         ----------
@@ -34,15 +34,15 @@ class IndexParts:
         Returns
         -------
         hyrecall.distributed.Statistics
-            To be summed over all shards by :meth:`hyrecall.distributed.Statistics.sum`.
+            Sum those of all shards with :meth:`hyrecall.distributed.Statistics.sum`.
 
         Raises
         ------
         DTypeError
             Not a request.
         ScopeError, OptionError, ShapeError
-            As in :meth:`recall`. Also an OptionError for rows around hits, which lie in whole
-            threads.
+            As in :meth:`recall`. OptionError also for rows around hits, since these are read from
+            whole threads.
         """
         _check("request", request, parts.Request)
         from hyrecall.parts.shard import statistics_of
@@ -52,23 +52,23 @@ class IndexParts:
             return statistics_of(self._facts, state, self._name_of(state), request)
 
     def candidates(self, request: parts.Request, statistics: parts.Statistics) -> parts.Part:
-        """Return each arm's best documents here, scored with the statistics of all shards.
+        """Return the best documents of each arm, scored with the statistics of all shards.
 
         Parameters
         ----------
         request : hyrecall.distributed.Request
         statistics : hyrecall.distributed.Statistics
-            Of this request, summed over all shards.
+            The statistics of this request, summed over all shards.
 
         Returns
         -------
         hyrecall.distributed.Part
-            For :func:`hyrecall.distributed.merge`.
+            The argument of :func:`hyrecall.distributed.merge`.
 
         Raises
         ------
         OptionError
-            Statistics of another request, or of documents that have changed since.
+            The statistics are of another request, or documents have changed since.
         DTypeError, ScopeError, ShapeError
             As in :meth:`statistics`.
         """
@@ -83,7 +83,7 @@ class IndexParts:
 
     @property
     def _version(self) -> str:
-        """The name of the state that the index holds, as statistics and parts have it."""
+        """The name of the current state of the index, as in statistics and parts."""
         return self._name_of(self._state)
 
     def _name_of(self, state: State) -> str:

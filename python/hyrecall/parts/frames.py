@@ -24,7 +24,7 @@ __all__ = ["VERSION", "pack", "pack_table", "unpack", "unpack_table"]
 VERSION = 1
 """Increased by each change that an older reader would misread."""
 
-_SEAL_BYTES = 8  # the checksum behind the stream
+_SEAL_BYTES = 8  # the checksum after the stream
 _NOTHING = "none"  # the column of a batch without arrays
 _KIND, _HEADER = b"hyrecall.kind", b"hyrecall.header"
 
@@ -32,7 +32,7 @@ Array = npt.NDArray[Any]
 
 
 def pack(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array | bytes]) -> bytes:
-    """Return the bytes of a header and named arrays: bytes, or 1-D numbers, which no bools are."""
+    """Return the bytes of a header and named arrays, each bytes or 1-D numbers (not bools)."""
     columns = [_column(array) for array in arrays.values()]
     fields = [pa.field(name, one.type) for name, one in zip(arrays, columns, strict=True)]
     told = {_KIND: f"{kind} {VERSION}".encode(), _HEADER: json.dumps(header).encode()}
@@ -50,7 +50,7 @@ def pack(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array | byte
 def _column(array: Array | bytes) -> pa.Array:
     """Return numbers or bytes as a column of one row, without a copy.
 
-    It is made of buffers: Arrow's own constructors make packing an answer take a third longer.
+    It is built from buffers: with Arrow constructors, packing an answer takes a third longer.
     """
     ends = pa.py_buffer(np.array([0, len(array)], np.int64))
     if isinstance(array, bytes):
@@ -62,14 +62,14 @@ def _column(array: Array | bytes) -> pa.Array:
 
 
 def unpack(kind: str, data: object) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the header and the arrays of :func:`pack`, as views of the bytes.
+    """Return the header and the arrays that :func:`pack` packed, as views of the bytes.
 
     Raises
     ------
     DTypeError
         Not bytes.
     OptionError
-        Bytes of something else, of another version, or damaged ones.
+        The bytes are of another kind or version, or damaged.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise error(DTypeError, "data", "bytes", type(data).__name__)
@@ -108,12 +108,12 @@ def unpack(kind: str, data: object) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _check_plain(stream: pa.Buffer) -> None:
-    """Refuse a stream with compressed messages, of which few bytes may become many.
+    """Refuse compressed messages: a few bytes could expand to very many.
 
     Raises
     ------
     OptionError
-        There is one.
+        A message is compressed.
     """
     for message in pa.ipc.MessageReader.open_stream(stream):
         if is_compressed(message):
@@ -138,12 +138,12 @@ def pack_table(table: pa.Table) -> bytes:
 
 
 def unpack_table(data: bytes) -> pa.Table:
-    """Return the table of :func:`pack_table`, checked.
+    """Return the table that :func:`pack_table` packed, checked.
 
     Raises
     ------
     OptionError
-        Bytes of something else.
+        The bytes are not such a table.
     """
     try:
         _check_plain(pa.py_buffer(data))

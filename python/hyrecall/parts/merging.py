@@ -1,4 +1,4 @@
-"""Joins what the shards of an index found for a request: the reply is that of one index."""
+"""Merges the candidates of the shards of an index: the reply is that of a single index."""
 
 from __future__ import annotations
 
@@ -48,34 +48,34 @@ __all__ = ["merge"]
 
 @check_keywords
 def merge(request: Request, parts: Sequence[Part], *, degraded: Sequence[str] = ()) -> Hits:
-    """Join what the shards of an index found for a request.
+    """Merge the candidates that the shards of an index found for a request.
 
-    The lists of each arm are merged by (score, insertion number), cut at the depth, and only then
-    ranked; all that follows is what :meth:`hyrecall.Index.recall` does. So the reply is that of one
-    index with the documents of all shards, to the last bit.
+    The lists of each arm are merged by (score, insertion number), cut at the depth, then ranked.
+    All later steps are those of :meth:`hyrecall.Index.recall`, so the reply equals that of a single
+    index with the documents of all shards, bit for bit.
 
     Parameters
     ----------
     request : Request
     parts : sequence of Part
-        One of each shard that :meth:`hyrecall.Statistics.sum` summed, in any order.
+        One for each shard that :meth:`hyrecall.distributed.Statistics.sum` summed, in any order.
     degraded : sequence of str
-        What the reply says in ``degraded``, such as the name of a shard that did not answer. With
-        any, parts may be missing.
+        Messages for ``degraded`` of the reply, such as the name of a shard that did not answer.
+        If there are any, parts may be missing.
 
     Returns
     -------
     Hits
-        Their text is there if ``columns`` of the request names it. ``explain()`` is refused: the
-        postings stay in the shards.
+        ``hit.text`` works only if ``columns`` of the request names it. ``explain()`` is refused:
+        the postings stay in the shards.
 
     Raises
     ------
     OptionError
         No part, parts of several requests or indexes, a shard whose part is missing, or a thread
-        whose rows came from two shards.
+        with rows from two shards.
     DTypeError
-        Not a request and parts.
+        The arguments are not a request and parts.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def merge(request: Request, parts: Sequence[Part], *, degraded: Sequence[str] = 
 
 
 def _narrow(reply: BatchReply, brought: IndexFacts) -> BatchReply:
-    """Return a reply that knows the columns which the parts brought, and no others."""
+    """Return a reply that knows only the columns that the parts have."""
     if isinstance(reply, JoinedReply):
         replies = tuple(replace(one, facts=brought) for one in reply.replies)
         return replace(reply, facts=brought, replies=replies)
@@ -147,7 +147,7 @@ class _MergedSteps(Steps):
         self._at = 0
 
     def of(self, how: Recipe | CallOptions) -> Steps:
-        """Return the steps of the next run that answers by this."""
+        """Return the steps of the next run that uses this recipe or these options."""
         while self._at < len(self._names):
             name, known = self._names[self._at]
             self._at += 1
@@ -181,7 +181,7 @@ class _RunSteps(Steps):
         n_queries: int,
         depth: int,
     ) -> Exact | None:
-        """Return the rows that hold a query whole, as the parts bring them in their last arms."""
+        """Return the rows that contain a query as a whole, from the last arms of the parts."""
         del state, request
         asked = asked_whole(facts, wanted, bm25)
         if asked is None:
@@ -192,7 +192,7 @@ class _RunSteps(Steps):
             is_like = part.n_exact == n_exact and "holds" in part.arrays
             if not is_like or len(part.arrays["doc_ends"]) != n_queries + 1:
                 raise error(OptionError, "parts", "those of this request", "others")
-        none = np.zeros((n_queries, n_exact), np.int64)  # of a run that only lost shards have
+        none = np.zeros((n_queries, n_exact), np.int64)  # for a run that only lost shards have
         sizes = sum((_list_sizes(one)[:, one.n_arms - n_exact :] for one in self._parts), none)
         is_cut = np.asarray(sizes)[queries] >= depth
         if not np.asarray(sizes).any():
@@ -224,7 +224,7 @@ class _RunSteps(Steps):
         first_query: int,
         known: Mapping[str, FoundDocs] | None,
     ) -> Ran:
-        """Merge the pools of a piece of a call."""
+        """Merge the pools of some queries of a call."""
         del known
         if len(self._parts) < self._n_parts:  # after the plan, which may refuse a query first
             wish, got = "those of this request", "parts without one of its runs"
@@ -257,13 +257,13 @@ class _RunSteps(Steps):
         results: CallableResults | None,
         looks: Mapping[int, SecondLook],
     ) -> Source:
-        """Return a source of columns alone."""
+        """Return a source that only has columns."""
         del results, looks
         return _PartsSource(state, plan.request)
 
 
 class _PartsSource:
-    """Has the columns of the hits of a merge; what explains them stays in the shards."""
+    """Provides the columns of merged hits; explanations need data that stays in the shards."""
 
     def __init__(self, state: State, request: _core.BatchRequest) -> None:
         self.state = state
@@ -275,17 +275,17 @@ class _PartsSource:
         raise error(OptionError, "hits", wish, got, remedy)
 
     def evidence(self, arm: str, query: int, segment: int, row: int) -> Any:
-        """Refuse."""
+        """Raise an error: shards do not support this."""
         del arm, query, segment, row
         self._refuse()
 
     def explain(self, reply: Reply, query: int, at: int) -> NoReturn:
-        """Refuse."""
+        """Raise an error: shards do not support this."""
         del reply, query, at
         self._refuse()
 
     def explain_dropped(self, reply: Reply, query: int, most: int) -> NoReturn:
-        """Refuse."""
+        """Raise an error: shards do not support this."""
         del reply, query, most
         self._refuse()
 
@@ -294,7 +294,7 @@ class _PartsSource:
 
 
 def _list_sizes(part: RunPart) -> npt.NDArray[np.int64]:
-    """Return how many documents each list has: [n_queries, n_arms]."""
+    """Return the number of documents in each list: [n_queries, n_arms]."""
     return np.diff(part.arrays["list_ends"]).reshape(-1, part.n_arms)
 
 

@@ -1,6 +1,6 @@
-"""The arm Newest over parts: its scores are places among the rows of all, so the merge gives them.
+"""The arm Newest over parts: its scores are ranks among the rows of all parts.
 
-A part lists the newest rows of its shard. The newest rows of all shards are among them.
+A part lists the newest rows of its shard, so the newest rows of all shards are among them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def with_newest(
     plan: Plan,
     request: _core.BatchRequest,
 ) -> list[dict[str, Array]]:
-    """Return the pools of the parts with the lists of each arm Newest as all parts have them.
+    """Return the pools of the parts, with lists of each arm Newest computed over all parts.
 
     ``request`` has all arms; the rows of the pools are those of ``state``.
     """
@@ -66,7 +66,7 @@ def _above(found: FoundDocs, floor: tuple[float, bool] | None) -> FoundDocs:
 def _listed(
     pool: dict[str, Array], part: int, found: FoundDocs, arm: int, n_arms: int
 ) -> dict[str, Array]:
-    """Return the pool of a part with what an arm has found as that arm's lists and scores."""
+    """Return the pool of a part with the rows that an arm found as lists and scores of that arm."""
     n_queries = len(pool["doc_ends"]) - 1
     query = np.repeat(np.arange(n_queries), np.diff(found.offsets))
     here = found.segment == part
@@ -90,7 +90,7 @@ def _listed(
 def _replaced(
     pool: dict[str, Array], arm: int, n_arms: int, listed: Array, query: npt.NDArray[np.int64]
 ) -> tuple[Array, Array]:
-    """Return the lists with those of one arm replaced; the new ones stand back to back."""
+    """Return the lists with those of one arm replaced; the new lists are concatenated."""
     ends = pool["list_ends"]
     of_list = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
     kept = of_list % n_arms != arm

@@ -1,4 +1,4 @@
-"""What one shard finds for a request: its candidates, and the rows that the merge reads."""
+"""The result of one shard for a request: its candidates, and the rows that the merge reads."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _KINDS: Kinds = {
 
 
 class Vectors(NamedTuple):
-    """Vectors of the rows of a part, as they are kept in the index."""
+    """Vectors of the rows of a part, as stored in the index."""
 
     dtype: str
     dim: int
@@ -50,15 +50,15 @@ class Vectors(NamedTuple):
 
 
 class RunPart(NamedTuple):
-    """What one run of the call found.
+    """The candidates of one run of the call.
 
     Attributes
     ----------
     n_arms, n_exact : int
-        Arms of the pools, the last of which bring rows that hold a query whole.
+        Arms of the pools; the last ``n_exact`` have rows that contain a query as a whole.
     arrays : mapping of str to ndarray
-        As ``_core.Candidates.arrays`` returns them, with ``doc``, a row of the part, in the place
-        of ``segment`` and ``row``, and ``holds``: which texts a document holds whole, as bits.
+        As ``_core.Candidates.arrays`` returns them, but with ``doc``, a row of the part, instead
+        of ``segment`` and ``row``, and with ``holds``: a bit for each text that is found whole.
     """
 
     n_arms: int
@@ -66,7 +66,7 @@ class RunPart(NamedTuple):
     arrays: Mapping[str, Array]
 
     def check(self) -> None:
-        """Refuse arrays that do not fit each other; they may come from another process."""
+        """Refuse arrays that do not fit together; they may come from another process."""
         arrays = self.arrays
         check_arrays("parts", arrays, _KINDS)
         n_docs, n_lists = len(arrays["seq"]), (len(arrays["doc_ends"]) - 1) * self.n_arms
@@ -87,11 +87,11 @@ class RunPart(NamedTuple):
 @check_keywords
 @dataclass(frozen=True, eq=False, repr=False)
 class Part:
-    """What one shard finds for a request: :meth:`hyrecall.Index.candidates` returns it.
+    """The result of one shard for a request; :meth:`hyrecall.Index.candidates` returns it.
 
-    Of each candidate it has the insertion number, the score in every arm, the key, the cell and the
-    attributes; further the columns that the request asks for or that a stage reads, and vectors
-    only if a stage compares them.
+    For each candidate it has the insertion number, the score in every arm, the key, the cell and
+    the attributes, the columns that the request asks for or that a stage reads, and vectors only
+    if a stage compares them.
 
     Attributes
     ----------
@@ -100,11 +100,11 @@ class Part:
     index : str
         A hash of the schema, analyzers and types of the index.
     version : str
-        Which state of the shard was searched.
+        The state of the shard that was searched.
     device : str
-        Where it was searched.
+        The device that searched.
     n_rows : int
-        Rows that it brings.
+        The number of its rows.
     """
 
     request: str
@@ -122,7 +122,7 @@ class Part:
 
     @property
     def n_rows(self) -> int:
-        """Rows that the part brings."""
+        """The number of rows of the part."""
         return len(self.seqs)
 
     def to_bytes(self) -> bytes:
@@ -160,13 +160,13 @@ class Part:
         ----------
         data : bytes
         facts : IndexFacts, optional
-            Of an open shard. Needed if an analyzer of the index is a callable.
+            The facts of an open shard. Needed if an analyzer of the index is a callable.
 
         Raises
         ------
         OptionError
-            Bytes of something else, of another version, or damaged ones; an analyzer that is a
-            callable.
+            The bytes are not a part, of another version, or damaged; an analyzer is a callable
+            and ``facts`` is missing.
         DTypeError
             Not bytes.
         """
@@ -214,22 +214,22 @@ class Part:
             raise error(OptionError, "data", "the bytes of a part", "others") from fault
 
     def __repr__(self) -> str:
-        """Show how many rows the part brings."""
+        """Show the number of rows."""
         return f"Part({self.n_rows} rows)"
 
 
 def version_of(state: State, seals: Sequence[str]) -> str:
-    """Name a state of an index: each change but :meth:`hyrecall.Index.compact` makes another.
+    """Name a state of an index: each change except :meth:`hyrecall.Index.compact` makes a new name.
 
-    ``seals`` are those of the saved version: a folder may get another index with as many documents.
-    The name is a hash, since how many documents an index has says something of all cells.
+    ``seals`` are those of the saved version: a folder may get another index of the same size.
+    The name is a hash, since the number of documents would reveal something about all cells.
     """
     told = [*seals, state.next_seq, state.n_docs]
     return xxhash.xxh3_128_hexdigest(json.dumps(told).encode())
 
 
 class _Plain(NamedTuple):
-    """An index's facts as a part tells them; made once, since every answer of a shard needs it."""
+    """The facts of an index as plain data; made once, since every answer of a shard has them."""
 
     hash: str
     data: Mapping[str, Any]
@@ -248,7 +248,7 @@ def _plain_of(facts: IndexFacts) -> _Plain:
 
 
 def hash_of(facts: IndexFacts) -> str:
-    """Return a hash of all that shards of one index have in common."""
+    """Return a hash of the facts that the shards of an index share."""
     return _plain_of(facts).hash
 
 
@@ -265,7 +265,7 @@ def _hash(facts: IndexFacts) -> str:
 
 
 def _named(facts: IndexFacts) -> list[str]:
-    """Name the arms whose schema has BM25 constants: a default fusion leaves these as they are."""
+    """Name the arms with BM25 constants in the schema, which a default fusion does not change."""
     return [arm for arm, text in facts.schema.text_arms.items() if text.bm25 is not None]
 
 
@@ -280,7 +280,7 @@ def _data(facts: IndexFacts) -> dict[str, Any]:
 
 
 def _nothing_of(facts: IndexFacts) -> pa.Table:
-    """Return a table without rows that has the row columns of an index."""
+    """Return an empty table that has the row columns of an index."""
     return pa.table({name: pa.array([], kind) for name, kind in facts.row_types.items()})
 
 

@@ -1,4 +1,4 @@
-"""Checks where the documents of shards lie: a key once in a cell, a thread in one shard."""
+"""Checks the placement of documents in shards: a key once in a cell, a thread in one shard."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 __all__ = ["check_found_threads", "check_shards"]
 
-_SHARD = "shard of a row"  # beside columns of the index, none of which a user would name so
+_SHARD = "shard of a row"  # beside columns of the index; users do not choose such names
 
 
 def check_shards(shards: Sequence[tuple[str, IndexFacts, State]]) -> None:
-    """Check that indexes are shards of one; each has a name for messages.
+    """Check that indexes are shards of one index; each has a name for messages.
 
     Raises
     ------
     OptionError
-        Another schema, analyzer, dimension or type; an insertion number that two shards have; a
-        thread whose rows are in two shards.
+        Schemas, analyzers, dimensions or types differ; two shards have the same insertion number;
+        a thread has rows in two shards.
     KeyConflictError
-        A key that two shards have in one cell.
+        Two shards have the same key in a cell.
     """
     first, facts, _ = shards[0]
     for name, own, _ in shards[1:]:
@@ -78,12 +78,12 @@ def _check_seqs(seqs: np.ndarray) -> None:
 
 
 def _check_threads(rows: pa.Table, schema: Schema) -> None:
-    """Refuse a thread whose rows are in two shards; the table says which shard has each row.
+    """Refuse a thread with rows in two shards; the table has the shard of each row.
 
     Raises
     ------
     OptionError
-        The message has the thread.
+        The message names the thread.
     """
     if schema.thread is None:
         return
@@ -98,7 +98,7 @@ def _check_threads(rows: pa.Table, schema: Schema) -> None:
 
 
 def check_found_threads(tables: Sequence[pa.Table], schema: Schema) -> None:
-    """Refuse rows of one thread in several parts of a request; as :func:`check_shards` does."""
+    """Refuse rows of a thread in several parts of a request, as :func:`check_shards` does."""
     if schema.thread is None:
         return
     names = list(dict.fromkeys((*schema.cell_columns, schema.thread)))

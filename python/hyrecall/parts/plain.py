@@ -39,7 +39,7 @@ def _made_with(kind: Any) -> Callable[[Any], Any]:
 
 
 def _settings(fusion: Any) -> dict[str, Any]:
-    """Return what makes a fusion again; it holds mappings as pairs."""
+    """Return the arguments that recreate a fusion, which stores mappings as pairs."""
     out = {}
     for one in fields(fusion):
         value = getattr(fusion, one.name)
@@ -48,7 +48,7 @@ def _settings(fusion: Any) -> dict[str, Any]:
     return out
 
 
-# What a value of a class consists of: what encode() sees next, and what its class is made of again.
+# The contents of a value by its class: encode() encodes them, and decode() recreates the value.
 _CONTENTS: dict[type, Callable[[Any], Any]] = {
     tuple: list,
     dict: lambda value: [list(pair) for pair in value.items()],
@@ -73,7 +73,7 @@ _MADE: dict[str, Callable[[Any], Any]] = {
     **{one.__name__: one.fromisoformat for one in _TIMES},
     **{one.__name__: _made_of(one) for one in (*_PREDICATES, *_QUERIES, *_GROUPS)},
 }
-# hr.Any is a query, the engine's AnyOf a predicate: no two classes here have one name.
+# hr.Any is a query, the engine's AnyOf a predicate: no two classes here share a name.
 _CONTAINERS = frozenset((list, dict))
 _KIND, _OF, _PART, _EVERY = "kind", "of", "part", "ANY"
 
@@ -84,7 +84,7 @@ def encode(argument: str, value: Any) -> Any:
     Raises
     ------
     DTypeError
-        A value that has no such form, such as a function.
+        A value that has no plain form, such as a function.
     """
     value = python_scalar(as_list(value))
     if isinstance(value, np.ndarray) and value.ndim == 1:
@@ -107,12 +107,12 @@ def encode(argument: str, value: Any) -> Any:
 
 
 def decode(argument: str, data: Any) -> Any:
-    """Return the argument that :func:`encode` made plain.
+    """Return the argument that :func:`encode` encoded.
 
     Raises
     ------
     OptionError
-        Data of another form.
+        The data is not an encoded argument.
     """
     try:
         return _decode(argument, data)
@@ -131,7 +131,7 @@ def decode(argument: str, data: Any) -> Any:
 
 def _decode(argument: str, data: Any) -> Any:
     if isinstance(data, list):
-        if _CONTAINERS.isdisjoint(map(type, data)):  # texts or scopes of a batch, at once
+        if _CONTAINERS.isdisjoint(map(type, data)):  # texts or scopes of a batch
             return data
         return [_decode(argument, one) for one in data]
     if not isinstance(data, dict):
@@ -144,7 +144,7 @@ def _decode(argument: str, data: Any) -> Any:
 
 
 def _filter(op: Any, tests: Any, parts: Any) -> Filter:
-    """Make a filter of what it consists of, checked."""
+    """Make a filter from its contents, checked."""
     is_sound = op in ("test", "and", "or", "not") and (op == "test") == (not parts)
     is_sound &= all(isinstance(test, Predicate) for _, test in tests)
     is_sound &= all(isinstance(one, Filter) for one in parts) and (op != "not" or len(parts) == 1)

@@ -1,7 +1,7 @@
-"""The rows of all parts as one small state, which the stages of the merge read.
+"""Makes a small state of the rows of all parts, which the stages of the merge read.
 
-It has no postings: scores come with the parts. A segment of it is a part; its rows are in a
-segment's order. Texts are only there or missing, and vectors only where a stage compares them.
+The state has no postings: scores come with the parts. Each part is a segment, with its rows in the
+order of a segment. Texts are only marked as present; vectors exist only if a stage compares them.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ __all__ = ["Pools", "pools_of"]
 
 
 class Pools(NamedTuple):
-    """What the parts of a request bring, as the merge reads it.
+    """The content of the parts of a request, as the merge reads it.
 
     Attributes
     ----------
     facts, brought : IndexFacts
-        Of the shards; and with only those stored columns that the parts brought.
+        The facts of the shards; the same with only those stored columns that the parts have.
     state : State
     runs : sequence of dict of str to RunPart
-        Of each part; ``segment`` and ``row`` name rows of the state.
+        For each part; ``segment`` and ``row`` name rows of the state.
     """
 
     facts: IndexFacts
@@ -43,7 +43,7 @@ class Pools(NamedTuple):
 
 
 def pools_of(parts: Sequence[Part]) -> Pools:
-    """Make the state of the rows of some parts, in their order."""
+    """Make the state from the rows of parts, in the order of the parts."""
     facts = _narrowed(parts[0])
     segments = []
     runs = []
@@ -59,7 +59,7 @@ def pools_of(parts: Sequence[Part]) -> Pools:
 
 
 def check_part(part: Part, facts: IndexFacts) -> None:
-    """Refuse a part whose columns and arrays do not fit each other."""
+    """Refuse a part whose columns and arrays do not fit together."""
     n = part.n_rows
     fits = part.rows.num_rows == n
     fits &= [*part.rows.schema.names] == [*facts.schema.row_columns]
@@ -84,7 +84,7 @@ def check_part(part: Part, facts: IndexFacts) -> None:
 
 
 def _narrowed(part: Part) -> IndexFacts:
-    """Return the facts with those stored columns that the parts brought."""
+    """Return the facts with only those stored columns that the part has."""
     schema, names = part.facts.schema, part.rows.schema.names
     stored = tuple(name for name in schema.stored_columns if name in names)
     kinds = {name: part.rows.schema.field(name).type for name in names}

@@ -1,4 +1,4 @@
-"""What a recall over parts of an index asks: the arguments of a call, frozen and plain."""
+"""The request of a recall over parts: the arguments of a call, frozen, as plain data."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _RANKING = {
 
 
 class Call(NamedTuple):
-    """A request as one index reads it."""
+    """A request, read for one index."""
 
     asked: Asked
     options: CallOptions
@@ -58,26 +58,26 @@ class Call(NamedTuple):
 @check_keywords
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Request:
-    """What a recall asks of an index or of its shards, as frozen, serialisable data.
+    """The arguments of a recall of an index or of its shards, as frozen, serialisable data.
 
     Parameters
     ----------
     text, vectors, scope, filter, limit, offset, depth, fusion, min_score, min_fused, bm25
-        As in :meth:`hyrecall.Index.recall`. Arrays must not change while the request is used. There
-        is no embedder here: an index with vectors needs ``vectors`` for its vector arms.
+        As in :meth:`hyrecall.Index.recall`. Arrays must not change while the request is used. Texts
+        are not embedded here: an index with vectors needs ``vectors`` for its vector arms.
     normalize, arms, candidates, shaping, session, recipe, group, columns, query_keys, now
-        As in :meth:`hyrecall.Index.recall`, too. ``now`` is fixed here.
+        As in :meth:`hyrecall.Index.recall`. The request fixes ``now``.
 
     Raises
     ------
     OptionError
-        A part that needs more of the index than its candidates: a graph, an expansion,
+        The request needs more of the index than candidates: a graph, an expansion,
         :class:`hyrecall.Feedback` or :class:`hyrecall.arms.Tags`.
 
     Attributes
     ----------
     id : str
-        Random: statistics and parts of another request are refused by it.
+        Random; statistics and parts with another id are refused.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class Request:
         set_fields(self, id=secrets.token_hex(16), given=given)
 
     def read(self, facts: IndexFacts) -> Call:
-        """Return the call as an index with these facts reads it; errors as its recall's."""
+        """Return the call as an index with these facts reads it; raises the errors of recall."""
         given = self.given
         named = read_columns(facts, given["columns"])
         plain = ("text", "vectors", "filter", "session", "candidates", "limit", "offset", "group")
@@ -147,7 +147,7 @@ class Request:
         DTypeError
             An argument that is not plain data, such as a reranker that is a function.
         ShapeError, OptionError
-            Vectors that are none.
+            The vectors are invalid.
         """
         if self._bytes is None:
             set_fields(self, _bytes=self._packed())
@@ -156,7 +156,7 @@ class Request:
 
     @property
     def _n_packed(self) -> int | None:
-        """How many bytes the packed request has; None: it was not packed."""
+        """The number of packed bytes; None: not packed yet."""
         return None if self._bytes is None else len(self._bytes)
 
     def _packed(self) -> bytes:
@@ -177,7 +177,7 @@ class Request:
         Raises
         ------
         OptionError
-            Bytes of something else, of another version, or damaged ones.
+            The bytes are not a request, of another version, or damaged.
         DTypeError
             Not bytes.
         """
@@ -207,7 +207,7 @@ class Request:
         return made
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the bytes: they say the same as the arguments."""
+        """Leave out the packed bytes, which can be made from the arguments."""
         return {"id": self.id, "given": self.given, "_bytes": None}
 
     def __repr__(self) -> str:
@@ -241,7 +241,7 @@ def _column(value: Any, argument: str) -> pa.Array:
 
 
 def _check_parts(given: Mapping[str, Any]) -> None:
-    """Refuse what needs more of an index than its candidates."""
+    """Refuse arguments that need more of an index than candidates."""
     recipe = given["recipe"]
     options = CallOptions(more=given["arms"], shaping=given["shaping"])
     recipes = recipe if isinstance(recipe, list) else [recipe]

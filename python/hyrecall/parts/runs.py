@@ -1,6 +1,6 @@
-"""The runs of a call: one by its options, or one for each recipe and form, named alike everywhere.
+"""The runs of a call: one for its options, or one for each recipe and form, with fixed names.
 
-All shards and the merge go through the same runs, so what one of them found is known by its name.
+All shards and the merge use the same runs, so the results of a run are found by its name.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Run(NamedTuple):
     name : str
     how : Recipe or CallOptions
     request : Request
-        As this run reads it.
+        The request as this run reads it.
     ranking : Ranking
     selected : ndarray of bool or None
-        The queries that it answers; None: all.
+        The queries that it answers; None: all queries.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Run(NamedTuple):
 
 
 def has_forms(facts: IndexFacts, call: Call) -> bool:
-    """Whether queries are answered by another form of a recipe where their scope holds threads."""
+    """Whether a recipe has another form for queries whose scope holds threads."""
     if call.recipe is None or facts.schema.thread is None:
         return False
     return any(one.with_threads is not None for one, _ in by_recipe(call.recipe))
@@ -68,7 +68,7 @@ def has_forms(facts: IndexFacts, call: Call) -> bool:
 def _recipe_runs(call: Call, sees: bool | Asked | None) -> list[tuple[str, Recipe, Asked | None]]:
     """Return each recipe of a call with its name and its queries.
 
-    ``sees``: which queries see threads; None: not known yet, so every recipe has both forms.
+    ``sees``: which queries see threads; None: not known yet, so every recipe runs in both forms.
     """
     chosen = [(with_options(one, call.options), own) for one, own in by_recipe(call.recipe)]
     if all(recipe.with_threads is None for recipe, _ in chosen):
@@ -78,7 +78,7 @@ def _recipe_runs(call: Call, sees: bool | Asked | None) -> list[tuple[str, Recip
         if sees is None:
             forms = [(one[0], one[1]), (one[0].for_threads(), one[1])]
             names = ["", _THREADS]
-        else:  # as one index runs them: a recipe without such a form runs once for either kind
+        else:  # as a single index does: a recipe without such a form runs once for both
             forms = by_form([one], sees)
             names = [_THREADS if _is_for_threads(own, sees) else "" for _, own in forms]
         out += [(f"{number}{name}", *form) for name, form in zip(names, forms, strict=True)]
@@ -86,7 +86,7 @@ def _recipe_runs(call: Call, sees: bool | Asked | None) -> list[tuple[str, Recip
 
 
 def _is_for_threads(selected: Asked | None, sees: bool | Asked) -> bool:
-    """Whether queries that by_form put together are those that see threads."""
+    """Whether a group of queries from by_form is that of queries that see threads."""
     if isinstance(sees, bool):
         return sees
     if selected is None or len(selected) != len(sees):
@@ -95,7 +95,7 @@ def _is_for_threads(selected: Asked | None, sees: bool | Asked) -> bool:
 
 
 def runs_of(facts: IndexFacts, call: Call, sees: bool | Asked | None) -> Iterator[Run]:
-    """Yield the runs of a call on one shard, in their order, without those of :func:`again`."""
+    """Yield the runs of a call on one shard, in order, without those of :func:`again`."""
     if call.recipe is None:
         request = call.asked.with_own_scope()
         yield Run("0", call.options, request, rank_by_options(request, call.options), None)
@@ -109,7 +109,7 @@ def runs_of(facts: IndexFacts, call: Call, sees: bool | Asked | None) -> Iterato
 
 
 def again(facts: IndexFacts, call: Call, run: Run, unanswered: Asked) -> Run | None:
-    """Return the run for the queries that a run did not answer; None: its recipe has none."""
+    """Return the run for the queries that a run did not answer; None if the recipe has none."""
     if call.recipe is None or not run.how.on_no_match or not unanswered.any():
         return None
     request = with_lists(call.asked)
@@ -124,7 +124,7 @@ def again(facts: IndexFacts, call: Call, run: Run, unanswered: Asked) -> Run | N
 
 
 def named_runs(call: Call, sees: bool | Asked) -> list[tuple[str, Recipe | CallOptions]]:
-    """Return the name of every run that a merge may come to, in that order."""
+    """Return the name of every run that a merge may need, in order."""
     if call.recipe is None:
         return [("0", call.options)]
     out: list[tuple[str, Recipe | CallOptions]] = []
@@ -136,11 +136,11 @@ def named_runs(call: Call, sees: bool | Asked) -> list[tuple[str, Recipe | CallO
 
 
 def native(plan: Plan) -> _core.BatchRequest:
-    """Return the plan's request with all of its arms, of which those of ``arms=`` found nothing."""
+    """Return the plan's request with all arms; those of ``arms=`` have no documents."""
     plan.complete(plan.request, 0, nothing_found(plan, plan.n_queries))
     return plan.request
 
 
 def nothing_found(plan: Plan, n_queries: int) -> dict[str, FoundDocs]:
-    """Return no document for some queries, in each arm of ``arms=`` that runs."""
+    """Return empty lists for some queries, for each arm of ``arms=`` that runs."""
     return {arm.name: no_candidates(n_queries) for arm in plan.call_arms}

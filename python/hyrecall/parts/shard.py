@@ -1,4 +1,4 @@
-"""One shard's side of a recall over parts: it counts, then finds candidates with all counts."""
+"""A recall over parts in one shard: counts first, then candidates with the counts of all shards."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _OF_ARMS = ("score", "beside", "rank")
 
 
 def statistics_of(facts: IndexFacts, state: State, version: str, request: Request) -> Statistics:
-    """Count what the scores of a request need of one index; see ``Index.statistics``."""
+    """Count what the scores of a request need from one index; see ``Index.statistics``."""
     call = request.read(facts)
     counted: dict[str, Counts] = {}
     sees: Any = False
@@ -53,7 +53,7 @@ def statistics_of(facts: IndexFacts, state: State, version: str, request: Reques
         except _REFUSALS:
             if not run.is_for_threads or np.any(sees):
                 raise
-            continue  # no query needs this form here; a shard where one does refuses it
+            continue  # no query needs this form here; a shard that needs it refuses it
         if plan.n_lexical:
             state.check_texts(plan.request)  # before they are read
         try:
@@ -76,7 +76,7 @@ def candidates_of(
     request: Request,
     statistics: Statistics,
 ) -> Part:
-    """Return each arm's best documents of one index; see ``Index.candidates``."""
+    """Return the best documents of each arm of one index; see ``Index.candidates``."""
     if statistics.request != request.id or statistics.index != hash_of(facts):
         wish = "those of this request and of an index with this schema"
         raise error(OptionError, "statistics", wish, "others")
@@ -85,7 +85,7 @@ def candidates_of(
         remedy = "the index changed: count again"
         raise error(StaleStatisticsError, "statistics", wish, "those of an earlier state", remedy)
     call = request.read(facts)
-    state.check_texts()  # a part says which of its rows have a text
+    state.check_texts()  # a part records which of its rows have a text
     found = _Found(facts, state, call, statistics)
     found.search()
     return found.part(request, version, device)
@@ -102,7 +102,7 @@ def _plan(facts: IndexFacts, state: State, run: Run, phrases: _Phrases) -> Plan:
 
 
 class _Phrases:
-    """Looks up rows that hold a query whole; counts only, or finds them with the counts of all."""
+    """Finds rows that contain a query as a whole: only counts them, or uses the sums to score."""
 
     def __init__(self, run: str, counted: dict[str, Counts], given: Statistics | None) -> None:
         self._name = f"{run} phrases"
@@ -119,7 +119,7 @@ class _Phrases:
         n_queries: int,
         depth: int,
     ) -> Exact | None:
-        """Return them as ``find_exact`` does, but with a list, if empty, for each arm."""
+        """Return the rows as ``find_exact`` does, with a (perhaps empty) list for each arm."""
         asked = asked_whole(facts, wanted, bm25)
         if asked is None:
             return None
@@ -142,7 +142,7 @@ def _counts(statistics: Statistics, name: str) -> Counts:
 
 
 class _Found:
-    """What one shard finds for a call, run by run."""
+    """The candidates of one shard for a call, run by run."""
 
     def __init__(self, facts: IndexFacts, state: State, call: Call, statistics: Statistics) -> None:
         self._facts, self._state, self._call = facts, state, call
@@ -153,17 +153,17 @@ class _Found:
         self._filling: list[Rows] = []
 
     def search(self) -> None:
-        """Search with every run of the call, and again where a recipe finds nothing."""
+        """Search with every run of the call, and again for recipes that find nothing."""
         sees = self._statistics.sees_threads
         alike = bool(sees[0]) if len(sees) == 1 else sees
         for run in runs_of(self._facts, self._call, alike):
             self._again(run, self._run(run))
 
     def _again(self, run: Run, unanswered: npt.NDArray[np.bool_]) -> None:
-        """Search again for the queries for which a run finds nothing here.
+        """Search again for the queries for which a run finds nothing in this shard.
 
-        Queries that this search refuses are left out: another shard may answer them, and if none
-        does, the merge refuses them as one index does.
+        Queries that the second search refuses are left out: another shard may answer them, and if
+        none does, the merge refuses them as a single index does.
         """
         kept = self._taken(run, unanswered)
         more = again(self._facts, self._call, run, kept)
@@ -171,7 +171,7 @@ class _Found:
             self._run(more)
 
     def _taken(self, run: Run, selected: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Return those of some queries that the search again takes."""
+        """Return those of some queries that the second search accepts."""
         try:
             more = again(self._facts, self._call, run, selected)
             if more is not None:
@@ -181,13 +181,13 @@ class _Found:
             queries = np.flatnonzero(selected)
             first, rest = (selected & np.isin(np.arange(len(selected)), some)
                            for some in np.array_split(queries, 2))  # fmt: skip
-            if not rest.any():  # a single one
+            if not rest.any():  # a single query
                 return rest
             return self._taken(run, first) | self._taken(run, rest)
         return selected
 
     def _run(self, run: Run) -> npt.NDArray[np.bool_]:
-        """Search with one run; return the queries for which it finds nothing."""
+        """Search with one run; return the queries without any result."""
         phrases = _Phrases(run.name, {}, self._statistics)
         plan = _plan(self._facts, self._state, run, phrases)
         n = plan.n_queries
@@ -215,7 +215,7 @@ class _Found:
         return np.asarray(asked & ~found, np.bool_)
 
     def _held(self, exact: Exact, arrays: Mapping[str, Array]) -> npt.NDArray[np.uint32]:
-        """Say of each document which texts it holds whole, an arm a bit."""
+        """Return for each document which texts it contains as a whole, one bit for each arm."""
         ends = arrays["doc_ends"]
         out = np.zeros(int(ends[-1]), np.uint32)
         for query in exact.queries.tolist():
@@ -226,7 +226,7 @@ class _Found:
         return out
 
     def _need(self, plan: Plan) -> None:
-        """Note which stored columns and vectors the stages of a plan read."""
+        """Record which stored columns and vectors the stages of a plan read."""
         facts, schema = self._facts, self._facts.schema
         named: set[str | None] = {tie.column for tie in plan.tie_break}
         named |= set(self._call.asked.columns)
@@ -242,7 +242,7 @@ class _Found:
         self._stored |= {name for name in schema.stored_columns if name in named}
 
     def _newest(self, plan: Plan) -> Rows:
-        """Return the documents that may fill a list: enough that some were in no list."""
+        """Return documents that may fill a list: enough, even if others are in a list already."""
         assert plan.fill is not None
         wanted = plan.offset + plan.limit if plan.grouping is None else plan.depth
         most = wanted + whole_list(plan.depth, plan.request.n_arms, plan.evidence)
@@ -252,7 +252,7 @@ class _Found:
         return segment, row
 
     def part(self, request: Request, version: str, device: str) -> Part:
-        """Return the part, with each row that any run found once."""
+        """Return the part, in which each row that any run found occurs once."""
         facts, state = self._facts, self._state
         segment, row = self._rows()
         self._number(segment, row)
@@ -271,7 +271,7 @@ class _Found:
         )  # fmt: skip
 
     def _rows(self) -> Rows:
-        """Return each row of the pools and of what may fill them, once."""
+        """Return each row of the pools, and of the rows that may fill them, once."""
         pools = [(run.arrays["segment"], run.arrays["row"]) for run in self._runs.values()]
         pairs = [*pools, *self._filling]
         segments = np.concatenate([one for one, _ in pairs]).astype(np.int64)
@@ -281,7 +281,7 @@ class _Found:
         return (codes >> 32).astype(np.uint32), (codes & 0xFFFFFFFF).astype(np.uint32)
 
     def _number(self, segment: Array, row: Array) -> None:
-        """Name the documents of the pools by rows of the part."""
+        """Replace segment and row of the documents in the pools by rows of the part."""
         codes = segment.astype(np.int64) << 32 | row.astype(np.int64)
         for name, run in self._runs.items():
             arrays = dict(run.arrays)

@@ -1,7 +1,7 @@
-"""Statistics and parts of some queries of a batch, spread to the whole batch, and back.
+"""Spreads statistics and parts of some queries of a batch to the whole batch, and back.
 
-A shard that holds none of a query's cells need not be asked that query. What it counts is 0 and its
-lists are empty, so what a shard returns for its own queries becomes what it would return for all.
+A shard that holds none of a query's cells need not be asked that query: its counts are 0 and its
+lists are empty. So the results for its own queries are extended to those for all queries.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ __all__ = ["Share", "joined_alone", "spread_part", "sum_shares", "widest_runs"]
 
 Array = npt.NDArray[Any]
 
-_N_NUMBERS = 5  # of a query in an arm
+_N_NUMBERS = 5  # for each query in an arm
 
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """Which queries of a batch a shard is asked.
+    """The queries of a batch that a shard is asked.
 
     Attributes
     ----------
     queries : ndarray of int64
         Ascending.
     n_queries : int
-        Of the whole batch.
+        The number of queries in the whole batch.
     recipes : sequence of int
-        The number in the batch of each recipe of these queries: runs are named by that number.
+        The number in the batch of each recipe of these queries: it is part of the name of a run.
     """
 
     queries: npt.NDArray[np.int64]
@@ -44,7 +44,7 @@ class Share:
     recipes: Sequence[int]
 
     def named(self, run: str) -> str:
-        """Return the name in the batch of a run of the share."""
+        """Return the name in the batch of a run of this share."""
         found = re.match(r"\d{1,9}", run)
         if found is None or int(found[0]) >= len(self.recipes):
             raise error(OptionError, "parts", "runs of this request", repr(run))
@@ -57,17 +57,17 @@ class Share:
 def sum_shares(
     parts: Sequence[tuple[Statistics, Share]],
 ) -> tuple[Statistics, list[Statistics]]:
-    """Sum what shards counted for their queries.
+    """Sum the counts of shards, each for its own queries.
 
     Returns
     -------
     tuple of Statistics and list of Statistics
-        The sum for the whole batch, and that of the queries of each share, as its shard reads it.
+        The sum for the whole batch, and for each share the sum for its queries, for its shard.
 
     Raises
     ------
     ShapeError, OptionError
-        Counts that are not of one request, or not of the queries of their share.
+        The counts are not of one request, or not of the queries of their share.
     """
     for statistics, share in parts:
         check_alike(parts[0][0], statistics)
@@ -103,7 +103,7 @@ def _other_queries(argument: str) -> ShapeError:
 
 
 def _alike(sees: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return one entry where all queries are alike."""
+    """Return a single entry if all queries have the same value."""
     return sees[:1] if len(sees) and (sees == sees[0]).all() else sees
 
 
@@ -145,7 +145,7 @@ def _entries(own: Counts, share: Share, queries: Array) -> Array:
 
 
 def _places(ends: Array, entries: Array) -> Array:
-    """Return the places of the values of some entries, back to back."""
+    """Return the places of the values of some entries, concatenated."""
     sizes = np.diff(ends)[entries]
     begins = np.concatenate([[0], np.cumsum(sizes)])
     return np.asarray(
@@ -168,9 +168,9 @@ def _taken(summed: Counts, own: Counts, share: Share) -> Counts:
 
 
 def joined_alone(parts: Sequence[tuple[Part, Share]]) -> list[Part]:
-    """Return the parts of shards that were asked alone, each for queries which no other was asked.
+    """Return the parts of shards that were asked alone; no query went to two shards.
 
-    The sums of such a query are what its one shard counted, so the parts are those of one sum.
+    The sums for a query are the counts of its only shard, so the parts get one common sum.
     """
     sees = np.zeros(parts[0][1].n_queries, np.bool_)
     for part, share in parts:
@@ -188,7 +188,7 @@ def joined_alone(parts: Sequence[tuple[Part, Share]]) -> list[Part]:
 def spread_part(
     part: Part, share: Share, sees: npt.NDArray[np.bool_], likes: Mapping[str, RunPart]
 ) -> Part:
-    """Return a shard's part as it would be if the shard had been asked all queries.
+    """Return the part that a shard would return if it were asked all queries.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def spread_part(
     sees : ndarray of bool
         ``sees_threads`` of the batch.
     likes : mapping of str to RunPart
-        A part of each run that any shard has, by its name in the batch, with all of its arms.
+        For each run of any shard, by its name in the batch, a part with all of its arms.
     """
     own = {share.named(name): run for name, run in part.runs.items()}
     runs = {
@@ -209,10 +209,10 @@ def spread_part(
 
 
 def _spread(run: RunPart, like: RunPart, share: Share) -> RunPart:
-    """Return a run with empty lists of the queries that are not of the share."""
+    """Return a run with empty lists for the queries that are not in the share."""
     arrays = dict(run.arrays)
     n, queries = share.n_queries, share.queries
-    added = like.n_arms - run.n_arms  # arms of rows that hold a query whole, which none does here
+    added = like.n_arms - run.n_arms  # exact-match arms, which find nothing here
     if added != like.n_exact - run.n_exact:
         raise error(ShapeError, "parts", "those of one request", "others")
     sizes = np.zeros(n, np.int64)
@@ -221,7 +221,7 @@ def _spread(run: RunPart, like: RunPart, share: Share) -> RunPart:
     lists[queries, : run.n_arms] = np.diff(arrays["list_ends"]).reshape(-1, run.n_arms)
     arrays["doc_ends"] = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     arrays["list_ends"] = np.concatenate([[0], np.cumsum(lists.reshape(-1))]).astype(np.int64)
-    if len(arrays["found"]):  # of evidence
+    if len(arrays["found"]):  # for evidence
         found = np.zeros(n, np.int64)
         found[queries] = arrays["found"]
         arrays["found"], arrays["length_shares"] = found, like.arrays["length_shares"]
@@ -234,7 +234,7 @@ def _spread(run: RunPart, like: RunPart, share: Share) -> RunPart:
 
 
 def _nothing(like: RunPart, n_queries: int) -> RunPart:
-    """Return a run that found nothing, with the arms of another one."""
+    """Return a run without results, with the arms of another run."""
     arrays = {name: one[:0] for name, one in like.arrays.items()}
     arrays["doc_ends"] = np.zeros(n_queries + 1, np.int64)
     arrays["list_ends"] = np.zeros(n_queries * like.n_arms + 1, np.int64)
@@ -245,9 +245,9 @@ def _nothing(like: RunPart, n_queries: int) -> RunPart:
 
 
 def widest_runs(parts: Sequence[tuple[Part, Share]]) -> dict[str, RunPart]:
-    """Return of each run, by its name in the batch, a part with the most arms.
+    """Return for each run, by its name in the batch, the part with the most arms.
 
-    It has what is known of each query from the sums, ``length_shares``, of the whole batch.
+    It has the values that the sums give for each query of the whole batch (``length_shares``).
 
     Raises
     ------
