@@ -12,7 +12,7 @@ from typing import Any
 HERE = Path(__file__).parent
 FOLDER = HERE / "results"
 NOTHING_CHOSEN = 5  # pytest's exit status where -k left no test of a file
-TOOLS = {"device", "report", "scale"}  # tests of what stands beside the benchmarks
+TOOLS = {"device", "report", "scale", "scale_fits"}  # tests of what stands beside the benchmarks
 PARTS = tuple(
     sorted({path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py")} - TOOLS)
 )

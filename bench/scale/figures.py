@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.scale.fitting import Floats, Noise, between, line, noise_from
+from bench.scale.simulator import Warmth
 
 Entry = dict[str, Any]
 STEPS = ("counting", "finding")
@@ -32,6 +33,11 @@ class Figures:
     def load(cls, path: Path, *, beside_others: bool = False) -> Figures:
         """Read a file."""
         return cls(json.loads(path.read_text()), beside_others=beside_others)
+
+    def warmth(self) -> tuple[Warmth, Warmth]:
+        """Return what a shard and a caller save if they were at work shortly before."""
+        found = self.found["warm"]
+        return Warmth(found["shard"], found["pause_ms"]), Warmth(found["caller"], found["pause_ms"])
 
     def entries(self, kind: str, scope: str) -> list[Entry]:
         """Return the entries of a kind and scope by the rows that a query sees."""

@@ -15,6 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import hyrecall as hr
 from bench import limits, ours
 from bench.device_report import commit, processor, versions
@@ -27,6 +29,8 @@ from hyrecall.distributed import Request, ShardedIndex, Statistics
 ROOT = Path(__file__).parents[2]
 Entry = dict[str, Any]
 TIMES = ("wall", "busy", "queued")
+PAUSE_S = 0.005  # longer ones change no time any more
+FEW_SHARDS = 4
 
 
 def queued() -> float:
@@ -53,22 +57,29 @@ def answer(index: hr.Index, asked: bytes, summed: bytes | None) -> bytes:
     return index.candidates(request, Statistics.from_bytes(summed)).to_bytes()
 
 
-def times(index: hr.Index, questions: Questions, kind: str, scope: object, n: int) -> Entry:
-    """Ask each question ``n`` times over a single shard; the times of both steps."""
-    found: Entry = {step: {name: [] for name in TIMES} for step in STEPS}
+def times(
+    index: hr.Index, questions: Questions, kind: str, scope: object, n: int, pause: float = PAUSE_S
+) -> Entry:
+    """Ask all questions in turn, ``n`` times, over a single shard; the times of both steps.
+
+    Seconds of pause come before each step, as between questions that arrive at random: after it a
+    step takes up to twice as long as in a loop, since others have used the caches meanwhile.
+    """
+    asked = [Request(**questions.ask(kind, at, scope)).to_bytes() for at in range(questions.n)]
+    took = np.zeros((len(STEPS), len(TIMES), questions.n, n))
     sizes: Entry = {"request": [], "statistics": [], "candidates": []}
-    for at in range(questions.n):
-        asked = Request(**questions.ask(kind, at, scope)).to_bytes()
-        rounds = []
-        for _ in range(n):
-            counted, first = clock(lambda: answer(index, asked, None))  # noqa: B023
-            part, second = clock(lambda: answer(index, asked, counted))  # noqa: B023
-            rounds.append((first, second))
-        for place, step in enumerate(STEPS):
-            for which, name in enumerate(TIMES):
-                found[step][name].append([one[place][which] for one in rounds])
-        for name, data in zip(sizes, (asked, counted, part), strict=True):
-            sizes[name].append(len(data))
+    for turn in range(n):
+        for at, one in enumerate(asked):
+            time.sleep(pause)
+            counted, took[0, :, at, turn] = clock(lambda: answer(index, one, None))  # noqa: B023
+            time.sleep(pause)
+            part, took[1, :, at, turn] = clock(lambda: answer(index, one, counted))  # noqa: B023
+            for name, data in zip(sizes, (one, counted, part), strict=True):
+                sizes[name].append(len(data))
+    found: Entry = {
+        step: {name: took[place, which].tolist() for which, name in enumerate(TIMES)}
+        for place, step in enumerate(STEPS)
+    }
     found["bytes"] = {name: statistics.mean(values) for name, values in sizes.items()}
     return found
 
@@ -78,6 +89,17 @@ def batches(index: hr.Index, questions: Questions, kind: str, scope: object, n: 
     asked = questions.ask(kind, 0, scope, n)
     took = [clock(lambda: index.recall(**asked).to_arrow())[1] for _ in range(5)]
     return statistics.median(busy for _, busy, _ in took) / n
+
+
+def warm_shard(folder: Path, sizes: Sizes) -> float:
+    """Return the share of a shard's time that its steps take in a loop, without pauses."""
+    index = hr.Index.open(folder, device="cpu", threads=1)
+    questions = Questions(sizes.questions, sizes.dim)
+    took = []
+    for pause in (PAUSE_S, PAUSE_S, 0.0):  # the first reads what later ones have
+        found = times(index, questions, "hybrid", EVERYONE, sizes.repeats, pause)
+        took.append(sum(np.median(found[step]["busy"], axis=1).mean() for step in STEPS))
+    return float(min(1.0, took[-1] / took[-2]))
 
 
 def shard_times(rows: int, sizes: Sizes, folder: Path) -> list[Entry]:
@@ -103,11 +125,14 @@ def shard_times(rows: int, sizes: Sizes, folder: Path) -> list[Entry]:
 # ---- the caller ----
 
 
-def caller_times(sizes: Sizes, folder: Path) -> list[Entry]:
-    """Measure what a recall costs the process that asks, by shards (each a process) and depth."""
+def caller_times(sizes: Sizes, folder: Path) -> tuple[list[Entry], float]:
+    """Measure what a recall costs the process that asks, by shards (each a process) and depth.
+
+    Returns that, and the share of it that recalls take in a loop over few shards, without pauses.
+    """
     paths = world.folders(folder, max(sizes.shards), sizes.shard_rows, sizes)
     questions = Questions(min(sizes.questions, 5), sizes.dim)
-    found = []
+    found, in_a_loop = [], []
     for n in sizes.shards:
         with ShardedIndex.open(paths[:n], processes=True, device="cpu", threads=1) as index:
             for kind in KINDS:
@@ -117,17 +142,27 @@ def caller_times(sizes: Sizes, folder: Path) -> list[Entry]:
                         "kind": kind, "depth": depth, "shards": n,
                         "busy": rounded(busy), "wall": rounded(wall),
                     })  # fmt: skip
-    return found
+            if n <= FEW_SHARDS:
+                warm, _ = _recalls(index, questions, "hybrid", DEPTH, sizes.repeats, pause=0.0)
+                rested, _ = _recalls(index, questions, "hybrid", DEPTH, sizes.repeats)
+                in_a_loop.append(min(1.0, warm / rested))
+    return found, statistics.mean(in_a_loop)
 
 
 def _recalls(
-    index: ShardedIndex, questions: Questions, kind: str, depth: int, repeats: int
+    index: ShardedIndex,
+    questions: Questions,
+    kind: str,
+    depth: int,
+    repeats: int,
+    pause: float = PAUSE_S,
 ) -> tuple[float, float]:
     """Return the medians of what recalls take this process: processor, and until the reply."""
     busy, wall = [], []
     for turn in range(repeats):
         for at in range(questions.n):
             asked = questions.ask(kind, at, EVERYONE) | {"depth": depth}
+            time.sleep(pause)
             _, took = clock(lambda: index.recall(**asked).to_arrow())  # noqa: B023
             if turn:
                 wall.append(took[0])
@@ -213,13 +248,15 @@ def measure(sizes: Sizes, name: str, samples: Path | None = None) -> Entry:
             in_memory = ours.parts(index)
         found["memory_bytes"] = {part: rounded(n / rows) for part, n in sorted(in_memory.items())}
         found["crowded"] = rounded(crowded(largest, sizes))
+        found["warm"] = {"pause_ms": PAUSE_S * 1e3, "shard": rounded(warm_shard(largest, sizes))}
     if samples is not None:
         samples.write_text(json.dumps(shards))
     found["noise"] = noise_entry(shards, STEPS)
     found["noise_beside_others"] = noise_entry(shards, STEPS, beside_others=True)
     found["shards"] = [condensed(one, STEPS) for one in shards]
     with tempfile.TemporaryDirectory() as folder:
-        found["callers"] = caller_times(sizes, Path(folder))
+        found["callers"], warm = caller_times(sizes, Path(folder))
+        found["warm"]["caller"] = rounded(warm)
     n_bytes = 1 << (24 if name == "tiny" else 28)
     for n in (1, 2):
         found.setdefault("limits", {})[f"stream_gb_s_{n}_thread"] = rounded(

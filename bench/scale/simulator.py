@@ -72,6 +72,18 @@ def trips(
     return [caller / (len(steps) + 1)] * (len(steps) + 1), list(steps), list(transfer)
 
 
+@dataclass(frozen=True)
+class Warmth:
+    """What a process saves while caches still hold what it used."""
+
+    share: float = 1.0  # of its work, right after other work of its own
+    fades_ms: float = 5.0  # after this rest its work takes all of its time again
+
+    def of(self, rest_ms: float) -> float:
+        """Return the share of its work that takes time after a rest."""
+        return self.share + (1.0 - self.share) * min(1.0, rest_ms / self.fades_ms)
+
+
 class Simulation:
     """Events in the order of time, and the life of a query."""
 
@@ -251,13 +263,23 @@ class OneMachine(Simulation):
     """
 
     def __init__(
-        self, shards: int, cores: float, *, delay: float = 0.0, others: float = 0.0
+        self,
+        shards: int,
+        cores: float,
+        *,
+        delay: float = 0.0,
+        others: float = 0.0,
+        warm_shard: Warmth = Warmth(),
+        warm_caller: Warmth = Warmth(),
     ) -> None:
         """Take the number of shards, and of the cores that they and the caller share.
 
-        ``others``: processes of other programs that want a core all the time.
+        ``others``: processes of other programs that want a core all the time. ``warm_shard``,
+        ``warm_caller``: what they save if they were at work shortly before.
         """
         super().__init__(delay=delay)
+        self._warmth = [warm_shard] * shards + [warm_caller]
+        self._rests_since = [-np.inf] * (shards + 1)
         self._waiting: list[deque[_Task]] = [deque() for _ in range(shards + 1)]
         self._running: list[tuple[float, int, _Task]] = []  # by the clock at which they end
         self._cores, self._others = cores, others
@@ -294,7 +316,9 @@ class OneMachine(Simulation):
 
     def _start(self, task: _Task) -> None:
         self._n_started += 1
-        heapq.heappush(self._running, (self._clock + task.work, self._n_started, task))
+        rest = self._now - self._rests_since[task.server]
+        work = task.work * self._warmth[task.server].of(rest)
+        heapq.heappush(self._running, (self._clock + work, self._n_started, task))
 
     def _rate(self) -> float:
         if not self._running:
@@ -319,6 +343,7 @@ class OneMachine(Simulation):
         end, _, task = heapq.heappop(self._running)
         self._clock = max(self._clock, end)
         queue = self._waiting[task.server]
+        self._rests_since[task.server] = time
         queue.popleft()
         if queue:
             self._start(queue[0])

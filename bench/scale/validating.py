@@ -90,7 +90,10 @@ def simulated(
         around, made, transfer = trips(own, made, [0.0, 0.0])
         return Query(float(arrivals.ms[at]), around, shards, made, transfer=transfer)
 
-    sim = OneMachine(case.shards, cores, others=others)
+    warm_shard, warm_caller = figures.warmth()
+    sim = OneMachine(
+        case.shards, cores, others=others, warm_shard=warm_shard, warm_caller=warm_caller
+    )
     return sim.run(query, len(arrivals.ms)).latency
 
 
