@@ -1,4 +1,4 @@
-// The blocks of a plane that a scan will read, some of them ahead of it.
+// Tells a scan which block of a plane it reads next, a few blocks ahead, so that it can prefetch.
 #pragma once
 
 #include <bit>
@@ -16,13 +16,13 @@ inline bool wants(TileMask rows, Row block) {
   return (rows.bits_from(block * kBlockRows) & 0xffff) != 0;
 }
 
-// In a scope of scattered cells they are not the next ones in memory.
+// In a scope of scattered cells the next block to read is not the next one in memory.
 class BlocksAhead {
  public:
   BlocksAhead() = default;
   explicit BlocksAhead(std::span<SelectedTile const> tiles) : tiles_(tiles) {}
 
-  Row next() {  // kNone32: there is none
+  Row next() {  // kNone32 at the end
     while (wanted_ == 0) {
       if (tiles_.empty()) return kNone32;
       for (Row block = 0; block < kTileBlocks; ++block)
@@ -37,8 +37,8 @@ class BlocksAhead {
 
  private:
   std::span<SelectedTile const> tiles_;
-  Row first_ = 0;             // block of the tile at hand
-  std::uint32_t wanted_ = 0;  // its blocks that are left
+  Row first_ = 0;             // first block of the current tile
+  std::uint32_t wanted_ = 0;  // bits of its blocks that are still to be read
 };
 
 }  // namespace hyrecall

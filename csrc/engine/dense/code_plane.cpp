@@ -18,7 +18,7 @@ std::size_t padded(std::size_t n_rows, std::uint32_t dim, CodeBits bits) {
   return cpu::plane_blocks(n_rows, dim, bits) * cpu::kInt8BlockRows;
 }
 
-// Where line 0 of a row's block holds the row's elements; line i is kInt8LineBytes further.
+// The offset of the row's elements in line 0 of its block; line i is i * kInt8LineBytes further.
 std::size_t place(std::uint32_t dim, CodeBits bits, Row row) {
   return row / cpu::kInt8BlockRows * cpu::block_bytes(dim, bits) +
          row % cpu::kInt8BlockRows * cpu::kInt8Step;
@@ -32,8 +32,8 @@ void write_bytes(std::uint8_t* at, std::uint32_t dim, std::int8_t const* codes) 
   }
 }
 
-// Nibbles of eight odd codes. No byte carries into the next: -15 + 128 + 15 is 128, which the sign
-// takes back.
+// Packs eight odd codes into nibbles. No byte carries into the next: -15 + 128 + 15 is 128, and the
+// sign bit is flipped back.
 std::uint64_t nibbles_of(std::int8_t const* codes) {
   constexpr std::uint64_t kSigns = 0x8080808080808080;
   constexpr std::uint64_t kMost = 0x0f0f0f0f0f0f0f0f;
@@ -43,7 +43,7 @@ std::uint64_t nibbles_of(std::int8_t const* codes) {
   return (((bytes & ~kSigns) + kMost) ^ (bytes & kSigns)) >> 1;
 }
 
-// Missing rows and padding hold the code 1: there is none for 0.
+// Missing rows and padding hold the code 1, since no code stands for 0.
 void write_nibbles(std::uint8_t* at, std::uint32_t dim, std::int8_t const* codes) {
   constexpr std::size_t kStep = cpu::line_step(CodeBits::k4);
   static_assert(kStep == 8 && cpu::kInt8Step == 4 && std::endian::native == std::endian::little);

@@ -25,14 +25,14 @@ struct CodePlane {
   Buffer<std::uint8_t> codes;  // [n_blocks, block_bytes(dim, bits)], n_blocks = plane_blocks(...)
   Buffer<float> scales;        // [n_blocks x 16]; 0 where there is no vector
   Buffer<float> residuals;     // [n_blocks x 16]; -inf where there is no vector
-  // Of a file that was opened without reading it: blocks are checked when they are first read.
-  // Null: all were.
+  // Set if the file was opened without reading it: each block is checked when it is first read.
+  // Null: all blocks are checked.
   std::shared_ptr<BlockChecks const> checks{};
 
   bool empty() const { return scales.empty(); }
   // Throws unless the arrays have the sizes of a plane of so many rows.
   void check(std::size_t n_rows, std::uint32_t dim, std::string const& argument) const;
-  // Before anything reads blocks of 16 rows.
+  // Must be called before blocks of 16 rows are read.
   void check_late(std::uint32_t dim, Row begin_block, Row end_block) const;
   std::size_t bytes() const { return codes.bytes() + scales.bytes() + residuals.bytes(); }
 };
@@ -40,17 +40,17 @@ struct CodePlane {
 // How scans have used a plane so far, counted in queries times windows of up to 4,096 rows.
 struct PlaneUse {
   std::atomic<std::uint64_t> n_windows{0};
-  std::atomic<std::uint64_t> n_plain{0};  // of them: so many rows passed that all were scored
+  std::atomic<std::uint64_t> n_plain{0};  // of these: so many rows passed that all were scored
 };
 
-// A plane of n_rows rows while it is filled. Threads may fill blocks of 16 rows of their own.
+// Fills a plane of n_rows rows. Threads may fill it together, each its own blocks of 16 rows.
 class CodePlaneBuilder {
  public:
   CodePlaneBuilder(std::size_t n_rows, std::uint32_t dim, CodeBits bits = CodeBits::k8);
 
-  // codes: dim of them.
+  // codes: [dim].
   void set(Row row, Int8Row const& quantized, std::int8_t const* codes);
-  // A row of another plane of these bits as it is.
+  // Copies a row of another plane whose codes have as many bits.
   void copy(Row row, CodePlane const& from, Row from_row);
   CodePlane finish() &&;
 

@@ -8,16 +8,16 @@
 namespace hyrecall {
 namespace {
 
-// A batch's codes stay in the second-level cache while rows pass.
+// Codes of a panel of queries, which should stay in the second-level cache while rows are read.
 constexpr std::size_t kPanelBytes = 512 * 768;
 constexpr std::size_t kLeastGroup = 64;
 constexpr std::size_t kSliceRows = 4'096;  // a scan is split among threads above this many rows
-constexpr std::size_t kSlicesAThread = 4;  // so that threads end together
-// The first pass leaves a few times `depth` rows; where there are hardly more, it saves nothing.
+constexpr std::size_t kSlicesAThread = 4;  // so that threads end at about the same time
+// The first pass leaves a few times `depth` rows; if there are hardly more, it saves nothing.
 constexpr std::size_t kPlainRowsADepth = 4;
-constexpr std::size_t kPlainRows = 160;  // as dear as quantising a query
-// Below, a query's head costs what it saves, or too many rows pass: measured, heads gain nothing
-// for 2,000 rows a depth.
+constexpr std::size_t kPlainRows = 160;  // scoring them takes as long as quantising a query
+// With fewer rows, making a query's head costs what it saves, or too many rows pass. Measured:
+// heads gain nothing for 2,000 x depth rows.
 constexpr std::size_t kLeastHeadRows = 16'384;
 constexpr std::size_t kLeastHeadRowsADepth = 3'000;
 
@@ -25,7 +25,7 @@ struct Group {
   std::size_t number;
   std::vector<std::uint32_t> queries;
   std::size_t n_rows;
-  std::size_t segment;  // the first with rows of it
+  std::size_t segment;  // the first that has rows of the group
 };
 
 std::size_t count_rows(GroupTiles const& tiles) {
@@ -66,7 +66,7 @@ std::vector<Group> groups_of(BatchRequest const& request, DenseRequest const& ar
       ++groups[g].segment;
   }
   std::erase_if(groups, [](Group const& g) { return g.queries.empty() || g.n_rows == 0; });
-  // Neighbours in the order of their rows: only those can share tiles, as a rule.
+  // Sort groups by their first rows; as a rule, only neighbours in this order share tiles.
   std::sort(groups.begin(), groups.end(), [&](Group const& a, Group const& b) {
     if (a.segment != b.segment) return a.segment < b.segment;
     Row const x = audience.tiles(a.number)[a.segment].front().tile;
@@ -95,7 +95,7 @@ std::vector<QueryCohort> plan_cohorts(Snapshot const& snapshot, BatchRequest con
   FirstPassChoice const first_pass = request.settings.first_pass;
   std::size_t const plain_below =
       forces_plane(first_pass) ? 0 : kPlainRows + kPlainRowsADepth * request.depth;
-  // Several queries share what is read of the int8 plane, but each looks for itself.
+  // Several queries share one read of the int8 plane, but each scores its own rows at random.
   auto const reads_heads = [&](QueryCohort const& cohort) {
     bool const may_pay = first_pass == FirstPassChoice::kAny && cohort.n_queries == 1 &&
                          cohort.n_rows >= kLeastHeadRows &&
@@ -104,7 +104,7 @@ std::vector<QueryCohort> plan_cohorts(Snapshot const& snapshot, BatchRequest con
   };
 
   std::vector<QueryCohort> cohorts;
-  std::size_t leader = 0;  // group of the first member of the last cohort
+  std::size_t leader = 0;  // group of the last cohort's first member
   std::size_t leader_segment = 0;
   for (Group const& group : groups_of(request, arm, audience)) {
     bool const is_plain = group.n_rows < plain_below || first_pass == FirstPassChoice::kRows;

@@ -1,5 +1,4 @@
-// Who reads which rows together: queries that read the same tiles are a cohort, so that a row is
-// read once for all of them.
+// Puts queries that read the same tiles into one cohort, so that a row is read once for all.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +10,10 @@
 
 namespace hyrecall {
 
-// Queries of one group: they read the same rows.
+// Queries of one group, which all read the same rows.
 struct CohortMember {
   std::size_t group;
-  std::size_t n_rows;  // that they may see
+  std::size_t n_rows;  // in their scope
   std::vector<std::uint32_t> queries;
 };
 
@@ -22,13 +21,13 @@ struct CohortMember {
 struct QueryCohort {
   std::vector<CohortMember> members;
   std::size_t n_queries = 0;
-  std::size_t n_rows = 0;    // that its largest member may see
-  bool is_plain = false;     // its rows are so few that the first pass would not pay
-  bool reads_heads = false;  // where a segment has them
+  std::size_t n_rows = 0;    // in the scope of its largest member
+  bool is_plain = false;     // it has too few rows for the first pass to pay
+  bool reads_heads = false;  // if a segment has heads
   std::size_t n_slices = 1;
 };
 
-// The cohorts of a dense arm, those with most work first. Queries without a vector are in none.
+// The cohorts of a dense arm, the largest first. Queries without a vector are in no cohort.
 std::vector<QueryCohort> plan_cohorts(Snapshot const& snapshot, BatchRequest const& request,
                                       DenseRequest const& arm, Audience const& audience);
 

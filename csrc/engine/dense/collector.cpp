@@ -12,8 +12,8 @@
 namespace hyrecall {
 namespace {
 
-// Rows that wait before they are looked at: large enough that the look is paid by many, small
-// enough that the first threshold comes soon.
+// How many rows wait before they are settled: enough to share the cost of settling, few enough to
+// get the first threshold soon.
 std::size_t capacity_for(std::size_t depth) {
   return 512 + 8 * std::min<std::size_t>(depth, 1 << 20);
 }
@@ -24,7 +24,7 @@ constexpr std::size_t kLooseParts = 8;  // the best of so many parts are scored 
 
 constexpr std::size_t kBins = 256;  // of reaches
 
-constexpr int kPlainWindows = 4;  // this one counts; then the first pass gets another chance
+constexpr int kPlainWindows = 4;  // including the present one; then the first pass is tried again
 
 // The shortest run that holds every selected row of the tile.
 RowRange span_of(SelectedTile const& selected) {
@@ -81,7 +81,8 @@ void DenseCollector::offer(float score, Seq seq, DocRef doc) {
 void DenseCollector::score_tile(DenseColumn const& column, std::span<Seq const> seqs,
                                 std::uint32_t segment, SelectedTile const& selected) {
   DenseQuery const query = arm_->query(query_);
-  // One run a tile: a hole costs less than a second call, and its scores are dropped below.
+  // One run per tile: scoring a hole costs less than a second call, and its scores are dropped
+  // below.
   RowRange const rows = span_of(selected);
   Row const base = selected.tile * kTileRows;
   float scores[kTileRows];
@@ -93,7 +94,7 @@ void DenseCollector::score_tile(DenseColumn const& column, std::span<Seq const> 
   });
 }
 
-// Where rows grow by half each time, all settling together costs a few times the last one.
+// If the rows grow by half before each call, all calls together cost a few times the last one.
 void DenseCollector::settle_early() {
   if (waiting_.size() >= n_waited_ + depth_ / 4 + 4) settle();
   if (loose_.size() >= n_settled_ + std::max(depth_ / 4 + 4, n_settled_ / 2)) settle_loose();
@@ -101,7 +102,7 @@ void DenseCollector::settle_early() {
 
 void DenseCollector::score(std::span<Waiting> rows) {
   DenseQuery const query = arm_->query(query_);
-  // Segment by segment.
+  // Score segment by segment.
   auto const by_segment = [](Waiting const& a, Waiting const& b) {
     return a.doc.segment < b.doc.segment;
   };
@@ -131,8 +132,8 @@ void DenseCollector::drop_hopeless(std::vector<Waiting>& rows, std::size_t from)
   rows.resize(kept);
 }
 
-// Brings the n rows that reach furthest to the front. A histogram leaves few of many rows to the
-// selection, whose comparisons nobody can predict.
+// Brings the n rows with the highest upper bounds to the front. If there are many rows, a histogram
+// first leaves few of them to nth_element, whose branches cannot be predicted.
 void DenseCollector::bring_forward(std::vector<Waiting>& rows, std::size_t n) {
   if (n == 0 || n >= rows.size()) return;
   auto end = rows.end();
@@ -143,7 +144,7 @@ void DenseCollector::bring_forward(std::vector<Waiting>& rows, std::size_t n) {
       least = std::min(least, one.reach);
       most = std::max(most, one.reach);
     }
-    if (most - least < 0x1p-100f) return;  // any n of them, and no scale without an end
+    if (most - least < 0x1p-100f) return;  // any n will do, and the scale would overflow
     float const scale = static_cast<float>(kBins - 1) / (most - least);
     auto const bin = [&](Waiting const& one) {
       return static_cast<std::size_t>((one.reach - least) * scale);
@@ -184,7 +185,7 @@ void DenseCollector::settle() {
   best_.tighten();
   raise(best_.threshold());
   drop_hopeless(waiting_, n);
-  if (waiting_.size() > capacity_ / 2) {  // or it would be looked at again and again
+  if (waiting_.size() > capacity_ / 2) {  // or they would be settled again and again
     score(waiting_);
     waiting_.clear();
     best_.tighten();

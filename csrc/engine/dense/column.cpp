@@ -40,10 +40,10 @@ double norm_of(DType dtype, std::uint8_t const* row, std::size_t dim) {
 }
 
 constexpr std::size_t kRowsAtOnce = 4096;   // rows a thread takes at a time
-constexpr std::size_t kHeadsAtOnce = 48;    // rows that meet the directions while in a cache
-constexpr std::size_t kReadAheadRows = 64;  // of a mapped file, whose pages come one by one
+constexpr std::size_t kHeadsAtOnce = 48;    // rows that stay in a cache for all directions
+constexpr std::size_t kReadAheadRows = 64;  // of a mapped file, whose pages fault one by one
 
-// Calls of(rows) for a few of n_rows rows at a time, in order but for threads.
+// Calls of(rows) for a few of n_rows rows at a time; each thread's calls are in ascending order.
 template <typename Of>
 void by_few(std::size_t n_rows, int threads, Of const& of) {
   std::size_t const n_blocks = (n_rows + kRowsAtOnce - 1) / kRowsAtOnce;
@@ -63,7 +63,7 @@ constexpr std::size_t padded_dim(std::size_t dim) {
   return (dim + kLanes - 1) / kLanes * kLanes;
 }
 
-// Codes of a row and what they leave.
+// Quantises a row; returns its scale and residual.
 Int8Row quantize_any(DType dtype, std::uint8_t const* row, std::size_t dim, std::int8_t* codes) {
   double const norm = norm_of(dtype, row, dim);
   auto const* floats = reinterpret_cast<float const*>(row);
@@ -79,7 +79,7 @@ Int8Row quantize_any(DType dtype, std::uint8_t const* row, std::size_t dim, std:
   return {0.0f, 0.0f};
 }
 
-// Below, a plain scan takes microseconds.
+// With fewer rows, a scan without a plane takes microseconds.
 constexpr std::size_t kLeastPlaneRows = 512;
 
 bool deserves_plane(std::size_t n_rows, std::size_t dim, FirstPassChoice first_pass) {
@@ -160,7 +160,7 @@ void DenseColumn::set_heads(std::span<Row const> some, CodePlaneBuilder& builder
   std::size_t const head_dim = directions.head_dim();
   std::vector<std::int8_t> codes(head_dim);
   std::vector<float> heads(some.size() * head_dim);
-  if (head.plane.bits == CodeBits::k8) {  // of an older index: rows are projected as queries are
+  if (head.plane.bits == CodeBits::k8) {  // of an older index: projects as for queries
     for (Row const r : some) {
       double const norm = norm_of(dtype, row(r), dim);
       directions.project(widen(r).data(), norm, heads.data());
@@ -251,7 +251,7 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
     }
   }
   column->plane = std::move(builder).finish();
-  // Directions that most rows have stay; otherwise those of the new rows are learnt.
+  // Keep the directions that most rows have; if there are none, learn directions from the new rows.
   std::vector<std::size_t> counts(sources.size());
   for (std::uint32_t const from : source) ++counts[from];
   for (std::size_t s = 0; s < sources.size(); ++s) {
@@ -321,16 +321,16 @@ void DenseColumn::score(float const* padded_query, float inverse_query_norm, Row
   }
   for (std::size_t i = 0; i < n; ++i) {
     float const found = cosine(scores[i], inverse_norms[begin + i], inverse_query_norm);
-    // Only vectors of a forged file give NaN, and no order of scores could place it.
+    // Only vectors of a forged file give NaN, which would break the sort order of scores.
     scores[i] = std::isnan(found) ? -1.0f : found;
   }
 }
 
 void DenseColumn::score(float const* padded_query, float inverse_query_norm,
                         std::span<Row const> some, float* scores) const {
-  constexpr std::size_t kAhead = 4;  // rows; the processor follows their first lines by itself
+  constexpr std::size_t kAhead = 4;  // rows; the hardware prefetches their later lines
   for (std::size_t i = 0; i < some.size();) {
-    std::size_t end = i + 1;  // rows that lie behind each other are scored together
+    std::size_t end = i + 1;  // consecutive rows are scored together
     while (end < some.size() && end - i < kAhead && some[end] == some[end - 1] + 1) ++end;
     for (std::size_t next = i + kAhead; next < std::min(some.size(), end + kAhead); ++next) {
       std::uint8_t const* const first = address(some[next]);

@@ -1,5 +1,5 @@
-// One tensor column of a segment: rows as given, in their own precision, with one inverse norm
-// each.
+// One tensor column of a segment: rows as given, in their own precision, and one inverse norm
+// per row.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ struct DenseColumn {
   CodePlane plane;              // empty: too few rows, too many dimensions, or saved without it
   Head head;                    // empty: it would not pay, or was saved without it
   mutable PlaneUse plane_use;
-  // Of a file that was opened without reading its vectors: blocks are checked when they are first
-  // read. Null: all were. The segment checks the norms.
+  // Set if the file was opened without reading its vectors: each block is checked when it is first
+  // read. Null: all blocks are checked. The segment checks the norms.
   std::shared_ptr<BlockChecks const> rows_checks;
 
   std::size_t n_rows() const { return inverse_norms.size(); }
@@ -49,20 +49,20 @@ struct DenseColumn {
     if (rows_checks != nullptr) rows_checks->ensure(address(r), row_bytes());
     return address(r);
   }
-  // Checks all that nobody has read yet.
+  // Checks all blocks that have not been read yet.
   void check() const;
   bool has(Row r) const { return inverse_norms[r] != 0.0f; }
   std::size_t bytes() const {
     return rows.bytes() + inverse_norms.bytes() + plane.bytes() + head.bytes();
   }
 
-  // Copies the rows into `order` and takes their norms. valid: a byte a row of the input, empty =
-  // all are there. Throws with the input row if a norm leaves [2^-60, 2^60].
+  // Copies the rows into `order` and computes their norms. valid: a byte per input row, empty = all
+  // have a vector. Throws with the input row if a norm is outside [2^-60, 2^60].
   static std::shared_ptr<DenseColumn const> build(
       std::string name, DType dtype, std::uint32_t dim, std::span<MatrixChunk const> chunks,
       std::span<std::uint8_t const> valid, std::span<std::uint32_t const> order, int threads,
       FirstPassChoice first_pass = FirstPassChoice::kAny);
-  // Rows of several columns in a new order.
+  // Copies rows of several columns into a new order.
   static std::shared_ptr<DenseColumn const> merge(
       std::span<std::shared_ptr<DenseColumn const> const> sources,
       std::span<std::uint32_t const> source, std::span<Row const> source_row, int threads = 1,
@@ -77,17 +77,17 @@ struct DenseColumn {
   // (check has()).
   void score(float const* padded_query, float inverse_query_norm, Row begin, Row end,
              float* scores) const;
-  // The same of these rows.
+  // The same for these rows.
   void score(float const* padded_query, float inverse_query_norm, std::span<Row const> some,
              float* scores) const;
 
  private:
   std::uint8_t const* address(Row r) const { return rows.data() + r * row_bytes(); }
-  // The int8 plane, and heads where they pay: a row is read once for both.
+  // Makes the int8 plane, and heads if they pay; a row is read once for both.
   void make_planes(int threads, FirstPassChoice choice);
-  // Sets directions; nothing where heads do not pay.
+  // Sets the directions; returns nothing if heads do not pay.
   std::optional<CodePlaneBuilder> choose_heads(int threads, FirstPassChoice choice);
-  // As `from` has them; heads of other columns' rows are made anew.
+  // Takes the directions of `from` and copies its heads; computes the heads of other columns' rows.
   void merge_heads(DenseColumn const& from, std::span<std::shared_ptr<DenseColumn const> const> all,
                    std::span<std::uint32_t const> source, std::span<Row const> source_row);
   // some: rising.

@@ -15,8 +15,8 @@
 namespace hyrecall {
 namespace {
 
-constexpr std::size_t kLeastQueries = 16;   // fewer are bound by memory: what passes is cheap
-constexpr std::size_t kSampleRows = 2'048;  // at least, where there are rows enough
+constexpr std::size_t kLeastQueries = 16;   // fewer are bound by memory: rows that pass are cheap
+constexpr std::size_t kSampleRows = 2'048;  // at least, if there are enough rows
 constexpr std::size_t kLeastStep = 16;      // a sample is at most a sixteenth of the rows
 constexpr std::size_t kMostStep = 128;      // and at least a 128th: less tells little of the best
 
@@ -32,7 +32,7 @@ Row sampled_block(SelectedTile const& selected, std::size_t place) {
   return selected.tile * kTileBlocks + static_cast<Row>(place) % kTileBlocks;
 }
 
-// The first pass's scores of the rows of every step-th block that a group may see, query by query.
+// The first pass's scores of the rows of every step-th block in a group's scope, query by query.
 std::vector<std::vector<float>> sample_scores(Snapshot const& snapshot, DenseRequest const& arm,
                                               GroupTiles const& tiles, std::size_t step, Part part,
                                               std::span<QuantizedQuery const* const> queries) {
@@ -82,9 +82,10 @@ std::vector<std::vector<float>> sample_scores(Snapshot const& snapshot, DenseReq
   return scores;
 }
 
-// The score that at least `depth` of n_rows reach, as a sample of them tells. Of the rows above the
-// sample's j-th best a sample of this share holds j: the number it holds of the best `depth` is
-// about Poisson's with mean m, and exceeds m + 2.5 sqrt(m) + 1.5 some three times in a thousand.
+// Guesses from a sample the score that at least `depth` of n_rows reach: the sample's j-th best.
+// The guess is too high if the sample holds j or more of the best `depth` rows. Their number in
+// the sample is about Poisson-distributed with mean m, and exceeds m + 2.5 sqrt(m) + 1.5 some three
+// times in a thousand.
 float guess_from(std::vector<float>& sample, std::size_t n_rows, std::size_t depth) {
   double const mean =
       static_cast<double>(depth) * static_cast<double>(sample.size()) / static_cast<double>(n_rows);
@@ -119,7 +120,8 @@ std::vector<float> guess_thresholds(Snapshot const& snapshot, BatchRequest const
     for (CohortMember const& member : cohort.members) {
       if (member.queries.size() < kLeastQueries && !cohort.reads_heads) continue;
       std::size_t const n = member.queries.size();
-      // Whole panels, for every thread some; the more queries, the less often a sample is read.
+      // Whole panels, and work for every thread; the more queries in a share, the fewer times its
+      // sample is read.
       auto const panel = static_cast<std::size_t>(cpu::kernels().first_pass_for(n).width);
       std::size_t const share = (n + threads - 1) / threads;
       std::size_t const width = std::clamp((share + panel - 1) / panel * panel, panel, kMost);
@@ -128,7 +130,7 @@ std::vector<float> guess_thresholds(Snapshot const& snapshot, BatchRequest const
     }
   }
   if (shares.empty()) return guesses;
-  // Where there are fewer shares than threads, as with one query, threads read a sample together.
+  // If there are fewer shares than threads, as with one query, threads read a sample together.
   std::size_t const n_parts = (threads + shares.size() - 1) / shares.size();
   std::vector<std::vector<std::vector<float>>> samples(shares.size() * n_parts);
   parallel_for(samples.size(), request.threads, [&](int, std::size_t i) {

@@ -14,7 +14,7 @@
 namespace hyrecall {
 namespace {
 
-// In float64, in several sums: the bound allows any order.
+// In float64 with several partial sums: the bound allows any order.
 double dot_of(double const* a, double const* b, std::size_t n) {
   constexpr std::size_t kSums = 8;
   double sums[kSums] = {};
@@ -61,7 +61,7 @@ Directions::Directions(Buffer<float> values, std::uint32_t dim, std::string cons
 void Directions::project(float const* padded, double norm, float* head) const {
   std::fill(head, head + head_dim(), 0.0f);
   if (norm == 0.0) return;
-  // The dot is the same either way; the query is the one that is padded.
+  // The dot product is symmetric; the kernel needs padding on its query, here the vector.
   cpu::kernels().dot.float32(padded, values_.data(), size_, dim_, head);
   fill_rest(size_, norm, bound_, head);
 }
@@ -76,7 +76,7 @@ void Directions::project_rows(float const* vectors, std::span<float const> inver
   for (std::size_t r = 0; r < n; ++r) {
     float* const head = heads + r * head_dim();
     kernels.scale(dots.get() + r * n_groups * kHeadGroup, size_, inverse_norms[r], head);
-    std::fill_n(head + size_, kRestElements, 0.0f);  // most heads fill whole lanes with them
+    std::fill_n(head + size_, kRestElements, 0.0f);  // with these, most heads fill whole lanes
     double const length = std::sqrt(kernels.squares(head, head_dim()));
     double const rest = head_rest(length, bound_.deviation, bound_.row_projection);
     std::fill_n(head + size_, kRestElements,

@@ -15,22 +15,22 @@
 namespace hyrecall {
 namespace {
 
-// Below, a scan of the int8 plane takes less time than learning is worth.
+// With fewer rows, heads save too little scan time to pay for learning.
 constexpr std::size_t kLeastRows = 65'536;
 constexpr std::size_t kLeastDim = 128;
 constexpr std::size_t kMostDim = 4'096;  // learning takes dim^3
 
 constexpr std::size_t kLearnRows = 2'048;
-constexpr int kRounds = 3;  // of two products with the second moments each
+constexpr int kRounds = 3;  // each has two products with the second moments
 
 constexpr std::size_t kTrialRows = 4'096;
 constexpr std::size_t kTrialQueries = 32;
-// Rows have nearer neighbours than queries have, so a query's 100th best row (an arm's depth by
-// default) is about as far as the 1,000th of a row.
+// The trial uses rows as queries. A row has nearer neighbours than a query has: a query's 100th
+// best row (an arm's default depth) is about as far as a row's 1,000th.
 constexpr double kTrialDepth = 1'000;
-constexpr float kTrialError = 0.112f;  // what the codes of a row and of a query add to a score
+constexpr float kTrialError = 0.112f;  // what quantising row and query adds to the bound of a score
 
-constexpr double kWorthIt = 0.85;  // of reading the int8 plane alone
+constexpr double kWorthIt = 0.85;  // most cost of heads, as a share of the int8 plane's alone
 constexpr double kNearly = 1.03;
 
 // A matrix by rows, each padded with +0 to whole lanes.
@@ -64,7 +64,7 @@ Matrix sample(DenseColumn const& column, std::size_t most) {
     float* const values = out.row(i);
     column.widen(static_cast<Row>(i * n / out.rows), values);
     double const norm = norm_of(values, column.dim);
-    bool const is_there = norm != 0.0 && is_norm(norm);  // forged files hold anything
+    bool const is_there = norm != 0.0 && is_norm(norm);  // a forged file may hold anything
     for (std::size_t k = 0; k < column.dim; ++k)
       values[k] = is_there ? static_cast<float>(values[k] / norm) : 0.0f;
   }
@@ -83,7 +83,7 @@ Matrix transposed(Matrix const& of) {
   return out;
 }
 
-constexpr std::size_t kProductRows = 32;  // that a thread takes at a time
+constexpr std::size_t kProductRows = 32;  // rows that a thread takes at a time
 
 // a b' of matrices with rows of one length.
 Matrix product(Matrix const& a, Matrix const& b, int threads) {
@@ -114,8 +114,8 @@ Matrix signs(std::size_t n_rows, std::size_t n_columns) {
   return out;
 }
 
-// Makes the rows orthonormal, one after the other, twice over for the roundings (Gram-Schmidt). A
-// row that the others leave nothing of is replaced by the first axis that they do not span.
+// Makes the rows orthonormal by Gram-Schmidt, applied twice because of rounding. A row in the span
+// of the rows before it is replaced by the first axis that they do not span.
 void orthonormalize(Matrix& rows) {
   std::vector<float> along(rows.rows);
   std::size_t axis = 0;
@@ -140,8 +140,8 @@ void orthonormalize(Matrix& rows) {
   }
 }
 
-// The directions of most energy of the rows, the strongest first, by subspace iteration. The last
-// of them need not be exact: a few rounds give nearly all the energy that there is to have.
+// The rows' directions of most energy, the strongest first, by subspace iteration. The last
+// directions need not be exact: a few rounds give nearly all the energy.
 Matrix strongest(Matrix const& rows, std::size_t n_directions, int threads) {
   Matrix const columns = transposed(rows);
   Matrix const moments = product(columns, columns, threads);
@@ -153,8 +153,8 @@ Matrix strongest(Matrix const& rows, std::size_t n_directions, int threads) {
   return found;
 }
 
-// Of each query [sizes]: the share of rows that pass the head of the first sizes[i] directions.
-// Rows of a sample serve as queries.
+// For each query, [sizes]: the share of rows that pass with a head of the first sizes[i]
+// directions. The queries are rows of a sample.
 using Shares = std::vector<std::vector<double>>;
 
 Shares try_sizes(DenseColumn const& column, Matrix const& directions,
@@ -203,8 +203,8 @@ Shares try_sizes(DenseColumn const& column, Matrix const& directions,
   return shares;
 }
 
-// The largest of the sizes that cost about least, since hard queries gain from it; 0 if none is
-// worth it.
+// Of the sizes whose cost is close to the least, the largest, since hard queries gain from it; 0 if
+// no size pays.
 std::size_t best_size(DenseColumn const& column, Matrix const& directions,
                       std::span<std::size_t const> sizes, int threads) {
   Shares const shares = try_sizes(column, directions, sizes, threads);
@@ -227,8 +227,8 @@ std::size_t best_size(DenseColumn const& column, Matrix const& directions,
   return sizes[last];
 }
 
-// The same space, each direction a mixture of all: so a head's elements are about equally large,
-// and codes of few bits tell them apart best.
+// Rotates the directions within the space that they span, so that a head's elements are about
+// equally large, and codes of few bits lose least.
 Matrix mixed(Matrix const& directions, std::size_t size, int threads) {
   Matrix mixture = signs(size, size);
   orthonormalize(mixture);
@@ -242,8 +242,8 @@ Matrix mixed(Matrix const& directions, std::size_t size, int threads) {
 }  // namespace
 
 std::vector<std::size_t> head_sizes(std::size_t dim) {
-  // Heads that fill whole lines of 4 bits, of two thirds of the dimensions at most: with so many,
-  // both planes take less than 37 % of the bytes of float32 rows.
+  // Heads fill whole lines of 4 bits, and have at most two thirds of the dimensions. Then both
+  // planes take less than 37 % of the bytes of float32 rows.
   constexpr std::size_t kStep = cpu::line_step(CodeBits::k4);
   std::vector<std::size_t> sizes;
   for (std::size_t const dims : {dim / 3, dim / 2, dim * 7 / 12, dim * 2 / 3}) {

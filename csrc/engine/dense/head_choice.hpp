@@ -1,7 +1,7 @@
-// The directions of a column's heads, learnt from a sample of its rows.
+// Learns the directions of a column's heads from a sample of its rows.
 //
-// Directions choose candidates only; no score depends on them. So they may be learnt anew whenever
-// a segment is made, and differ from segment to segment.
+// Directions only select candidates; no score depends on them. So each new segment may learn its
+// own directions.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace hyrecall {
 
-// The numbers of directions that a trial compares for rows of 128 dimensions or more, rising; at
+// The numbers of directions that a trial compares for rows of 128 dimensions or more, ascending; at
 // most kMostDirections.
 std::vector<std::size_t> head_sizes(std::size_t dim);
 
@@ -22,7 +22,7 @@ struct HeadChoice {
   CodeBits bits = CodeBits::k4;
 };
 
-// Heads do not pay where the rows are few or lie in all directions alike.
+// Heads do not pay if the rows are few, or if all directions have about the same energy.
 HeadChoice choose_head(DenseColumn const& column, int threads, FirstPassChoice choice);
 
 }  // namespace hyrecall

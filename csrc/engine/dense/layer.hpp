@@ -1,4 +1,4 @@
-// A plane that a cohort of queries reads, block by block.
+// A plane (heads, or the int8 plane) that a cohort of queries reads block by block.
 #pragma once
 
 #include <optional>
@@ -12,13 +12,13 @@ namespace hyrecall {
 
 // The plane, and the queries' codes for it.
 struct Layer {
-  static constexpr std::size_t kAheadBytes = 16'384;  // far enough that memory answers in time
+  static constexpr std::size_t kAheadBytes = 16'384;  // far enough to hide the latency of memory
 
   CodePlane const* plane = nullptr;
   std::uint32_t dim = 0;
   std::size_t block_bytes = 0;
   cpu::FirstPassKernels const* kernels = nullptr;
-  Row ahead_blocks = 0;  // between what is read and what is asked for
+  Row ahead_blocks = 0;  // from the block that is read to the one that is prefetched
   std::optional<QueryPanels> panels;
 
   // by: the kernels for planes of 8 bits.
@@ -30,7 +30,7 @@ struct Layer {
     ahead_blocks = static_cast<Row>((kAheadBytes + block_bytes - 1) / block_bytes);
   }
   std::uint8_t const* codes(Row block) const { return plane->codes.data() + block * block_bytes; }
-  // Kernels ask for codes alone. Near the end of the plane this asks for nothing.
+  // Kernels prefetch only codes, so this prefetches scales; near the end of the plane, nothing.
   void ask_for_scales(Row block) const {
     if ((std::size_t{block} + 1) * kBlockRows > plane->scales.size()) return;
     __builtin_prefetch(plane->scales.data() + block * kBlockRows, 0, 2);

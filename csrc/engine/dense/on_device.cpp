@@ -18,7 +18,7 @@ RowType type_of(DenseColumn const& column) {
 std::shared_ptr<device::DeviceSegment const> upload(
     std::string const& folder, int ordinal, Segment const& segment, std::size_t number,
     std::span<GuestColumn const> guests, std::span<device::LexicalArrays const> lexical) {
-  segment.check();  // all of it is copied
+  segment.check();  // since all blocks are copied
   std::vector<device::AttributeArrays> attributes;
   for (auto const& column : segment.p.attributes) {
     attributes.push_back({column->codes.span(), column->offsets.span(), column->valid.span(),
@@ -114,7 +114,7 @@ CandidateLists DeviceSnapshot::scan(Snapshot const& snapshot, BatchRequest const
   std::size_t const end = arm.begin + request.n_queries;
   bool const is_in_place = arm.guest != nullptr && !arm.guest->has(arm.begin, end);
   if (tables_.empty() || snapshot.n_docs() == 0) {
-    if (is_in_place) arm.guest->read(arm.begin, end);  // they are checked all the same
+    if (is_in_place) arm.guest->read(arm.begin, end);  // check the rows anyway
     return CandidateLists(request.n_queries);
   }
   DeviceSearch search(*tables_.at(arm.column), snapshot, request, arm.floor, scopes, groups);

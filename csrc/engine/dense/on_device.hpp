@@ -13,7 +13,8 @@
 
 namespace hyrecall {
 
-// A dense column of a segment that came as a tensor on the device: row r is its row order[r].
+// A dense column of a segment that was given as a tensor on the device: row r of the segment is
+// row order[r] of the tensor.
 struct GuestColumn {
   std::size_t segment;
   std::size_t column;
@@ -23,34 +24,34 @@ struct GuestColumn {
 
 class DeviceSnapshot {
  public:
-  // Uploads what `previous` (may be null) does not hold: a segment, or which of its rows live; the
-  // rows of guests do not go through the host. lexical: of each segment its lexical columns; empty:
-  // none is uploaded. What no snapshot holds any more is freed. Throws kDeviceUnavailable or
+  // Uploads the segments and live bits that `previous` (may be null) does not hold; the rows of
+  // guests are copied on the device. lexical: the lexical columns of each segment; empty: none is
+  // uploaded. Memory that no snapshot uses any more is freed. Throws kDeviceUnavailable or
   // kDeviceMemory.
   DeviceSnapshot(std::string const& folder, int ordinal, Snapshot const& snapshot,
                  DeviceSnapshot const* previous, std::span<GuestColumn const> guests = {},
                  std::span<std::vector<device::LexicalArrays> const> lexical = {});
 
-  // Each query's best `depth` rows of one dense arm, as the CPU finds them, bit for bit. kept:
-  // where the lists stay, with the queries that are searched for; null: they are returned.
+  // Finds each query's best `depth` rows of one dense arm, bit for bit as the CPU. kept: device
+  // memory that keeps the lists and the queries; null: the lists are returned.
   CandidateLists scan(Snapshot const& snapshot, BatchRequest const& request,
                       DenseRequest const& arm, ResolvedScopes const& scopes,
                       QueryGroups const& groups, device::KeptLists* kept) const;
 
   // A dense column of a snapshot with segments.
   device::DeviceTable const& dense_table(std::size_t column) const { return *tables_.at(column); }
-  // A lexical column's postings; null: they are not there.
+  // A lexical column's postings; null: they are not on the device.
   device::DeviceTable const* lexical_table(std::size_t column) const;
-  // Of some column, for who needs its rows' numbers alone; null: there is none.
+  // The table of any column, for callers that need only the rows' numbers; null: there is none.
   device::DeviceTable const* any_table() const;
 
-  // The library's folder and the device's ordinal; nothing where there is no dense column.
+  // The library's folder and the device's ordinal; nothing if there is no dense column.
   std::optional<std::pair<std::string, int>> place() const;
 
-  // Of a segment of the snapshot.
+  // The device's view of a segment of the snapshot.
   device::DeviceView const& view(std::size_t segment) const { return *held_.at(segment).on_device; }
 
-  // Of device memory, shared with other snapshots or not.
+  // Device memory in use, including memory that other snapshots share.
   std::uint64_t bytes() const;
 
  private:

@@ -1,4 +1,4 @@
-// A query of the dense arm: its codes for the first pass.
+// Quantises a query of the dense arm for the first pass.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace hyrecall {
 
-// A query as the first pass wants it.
+// A query in the form that the first pass reads.
 struct QuantizedQuery {
-  std::vector<std::int8_t> codes;  // [dim]; empty: it does not take part
+  std::vector<std::int8_t> codes;  // [dim]; empty: the query is not scanned
   std::int32_t sum = 0;            // of the codes
   float scale = 0.0f;
   QueryBound bound{1.0f, 0.0f};
 };
 QuantizedQuery quantize_query(DenseQuery const& query, std::uint32_t dim);
-// The query's head along these directions.
+// Quantises the query's head along these directions.
 QuantizedQuery quantize_head(DenseQuery const& query, Directions const& directions);
 
 }  // namespace hyrecall

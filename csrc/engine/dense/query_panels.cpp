@@ -16,7 +16,7 @@ QueryPanels::QueryPanels(cpu::FirstPassKernels const& kernels,
                          std::span<QuantizedQuery const* const> queries, std::uint32_t dim)
     : width_(static_cast<std::size_t>(kernels.width)),
       cuts_(queries.size(), std::numeric_limits<float>::infinity()) {
-  // A kernel may read as many offsets as its panels have at most.
+  // A kernel may read offsets of a whole panel, also of the last one.
   offsets_.resize(queries.size() + static_cast<std::size_t>(kernels.width));
   for (std::size_t q = 0; q < queries.size(); ++q)
     offsets_[q] = static_cast<std::int32_t>(static_cast<std::uint32_t>(kernels.offset) *

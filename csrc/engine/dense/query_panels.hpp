@@ -1,4 +1,4 @@
-// Queries of the first pass in panels, as the kernels read them.
+// The queries of the first pass in panels, the layout that the kernels read.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace hyrecall {
 
 class QueryPanels {
  public:
-  // Copies what it needs of the queries.
+  // Copies the queries' codes and constants, so the queries need not outlive the panels.
   QueryPanels(cpu::FirstPassKernels const& kernels, std::span<QuantizedQuery const* const> queries,
               std::uint32_t dim);
 
   std::size_t size() const { return packed_.size(); }
   std::size_t width() const { return width_; }
-  // A row passes the query if its reach is at least that; infinity at first: none does.
+  // A row passes the query if its reach is at least this. At first infinity, so no row passes.
   float& cut(std::size_t query) { return cuts_[query]; }
   cpu::FirstPassQueries operator[](std::size_t panel) const;
 

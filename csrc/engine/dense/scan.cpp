@@ -12,7 +12,7 @@
 namespace hyrecall {
 namespace {
 
-// Few rows for the queries of one group: nothing to share, so nothing to prepare.
+// Scans without the first pass, for a cohort with too few rows.
 void scan_plainly(Snapshot const& snapshot, DenseRequest const& arm, GroupTiles const& tiles,
                   std::span<DenseCollector> queries) {
   for (std::uint32_t s = 0; s < snapshot.segments.size(); ++s) {
@@ -24,7 +24,7 @@ void scan_plainly(Snapshot const& snapshot, DenseRequest const& arm, GroupTiles 
   }
 }
 
-// The scan of a batch: quantise, guess, read slices, join what threads found.
+// Scans a batch: quantises queries, guesses thresholds, reads slices, and joins their results.
 class DenseScan {
  public:
   DenseScan(Snapshot const& snapshot, BatchRequest const& request, DenseRequest const& arm,
@@ -133,8 +133,8 @@ class DenseScan {
     return queries;
   }
 
-  // Of the cohorts only queries whose guess was too high stay: fewer than `depth` rows reached it,
-  // so others may be among the best. They start again from what is proven: where `depth` rows were
+  // Keeps only the queries whose guess was too high: fewer than `depth` rows reached it, so other
+  // rows may be among the best. They start again from a proven threshold: if `depth` rows were
   // found, no row below the last of them is among the best.
   void keep_failed() {
     for (QueryCohort& cohort : cohorts_) {
@@ -163,7 +163,7 @@ class DenseScan {
   DenseRequest const& arm_;
   Audience const& audience_;
   std::vector<QueryCohort> cohorts_;
-  std::vector<QuantizedQuery> quantized_;  // [n_queries]; of those in a cohort that is not plain
+  std::vector<QuantizedQuery> quantized_;  // [n_queries]; set for cohorts that use the first pass
   std::vector<std::vector<QuantizedQuery>> heads_;  // [n_segments][n_queries]; empty: no heads
   std::vector<float> guesses_;                      // [n_queries]
   std::vector<SharedThreshold> thresholds_;         // [n_queries]

@@ -1,10 +1,10 @@
-// A cohort reads a slice of the rows tile by tile. Of each tile, 16 or 32 rows at a time meet the
-// cohort's queries panel by panel: the rows stay in the first-level cache, the queries in the
-// second.
+// A cohort reads a slice of the rows tile by tile. The products of 16 or 32 rows of a tile with the
+// cohort's queries are computed panel by panel: the rows stay in the first-level cache, the queries
+// in the second.
 //
-// Where the segment has heads, these are read first. Rows that pass wait with the reach of their
-// heads, and those that reach furthest are scored first: most are never looked at. Where too many
-// pass, the cohort reads the int8 plane alone for some windows, then tries heads again.
+// If the segment has heads, these are read first. Rows that pass wait with the reach of their
+// heads, and those with the highest bounds are scored first; most are never scored. If too many
+// pass, the cohort reads only the int8 plane for some windows, then tries heads again.
 #include "engine/dense/slice_scan.hpp"
 
 #include <algorithm>
@@ -22,9 +22,9 @@
 namespace hyrecall {
 namespace {
 
-constexpr Row kWindowTiles = 32;  // thresholds are looked at so often
+constexpr Row kWindowTiles = 32;  // shared thresholds are read once a window
 
-// One thread's way through a slice of the rows of a cohort.
+// The scan of a slice of a cohort's rows by one thread.
 class SliceScan {
  public:
   SliceScan(Snapshot const& snapshot, DenseRequest const& arm, Audience const& audience,
@@ -117,7 +117,7 @@ class SliceScan {
     return {first, std::lower_bound(first, tiles.end(), end, before)};
   }
 
-  // The members with rows in the next window that has any.
+  // Finds the next window that holds rows of a member, and its members; false at the end.
   bool begin_window() {
     Row first = std::numeric_limits<Row>::max();
     for (auto const& tiles : left_) {
@@ -142,7 +142,7 @@ class SliceScan {
     return true;
   }
 
-  // Of a window that begins there: heads, where they pay, or the int8 plane.
+  // Chooses the plane that the window from `first` on reads: heads, if they pay, or the int8 plane.
   void choose_front(Row first) {
     bool reads_heads = false;
     if (has_heads_) {
@@ -191,7 +191,7 @@ class SliceScan {
     return n;
   }
 
-  // Heads go on if few enough rows still wait after thresholds have risen.
+  // Whether too many rows wait even after the thresholds were raised.
   bool should_leave_heads() {
     if (front_ != &head_ || !balance_.is_spent_by(n_loose())) return false;
     for (std::size_t q = 0; q < queries_.size(); ++q) {
@@ -261,9 +261,8 @@ class SliceScan {
                            wants(all, block + 1);
       cpu::FirstPassRows const rows = front_->rows(at, is_pair ? 2 : 1);
       if (panels.size() == 1) front_->ask_for_scales(at + front_->ahead_blocks);
-      // What is read soon comes while the first panels are at work: where there are four, half a
-      // block with each, since lines that are asked for as fast as a panel can are waited for by
-      // the next.
+      // Prefetch the next blocks during the first panels; with four panels or more, half a block
+      // with each. Prefetching faster than one panel consumes lines only stalls the next panel.
       Row const soon[2] = {block_ahead(at), is_pair ? block_ahead(at + 1) : kNone32};
       std::size_t const n_parts = everyone && panels.size() >= 4 ? 2 : 1;  // of a block
       std::size_t part = 0;
@@ -284,11 +283,11 @@ class SliceScan {
     }
   }
 
-  // The block to ask for while this one is read. Members that take turns are read as one stream.
+  // The block to prefetch while this one is read. For several members, the next one in memory.
   Row block_ahead(Row at) { return left_.size() == 1 ? ahead_.next() : at + front_->ahead_blocks; }
 
-  // A single panel is bound by memory: one stream is read fastest. More are bound by products, and
-  // two blocks share what is loaded of a panel.
+  // With a single panel memory is the bound, and one stream is read fastest. With more panels the
+  // products are the bound, and two blocks share each load of a panel.
   int call_blocks() const { return front_->panels->size() == 1 ? 1 : cpu::kFirstPassBlocks; }
   static_assert(cpu::kFirstPassBlocks == 2);
 
@@ -300,7 +299,7 @@ class SliceScan {
                        [](TileMask mask) { return mask.any(); });
   }
 
-  // Rows of a block, or of two, that pass the front of a query.
+  // Gives a query's collector the rows of a block, or of two, that passed its front.
   void take(std::size_t panel_first, std::size_t in_panel, Row block, Row first) {
     std::size_t const q = panel_first + in_panel;
     std::uint32_t passed = hits_.rows[in_panel] & masks_[q].bits_from(first);
@@ -328,14 +327,14 @@ class SliceScan {
   QueryHeads heads_;
   std::span<DenseCollector> queries_;
   cpu::FirstPassKernels const& kernels_;
-  std::vector<std::size_t> firsts_;  // [n_members + 1] the place of a member's first query
-  std::vector<TileMask> masks_;      // [n_queries] of this tile; empty: not in it
+  std::vector<std::size_t> firsts_;  // [n_members + 1] index of each member's first query
+  std::vector<TileMask> masks_;      // [n_queries] rows of this tile; empty: no row of it
   std::vector<std::span<SelectedTile const>> left_;  // [n_members] tiles not read yet
   std::vector<std::size_t> here_;                    // members with tiles in this window
   std::vector<std::size_t> present_;                 // members with this tile
   Layer whole_;                                      // the int8 plane
   Layer head_;                                       // where has_heads_
-  Layer* front_ = nullptr;                           // what this window reads
+  Layer* front_ = nullptr;                           // the layer that this window reads
   std::vector<double> moves_;  // [n_queries] from the bound of heads to that of the int8 plane
   HeadBalance balance_;        // of all segments with heads
   std::uint32_t number_ = 0;   // of the segment

@@ -1,4 +1,4 @@
-// One thread's way through a slice of the rows of a cohort.
+// Scans a slice of the rows of a cohort in one thread.
 #pragma once
 
 #include <span>
@@ -10,11 +10,11 @@
 
 namespace hyrecall {
 
-// Heads of all queries of a request, by segment; empty where a segment's are not read.
+// Heads of all queries of a request, by segment; empty if the scan reads no heads of the segment.
 using QueryHeads = std::span<std::vector<QuantizedQuery> const>;
 
-// Shows the rows of a slice to the cohort's queries, in the order of its members; slice is below
-// cohort.n_slices.
+// Scans the rows of a slice for all queries of the cohort; the results are in the order of its
+// members. slice: below cohort.n_slices.
 void scan_slice(Snapshot const& snapshot, DenseRequest const& arm, Audience const& audience,
                 QueryCohort const& cohort, QueryHeads heads, std::size_t slice,
                 std::span<DenseCollector> queries);
