@@ -9,7 +9,7 @@ namespace {
 // term_freq / (term_freq + norm) > 2^-55 (norm <= k1 x n_docs), so no impact of such a weight is 0.
 constexpr float kPositiveWeight = 0x1p-60f;
 
-// A posting is read in a few ns, a row is searched in a list in some tens.
+// Reading a posting takes a few ns, searching a row in a list some tens.
 constexpr std::size_t kPostingsASearch = 8;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// BM25 of a query's leaves: what each adds to a document, and the score of one row.
+// BM25: the impact of each leaf of a query on a document, and the score of one row.
 #pragma once
 
 #include <span>
@@ -10,10 +10,10 @@
 
 namespace hyrecall {
 
-// The constants with the b of a scope in both places.
+// The constants with b and b_mixed set to the b of a scope.
 Bm25 for_scope(Bm25 const& params, QueryStatistics const& statistics);
 
-// One query in one arm, with its statistics: what a score needs beside the document.
+// One query in one arm, with its statistics: all inputs of a score except the document.
 class Bm25Query {
  public:
   Bm25Query(Bm25 const& params, LexicalQuery const& query, QueryStatistics const& statistics);
@@ -21,19 +21,19 @@ class Bm25Query {
   LexicalQuery const& query() const { return *query_; }
   float weight(std::size_t leaf) const { return weights_[leaf]; }
   float shift(std::size_t leaf) const { return shifts_.empty() ? 0.0f : shifts_[leaf]; }
-  // Whether everything that a document can hold adds to it. Robertson's idf is negative for a term
-  // that most documents hold, ATIRE's is 0 for one that all do: then a match may score anything, no
-  // bound holds, and who matches is kept beside the scores.
+  // Whether every leaf has a positive impact on every document that holds it. Robertson's idf is
+  // negative for a term that most documents hold, ATIRE's is 0 for a term that all hold. Then a
+  // match may have any score, no bound holds, and the scan keeps matches beside the scores.
   bool is_positive() const { return is_positive_; }
-  // Gives `use` a function (term_freq, length_norm) -> impact of the leaf: the variant is chosen
-  // here, once, and not in the loop over postings.
+  // Calls `use` with a function (term_freq, length_norm) -> impact of the leaf. The BM25 variant is
+  // chosen here, once, and not in the loop over postings.
   template <typename F>
   void with_impact(std::size_t leaf, F&& use) const;
   float impact(std::size_t leaf, float term_freq, float length_norm) const;
   float length_norm(std::uint32_t doc_length) const {
     return bm25_length_norm(params_, doc_length, scale_);
   }
-  // All that length_norm() depends on beside the length.
+  // All inputs of length_norm() except the length.
   struct NormParams {
     Bm25Variant variant;
     double k1;
@@ -54,7 +54,7 @@ class Bm25Query {
   LengthScale scale_;
   bool is_positive_ = true;
   SmallVector<float, 8> weights_;  // [n_leaves]
-  std::vector<float> shifts_;      // [n_leaves] of BM25+; empty of others
+  std::vector<float> shifts_;      // [n_leaves] for BM25+; else empty
 };
 
 template <typename F>
@@ -72,12 +72,12 @@ void Bm25Query::with_impact(std::size_t leaf, F&& use) const {
   }
 }
 
-// BM25 of one row: 0 where nothing matches, kNoScore where there is no text.
+// BM25 of one row: 0 if no leaf matches, kNoScore if the row has no text.
 float score_lexical(Segment const& segment, std::size_t column, Bm25Query const& query,
                     std::span<LeafPostings const> postings, Row row);
 
-// The same of several rows of the scope, rising: lists are walked beside the rows where that is
-// less than to search each row in them.
+// The same for several rows of the scope, ascending. Merges a list with the rows if that is faster
+// than searching each row in it.
 void score_lexical_rows(Segment const& segment, std::size_t column, Bm25Query const& query,
                         std::span<LeafPostings const> postings, std::span<Row const> rows,
                         std::span<float> scores);

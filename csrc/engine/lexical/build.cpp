@@ -1,5 +1,5 @@
-// Texts -> a lexical column: many threads analyse and encode, two steps of each batch are taken in
-// order, so that terms get their numbers as one thread would give them.
+// Builds a lexical column from texts. Many threads analyse and encode; two steps of each batch run
+// in the order of batches, so that terms get the same numbers as with one thread.
 #include "engine/lexical/build.hpp"
 
 #include <algorithm>
@@ -15,13 +15,13 @@ namespace {
 
 using Columns = std::span<Chunked<StringColumn> const>;
 
-// What a thread holds beside input and index is bounded by these.
+// These bound the memory that a thread needs besides input and index.
 constexpr std::size_t kRowsPerBatch = 1024;
 constexpr std::size_t kBytesPerBatch = std::size_t{1} << 20;
 constexpr std::size_t kReaderBytes = std::size_t{16} << 20;
 constexpr std::size_t kRowsPerMergeBatch = 1024;
 
-// Where the batches of rows begin: few rows and little text each, but never less than a row.
+// The begins of the batches: each has few rows and little text, but at least one row.
 std::vector<std::size_t> cut_batches(Columns columns, std::span<std::uint32_t const> order) {
   std::vector<std::size_t> begins{0};
   std::size_t n_bytes = 0;
@@ -39,7 +39,7 @@ std::vector<std::size_t> cut_batches(Columns columns, std::span<std::uint32_t co
   return begins;
 }
 
-// One thread's tools, and the batch it has in hand.
+// One thread's tools, and its present batch.
 class BatchBuilder {
  public:
   BatchBuilder(Columns columns, text::Analyzer const& analyzer)
@@ -63,7 +63,7 @@ class BatchBuilder {
     }
   }
 
-  // The column's numbers of terms that are new to this thread.
+  // Gets the column's numbers for terms that are new to this thread.
   void number_terms(LexicalBuilder& builder) {
     for (Numbered& one : readers_) {
       std::vector<std::string> const& terms = one.reader->batch().terms;
@@ -83,10 +83,10 @@ class BatchBuilder {
  private:
   struct Numbered {
     std::unique_ptr<text::Reader> reader;
-    std::vector<TermId> numbers;  // of the reader's terms in the column
+    std::vector<TermId> numbers;  // the column's number of each of the reader's terms
   };
 
-  // Gives the document's length.
+  // Returns the document's length.
   std::uint32_t add_row(std::size_t i) {
     std::uint32_t base = 0;
     std::uint32_t length = 0;
@@ -172,7 +172,7 @@ std::shared_ptr<LexicalColumn const> merge_lexical(
     std::span<std::uint32_t const> source, std::span<Row const> source_row) {
   check_sources<LexicalColumn>(sources, source, source_row);
   LexicalBuilder builder(sources.front()->name());
-  std::vector<std::vector<TermId>> numbers;  // per source, a term's number here
+  std::vector<std::vector<TermId>> numbers;  // per source, each term's number in this column
   for (auto const& from : sources) numbers.emplace_back(from->n_terms(), kNone32);
   TokenRows rows;
   ForwardRows encoded;

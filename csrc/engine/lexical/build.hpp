@@ -1,4 +1,4 @@
-// Documents, in the segment's row order, -> a LexicalColumn.
+// Builds a LexicalColumn from documents in the segment's row order.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace hyrecall {
 
-// Between the columns of one text arm: far enough that no phrase reaches across.
+// Gap of positions between the columns of one text arm: too wide for any phrase.
 inline constexpr std::uint32_t kColumnGap = 1'000'000;
 
 // One thread may intern while another appends.
@@ -26,10 +26,10 @@ class LexicalBuilder {
     forward_offsets_.push_back(0);
   }
 
-  // The number of the term in the column, given on first use.
+  // Returns the term's number in the column, which it gets on first use.
   TermId intern(std::string_view term) { return terms_.add(term); }
 
-  // The next documents, and the same encoded.
+  // Appends the next documents, given as tokens and encoded.
   void append(TokenRows const& rows, ForwardRows const& encoded);
 
   std::shared_ptr<LexicalColumn const> finish(int threads);
@@ -42,19 +42,19 @@ class LexicalBuilder {
   std::vector<std::uint8_t> forward_bytes_;
 };
 
-// Called on the caller's thread with the number of rows done so far; what it throws ends the build.
+// Called on the caller's thread with the number of finished rows; an exception ends the build.
 using Progress = std::function<void(std::size_t n_rows)>;
 
-// Analyses the texts of the rows `order` names. An arm may join several columns: positions leave a
-// gap, lengths add. A document whose every column is null is null. The result does not depend on
-// the threads; an analyzer that calls back is asked by the caller's thread alone.
+// Analyses the texts of the rows in `order`. An arm may join several columns: positions have a gap
+// between columns, lengths add up. A document is null if all its columns are null. The result does
+// not depend on the threads. An analyzer that calls Python runs only on the caller's thread.
 std::shared_ptr<LexicalColumn const> build_lexical(std::string name,
                                                    std::span<Chunked<StringColumn> const> columns,
                                                    std::span<std::uint32_t const> order,
                                                    text::Analyzer const& analyzer, int threads,
                                                    Progress const& progress = {});
 
-// Documents of several columns in a new order, without analysing them again.
+// Copies documents of several columns into a new order, without analysing them again.
 std::shared_ptr<LexicalColumn const> merge_lexical(
     std::span<std::shared_ptr<LexicalColumn const> const> sources,
     std::span<std::uint32_t const> source, std::span<Row const> source_row);

@@ -48,8 +48,8 @@ void check_offsets(LexicalColumn::Parts const& parts, std::span<T const> offsets
   }
 }
 
-// What tokens and postings add up to must be equal: each says (term, row) as often as the term
-// occurs there. The seed keeps a file from being made for equal sums of unequal content.
+// Sums of hashes over tokens and over postings, which must be equal: each counts (term, row) as
+// often as the term occurs in the row. The random seed prevents forged files with equal sums.
 class Tally {
  public:
   std::uint64_t of(TermId term, Row row) const {
@@ -67,7 +67,7 @@ class Tally {
   std::uint64_t row_ = draw();
 };
 
-// One or two bytes hold nearly every term, in no order that a processor could foresee.
+// Nearly every token has one or two bytes, in an order that no branch predictor could learn.
 inline bool read_token(std::uint8_t const*& at, std::uint8_t const* end, std::uint32_t& value) {
   if (end - at < 2) return read_varint(at, end, value);
   std::uint32_t const more = at[0] >> 7;
@@ -95,7 +95,7 @@ std::uint64_t check_document(LexicalColumn::Parts const& parts, Row row, Tally c
     if (whole && value == 0) whole = read_varint(at, end, distance) && read_varint(at, end, value);
     if (!whole) fail("a cut one");
     if (value - 1 >= n_terms) fail("another term");  // 0 is the largest then
-    next += distance;  // from the position before the first, that is up to distance - 1
+    next += distance;  // before the first token: up to distance - 1
     if (next == 0) fail("another position");
     sum += tally.of(value - 1, row);
   }
@@ -103,7 +103,7 @@ std::uint64_t check_document(LexicalColumn::Parts const& parts, Row row, Tally c
   return sum;
 }
 
-// The sum of a term's postings, each as often as its term frequency says.
+// The sum of a term's postings, each counted term-frequency times.
 template <std::uint32_t kWidth>
 std::uint64_t check_postings(LexicalColumn::Parts const& parts, TermId term, Tally const& tally) {
   auto const fail = [&](char const* got) {
@@ -132,7 +132,7 @@ std::uint64_t check_postings(LexicalColumn::Parts const& parts, TermId term, Tal
     if (run > 0 && runs[run].tile <= runs[run - 1].tile) fail("tiles that do not rise");
     std::uint32_t const* const lengths = parts.doc_lengths.data() + base;
     auto const n_here = static_cast<Row>(std::min<std::uint64_t>(n_rows - base, kDocTileRows));
-    Row least = 0;  // the next row of the tile is not below
+    Row least = 0;  // least allowed value of the next row in the tile
     for (std::uint8_t const* const stop = at + (end - begin) * kWidth; at != stop; at += kWidth) {
       std::uint32_t const bits = kFormat.read(at);
       Row const in_tile = PostingFormat::row(bits);

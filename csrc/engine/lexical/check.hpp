@@ -8,15 +8,15 @@
 
 namespace hyrecall {
 
-// Each function throws Error(kCorrupt, <the column's name>, ...) if its promise does not hold.
+// Both functions throw Error(kCorrupt, <the column's name>, ...) if a check fails.
 
-// The terms and the forward view are cut into pieces by offsets that never fall and stay inside;
+// Checks that the offsets of the terms and of the forward view never fall and stay inside the data.
 // forward_offsets: as they were read, before they become parts.forward_offsets.
 void check_cuts(LexicalColumn::Parts const& parts, std::span<std::uint64_t const> forward_offsets);
 
-// Every document's tokens are whole, of known terms, at positions that never fall. Every term's
-// postings are of rising rows that have a text, with the lengths of these; and postings and tokens
-// tell the same of every document. Reads each byte once. check_cuts() comes first.
+// Checks that every document's tokens are complete, have known terms, and positions that never
+// fall; that every term's postings have ascending rows with a text and the lengths of these rows;
+// and that postings and tokens agree. Reads each byte once. Call check_cuts() first.
 void check_lexical(LexicalColumn::Parts const& parts, int threads);
 
 }  // namespace hyrecall

@@ -21,7 +21,7 @@ namespace hyrecall {
 
 class LexicalColumn {
  public:
-  // The parts a file holds; everything else is derived from them.
+  // The parts that a file holds; everything else is computed from them.
   struct Parts {
     std::string name;
     Buffer<std::uint32_t> doc_lengths;      // [n_rows], kNoText = null
@@ -33,19 +33,20 @@ class LexicalColumn {
     Buffer<PostingRun> runs;               // rising tiles within a term
     Buffer<std::uint32_t> escape_offsets;  // [n_terms + 1]
     Buffer<PostingEscape> escapes;         // rising rows within a term
-    // Per document its tokens by position, see put_token(). Deletes, completion, phrases and merges
-    // read it.
+    // Each document's tokens by position, see put_token(); for deletes, completion, phrases and
+    // merges.
     NarrowOffsets forward_offsets;  // [n_rows + 1]
     Buffer<std::uint8_t> forward_bytes;
 
-    // Copies what leads to other data: terms, offsets, runs and escapes. What is left in a mapped
-    // file may then turn to zeros at any moment (core/mapped_file.hpp), and no read leaves it.
+    // Copies all data that point to other data: terms, offsets, runs and escapes. Data that stay in
+    // a mapped file may turn to zeros at any moment (core/mapped_file.hpp); no read then leaves the
+    // file.
     void own_directories();
   };
 
-  explicit LexicalColumn(Parts parts);  // checked ones
-  // Of files that nothing has been read of. Until check(), only lengths and sizes are known, and
-  // what reads more throws; the segment checks the lengths.
+  explicit LexicalColumn(Parts parts);  // already checked
+  // From files that have not been read yet. Until check(), only lengths and sizes are known, and
+  // functions that read more throw; the segment checks the lengths.
   LexicalColumn(Parts parts, Buffer<std::uint64_t> forward_offsets, bool is_mapped);
   ~LexicalColumn() { delete sorted_.load(std::memory_order_acquire); }
   LexicalColumn(LexicalColumn const&) = delete;
@@ -55,8 +56,8 @@ class LexicalColumn {
   // meanwhile.
   void check(int threads);
   bool is_checked() const { return is_checked_.load(std::memory_order_acquire); }
-  // From now on a page fault brings one page of postings, and what is read in order is announced
-  // (PostingList::read_ahead). Other threads may read meanwhile.
+  // From now on a page fault loads only one page of postings, and sequential reads are announced to
+  // the system (PostingList::read_ahead). Other threads may read meanwhile.
   void read_apart();
   Parts const& parts() const { return *parts_.load(std::memory_order_acquire); }
   std::string const& name() const { return parts().name; }
@@ -65,7 +66,7 @@ class LexicalColumn {
   bool has(Row row) const { return parts().doc_lengths[row] != kNoText; }
   std::uint32_t doc_length(Row row) const { return parts().doc_lengths[row]; }
 
-  TermId find(std::string_view term) const {  // kNone32 if it is nowhere
+  TermId find(std::string_view term) const {  // kNone32 if the column has no such term
     require_checked();
     return slots_.find(parts().terms, term);
   }
@@ -77,19 +78,19 @@ class LexicalColumn {
   }
   std::span<TermId const> with_prefix(std::string_view prefix) const;  // in UTF-8 byte order
   PostingList list_of(TermId term) const;
-  void prefetch_list(TermId term) const {  // what list_of() reads
+  void prefetch_list(TermId term) const {  // the memory that list_of() reads
     __builtin_prefetch(&parts().posting_offsets[term]);
     __builtin_prefetch(&parts().run_offsets[term]);
     __builtin_prefetch(&parts().escape_offsets[term]);
   }
   std::size_t n_postings() const { return parts().posting_offsets[n_terms()]; }
-  // How often each row holds a term; null where the term is too rare.
+  // How often each row holds a term; null if the term is too rare.
   FrequencyBits const* frequencies_of(TermId term) const {
     std::size_t const n = parts().posting_offsets[term + 1] - parts().posting_offsets[term];
     return FrequentTerms::pays(n, n_rows()) ? &frequent_.of(term, list_of(term), n_rows())
                                             : nullptr;
   }
-  // Of documents with a text; 0 without any.
+  // The shortest length of a document with a text; 0 if there is none.
   std::uint32_t min_length() const { return min_length_; }
   std::uint32_t max_length() const { return max_length_; }
 
@@ -99,7 +100,7 @@ class LexicalColumn {
   std::vector<TermId> distinct_terms(Row row) const;  // rising
   std::uint32_t term_freq(Row row, TermId term) const;
   void positions(Row row, TermId term, std::vector<std::uint32_t>& out) const;
-  // Positions at which a document holds any of the terms (rising).
+  // The number of positions at which a document holds any of the terms (ascending).
   std::uint32_t count_places(Row row, std::span<TermId const> terms) const;
 
   std::size_t bytes() const;
@@ -111,7 +112,7 @@ class LexicalColumn {
   void find_lengths();
 
   Parts given_;
-  std::unique_ptr<Parts const> checked_;  // where it is not what was given
+  std::unique_ptr<Parts const> checked_;  // set if it differs from the given parts
   std::atomic<Parts const*> parts_{&given_};
   std::atomic<bool> is_checked_{true};
   Buffer<std::uint64_t> late_offsets_;  // of the forward view, until it is checked
@@ -120,8 +121,8 @@ class LexicalColumn {
   std::uint32_t min_length_ = 0;
   std::uint32_t max_length_ = 0;
   StringSlots slots_;
-  // By term bytes; made on the first prefix query, by whoever comes first. Owned; a plain pointer,
-  // because no fork may meet a lock that is held.
+  // Terms sorted by their bytes; the first prefix query makes them. Owned; a plain pointer and no
+  // lock, because a fork may happen while a lock is held.
   mutable std::atomic<std::vector<TermId> const*> sorted_{nullptr};
   FrequentTerms frequent_;
 };
@@ -134,7 +135,7 @@ std::vector<std::uint8_t> rows_with_text(
 // ---- LEB128, 7 bits a byte, low bits first
 // ----------------------------------------------------------------------
 
-// In at most five bytes; gives where the next one goes.
+// Writes at most five bytes; returns the end.
 inline std::uint8_t* put_varint(std::uint8_t* to, std::uint32_t value) {
   for (; value >= 0x80; value >>= 7) *to++ = static_cast<std::uint8_t>(value | 0x80);
   *to++ = static_cast<std::uint8_t>(value);
@@ -156,7 +157,7 @@ inline constexpr std::uint32_t kBeforeFirst = kNone32;  // the position before a
 
 inline constexpr std::size_t kMostTokenBytes = 11;  // 0, a distance, a term
 
-// Gives where the next one goes.
+// Returns the end of what it wrote.
 inline std::uint8_t* put_token(std::uint8_t* to, TermId term, std::uint32_t position,
                                std::uint32_t& previous) {
   if (position - previous != 1) {

@@ -67,7 +67,7 @@ LexicalText DeviceTexts::add(std::size_t number, Bm25Query const& scorer,
   return out;
 }
 
-// The whole list of a term, whatever the scope: the device leaves out the rows of others.
+// The whole list of a term, for any scope: the device leaves out rows outside the scope.
 std::uint32_t DeviceTexts::list_of(LeafPostings const& leaf, bool is_term) {
   if (leaf.n_in_scope() == 0) return kNone32;
   if (is_term) {

@@ -10,10 +10,10 @@
 
 namespace hyrecall {
 
-// The arrays of TextQueries, and the memory that they lie in.
+// The arrays of TextQueries, and their memory.
 class DeviceTexts {
  public:
-  // group_of: [n_queries]; becomes kNone32 for a query that finds nothing on the device.
+  // group_of: [n_queries]; set to kNone32 for a query that can find nothing on the device.
   DeviceTexts(Snapshot const& snapshot, Bm25 const& bm25, std::span<Bm25Query const> scorers,
               ArmPostings const& postings, std::vector<std::uint32_t>& group_of);
 

@@ -9,7 +9,7 @@
 
 namespace hyrecall {
 
-// Tokens of consecutive documents, as they come.
+// Tokens of consecutive documents, in the analyzer's order.
 struct TokenRows {
   struct Token {
     TermId term;
@@ -31,12 +31,10 @@ struct TokenRows {
   }
 };
 
-// Encodes documents as LexicalColumn::Parts::forward_bytes has them. Its buffers serve the next
-// call, too.
+// Encodes documents in the format of LexicalColumn::Parts::forward_bytes. Calls reuse its buffers.
 class ForwardRows {
  public:
-  // Puts each document's tokens in the order of their positions first; those of one position stay
-  // as they came.
+  // First sorts each document's tokens by position; the sort is stable.
   void encode(TokenRows& rows);
 
   std::span<std::uint8_t const> bytes() const { return {bytes_.data(), n_bytes_}; }

@@ -1,5 +1,5 @@
-// How often each row holds a frequent term, at two bits a row: asked for one row at a time, where
-// a list of postings would have to be searched.
+// How often each row holds a frequent term, at two bits a row. Looking up one row is faster than
+// searching it in a list of postings.
 #pragma once
 
 #include <array>
@@ -27,8 +27,9 @@ class FrequencyBits {
   std::vector<std::uint8_t> bytes_;
 };
 
-// Those of a column, each made when it is first asked for. Any thread may ask: two may both make
-// one, and the first stays. No lock, which a fork might find held.
+// The bits of a column's frequent terms, each made on first use. Any thread may use them: two may
+// make the same bits, and the first stays. There is no lock, since a fork may happen while it is
+// held.
 class FrequentTerms {
  public:
   FrequentTerms() = default;
@@ -36,8 +37,8 @@ class FrequentTerms {
   FrequentTerms(FrequentTerms const&) = delete;
   FrequentTerms& operator=(FrequentTerms const&) = delete;
 
-  // Whether a term of so many rows is worth its bits: they take at most two thirds of what its
-  // postings do, and a column of few rows is scanned soon enough.
+  // Whether a term with so many postings is worth its bits: they take at most two thirds of the
+  // postings' memory, and a column of few rows is scanned fast enough without them.
   static bool pays(std::size_t n_postings, std::size_t n_rows) {
     return n_rows >= 4 * std::size_t{kDocTileRows} && n_postings >= n_rows / 8;
   }

@@ -39,7 +39,7 @@ void ImpactTables::make(Bm25Query const& query, LexicalColumn const& column,
           row[j] = impact(static_cast<float>(freq + 1), norms_[j]);
       }
     });
-    table[kFormat.escape() << kFormat.length_bits()] = 0.0f;  // the escapes say what it adds
+    table[kFormat.escape() << kFormat.length_bits()] = 0.0f;  // the list's escapes add its impact
     leaves[i].table = table;
   }
 }

@@ -1,4 +1,4 @@
-// A leaf on its way through the document tiles of a segment.
+// A leaf's position in its postings while a scan goes through the document tiles of a segment.
 #pragma once
 
 #include <algorithm>
@@ -9,41 +9,40 @@
 namespace hyrecall {
 
 // Legal calls: rewind() first, and again to start over. The postings of the next tile are
-// [at, tile_end()); enter leave_tile() when they are read, or pass_over() if they are not, and
-// step_back() to read them after all.
-// End: tile is kNone32 behind the last posting.
+// [at, tile_end()). Call leave_tile() after reading them, or pass_over() to skip them, and
+// step_back() to read them after all. After the last posting, tile is kNone32.
 struct LeafCursor {
   LeafPostings const* postings;
   std::size_t leaf;
-  std::uint32_t first = 0;  // its postings in the share are [first, end)
+  std::uint32_t first = 0;  // the leaf's postings in the share are [first, end)
   std::uint32_t end = 0;
-  float const* table = nullptr;  // of impacts by code, if there is one
-  std::uint32_t tile = kNone32;  // of the next posting; kNone32: there is none
+  float const* table = nullptr;  // impacts by code; may be null
+  std::uint32_t tile = kNone32;  // of the next posting; kNone32 at the end
   std::size_t run = 0;           // likewise
   std::uint32_t at = 0;          // the next posting
   std::size_t escape = 0;        // the next escape
-  std::uint32_t begin = 0;       // of the tile at hand: its postings are [begin, at)
-  std::uint32_t ahead = 0;       // the system was told of postings before this one
+  std::uint32_t begin = 0;       // the present tile's postings are [begin, at)
+  std::uint32_t ahead = 0;       // postings before this one were announced to the system
 
   // Goes to the first posting. No row before `first_row` is in the share.
   void rewind(Row first_row);
   std::uint32_t tile_end() const { return std::min(end, postings->list.run_end(run)); }
-  // Gives tile_end(), before the postings are read: the system is told of those in files.
+  // Returns tile_end(). Call it before the postings are read: it announces those in files to the
+  // system.
   std::uint32_t announce_tile() {
     std::uint32_t const stop = tile_end();
     if (stop > ahead) ahead = postings->list.read_ahead(at, end);
     return stop;
   }
-  // Goes behind the tile whose postings end there.
+  // Moves past the tile whose postings end at end_of_tile.
   void leave_tile(std::uint32_t end_of_tile);
-  // The same without a look at the postings. Rows of the tile lie before `end_row`.
-  // Gives how many they were.
+  // The same without reading the postings; returns their number. Rows of the tile are before
+  // `end_row`.
   std::uint32_t pass_over(Row end_row);
-  // Goes back to a tile that was just left, whose rows in the share begin there. false: the leaf
-  // has no posting in it.
+  // Goes back to the tile that was just left; its rows in the share begin at begin_row. Returns
+  // false if the leaf has no posting in it.
   bool step_back(std::uint32_t to_tile, Row begin_row);
-  // Asks memory for postings: the first ones of a tile would be waited for, what follows the
-  // processor sees coming.
+  // Prefetches the first postings of a tile; the hardware prefetches the following ones.
   void prefetch(std::uint32_t from) const;
 
  private:

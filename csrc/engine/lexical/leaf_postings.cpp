@@ -14,9 +14,9 @@
 namespace hyrecall {
 namespace {
 
-constexpr std::size_t kLooksAPoll = 1 << 20;  // at tokens of a phrase: some milliseconds
+constexpr std::size_t kLooksAPoll = 1 << 20;  // tokens read between two polls: some milliseconds
 
-// Those of `n` postings of a tile whose row's bit is set; gives the end of what it wrote.
+// Copies those of `n` postings of a tile whose row's bit is set; returns the end of its output.
 std::uint8_t* select(PostingFormat format, std::uint8_t const* from, std::size_t n,
                      std::uint64_t const* words, std::uint8_t* to) {
   if (format.width() == PostingFormat::kCompact)
@@ -30,8 +30,8 @@ std::uint8_t* select(PostingFormat format, std::uint8_t const* from, std::size_t
   return to;
 }
 
-// A term's postings inside a scope of several ranges. Where those are many, each posting is met
-// once, however many they are.
+// A term's postings inside a scope of several ranges. If there are many ranges, each posting is
+// read once.
 OwnPostings gather_in_scope(PostingList const& list, ScopeRows const& scope,
                             PostingScratch& scratch) {
   std::size_t const width = list.format.width();
@@ -73,7 +73,7 @@ OwnPostings gather_in_scope(PostingList const& list, ScopeRows const& scope,
   return own;
 }
 
-// Where a leaf that stands for no plain term occurs.
+// Keeps the list of a leaf that is no plain term.
 void keep_own(OwnPostings own, LeafPostings& out) {
   out.own = std::make_unique<OwnPostings const>(std::move(own));
   out.list = out.own->list();
@@ -81,19 +81,19 @@ void keep_own(OwnPostings own, LeafPostings& out) {
   out.end = out.list.size;
 }
 
-// Where a list enters a range, before its postings are searched.
+// The run of a list where a range begins, before its postings are searched.
 struct Entrance {
   LeafPostings* leaf;
   std::size_t run;
 };
 
-// Else the first posting of the tile's run is the first of the range, whatever its row: it need not
-// be read.
+// If not, the first posting of the tile's run is the first of the range, so its row need not be
+// read.
 bool starts_inside_a_tile(RowRange range) {
   return range.begin % kDocTileRows != 0;
 }
 
-// The first postings at or behind both ends of a range.
+// Finds the first posting of a range and the first one behind it.
 void find_in_range(Entrance const& entry, RowRange range, std::size_t n_rows) {
   LeafPostings& out = *entry.leaf;
   PostingList const& list = out.list;
@@ -125,7 +125,7 @@ void for_each_in_scope(PostingList const& list, ScopeRows const& scope, F&& f) {
 void find_phrase(SegmentView const& view, LexicalColumn const& column, ScopeRows const& scope,
                  Leaf const& leaf, LeafPostings& out) {
   std::vector<TermId> terms;    // distinct
-  std::vector<std::size_t> at;  // of each token of the phrase, among the terms
+  std::vector<std::size_t> at;  // [tokens of the phrase] index of its term
   std::unordered_map<TermId, std::size_t> places;
   for (std::string const& token : leaf.terms) {
     TermId const term = column.find(token);
@@ -134,7 +134,7 @@ void find_phrase(SegmentView const& view, LexicalColumn const& column, ScopeRows
     if (is_new) terms.push_back(term);
     at.push_back(place->second);
   }
-  // Walk the rarest term's list; the forward view of each of its documents answers for the others.
+  // Read the rarest term's list; the forward view of each of its documents has the other terms.
   TermId const rarest = *std::min_element(terms.begin(), terms.end(), [&](TermId a, TermId b) {
     return column.list_of(a).size < column.list_of(b).size;
   });
@@ -163,7 +163,7 @@ void find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows
     Row row;
     std::uint32_t freq;
   };
-  std::vector<Found> found;   // of one term after the other, each by row
+  std::vector<Found> found;   // by term, then by row
   std::vector<TermId> terms;  // that some document of the scope holds
   SteadyPoll poll;
   for (TermId term : column.with_prefix(leaf.terms.front())) {
@@ -195,7 +195,7 @@ void find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows
     auto const next =
         std::find_if(first + 1, found.end(), [row](Found const& one) { return one.row != row; });
     poll.step();
-    // A compound and its first part may both begin so, and are one occurrence.
+    // A compound and its first part may both have the prefix, and count as one occurrence.
     own.append(row, next == first + 1 ? first->freq : column.count_places(row, terms),
                column.doc_length(row));
     first = next;
@@ -287,13 +287,13 @@ ArmPostings::ArmPostings(std::span<std::optional<LexicalQuery> const> queries,
   leaves_.resize(firsts_.back() * n_segments);
 }
 
-// Moves a window [low, low + slop] over the displacements (position - offset) of all tokens, from
-// one place where its answer can change to the next: linear in the positions of each token.
+// Moves a window [low, low + slop] over the displacements (position - offset) of all tokens, and
+// stops only where the answer can change. Linear in the positions of each token.
 std::uint32_t count_phrase(std::span<std::span<std::uint32_t const> const> positions,
                            std::span<std::uint32_t const> offsets, std::uint32_t slop) {
   std::span<std::uint32_t const> const places = positions[0];
   std::vector<std::size_t> next(positions.size(), 0);  // the first displacement from `low` on
-  std::size_t counted = 0;                             // places behind it are still to be judged
+  std::size_t counted = 0;                             // places before it are decided
   std::uint32_t count = 0;
   std::int64_t low = std::numeric_limits<std::int64_t>::min();
   std::size_t n_looks = 0;
@@ -303,9 +303,9 @@ std::uint32_t count_phrase(std::span<std::span<std::uint32_t const> const> posit
       poll_interrupt();
       n_looks = 0;
     }
-    // Windows that hold no place to be judged say nothing.
+    // Skip windows that hold no undecided place.
     low = std::max(low, std::int64_t{places[counted]} - slop);
-    std::int64_t nearest = places.back();  // windows behind it hold no place
+    std::int64_t nearest = places.back();  // later windows hold no place
     std::int64_t farthest = low;
     for (std::size_t t = 1; t < positions.size(); ++t) {
       std::size_t& at = next[t];
@@ -322,7 +322,7 @@ std::uint32_t count_phrase(std::span<std::span<std::uint32_t const> const> posit
       for (; counted < places.size() && places[counted] <= low + slop; ++counted) ++count;
       ++low;
     }
-    // Places before every window to come are in none.
+    // No later window holds these places.
     while (counted < places.size() && places[counted] < low) ++counted;
   }
   return count;

@@ -1,4 +1,4 @@
-// A query's leaves on one segment: where each occurs, inside the scope.
+// Finds the postings of a query's leaves in one segment, inside the scope.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,29 @@
 
 namespace hyrecall {
 
-// How many terms of the authorised cells a prefix may stand for.
+// The greatest number of terms of the authorised cells that a prefix may expand to.
 inline constexpr std::size_t kPrefixBudget = 1024;
 
 struct LeafPostings {
   TermId term = kNone32;  // a plain term's number
   PostingList list;       // the column's, or own
-  // Those inside the scope; all of an own list are.
+  // The postings inside the scope are [begin, end); an own list has no others.
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
   std::int64_t doc_freq = 0;  // live documents of the scope that hold the leaf
   std::unique_ptr<OwnPostings const> own;
 
   std::uint32_t n_in_scope() const { return end - begin; }
-  // Of a row in the scope; 0 if it does not hold the leaf.
+  // The frequency in a row of the scope; 0 if it does not hold the leaf.
   std::uint32_t freq_of(Row row) const { return list.freq_of(row); }
 };
 
-// Where the leaves of each query of a batch occur, in one arm.
+// The postings of the leaves of each query of a batch, in one arm.
 class ArmPostings {
  public:
   ArmPostings(std::span<std::optional<LexicalQuery> const> queries, std::size_t n_segments);
 
-  // By leaf; none of a missing query.
+  // By leaf; empty for a missing query.
   std::span<LeafPostings> at(std::size_t query, std::size_t segment) {
     return {leaves_.data() + place(query, segment), firsts_[query + 1] - firsts_[query]};
   }
@@ -52,47 +52,47 @@ class ArmPostings {
   }
 
   std::size_t n_segments_;
-  std::vector<std::size_t> firsts_{0};  // [n_queries + 1] leaves of the queries before
+  std::vector<std::size_t> firsts_{0};  // [n_queries + 1] number of leaves of earlier queries
   std::vector<LeafPostings> leaves_;    // by query, segment and leaf
 };
 
-// A query on a segment: what it may read, and where it finds.
+// A query on a segment: its scope, and the place of its results.
 struct QueryOnSegment {
   ScopeRows const* scope;
   LexicalQuery const* query;
   std::span<LeafPostings> out;  // [query.leaves]
 };
 
-// A plain term of one of some queries.
+// A plain term of one query among several.
 struct TermPlace {
   std::uint32_t query;
   std::uint32_t leaf;
 };
 
-// Working memory of one thread: two write no cache line both.
+// Working memory of one thread; aligned so that threads share no cache line.
 struct alignas(128) PostingScratch {
   std::vector<std::uint8_t> bytes;
   std::vector<PostingRun> runs;
   std::vector<TermPlace> terms;
 };
 
-// So many queries together keep the memory busy.
+// Looking up the terms of so many queries together keeps enough memory reads in flight.
 inline constexpr std::size_t kQueriesTogether = 8;
 
-// Fills in where each plain term of some queries occurs: what one step asks for is on its way when
-// the next one reads it.
+// Finds the postings of each plain term of some queries. Each step prefetches the memory that the
+// next step reads.
 void find_terms(SegmentView const& view, std::size_t arm, std::span<QueryOnSegment const> queries,
                 PostingScratch& scratch);
 
-// Fills in where each phrase and prefix of a query occurs. expanded: the distinct terms that
-// prefixes stood for so far, by leaf, over all segments; past kPrefixBudget it is an error.
+// Finds the postings of each phrase and prefix of a query. expanded: the distinct terms that
+// prefixes have expanded to so far, by leaf, over all segments; more than kPrefixBudget throw.
 void find_phrases(SegmentView const& view, std::size_t arm, QueryOnSegment const& query,
                   std::map<std::size_t, std::set<std::string>>& expanded,
                   std::string const& argument);
 
-// How often a phrase occurs, given each term's positions: places of its first term for which every
-// other term lies so that the displacements (position - offset) of all span at most slop. With slop
-// 0 that is an exact phrase.
+// How often a phrase occurs, given each term's positions: the number of places of its first term
+// for which the other terms have places such that all displacements (position - offset) span at
+// most slop. With slop 0 this is an exact phrase.
 std::uint32_t count_phrase(std::span<std::span<std::uint32_t const> const> positions,
                            std::span<std::uint32_t const> offsets, std::uint32_t slop);
 

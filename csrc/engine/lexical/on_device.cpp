@@ -8,7 +8,7 @@
 namespace hyrecall {
 namespace {
 
-// A part of a tree, and how many levels it needs.
+// The steps of a part of a tree, and the number of levels that it needs.
 struct Emitted {
   std::vector<MatchStep> steps;
   std::size_t levels;
@@ -27,11 +27,11 @@ Emitted emit(MatchNode const& node) {
       parts.push_back(emit(child));
     }
   }
-  // The one that needs most levels first: then two equal ones need one more, and no tree more than
-  // the logarithm of its nodes.
+  // Evaluate the part that needs most levels first. Then two equal parts need one level more, and a
+  // tree needs at most the logarithm of its number of nodes.
   std::stable_sort(parts.begin(), parts.end(),
                    [](Emitted const& a, Emitted const& b) { return a.levels > b.levels; });
-  if (leaves != 0 || parts.empty())  // of no children nothing matches
+  if (leaves != 0 || parts.empty())  // without children nothing matches
     parts.push_back({{{is_all && leaves != 0 ? Kind::kAllLeaves : Kind::kAnyLeaf, leaves}}, 1});
   Emitted out = std::move(parts.front());
   for (std::size_t i = 1; i < parts.size(); ++i) {

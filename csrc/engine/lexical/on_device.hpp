@@ -17,16 +17,16 @@ class DeviceTable;
 class KeptLists;
 }  // namespace device
 
-// Whether a device can say which documents match: of a tree of more leaves the CPU does.
+// Whether a device can search the query; trees with more leaves are for the CPU.
 bool is_for_device(LexicalQuery const& query);
 
-// A tree as steps, of which none keeps more than 32 levels.
+// Converts a tree into steps that need at most 32 levels.
 std::vector<MatchStep> match_steps_of(MatchNode const& root);
 
-// Each query's best `depth` rows of an arm, as the CPU finds them, bit for bit; none of a query
-// that is not for a device. table: of the arm's column. scorers: [n_queries]. groups: of the arm's
-// table of scopes. texts: becomes what the device read. kept: where the lists stay; null: they are
-// returned.
+// Finds each query's best `depth` rows of an arm, bit for bit as the CPU; none for a query that is
+// not for a device. table: of the arm's column. scorers: [n_queries]. groups: of the arm's
+// table of scopes. texts: set to the arrays that the device reads. kept: device memory that keeps
+// the lists; null: they are returned.
 CandidateLists scan_lexical_on_device(device::DeviceTable const& table, Snapshot const& snapshot,
                                       BatchRequest const& request, LexicalRequest const& arm,
                                       ResolvedScopes const& scopes, QueryGroups const& groups,

@@ -7,8 +7,8 @@
 namespace hyrecall {
 namespace {
 
-constexpr std::size_t kTokensASearch = 64;  // a search in a list costs as much as so many tokens
-constexpr std::size_t kBytesAhead = 8;      // rows between a request and its use
+constexpr std::size_t kTokensASearch = 64;  // reading so many tokens costs one search
+constexpr std::size_t kBytesAhead = 8;      // rows between a prefetch and its use
 constexpr std::size_t kLine = 64;
 
 }  // namespace
@@ -31,7 +31,7 @@ void PartialRows::begin(Segment const& segment, std::size_t column, Bm25Query co
     has_terms_alone_ &= terms_[leaf] != kNone32;
   }
   has_terms_alone_ = has_terms_alone_ && counts_.begin(*column_, terms_);
-  // Whoever holds a term has a length.
+  // A document that holds a term has a length of at least 1.
   float const norm = query.length_norm(std::max(column_->min_length(), 1u));
   bounds_.clear();
   for (std::size_t i = 0; i < leaves.size(); ++i) {
@@ -96,7 +96,7 @@ float PartialRows::score(Row row) {
   float score = 0.0f;
   for (std::size_t leaf = 0; leaf < freqs.size(); ++leaf) {
     std::uint32_t const freq = freqs[leaf];
-    float impact = 0.0f;  // of a leaf that is not there: adding it changes no bit
+    float impact = 0.0f;  // of an absent leaf: adding it changes no bit
     if (has_code && tables_[leaf] != nullptr && freq <= kFormat.escape()) {
       std::uint32_t const code = (std::max(freq, 1u) - 1) << kFormat.length_bits() | length;
       impact = freq == 0 ? 0.0f : tables_[leaf][code];

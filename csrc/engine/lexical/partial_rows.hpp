@@ -1,4 +1,4 @@
-// Rows of a tile whose sums lack leaves that were left out: their scores, from the forward view.
+// Scores rows of a tile whose sums lack the skipped leaves, from the forward view.
 #pragma once
 
 #include <array>
@@ -14,11 +14,11 @@
 namespace hyrecall {
 
 // Legal calls: begin() for a query on a column. Then, for each tile, clear(), add() for its rows in
-// any order, narrow() if wanted, and finish(). All are rows of the scope.
-// Cost: a walk over the row's tokens, or a search in each list where that is shorter.
+// any order, narrow() if wanted, and finish(). All must be rows of the scope.
+// Cost: reading the row's tokens, or a search in each list if that is faster.
 class PartialRows {
  public:
-  // greatest: by place among the leaves, what it may add to any row.
+  // greatest: by place among the leaves, the leaf's greatest impact on any row.
   void begin(Segment const& segment, std::size_t column, Bm25Query const& query,
              std::span<LeafPostings const> postings, std::span<LeafCursor const> leaves,
              std::span<float const> greatest);
@@ -26,15 +26,15 @@ class PartialRows {
     rows_.clear();
     sums_.clear();
   }
-  // sum: of the leaves that were not left out.
+  // sum: of the leaves that were not skipped.
   void add(Row row, float sum) {
     rows_.push_back(row);
     sums_.push_back(sum);
   }
-  // Drops rows that cannot reach a sum, by what frequent terms among those left out may add.
-  // Gives how often it asked for the bits of a row.
+  // Drops rows that cannot reach the needed sum, by the bits of frequent terms among the skipped
+  // leaves. Returns how many bits it looked up.
   std::size_t narrow(SkippedLeaves const& skipped);
-  // Scores the rows as the law has it.
+  // Scores the rows canonically.
   void finish();
   std::span<Row const> rows() const { return rows_; }
   std::span<float const> scores() const { return scores_; }
@@ -48,11 +48,11 @@ class PartialRows {
   LexicalColumn const* column_ = nullptr;
   Bm25Query const* query_ = nullptr;
   std::span<LeafPostings const> postings_;
-  std::vector<float const*> tables_;  // of impacts by leaf; null: there is none
-  std::vector<TermId> terms_;         // by leaf; kNone32 where the scope does not hold it
+  std::vector<float const*> tables_;  // impacts by leaf; null: no table
+  std::vector<TermId> terms_;         // by leaf; kNone32 if the scope does not hold it
   TermCounts counts_;
   bool has_terms_alone_ = true;  // no phrase, no prefix: the forward view has all leaves
-  // What a leaf of `leaves` may add to a row, by the bits of its term; null: there are none.
+  // The most that a leaf of `leaves` may add to a row, by the bits of its term; null: no bits.
   struct Bound {
     FrequencyBits const* bits;
     std::array<float, FrequencyBits::kMost + 1> impacts;

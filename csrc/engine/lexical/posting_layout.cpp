@@ -10,13 +10,13 @@ namespace hyrecall {
 namespace {
 
 constexpr Row kMinRowsAThread = 4 * kDocTileRows;
-// Every so many postings one may escape before all take a byte more.
+// If more than one in so many postings escapes, all postings take a byte more.
 constexpr std::uint64_t kPostingsAnEscape = 16;
 constexpr std::uint64_t kMaxOffset = 0x7fffffff;  // offsets of Arrow lists
-constexpr std::size_t kMinParts = 2;              // of the rows, whatever they hold
+constexpr std::size_t kMinParts = 2;              // at least, for any vocabulary
 
-// What a term has in a share of the rows; first as counts, then as the places where the share
-// begins.
+// A term's postings, runs and escapes in a share of the rows: first their counts, then the places
+// where the share begins.
 struct Places {
   std::uint64_t posting = 0;
   std::uint32_t run = 0;
@@ -26,7 +26,7 @@ struct Places {
 
 constexpr std::size_t kBytesATerm = sizeof(Places) + sizeof(std::uint32_t);
 
-// Every 2^shift-th term, from term `first` on, in some whole tiles.
+// A share: every 2^shift-th term, from term `first` on, in some whole tiles.
 struct Share {
   Row begin;
   Row end;
@@ -44,8 +44,8 @@ struct Share {
       TermId term;
       std::uint32_t freq;
     };
-    std::vector<Counted> counted;                       // terms of the document at hand
-    std::vector<std::uint32_t> place(terms.size(), 0);  // where a term is among them, if it is
+    std::vector<Counted> counted;                       // terms of the present document
+    std::vector<std::uint32_t> place(terms.size(), 0);  // a term's index in counted, if it is there
     std::uint8_t const* at = parts.forward_bytes.data() + parts.forward_offsets[begin];
     for (Row row = begin; row < end; ++row) {
       std::uint8_t const* const stop = parts.forward_bytes.data() + parts.forward_offsets[row + 1];
@@ -66,9 +66,9 @@ struct Share {
   }
 };
 
-// A share a thread. Rows are cut first: a share reads all tokens of its rows. Parts of the rows
-// hold a place for each term, though; so where the vocabulary is large, fewer parts are cut, and
-// the terms of a part are dealt out to several threads.
+// Cuts one share per thread. The rows are cut first, since a share reads all tokens of its rows.
+// But each part of the rows holds a place for each term; so with a large vocabulary there are fewer
+// parts, and several threads share the terms of a part.
 std::vector<Share> cut_shares(std::size_t n_rows, std::size_t n_terms, int threads,
                               std::size_t vocabulary_bytes) {
   auto const most = static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(

@@ -5,9 +5,9 @@
 
 namespace hyrecall {
 
-// Fills the postings, runs and escapes of parts that have all else: doc_lengths, terms and the
-// forward view. Beside the result it holds at most `vocabulary_bytes`, or 28 bytes a term for each
-// half of the rows where that is more.
+// Fills in postings, runs and escapes of parts that already have doc_lengths, terms and the forward
+// view. Besides the result it holds at most `vocabulary_bytes`, or 28 bytes a term for each half of
+// the rows if that is more.
 void lay_out_postings(LexicalColumn::Parts& parts, int threads,
                       std::size_t vocabulary_bytes = std::size_t{64} << 20);
 

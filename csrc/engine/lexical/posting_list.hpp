@@ -17,13 +17,13 @@ namespace hyrecall {
 // Legal calls: all functions are const and may be called in any order. Postings are numbered from 0
 // to size - 1, runs from 0 to runs.size() - 1. escaped_freq() is only for a row whose posting has
 // the escape as its frequency; freq_of() is for any row, and is 0 if the list does not hold it.
-// End: locate() returns `size`, and run_from() runs.size(), if no posting is at or after what was
-// asked for. bits() and run_end() must not be called with these.
+// End: locate() returns `size`, and run_from() runs.size(), if no posting is at or after the given
+// row or tile. bits() and run_end() must not be called with these.
 // Cost: bits() and run_end() are constant. run_from() is constant for a frequent term, which has a
 // run in every tile, and a binary search among the runs otherwise. locate() adds a search in one
-// run, which reads few postings where rows are spread evenly and some 2 log n of n at most;
+// run, which reads few postings if rows are spread evenly and some 2 log n of n at most;
 // freq_of() adds a binary search among the escapes. for_each() is linear in its postings,
-// for_range() too behind one locate(); for_rows() is at most a locate() a row.
+// so is for_range() after one locate(); for_rows() takes at most a locate() per row.
 struct PostingList {
   static constexpr std::size_t kAheadBytes = 128 << 10;  // what most systems read ahead at most
 
@@ -32,10 +32,11 @@ struct PostingList {
   std::uint32_t size = 0;
   std::span<PostingRun const> runs;        // rising tiles, none empty
   std::span<PostingEscape const> escapes;  // rising rows
-  bool is_apart = false;                   // in a file of which a page fault brings one page
+  bool is_apart = false;                   // in a file where a page fault loads only one page
 
-  // Before postings from `begin` on are read in order: the system begins to read some of them, if
-  // they are not in memory. Gives the first posting that it does not read yet, `end` at most.
+  // Call it before postings from `begin` on are read in order: the system starts to load some of
+  // them, if they are not in memory. Returns the first posting that it does not load yet, at most
+  // `end`.
   std::uint32_t read_ahead(std::uint32_t begin, std::uint32_t end) const {
     if (!is_apart) return end;
     std::size_t const width = format.width();
@@ -52,7 +53,7 @@ struct PostingList {
   }
   // The first run of the tile or of one after it.
   std::size_t run_from(std::uint32_t tile) const {
-    // Tiles rise, so run i is of tile i or one after it; a frequent term has a run of each.
+    // Tiles rise, so run i is of tile i or a later one; a frequent term has a run in each tile.
     if (tile < runs.size() && runs[tile].tile == tile) return tile;
     auto const last =
         runs.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(tile, runs.size()));
@@ -60,7 +61,7 @@ struct PostingList {
         std::partition_point(runs.begin(), last, [&](auto& r) { return r.tile < tile; });
     return static_cast<std::size_t>(at - runs.begin());
   }
-  // What run_from() and then locate() read first of a row.
+  // Prefetches the memory that run_from() and then locate() read first for a row.
   void prefetch_run(Row row) const {
     if (runs.empty()) return;
     __builtin_prefetch(&runs[std::min<std::size_t>(row / kDocTileRows, runs.size() - 1)]);
@@ -69,7 +70,7 @@ struct PostingList {
     if (run == runs.size()) return;
     __builtin_prefetch(data + std::size_t{guess(run, row % kDocTileRows)} * format.width());
   }
-  // The first posting in [begin, end) of a run whose row within the tile is not below.
+  // The first posting in [begin, end) of a run whose row within the tile is at least row_in_tile.
   std::uint32_t locate(std::uint32_t begin, std::uint32_t end, Row row_in_tile) const {
     while (begin < end) {
       std::uint32_t const middle = begin + (end - begin) / 2;
@@ -81,8 +82,8 @@ struct PostingList {
     }
     return begin;
   }
-  // The same, by doubling steps from a posting near which it should be: a binary search of a long
-  // run waits for memory at each of its first looks.
+  // The same, by doubling steps from a posting that should be near. A binary search of a long run
+  // would wait for memory at each of its first steps.
   std::uint32_t locate_from(std::uint32_t near, std::uint32_t begin, std::uint32_t end,
                             Row row_in_tile) const {
     if (begin >= end) return begin;
@@ -102,12 +103,12 @@ struct PostingList {
     }
     return locate(begin, end, row_in_tile);
   }
-  // Where in a run a row would be if its rows were spread evenly.
+  // The posting of a run where the row would be if rows were spread evenly.
   std::uint32_t guess(std::size_t run, Row row_in_tile) const {
     std::uint32_t const n = run_end(run) - runs[run].begin;  // at most kDocTileRows
     return runs[run].begin + n * row_in_tile / kDocTileRows;
   }
-  // The first posting whose row is not below.
+  // The first posting whose row is at least `row`.
   std::uint32_t locate(Row row) const {
     std::size_t const run = run_from(row / kDocTileRows);
     if (run == runs.size()) return size;
@@ -132,11 +133,11 @@ struct PostingList {
     return freq == format.escape() ? escaped_freq(row) : freq + 1;
   }
 
-  // Calls f(i, term_freq) for those of some rising rows that the list holds; rows[i] is the row.
-  // Rows that lie near each other are found by steps from one to the next.
+  // Calls f(i, term_freq) for each of the ascending rows that the list holds; rows[i] is the row.
+  // Rows near each other are found by steps from one to the next.
   template <typename F>
   void for_rows(std::span<Row const> rows, F&& f) const {
-    constexpr std::uint32_t kSteps = 8;  // read before the rest of a run is searched
+    constexpr std::uint32_t kSteps = 8;  // postings read before the run is searched
     std::size_t run = runs.size();
     std::uint32_t at = 0, stop = 0;
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -198,7 +199,7 @@ struct PostingList {
   }
 };
 
-// A list made for one query: of a phrase, a prefix, or a term in a scope of several ranges.
+// A list made for one query: for a phrase, a prefix, or a term in a scope of several ranges.
 class OwnPostings {
  public:
   explicit OwnPostings(PostingFormat format) : format_(format) {}

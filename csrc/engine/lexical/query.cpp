@@ -14,8 +14,8 @@ namespace {
 
 using Kind = TextQuery::Kind;
 
-// A tile of rows holds a bit for each where scores do not tell what matches (TileScan): 64 MiB a
-// thread at most.
+// If scores do not show what matches, TileScan keeps a bit per leaf and row of a tile: at most
+// 64 MiB a thread.
 constexpr std::uint32_t kMaxLeaves = 1 << 16;
 
 struct Token {
@@ -23,12 +23,12 @@ struct Token {
   std::uint32_t position;
 };
 
-constexpr std::size_t kQueriesAtOnce = 128;  // some 100 us, as against 20 to wake a thread
+constexpr std::size_t kQueriesAtOnce = 128;  // some 100 us; waking a thread takes 20
 
-// The texts of some queries, analysed in one go.
+// The texts of some queries, analysed together.
 class Texts {
  public:
-  // Gives the number of the query's first text; its others follow.
+  // Returns the number of the query's first text; its other texts follow.
   std::size_t collect(TextQuery const& query) {
     std::size_t const first = texts_.size();
     if (query.kind == Kind::kText || query.kind == Kind::kPhrase || query.kind == Kind::kPrefix) {
@@ -41,9 +41,9 @@ class Texts {
     batch_ = analyzer.analyze(texts_, text::Role::kQuery);
   }
 
-  // Words that the text was cut into.
+  // Number of words in the text.
   std::uint32_t n_words(std::size_t text) const { return batch_.n_words[text]; }
-  // The terms of its tokens, by their UTF-8 bytes; until it is called again.
+  // The terms of the text's tokens, sorted by their UTF-8 bytes; valid until the next call.
   std::span<std::string const* const> sorted_terms_of(std::size_t text) {
     sorted_.clear();
     for (std::uint64_t t = batch_.offsets[text]; t < batch_.offsets[text + 1]; ++t)
@@ -70,9 +70,9 @@ Error too_many_leaves(std::string const& argument) {
       "expected at most " + std::to_string(kMaxLeaves) + " distinct terms in a query, got more");
 }
 
-// A query that is one text: what most are, and needs none of Compiler's tables.
+// Compiles a query that is one text, as most are, without Compiler's tables.
 LexicalQuery compile_words(Texts& texts, std::size_t text, std::string const& argument) {
-  // Among the texts a term has one address.
+  // Equal terms have the same address.
   std::span<std::string const* const> const terms = texts.sorted_terms_of(text);
   std::size_t n_distinct = 0;
   for (std::size_t i = 0; i < terms.size(); ++i)
@@ -107,7 +107,7 @@ class Compiler {
   }
 
  private:
-  // Adds the query's nodes to a parent that is kAll or kAny: words of a str under All are all
+  // Adds the query's nodes to a parent that is kAll or kAny. All words of a str under All are
   // required.
   void add(TextQuery const& query, double boost, MatchNode& parent) {
     switch (query.kind) {
@@ -125,7 +125,7 @@ class Compiler {
         break;
       case Kind::kBoost:
         boost *= query.boost;
-        // Far outside, a weight leaves float32: scores of 0 or infinity, which rank nothing.
+        // Far outside this range a weight does not fit float32: scores would be 0 or infinity.
         if (!(boost >= 0x1p-20 && boost <= 0x1p20)) {
           throw Error(ErrorCode::kOption, argument_,
                       "expected nested boosts that multiply to [2^-20, 2^20], got " +
@@ -164,7 +164,7 @@ class Compiler {
   std::string prefix_term(TextQuery const& query) {
     std::uint32_t const n_words = texts_.n_words(next_);
     std::vector<Token> const tokens = texts_.tokens_of(next_++);
-    // Of one word; a compound comes first and shares its position with its first part.
+    // One word may have several tokens: a compound comes first, at the position of its first part.
     bool const one =
         n_words == 1 &&
         (tokens.size() == 1 || (tokens.size() > 1 && tokens[1].position == tokens[0].position));
@@ -183,7 +183,7 @@ class Compiler {
     parent.children.push_back({MatchNode::Kind::kLeaf, index, {}});
   }
 
-  // Equal leaves share a number; found by hash, since a query may have a million.
+  // The leaf's number; equal leaves share one. Uses hashes, since a query may have many leaves.
   std::uint32_t number_of(Leaf leaf) {
     std::uint64_t hash = mix64(static_cast<std::uint64_t>(leaf.kind) << 32 | leaf.slop);
     for (std::size_t i = 0; i < leaf.terms.size(); ++i)
@@ -252,8 +252,8 @@ std::string Leaf::label() const {
 std::vector<std::optional<LexicalQuery>> analyze_queries(
     std::span<std::optional<TextQuery> const> queries, text::Analyzer const& analyzer,
     std::string const& argument, std::size_t first_query, int threads) {
-  // Those of an analyzer that calls back go in one: token functions run once per distinct token of
-  // the batch.
+  // If the analyzer calls Python, analyse all texts together: its token functions then run once per
+  // distinct token of the batch.
   std::size_t const at_once =
       analyzer.calls_back() ? std::max<std::size_t>(queries.size(), 1) : kQueriesAtOnce;
   std::vector<std::optional<LexicalQuery>> out(queries.size());

@@ -1,4 +1,4 @@
-// A text query in its analysed form: distinct leaves that score, and a tree that says what matches.
+// An analysed text query: distinct leaves, which give the score, and a tree, which decides matches.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace hyrecall {
 
-// A term, or a phrase or prefix that counts as one: term frequency = occurrences, doc frequency =
-// documents with one.
+// A term, or a phrase or prefix that counts as a term: its term frequency is the number of
+// occurrences, its doc frequency the number of documents with one.
 struct Leaf {
   enum class Kind : std::uint8_t { kTerm, kPhrase, kPrefix };
   Kind kind = Kind::kTerm;
-  SmallVector<std::string, 1> terms;   // one, or a phrase's in its order
+  SmallVector<std::string, 1> terms;   // one, or those of a phrase in order
   std::vector<std::uint32_t> offsets;  // a phrase's positions, the first is 0
   std::uint32_t slop = 0;
   double multiplicity = 0.0;  // boost x occurrences in the query, summed
@@ -26,7 +26,7 @@ struct Leaf {
   friend bool same_leaf(Leaf const& a, Leaf const& b) {
     return a.kind == b.kind && a.terms == b.terms && a.offsets == b.offsets && a.slop == b.slop;
   }
-  std::string label() const;  // how explain() names it
+  std::string label() const;  // its name in explain()
 };
 
 struct MatchNode {
@@ -49,7 +49,7 @@ struct MatchNode {
 struct LexicalQuery {
   std::vector<Leaf>
       leaves;  // distinct, by the UTF-8 bytes of their terms: the order in which scores are summed
-  MatchNode match;     // of what is no bag
+  MatchNode match;     // set unless is_bag
   bool is_bag = true;  // any leaf matches: no tree to evaluate
 
   // present(leaf) says whether the document holds it.
@@ -62,11 +62,11 @@ struct LexicalQuery {
   }
 };
 
-// More are no phrase that anybody types: each costs a look at every document with the rarest.
+// Nobody types a longer phrase, and each token costs a read of every document with the rarest term.
 inline constexpr std::size_t kMaxPhraseTokens = 4096;
 
 // A missing query stays missing; a text without an indexable token becomes a query without leaves.
-// first_query: the number of the first one in its batch, for messages.
+// first_query: the number of the first query in its batch, for messages.
 std::vector<std::optional<LexicalQuery>> analyze_queries(
     std::span<std::optional<TextQuery> const> queries, text::Analyzer const& analyzer,
     std::string const& argument, std::size_t first_query, int threads);

@@ -11,18 +11,18 @@
 namespace hyrecall {
 namespace {
 
-constexpr std::size_t kMostQueries = 16;  // a thread takes at once
+constexpr std::size_t kMostQueries = 16;  // queries that a thread takes at once
 constexpr std::size_t kSharesAThread = 4;
-// Worth a thread of its own: some 60 us. With 25,000 two threads took a fifth longer than one,
-// since waking one and a second first threshold cost 40. Each share selects a list of its own,
-// which costs as much as so many postings a row.
+// Enough work for another thread: some 60 us. With 25,000 two threads took a fifth longer than one,
+// since waking a thread and finding a second first threshold cost 40 us. Each share selects its own
+// list, which costs as much as so many postings per row of the list.
 constexpr std::size_t kPostingsAShare = 75'000;
 constexpr std::size_t kPostingsARow = 256;
 
 using Lists = std::vector<std::vector<std::vector<Candidate>>>;  // [arm][query]
 
-// Fewer queries than threads: the tiles of a large one are shared out. Nobody depends on who is
-// first: a row that is dropped lies below the best `depth` of another share.
+// If there are fewer queries than threads, threads share the tiles of a large query. The result
+// does not depend on their order: a dropped row is below the best `depth` of another share.
 template <typename F>
 void scan_in_shares(BatchRequest const& request, LexicalPostings const& postings,
                     std::size_t n_segments, LexicalChoice const& chosen, F const& scan,
@@ -93,7 +93,7 @@ std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
     scan_in_shares(request, postings, snapshot.segments.size(), chosen, scan, lists);
     return lists;
   }
-  // Queries of a group one after the other: their postings are the same ones, more or less.
+  // Queries of a group one after the other, since they read mostly the same postings.
   std::span<std::uint32_t const> const order = audiences.any().by_group();
   std::size_t const share =
       std::clamp<std::size_t>(order.size() / (threads * kSharesAThread), 1, kMostQueries);

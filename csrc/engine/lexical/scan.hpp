@@ -15,7 +15,8 @@ using LexicalPostings = std::vector<ArmPostings>;            // [lexical arm]
 // Which queries are searched here, as [arm][query].
 using LexicalChoice = std::vector<std::vector<bool>>;
 
-// The best `depth` of each chosen query in each lexical arm, as [arm][query]; of the others none.
+// The best `depth` rows of each chosen query in each lexical arm, as [arm][query]; the lists of
+// other queries are empty.
 std::vector<std::vector<std::vector<Candidate>>> scan_lexical_arms(
     Snapshot const& snapshot, BatchRequest const& request, ResolvedScopes const& scopes,
     Audiences const& audiences, LexicalScorers const& scorers, LexicalPostings const& postings,

@@ -7,13 +7,13 @@
 namespace hyrecall {
 namespace {
 
-constexpr float kAnyFrequency = 0x1p32f;  // of a list whose largest is not known
-// A row that is scored in full costs as much as so many postings that are added.
+constexpr float kAnyFrequency = 0x1p32f;  // for a list whose greatest frequency is unknown
+// Scoring a row in full costs as much as adding so many postings.
 constexpr std::uint64_t kPostingsAScore = 600;
-// Likewise, a look at the bits of a row and a leaf.
+// Looking up the bits of a row and a leaf costs as much as adding so many postings.
 constexpr std::uint64_t kPostingsAnAsk = 6;
-// The share of the threshold that the leaves left out may add. How much is worth it depends on the
-// words, so each tile moves it by what the last one cost.
+// The share of the threshold that the leaves left out may add. The best share depends on the words,
+// so the work on each tile adjusts it for the next.
 constexpr double kFirstReach = 0.2, kMostReach = 0.95, kReachUp = 1.1;
 constexpr double kReachDown = 0.8, kReachFarDown = 0.25;
 constexpr std::uint64_t kFar = 3;
@@ -24,7 +24,7 @@ float greatest_impact(Bm25Query const& query, std::size_t leaf, PostingList cons
                       std::uint32_t min_length) {
   float const freq =
       list.escapes.empty() ? static_cast<float>(list.format.escape()) : kAnyFrequency;
-  // Whoever holds the leaf has a length.
+  // A document that holds the leaf has a length of at least 1.
   float const norm = query.length_norm(std::max(min_length, 1u));
   return query.impact(leaf, freq, norm) * kBoundSlack;
 }
@@ -66,8 +66,8 @@ bool SkippedLeaves::pays(Work const& work) {
   return false;
 }
 
-// Where both parts cost about the same, neither can be made much cheaper at the other's expense.
-// Rows that reached the threshold are no loss: they are scored with any reach.
+// Adding postings and scoring rows trade off; the total is near its least where both cost about the
+// same. Rows that reached the threshold do not count, since they are scored with any reach.
 void SkippedLeaves::tell(Work const& work) {
   std::uint64_t const lost =
       work.n_asked * kPostingsAnAsk + (work.n_rows - work.n_found) * kPostingsAScore;

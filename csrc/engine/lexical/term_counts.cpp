@@ -9,12 +9,11 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-// With n^2 / 2 slots a random factor gives each of n terms a slot of its own in a third of all
-// cases.
+// With n^2 / 2 slots a random factor gives each of n terms its own slot in a third of all cases.
 constexpr std::size_t kLeastSlots = 256, kMostSlots = 1 << 14;  // for up to 181 terms
 constexpr int kFactorsASize = 8;
 constexpr std::uint32_t kFirstFactor = 0x9e3779b1u, kNextFactor = 0x85ebca6bu;  // odd
-constexpr std::size_t kWord = 8;  // bytes read at once, which may lie behind a row's last
+constexpr std::size_t kWord = 8;  // bytes read at once, also past the row's end
 constexpr std::uint64_t kContinues = 0x8080808080808080u;  // the high bit of each byte
 
 std::uint64_t read_word(std::uint8_t const* at) {
@@ -84,7 +83,7 @@ std::span<std::uint32_t const> TermCounts::count(Row row) {
       std::uint8_t const* const behind = word + std::countr_zero(ends) / 8 + 1;
       std::uint32_t const code = decode(read_word(begin), static_cast<std::size_t>(behind - begin));
       begin = behind;
-      if (is_distance || code == 0) {  // 0 says that a distance follows
+      if (is_distance || code == 0) {  // after a 0 comes a distance
         is_distance = !is_distance;
         continue;
       }

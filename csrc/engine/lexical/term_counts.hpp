@@ -1,4 +1,4 @@
-// How often a document holds each of a query's terms, from its tokens.
+// Counts from a document's tokens how often it holds each of a query's terms.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,8 @@
 namespace hyrecall {
 
 // Legal calls: begin() with distinct terms; then count() for any rows of that column.
-// Cost: begin() tries tables until each term has a slot of its own. count() walks the row's bytes
-// without a branch on a term: most tokens are none of the query's, in no order that a processor
-// could foresee.
+// Cost: begin() tries tables until each term has its own slot. count() reads the row's bytes
+// without a branch on the term, since such a branch could not be predicted.
 class TermCounts {
  public:
   // kNone32 stands for no term: its count stays 0. false: no table of a sensible size was found.
@@ -22,7 +21,7 @@ class TermCounts {
 
  private:
   struct Slot {
-    std::uint32_t code;  // term + 1, as tokens are written; 0: none
+    std::uint32_t code;  // term + 1, as in the tokens; 0: free
     std::uint32_t place;
   };
 

@@ -12,15 +12,16 @@ namespace {
 
 static_assert(kDocTileBits == cpu::kCodedBits);
 
-constexpr std::uint32_t kSiftChunk = 2048;  // rows between two looks at the threshold
-// A tile with fewer postings than one in so many rows is read through its postings.
+constexpr std::uint32_t kSiftChunk = 2048;  // rows between two reads of the threshold
+// If a tile has fewer than one posting in so many rows, the scan reads its postings, not its sums.
 constexpr std::uint64_t kRowsAPosting = 32;
-static_assert(kDocTileRows / kRowsAPosting < kSiftChunk);  // a walk's finds have room
+static_assert(kDocTileRows / kRowsAPosting < kSiftChunk);  // room for all rows of a walk
 constexpr float kLeastPositive = std::numeric_limits<float>::denorm_min();
-// A threshold is guessed from the first tile where it saves enough of a long list's selection.
+// From this depth on a threshold is guessed from the first tile, since selecting a long list costs
+// more than the guess.
 constexpr std::size_t kGuessDepth = 64;
 constexpr Row kGuessTiles = 4;
-// Fewer are added sooner than a choice among their leaves is made.
+// With fewer postings, adding them is faster than choosing leaves to skip.
 constexpr std::size_t kPostingsToSkip = 4096;
 
 class TileScan {
@@ -39,7 +40,8 @@ class TileScan {
         first_(rows.scope.ranges.front().begin),
         last_(rows.scope.ranges.back().end) {
     if (rows.share.n > 1) cut_to_share();
-    // A bag needs to know that a leaf is there, a tree which; scores that are positive tell a bag.
+    // A bag needs to know whether any leaf matched, a tree which ones. Positive scores show the
+    // former.
     bool const is_bag = query.query().is_bag;
     n_words_ = is_bag ? (query.is_positive() ? 0 : 1) : (postings.size() + 63) / 64;
     is_bag_ = is_bag;
@@ -73,7 +75,7 @@ class TileScan {
     begin_skipping();
     scratch_.best.begin(rows_.segment, rows_.view.segment().p.seqs.data(), least_score());
     if (pass(can_guess())) return;
-    // The guess was too high. Nothing else had been offered before.
+    // The guess was too high. No rows of other segments have been offered yet.
     scratch_.best.reset(depth_);
     scratch_.best.begin(rows_.segment, rows_.view.segment().p.seqs.data(), least_score());
     pass(false);
@@ -91,15 +93,15 @@ class TileScan {
     last_ = std::min(last_, border(share.number + 1));
   }
 
-  // What this share reaches, the others need not look below, and the other way round. A guess that
-  // `depth` rows have not reached yet is none of their business.
+  // Shares its threshold with the other shares, and takes theirs if it is higher. A guess that
+  // `depth` rows have not reached yet is not shared.
   void tell_others() {
     TopRows& best = scratch_.best;
     std::atomic<float>& reached = *rows_.share.reached;
     float known = reached.load(std::memory_order_relaxed);
     if (known >= best.threshold()) {
       best.expect(known);
-      guessed_ = false;  // what lay below the guess lies below this
+      guessed_ = false;  // rows below the guess are below this
     } else if (!guessed_ || best.size() >= depth_) {
       float const mine = best.threshold();
       while (known < mine &&
@@ -114,8 +116,8 @@ class TileScan {
     float least = kLeastPositive;
     if (arm_.floor.set) least = std::max(least, arm_.floor.value);
     if (!is_bag_ || !rows_.is_whole) return least;
-    // Enough documents hold the leaf, and each has at least its least impact: a sum of positive
-    // numbers is not below any of them, however it is rounded.
+    // If enough documents hold the leaf, each scores at least the leaf's least impact: a sum of
+    // positive numbers is not below any of them, however it is rounded.
     for (LeafCursor const& one : leaves_) {
       if (one.postings->n_in_scope() >= depth_)
         least = std::max(least, query_.least_impact(one.leaf, column_.max_length()));
@@ -128,12 +130,12 @@ class TileScan {
            (last_ - first_) / kDocTileRows >= kGuessTiles;
   }
 
-  // false: the guess was too high.
+  // Returns false if the guess was too high.
   bool pass(bool may_guess) {
     selected_ = 0;
     for (LeafCursor& one : leaves_) one.rewind(first_);
     guessed_ = false;
-    // Before a tile is scanned in full, most rows reach the threshold.
+    // Until one tile has been scanned in full, most rows reach the threshold.
     bool has_threshold = scratch_.best.size() >= depth_;
     for (;;) {
       std::uint32_t tile = kNone32;
@@ -173,8 +175,9 @@ class TileScan {
     return !guessed_ || scratch_.best.size() >= depth_;
   }
 
-  // What the k-th best score will be at least, if the other tiles are like the first: more than
-  // its share of the best rows (an expected number plus some deviations) lies above.
+  // Guesses a lower bound of the k-th best score, if the other tiles are like the first: more rows
+  // of the first tile are above it than its share of the best rows (the expected number plus some
+  // deviations).
   bool guess(Row n_rows) {
     double const share = static_cast<double>(depth_) * n_rows / (last_ - first_);
     auto const rank = static_cast<std::size_t>(1.2 * share + 2.5 * std::sqrt(share) + 2.0);
@@ -184,8 +187,8 @@ class TileScan {
     return true;
   }
 
-  // Leaves are left out of tiles where a positive bag has several with many postings. The first
-  // tile makes the threshold, if no other segment has.
+  // Allows skipping if the query is a positive bag and several leaves have many postings. The first
+  // tile sets the threshold, unless another segment did.
   void begin_skipping() {
     bool const has_other_tiles = (last_ - 1) / kDocTileRows > first_ / kDocTileRows;
     std::size_t n_postings = 0;
@@ -203,8 +206,8 @@ class TileScan {
                            scratch_.greatest);
   }
 
-  // Of sums that lack some leaves: those that may reach the threshold are scored in full. Where
-  // they are too many, all leaves are added instead.
+  // Scores in full the rows whose partial sums may reach the threshold. If there are too many, adds
+  // all leaves instead.
   void offer_partial(std::uint64_t n_added, std::uint64_t n_left_out) {
     PartialRows& partial = scratch_.partial;
     SkippedLeaves& skipped = scratch_.skipped;
@@ -232,7 +235,7 @@ class TileScan {
     skipped.tell(work);
   }
 
-  // Adds a leaf's impacts on the rows of its next tile; gives how many.
+  // Adds a leaf's impacts on the rows of its next tile; returns their number.
   std::uint32_t add_tile(LeafCursor& one) {
     PostingList const& list = one.postings->list;
     std::uint32_t const end = one.announce_tile();
@@ -286,8 +289,8 @@ class TileScan {
     }
   }
 
-  // Takes the rows of a tile's postings, each once. No branch on a score, which is as good as
-  // random: a row that was met already has 0, below any threshold of a positive query.
+  // Takes the rows of a tile's postings, each once, without an unpredictable branch on a score: a
+  // row that was taken before has the sum 0, below any threshold of a positive query.
   template <typename Least, typename Take>
   void walk_positive(Least const& least, Take const& take) {
     float* const scores = scratch_.scores.data();
@@ -313,7 +316,7 @@ class TileScan {
     }
   }
 
-  // The same where scores do not tell who was met.
+  // The same if scores do not show which rows matched.
   void walk_present() {
     for (LeafCursor const& one : leaves_) {
       for (std::uint32_t i = one.begin; i < one.at; ++i) {
@@ -357,7 +360,7 @@ class TileScan {
   bool is_selected(Row row) {
     Row const tile = row / kTileRows;
     auto const& tiles = rows_.tiles;
-    // Rows of a sift rise, so the next is near; those of a walk may go back.
+    // In a sift rows ascend, so the next is near; in a walk they may go back.
     if (selected_ >= tiles.size() || tiles[selected_].tile != tile) {
       auto const at = std::partition_point(tiles.begin(), tiles.end(),
                                            [&](auto& one) { return one.tile < tile; });
@@ -374,13 +377,13 @@ class TileScan {
   std::span<LeafPostings const> postings_;
   std::size_t depth_;
   LexicalScratch& scratch_;
-  std::vector<LeafCursor>& leaves_;  // those that occur in the scope, in the order of their sum
+  std::vector<LeafCursor>& leaves_;  // those that occur in the scope, in the order of adding
   cpu::ScoreKernels const& kernels_;
   Row first_;  // the scope lies in [first_, last_)
   Row last_;
   bool is_bag_ = true;
   std::size_t n_words_ = 0;
-  Row base_ = 0;   // of the tile at hand
+  Row base_ = 0;   // first row of the present tile
   Row begin_ = 0;  // its rows in [first_, last_), from its base
   Row end_ = 0;
   std::size_t selected_ = 0;

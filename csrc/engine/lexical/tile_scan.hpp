@@ -1,4 +1,4 @@
-// The scan of the lexical arm: exhaustively, term after term over tiles of rows.
+// The scan of the lexical arm: adds postings, term after term, over tiles of rows.
 #pragma once
 
 #include <atomic>
@@ -14,14 +14,14 @@
 
 namespace hyrecall {
 
-// Working memory of one thread: two write no cache line both.
+// Working memory of one thread; aligned so that threads share no cache line.
 struct alignas(128) LexicalScratch {
   std::vector<float> scores;           // [kDocTileRows], all 0 between calls
-  std::vector<std::uint64_t> present;  // bits of the leaves a row holds, where scores do not tell;
+  std::vector<std::uint64_t> present;  // bits of a row's leaves, if scores do not show matches;
                                        // all 0 between calls
   ImpactTables tables;
   std::vector<LeafCursor> leaves;
-  std::vector<std::uint32_t> places;  // what a sift found
+  std::vector<std::uint32_t> places;  // rows that a sift found
   std::vector<float> values;
   std::vector<float> greatest;  // impacts of the leaves
   SkippedLeaves skipped;
@@ -29,21 +29,21 @@ struct alignas(128) LexicalScratch {
   TopRows best;
 };
 
-// A share of a scan: some whole tiles of each segment. Shares of one scan tell each other what
-// score the best of theirs reach.
+// A share of a scan: some whole tiles of each segment. Shares of one scan raise each other's
+// threshold.
 struct LexicalShare {
   std::uint32_t number = 0;
   std::uint32_t n = 1;
-  std::atomic<float>* reached = nullptr;  // null: there are no others
+  std::atomic<float>* reached = nullptr;  // null: the only share
 };
 
-// The rows of a segment that one query may meet.
+// The rows of a segment that one query selects.
 struct LexicalRows {
   SegmentView const& view;
   std::uint32_t segment;
   ScopeRows const& scope;
   std::span<SelectedTile const> tiles;
-  bool is_whole;  // every row of the scope is selected: the tiles need not be read
+  bool is_whole;  // every row of the scope is selected, so the tiles need not be read
   LexicalShare share{};
 };
 

@@ -1,5 +1,5 @@
-// The best k rows by (score desc, seq asc), gathered by score: a row's seq is read only where
-// scores are equal, and for what is kept.
+// The best k rows by (score desc, seq asc). A row's seq is read only if scores are equal, and for
+// rows that are kept.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@ namespace hyrecall {
 // Legal calls: reset() first. Then begin() for each segment, in any order, and offer() for its
 // rows: each row at most once, and only with a score that reaches threshold(), which rises.
 // expect(), tighten(), nth_score() and raise() may come between offers. End: take() returns the
-// result; only reset() may follow. Cost: offer() is constant on average, because what is kept is
-// halved by selection. tighten(), nth_score() and raise() are linear in the kept rows, at most
-// max(2k, k + 64). take() sorts k rows.
+// result; only reset() may follow. Cost: offer() takes constant time on average, because a
+// selection halves the kept rows. tighten(), nth_score() and raise() are linear in the kept rows,
+// at most max(2k, k + 64). take() sorts k rows.
 class TopRows {
  public:
   std::size_t depth() const { return k_; }
   std::size_t size() const { return kept_.size(); }
 
-  // Forgets everything.
+  // Removes all rows.
   void reset(std::size_t k) {
     k_ = k;
     capacity_ = std::max(2 * k, k + kSlack);
@@ -31,7 +31,7 @@ class TopRows {
     kept_.clear();
     seqs_.clear();
   }
-  // What is offered from here on are rows of this segment; they must reach `least` to count.
+  // The rows offered from here on are of this segment; rows below `least` do not count.
   void begin(std::uint32_t segment, Seq const* seqs, float least) {
     if (kept_.size() >= k_) shrink();
     if (seqs_.size() <= segment) seqs_.resize(segment + 1, nullptr);
@@ -39,22 +39,22 @@ class TopRows {
     segment_ = segment;
     expect(least);
   }
-  // What is offered from here on must reach this to count.
+  // Rows offered from here on do not count below `least`.
   void expect(float least) {
     if (least <= threshold_) return;
     threshold_ = least;
     has_worst_ = false;
   }
 
-  // The score below which a row cannot be among the best.
+  // No row with a lower score can be among the best.
   float threshold() const { return threshold_; }
 
-  // Raises the threshold to the worst of the best, where enough came since that was done.
+  // Raises the threshold to the k-th best score, if enough rows came since the last time.
   void tighten() {
     if (kept_.size() >= k_ + std::max(kFewNew, k_ / 4)) shrink();
   }
 
-  // Of a score that reaches the threshold; each row once.
+  // Offers a row, at most once, whose score reaches the threshold.
   void offer(float score, Row row) {
     KeptRow const offered{score, {segment_, row}};
     if (has_worst_ && score == threshold_ && !before(offered, worst_)) return;
@@ -67,7 +67,7 @@ class TopRows {
     select(n);
     return kept_[n - 1].score;
   }
-  // Forgets what is below.
+  // Raises the threshold and drops rows below it.
   void raise(float threshold) {
     threshold_ = threshold;
     has_worst_ = false;
@@ -102,7 +102,7 @@ class TopRows {
                      [this](auto& a, auto& b) { return before(a, b); });
   }
   void shrink() {
-    // What was expected may be more.
+    // The threshold may be higher already, by expect().
     if (k_ > 0 && nth_score(k_) >= threshold_) {
       worst_ = kept_[k_ - 1];
       threshold_ = worst_.score;
@@ -115,7 +115,7 @@ class TopRows {
   std::size_t capacity_ = 0;
   float threshold_ = 0.0f;
   bool has_worst_ = false;
-  KeptRow worst_{};  // of the last selection: what comes after it cannot be among the best
+  KeptRow worst_{};  // of the last selection: rows that sort after it cannot be among the best
   std::uint32_t segment_ = 0;
   std::vector<Seq const*> seqs_;  // by segment
   std::vector<KeptRow> kept_;
