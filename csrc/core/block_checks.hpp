@@ -19,8 +19,8 @@ class BlockChecks {
   BlockChecks(std::string path, Buffer<std::uint8_t> content, std::vector<std::uint64_t> sums,
               std::size_t block_bytes, std::vector<std::size_t> const& done, std::size_t place = 0);
 
-  // Compares the blocks of these bytes of the file, unless that was done before; on any thread.
-  // Throws for damage, every time.
+  // Compares the blocks of these bytes of the file, unless they were compared before; on any
+  // thread. Throws in every call if a block is damaged.
   void ensure(void const* at, std::size_t n_bytes) const {
     if (n_bytes == 0 || n_left_.load(std::memory_order_acquire) == 0) return;
     ensure_range(static_cast<std::uint8_t const*>(at), n_bytes);

@@ -10,8 +10,8 @@
 
 namespace hyrecall {
 
-// Query q has the entries from offsets[q] to offsets[q + 1]. The offsets are a copy, so that nobody
-// changes them after they were checked; the entries must outlive this.
+// Query q has the entries from offsets[q] to offsets[q + 1]. The offsets are copied, so that no
+// caller can change them after the check; the entries must outlive this object.
 template <typename T>
 class ByQuery {
  public:
@@ -29,7 +29,7 @@ class ByQuery {
   std::size_t begin(std::size_t q) const { return static_cast<std::size_t>(offsets_[q]); }
   std::span<T const> entries() const { return entries_; }
   std::span<T const> operator[](std::size_t q) const { return of(q, entries_); }
-  // The part of query q among other entries, which stand in the same order.
+  // Query q's part of another array in the same order.
   template <typename Other>
   std::span<Other const> of(std::size_t q, std::span<Other const> others) const {
     return others.subspan(begin(q), static_cast<std::size_t>(offsets_[q + 1] - offsets_[q]));

@@ -8,15 +8,15 @@
 namespace hyrecall {
 
 enum class ErrorCode {
-  kShape,              // axes, extents, lengths that do not agree
-  kDtype,              // an element type that is not taken
+  kShape,              // axes, extents or lengths that do not agree
+  kDtype,              // an unsupported element type
   kOption,             // a value outside its named range
   kScope,              // a scope or predicate that the schema cannot answer
   kKey,                // a duplicate or null key
-  kDeviceUnavailable,  // the named device is not there
+  kDeviceUnavailable,  // the named device does not exist or cannot be used
   kDeviceMemory,       // the device ran out of memory
   kCorrupt,            // a file that is damaged or not ours
-  kInternal,           // our fault
+  kInternal,           // a bug of ours
 };
 
 // Message form: "argument: expected X, got Y".

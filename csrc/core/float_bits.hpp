@@ -33,7 +33,7 @@ HYRECALL_HD inline std::uint16_t narrow(double value, int fraction_bits, int min
   auto const sign = static_cast<std::uint16_t>(bits >> 63 << 15);
   int const exponent = static_cast<int>(bits >> 52 & 0x7ff) - 1023;
   bool const is_normal = exponent >= min_exponent;
-  // Below, the last place stays where it is: the fraction loses a bit more for each exponent.
+  // A subnormal's last bit has a fixed value: the fraction loses a bit for each lower exponent.
   int const drop = 52 - fraction_bits + (is_normal ? 0 : min_exponent - exponent);
   if (drop > 53) return sign;  // less than half of the least subnormal; zero too
   std::uint64_t const significand = (bits & 0x000fffffffffffffULL) | 0x0010000000000000ULL;
@@ -41,7 +41,7 @@ HYRECALL_HD inline std::uint16_t narrow(double value, int fraction_bits, int min
   std::uint64_t const rest = significand & (2 * half - 1);
   std::uint64_t kept = significand >> drop;
   if (rest > half || (rest == half && (kept & 1) != 0)) kept += 1;
-  // A carry out of the fraction runs into the exponent, where it belongs.
+  // A carry out of the fraction correctly increases the exponent.
   auto const above = static_cast<std::uint64_t>(is_normal ? exponent - min_exponent : 0);
   return static_cast<std::uint16_t>(sign | (kept + (above << fraction_bits)));
 }

@@ -1,4 +1,4 @@
-// A mutex that no forked child inherits locked: a fork waits for it.
+// A mutex that is never locked in a forked child, because a fork waits until it is free.
 #pragma once
 
 #include <pthread.h>

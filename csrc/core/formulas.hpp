@@ -143,7 +143,7 @@ HYRECALL_HD inline double mean_doc_length(std::int64_t n_docs, std::int64_t tota
   return static_cast<double>(total_length) / static_cast<double>(n_docs);
 }
 
-// What a term is worth in this query. `multiplicity` is boost x query term frequency, summed over
+// The weight of a term in this query. `multiplicity` is boost x query term frequency, summed over
 // the query.
 HYRECALL_HD inline float bm25_weight(Bm25 const& p, double idf, double multiplicity) {
   double weight = idf * multiplicity;
@@ -159,9 +159,9 @@ HYRECALL_HD inline float bm25_shift(Bm25 const& p, double idf, double multiplici
   return static_cast<float>(worth * p.delta);
 }
 
-// How much the lengths of rows say of them, in [0, 1]: all where they are alike, nothing where long
-// and short rows are mixed. spread = the variance of the lengths over the square of their mean: up
-// to 1/2 all, from 3/4 on nothing.
+// How much the rows' lengths count, in [0, 1]: 1 if they are alike, 0 if long and short rows are
+// mixed. With spread = the variance of the lengths over the square of their mean: 1 up to a spread
+// of 1/2, 0 from 3/4 on.
 HYRECALL_HD inline double length_share(std::int64_t n_docs, std::int64_t total_length,
                                        std::int64_t squared_length) {
   if (total_length <= 0) return 0.0;
@@ -177,7 +177,7 @@ HYRECALL_HD inline double bm25_b(Bm25 const& p, double length_share) {
   return p.b_mixed + length_share * (p.b - p.b_mixed);
 }
 
-// What the lengths of a scope's documents are measured by: their mean, and bm25_b().
+// The values that normalise document lengths in a scope: their mean, and bm25_b().
 struct LengthScale {
   double mean;
   double b;
@@ -217,7 +217,7 @@ HYRECALL_HD inline float bm25_long_impact(float weight, float term_freq, float l
   return weight * bm25_long_saturation(term_freq, length_norm, k1, delta);
 }
 
-// A bound survives the roundings of the impacts it was not computed from.
+// Factor by which a bound is raised, so that rounding cannot lift another row's impact above it.
 inline constexpr float kBoundSlack = 1.0f + 0x1p-20f;
 
 // ---- fusion
@@ -281,7 +281,7 @@ HYRECALL_HD inline Moments moments(Value const* values, std::size_t n) {
 }
 
 // Distribution-based scaling: three standard deviations below the mean are 0, three above are 1,
-// what lies farther out is not clipped. A pool whose scores are all equal scales to 1. Mazzeschi,
+// and scores farther out are not clipped. A pool whose scores are all equal scales to 1. Mazzeschi,
 // "Distribution-Based Score Fusion", 2023.
 HYRECALL_HD inline double dbsf_scale(double score, Moments const& pool) {
   if (pool.deviation == 0.0) return 1.0;
@@ -310,7 +310,7 @@ HYRECALL_HD inline double exp2_negative(double x) {
   return power;
 }
 
-// How much of a score age leaves: 1 at age 0 and in the future, 1/2 at the half-life.
+// The factor by which age reduces a score: 1 at age 0 and in the future, 1/2 at the half-life.
 HYRECALL_HD inline double recency_factor(double age, double half_life, double exponent) {
   if (!(age > 0.0)) return 1.0;  // a missing time (NaN) too
   return exp2_negative(-(exponent * (age / half_life)));
@@ -348,11 +348,11 @@ HYRECALL_HD inline double unit_row_value(float value, float inverse_norm) {
   return static_cast<double>(value) * static_cast<double>(inverse_norm);
 }
 
-// What one row says of a term that it holds: the term's share of the row's tokens.
+// A term's share of the tokens of one row that holds it.
 HYRECALL_HD inline double term_share(std::uint32_t term_freq, std::uint32_t doc_length) {
   return static_cast<double>(term_freq) / static_cast<double>(doc_length);
 }
-// What a term of the best rows is worth to the query: its part in the relevance model of these rows
+// The weight of a term of the best rows for the query: its part in the relevance model of the rows
 // (Lavrenko and Croft, SIGIR 2001), times its idf in the scope. shares: summed, best row first.
 HYRECALL_HD inline double term_worth(double shares, double n_rows, double idf) {
   return (shares / n_rows) * idf;
@@ -366,7 +366,7 @@ HYRECALL_HD inline double added_boost(double weight, double n_own, double worth,
 // ---- evidence
 // --------------------------------------------------------------------------------------------------
 
-// What a row's length is worth, in [0, 1]: ln(1 + tokens) / 5, so 147 tokens are worth all.
+// The value of a row's length, in [0, 1]: ln(1 + tokens) / 5, at most 1 (from 147 tokens on).
 HYRECALL_HD inline double length_worth(std::uint32_t tokens) {
   double const worth = natural_log(1.0 + static_cast<double>(tokens)) / 5.0;
   return 1.0 < worth ? 1.0 : worth;
@@ -375,13 +375,13 @@ HYRECALL_HD inline double length_worth(std::uint32_t tokens) {
 // ---- listed arms
 // -----------------------------------------------------------------------------------------------
 
-// What place n (from 1) in an ordering is worth where only the order is known, in (0, 1].
+// The score of place n (from 1) in an ordering, if only the order is known, in (0, 1].
 HYRECALL_HD inline double place_score(std::int64_t place) {
   return 1.0 / static_cast<double>(place);
 }
 
-// How well documents match whose tags the query names, in [0.5, 0.9]: more where the largest of
-// those tags has more documents, up to four.
+// The score of documents with tags that the query names, in [0.5, 0.9]: it rises with the number of
+// documents of the largest of these tags, up to four.
 HYRECALL_HD inline double tag_relevance(std::int64_t most_documents) {
   double const w = static_cast<double>(most_documents);
   double const share = w / (w > 5.0 ? w : 5.0);
@@ -389,7 +389,7 @@ HYRECALL_HD inline double tag_relevance(std::int64_t most_documents) {
   return value < 0.9 ? value : 0.9;
 }
 
-// What is left of a score after so many hops in a graph: each halves it.
+// A score after some hops in a graph; each hop halves it.
 HYRECALL_HD inline double hop_decay(double score, int hops) {
   for (int hop = 0; hop < hops; ++hop) score = score * 0.5;
   return score;

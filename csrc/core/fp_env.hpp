@@ -1,5 +1,5 @@
-// Scores depend on the rounding mode and on denormals; hosts (torch among them) change both behind
-// our back.
+// Sets the rounding mode and denormals, on which scores depend. Other libraries in the process,
+// such as torch, change both.
 #pragma once
 
 #include <cfenv>
@@ -10,8 +10,9 @@
 
 namespace hyrecall {
 
-// Round to nearest, denormals kept, while it lives; the caller's mode comes back after. Threads
-// inherit their maker's mode, so every native entry and every pool thread holds one.
+// While it lives: round to nearest, keep denormals. Its destructor restores the caller's mode.
+// Threads inherit the mode of the thread that starts them, so every native entry and every pool
+// thread holds one.
 class FpEnvGuard {
  public:
   FpEnvGuard() {

@@ -1,5 +1,5 @@
-// 64-bit hashes for our open-addressing tables. A process draws a secret when it starts, so that
-// nobody can choose keys that meet in one slot. Hashes are never stored and order nothing.
+// 64-bit hashes for our open-addressing tables. A process draws a secret when it starts, so that no
+// caller can choose keys that collide. Hashes are never stored and never decide an order.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct HashSecret {
 HashSecret draw_hash_secret();
 inline HashSecret const hash_secret = draw_hash_secret();
 
-// The murmur3 finaliser: every input bit reaches every output bit. Without a secret: not for what a
-// caller chooses.
+// The murmur3 finaliser: every input bit affects every output bit. It has no secret, so do not use
+// it for keys that a caller chooses.
 inline std::uint64_t mix64(std::uint64_t h) {
   h ^= h >> 33;
   h *= 0xff51afd7ed558ccdULL;
@@ -50,7 +50,7 @@ inline std::uint64_t hash_number(std::uint64_t number, std::uint64_t seed) {
 
 // Most strings are words of at most 16 bytes: two loads, which may overlap, cover them.
 inline std::uint64_t hash_bytes(std::string_view bytes, std::uint64_t seed = 0) {
-  // What is multiplied is joined with a secret first: a product with 0 would forget the other half.
+  // Combine both factors with a secret first: a factor of 0 would cancel the other one.
   auto const [odd, other, start] = hash_secret;
   char const* at = bytes.data();
   std::size_t const n = bytes.size();
@@ -87,12 +87,12 @@ inline bool same_bytes(char const* a, char const* b, std::size_t n) {
   return true;
 }
 
-// As ==, without a call for what is short.
+// As ==, but without a function call for short strings.
 inline bool same_string(std::string_view a, std::string_view b) {
   return a.size() == b.size() && same_bytes(a.data(), b.data(), a.size());
 }
 
-// Of a table of strings that is asked by views.
+// Hash of a table of strings that is searched by string views.
 struct BytesHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view key) const { return hash_bytes(key); }

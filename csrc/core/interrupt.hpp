@@ -6,7 +6,7 @@
 
 namespace hyrecall {
 
-// Asks the host, and throws what it wants the run to end with.
+// Asks the host, and throws if the host wants to end the run.
 using InterruptCheck = void (*)();
 
 // While it lives, polls of this thread call `check`, some twenty times a second; null: never.
@@ -31,7 +31,7 @@ class StopGuard {
   StopGuard& operator=(StopGuard const&) = delete;
 };
 
-// For every loop that may take longer than a few milliseconds: reads the clock, no more.
+// Call it in every loop that may take longer than a few milliseconds. It costs a read of the clock.
 void poll_interrupt();
 
 // Whether a poll of this thread has thrown since its guard was made.

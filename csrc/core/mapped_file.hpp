@@ -1,10 +1,10 @@
-// A file that is mapped to be read, and what happens when it is cut beneath the mapping.
+// A file that is mapped for reading, and the handling of files that are truncated while mapped.
 //
-// A read behind the end of a file that was shortened after it was mapped, or of a page that the
-// disk cannot read, raises SIGBUS. For addresses inside a MappedFile our handler puts zeros in
-// place of the pages that are lost, notes the loss, and the read goes on; check() then tells.
-// Unwinding out of the handler instead would skip destructors, or need -fnon-call-exceptions
-// everywhere. Other addresses go to the handler that was there before.
+// A read past the end of a file that was truncated after it was mapped, or of a page that the disk
+// cannot read, raises SIGBUS. For addresses inside a MappedFile our handler maps zeros in place of
+// the lost pages, records the loss, and the read goes on; check() then throws. Unwinding out of
+// the handler instead would skip destructors, or need -fnon-call-exceptions everywhere. Other
+// addresses go to the previous handler.
 #pragma once
 
 #include <atomic>
@@ -31,14 +31,14 @@ class MappedFile {
 
   // Throws if the file was cut or written to since it was mapped, or if check_reads() does.
   void check() const;
-  // Throws if a read met a page that is lost: what was computed since may be wrong.
+  // Throws if a read hit a lost page: results computed since then may be wrong.
   void check_reads() const;
 
-  // What the system is told of some bytes of the file (core/pages.hpp).
+  // Advises the system about some bytes of the file (core/pages.hpp).
   void read_apart(void const* at, std::size_t n_bytes) const;
   void read_in_order(void const* at, std::size_t n_bytes) const;
 
-  // Keeps all pages in memory while the file is mapped. Gives errno, 0 for success.
+  // Keeps all pages in memory while the file is mapped. Returns errno, or 0 for success.
   int lock();
 
  private:

@@ -9,7 +9,7 @@
 
 namespace hyrecall {
 
-// Rising. Kept as their low halves and the places where the high half rises: hardly any.
+// Ascending offsets, stored as their low halves and the few places where the high half increases.
 class NarrowOffsets {
  public:
   NarrowOffsets() = default;
@@ -40,7 +40,7 @@ class NarrowOffsets {
 
  private:
   std::vector<std::uint32_t> low_;
-  // i comes as often as 2^32 lies between offset i and the one before.
+  // Holds i as many times as the high half increases between offset i - 1 and offset i.
   std::vector<std::size_t> rises_;
 };
 

@@ -13,14 +13,14 @@ inline constexpr int kMostThreads = 4096;  // working memory is laid out for eac
 // Calls body(worker, item) for every item in [0, n_items), on the caller and up to max_threads - 1
 // pool threads, kMostThreads at most. worker < max_threads names the thread's scratch. Items are
 // handed out one by one; the exception of the lowest item that threw is rethrown after all have
-// stopped. Replies never depend on who ran what. The caller polls for an interrupt before each item
-// (core/interrupt.hpp).
+// stopped. Replies never depend on which thread ran an item. The caller polls for an interrupt
+// before each item (core/interrupt.hpp).
 void parallel_for(std::size_t n_items, int max_threads,
                   std::function<void(int worker, std::size_t item)> const& body);
 
 inline constexpr std::size_t kShortRun = 32;  // of items that take a microsecond or so
 
-// The same in runs of items, for bodies that take no longer than handing out an item does.
+// The same in runs of items, for bodies that take no longer than handing out an item.
 template <typename F>
 void parallel_runs(std::size_t n_items, std::size_t run, int max_threads, F const& body) {
   parallel_for((n_items + run - 1) / run, max_threads, [&](int worker, std::size_t at) {

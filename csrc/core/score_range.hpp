@@ -1,4 +1,4 @@
-// What scores of a list are scaled with, for host and device.
+// The range by which scores of a list are scaled, for host and device.
 #pragma once
 
 #include "core/formulas.hpp"

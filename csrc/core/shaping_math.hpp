@@ -1,5 +1,5 @@
-// The arithmetic of stages that score the entries of a list anew or compare their vectors, for host
-// and device. docs/scoring.md describes it.
+// The arithmetic of stages that compute new scores of a list's entries or compare their vectors,
+// for host and device. docs/scoring.md describes it.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,8 @@ struct NearestChosen {
   }
 };
 
-// The order in which MMR chooses among entries that wait: of equal values the earlier in the list.
+// The order in which MMR chooses among the remaining entries: of equal values the earlier in the
+// list.
 HYRECALL_HD inline bool is_chosen_before(double value, std::size_t place, double other_value,
                                          std::size_t other_place) {
   return value != other_value ? value > other_value : place < other_place;
@@ -57,7 +58,7 @@ struct RescoreRule {
   double relevance_weight = 0.0;
 };
 
-// What a stage reads of an entry beside its score.
+// The values of an entry that a stage reads besides its score.
 struct EntrySignals {
   double age;        // in seconds; NaN: no time
   double half_life;  // likewise

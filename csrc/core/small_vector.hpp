@@ -1,5 +1,6 @@
-// A vector that holds its first few elements itself: a query has a handful of leaves, and a batch
-// of a thousand would allocate some ten thousand times, in one thread, to free in another.
+// A vector that stores its first few elements inline. A query has a handful of leaves, so with
+// plain vectors a batch of a thousand would allocate some ten thousand times, in one thread, and
+// free in another.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 
 namespace hyrecall {
 
-// kInside elements need no allocation. What moves keeps no promise of addresses.
+// kInside elements need no allocation. A move may change the elements' addresses.
 template <typename T, std::size_t kInside>
 class SmallVector {
   static_assert(kInside > 0 && std::is_nothrow_move_constructible_v<T>);

@@ -1,4 +1,4 @@
-// From strings to their numbers, by open addressing.
+// A hash table from strings to their numbers, with open addressing.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace hyrecall {
 
-// Beside the strings, which its owner hands in.
+// Does not hold the strings; its owner passes them in each call.
 class StringSlots {
  public:
   StringSlots() = default;
@@ -35,8 +35,8 @@ class StringSlots {
     return slots_.empty() ? kNone32 : find_from(strings, wanted, hash_bytes(wanted));
   }
 
-  // Calls use(i, number) for i < n in order, where wanted(i) is a string. A large table is not in
-  // the cache: a run of strings waits for all its lines at once.
+  // Calls use(i, number) for i < n in order, where wanted(i) is a string. Looks up several strings
+  // together, since a large table is not in the cache and their cache misses then overlap.
   template <typename F, typename G>
   void find_each(Strings const& strings, std::size_t n, F const& wanted, G const& use) const {
     constexpr std::size_t kAtOnce = 16;

@@ -1,4 +1,4 @@
-// Work that many threads do at once, with a step that must be taken in order.
+// For work that many threads do at once, with one step that must run in the order of items.
 #pragma once
 
 #include <condition_variable>
@@ -9,8 +9,8 @@
 
 namespace hyrecall {
 
-// Lets items 0, 1, 2, ... through one by one, each when all before it have passed. Items must be
-// started in order (parallel_for does), or one waits for another that waits for a thread.
+// Lets items 0, 1, 2, ... pass one by one, each when all before it have passed. Items must be
+// started in order (parallel_for does so); otherwise an item may wait for one that has no thread.
 class Turnstile {
  public:
   // Runs `step` in the item's turn; false, and nothing run, where an item before it failed.
@@ -30,7 +30,7 @@ class Turnstile {
     return true;
   }
 
-  // The item will not pass: those behind it need not wait, those before it still do their work.
+  // The item will not pass: later items need not wait, and earlier items still do their work.
   void fail(std::size_t item) {
     {
       std::lock_guard const lock(mutex_);
