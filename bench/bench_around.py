@@ -1,4 +1,4 @@
-"""What Around costs: hybrid queries with the stage in turns with the same without it.
+"""Time the stage Around: hybrid queries with it and without it, in turns.
 
 Rows are turns of 5 to 34 words, 25 a thread. One index has one audience, the other one tenants of
 1,000 rows each. The first query after a write also numbers the threads of what changed.

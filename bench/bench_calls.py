@@ -1,7 +1,6 @@
-"""What one call costs beside its scans: a query of a small index, a search of a small store.
+"""Time a call without its scans: a query of a small index, a search of a small store.
 
-And what a program pays before its first call: the import of the package, beside that of numpy and
-pyarrow, which every index needs.
+Also times the import of the package, and that of numpy and pyarrow, which every index needs.
 """
 
 from __future__ import annotations

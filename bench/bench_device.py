@@ -1,4 +1,4 @@
-"""bench/device.sh and its parts on the CPU: what can be tried of them without a GPU."""
+"""Run bench/device.sh and its parts on the CPU, as far as they work without a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BM25 and cosine joined by RRF: a batch in one call, against the parts that users put together."""
+"""BM25 and cosine joined by RRF: a batch in one call, against separate libraries plus RRF."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index that lives: one-row adds and deletes into a large one, and what they do to readers."""
+"""One-row adds and deletes into a large index, and their effect on recalls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands beside the benchmarks: their JSON, ratios, joined runs, targets, tables and plots."""
+"""Test the tools of the benchmarks: their JSON, ratios, joined runs, targets, tables and plots."""
 
 from __future__ import annotations
 

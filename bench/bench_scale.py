@@ -1,6 +1,6 @@
-"""The simulation of many shards beside closed forms of queueing theory, and its commands.
+"""Compare the simulation of many shards with queueing theory; test its commands.
 
-Each check takes a class of cluster, so that the tests can also give it one with a planted bug.
+Each check takes a class of cluster, so that the tests can also pass a class with a planted bug.
 """
 
 from __future__ import annotations

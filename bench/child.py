@@ -1,4 +1,4 @@
-"""One build in a process of its own, so that its memory is its own: prints a line of JSON.
+"""Run one build in a separate process, so that its memory can be measured; print a line of JSON.
 
 python -m bench.child hyrecall 100000 2            # from raw texts; or tantivy, bm25s
 python -m bench.child text|vectors 100000 2 384    # what a part of an index adds

@@ -1,4 +1,4 @@
-"""Sizes; what a benchmark's JSON says beside pytest-benchmark's own; hyrecall in turns with rivals.
+"""Fixtures of the benchmarks: sizes, extra fields of the JSON, and turns with rivals.
 
 Every hook of pytest-benchmark is optional, since tests of the device's scripts run without it.
 """

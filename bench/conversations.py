@@ -1,4 +1,4 @@
-"""Draw what each part of the ranking of conversations gains, from the table of its page.
+"""Draw the gain of each part of the ranking of conversations, from the table of its page.
 
 python -m bench.conversations                 into docs/plots/conversations.svg
 python -m bench.conversations --out FILE

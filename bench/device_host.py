@@ -1,9 +1,9 @@
-"""What a batch on a device costs the host, in milliseconds: on a device whose kernels do nothing.
+"""Time the host's part of a batch on a device, with a device whose kernels do nothing.
 
     HYRECALL_CUDA_LIBRARY=build/dev/emulated python -m bench.device_host --rows 100000
 
 The library is the emulator of the tests (target `hyrecall_cuda_emulated`), so no GPU is needed. No
-row is found; what is timed is everything of `Index.recall` but the kernels and the hits.
+row is found, so the time is that of `Index.recall` without the kernels and the hits.
 """
 
 from __future__ import annotations

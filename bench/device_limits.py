@@ -1,4 +1,4 @@
-"""What the device can do, measured by torch: a large copy, and a large bfloat16 product.
+"""Measure a device's limits with torch: a large copy, and a large bfloat16 product.
 
     python -m bench.device_limits limits.json --device cuda:0
 

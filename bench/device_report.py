@@ -1,4 +1,4 @@
-"""What bench/device.sh found, as device.json and device.md.
+"""Write the results of bench/device.sh as device.json and device.md.
 
     python -m bench.device_report OUTDIR --device cuda:0 --size full --command "bench/device.sh x"
 

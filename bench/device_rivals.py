@@ -1,4 +1,4 @@
-"""The same work in torch, on the same device: what a user would write without hyrecall.
+"""The same work in torch on the same device, as a user would write it without hyrecall.
 
 Every rival takes queries in host memory and gives ids and scores there, as hyrecall does; where
 fewer rows than k are in scope, ids end in -1. Rows are unit, so inner product is cosine.

@@ -1,10 +1,10 @@
 """Rows as embedding models make them, grown to any number by mixing real ones.
 
-A model's rows lie in few directions, and each has near neighbours. Gaussian rows have neither, so
-they are the worst case for any first pass. Copies with isotropic noise keep the neighbours, and put
-too much into the directions that a model leaves empty. Here each new row is a mixture: of a seed
-row, one of its neighbours, and a neighbour of that one, with weights from a Dirichlet distribution
-and a little white noise.
+A model's rows have most of their energy in few directions, and each row has near neighbours.
+Gaussian rows have neither, so they are the worst case for any first pass. Copies with isotropic
+noise keep the neighbours, but have too much energy in directions that a model leaves empty. Here
+each new row is a mixture of a seed row, one of its neighbours, and a neighbour of that neighbour,
+with weights from a Dirichlet distribution and a little white noise.
 
 Seeds are the embeddings that ``HYRECALL_BENCH_DATA`` names (one or more folders, as in PATH, each
 with ``corpus.parquet`` and ``queries.parquet``). Without it they are drawn with the spectrum of a

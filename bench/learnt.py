@@ -1,7 +1,7 @@
-"""Rank each query of a set by weights that were learnt on the other half of it.
+"""Rank each query of a set by weights that were learnt on the other half of the set.
 
-The halves are those of the tenants, every second one in the order of their names, or, where a set
-has none, the even and the odd half of the split rule.
+A half is every second tenant in the order of their names; if a set has no tenants, the even or the
+odd half of the split rule.
 """
 
 from collections.abc import Callable

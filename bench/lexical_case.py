@@ -1,4 +1,4 @@
-"""Texts, queries and engines of a lexical benchmark: who answers, and how the answer is checked."""
+"""Texts, queries and engines of a lexical benchmark, and the check of their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this machine can do, measured in the same run, and how busy others kept it meanwhile."""
+"""Measure the machine's limits in the same run, and how busy other processes kept it."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Conversations with messages of mixed lengths: which BM25 constant b they want.
+"""Find the best BM25 constant b for conversations with messages of mixed lengths.
 
     python -m bench.mixed [--split even] DATA...
 
 Every fifth turn of a set with columns ``session`` and ``turn`` is answered by a long message of an
-assistant, whose words are those of the turns around it and as many of other turns of the tenant, in
-a random order; its vector is the mean of those of the turns around it. The messages are judged by
-nobody, so that they only stand in the way. For the set as it is and for the set with the messages,
+assistant. Half of its words are from the turns around it, half from other turns of the tenant, in a
+random order; its vector is the mean of the vectors of the turns around it. No message is judged
+relevant, so messages can only displace relevant turns. For the set without and with the messages,
 the tables show ``recipes.default`` without threads and ``recipes.conversation`` by b, and the
 spread of the tenants' lengths, variance / mean^2, which "0.25 to 0.9" follows. The last table shows
 what a prior on the assistant's messages adds (``hr.Prior``).

@@ -1,4 +1,4 @@
-"""What opening a saved index costs, and what its first queries touch: time, faults, memory by file.
+"""Measure opening a saved index and its first queries: time, page faults, memory by file.
 
     python -m bench.open_cost FOLDER [--rows 200000] [--dim 384]
 

@@ -1,4 +1,4 @@
-"""hyrecall as the benchmarks call it."""
+"""The calls of hyrecall that the benchmarks time."""
 
 from __future__ import annotations
 

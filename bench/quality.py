@@ -1,4 +1,4 @@
-"""How good rankings are: words, vectors, RRF and our recipes on judged sets, as others publish it.
+"""Measure rankings on judged sets with published measures: words, vectors, RRF and our recipes.
 
     python -m bench.quality [--split odd] DATA...
 

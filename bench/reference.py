@@ -1,4 +1,4 @@
-"""What a right answer is, from the definitions: float64, and by sorting; on a sample of a batch."""
+"""Compute right answers from the definitions, in float64 and by sorting, for a sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What copies of an index and of a store at a URL cost: seconds and bytes of pushes and pulls.
+"""Measure copies of an index and of a store at a URL: seconds and bytes of pushes and pulls.
 
     python -m bench.replicas [--rows 1000000] [--dim 128] [--memories 100000] [--folder DIR]
 

@@ -1,4 +1,4 @@
-"""Print where we stand: every target beside what was measured, and what each miss lacks.
+"""Print every target beside its measurement, and how far each missed target was missed.
 
 python -m bench.report                          the committed run
 python -m bench.report results.json             another run

@@ -1,10 +1,10 @@
-"""What a cross-encoder costs a query: milliseconds by the number of pairs and of their tokens.
+"""Time a cross-encoder: milliseconds a query by the number of pairs and of their tokens.
 
     python -m bench.reranking [--layers 6] [--threads 2] [--pairs 10,20,50] [--tokens 64,128,256]
 
 prints the table of docs/reranking.md: the least wall time of some queries of an index with the
-stage ``RerankBy``, less that of the same queries without it. In brackets stands the same of
-processor time, which other work on the machine changes less. The model has the size of a
+stage ``RerankBy``, minus that of the same queries without it. The same difference in CPU time is in
+brackets; other work on the machine changes it less. The model has the size of a
 published one and random weights (bench/random_encoder.py). Needs onnx and the extra [rerank].
 """
 

@@ -1,4 +1,4 @@
-"""Lexical rivals: each gets its queries as strings and answers with row numbers."""
+"""Lexical rivals: each gets its queries as strings and returns row numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A batch over one index beside the same batch over its shards: what do shards cost?
+"""Time a batch over one index and the same batch over its shards.
 
     python -m bench.shard_batches FOLDER [--queries 10000 100000] [--ways one here processes ray]
                            [--docs 40000] [--dim 16] [--tenants 500] [--shards 4]
@@ -11,10 +11,10 @@ vector, each within one tenant) and answers them, each time in processes of thei
 - processes: each shard in a process of its own, joined in another (`hyrecall batch FOLDERS`)
 - ray: two actors of Ray Data, each of which opens all shards; left out without Ray
 
-The files of hits must have the same values, to the last bit: a hash says so. Printed are seconds on
-the clock, seconds of all processors (of every process that was started, with their start) and the
-greatest memory of all processes together (a page that several have counts once). Then one process
-goes through the steps of shards and prints what each costs.
+The files of hits must have the same values, to the last bit; a hash checks this. The script prints
+the wall time, the CPU time of all processes it started (start-up included), and the greatest
+memory of all processes together (a shared page counts once). Then one process runs the steps of
+shards one by one and prints the time of each.
 """
 
 from __future__ import annotations

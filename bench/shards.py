@@ -1,4 +1,4 @@
-"""What shards cost to build and rebalance, and what asking only the needed ones saves.
+"""Measure building and rebalancing shards, and the gain of asking only the needed shards.
 
     python -m bench.shards FOLDER [--rows 200000] [--dim 128] [--shards 8]
 

@@ -1,4 +1,4 @@
-"""How much of everything a run takes."""
+"""The sizes of the benchmarks: numbers of documents, dimensions, queries and tenants."""
 
 from __future__ import annotations
 

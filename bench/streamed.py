@@ -1,4 +1,4 @@
-"""A large index's rows as a stream, drawn batch by batch: texts, vectors, tenants in any order."""
+"""Draw a large index's rows batch by batch, as a stream: texts, vectors, tenants in any order."""
 
 from __future__ import annotations
 

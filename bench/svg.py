@@ -1,4 +1,4 @@
-"""Charts as SVG: text that can be compared, with no package behind it."""
+"""Draw charts as SVG, without any package; the text can be compared."""
 
 from __future__ import annotations
 

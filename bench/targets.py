@@ -1,4 +1,4 @@
-"""What issue and users hold us to, as data; ``report`` joins it with what was measured."""
+"""The targets of the benchmarks, as data; ``report`` joins them with the measurements."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Time a rival in turns with ours; pytest-benchmark does everything else.
 
-Other processes may take a core for seconds. So ours runs once before each round of a rival, as the
-round's ``setup``, and the ratio is the median of those of the rounds. A ratio of two medians that
-were taken minutes apart would say little.
+Other processes may take a core for seconds. So hyrecall runs once before each round of a rival, as
+the round's ``setup``, and the ratio is the median of the rounds' ratios. A ratio of two medians
+that were taken minutes apart would say little.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Join a target with what was measured."""
+"""Compare each target with its measurement."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ std::uint64_t check_document(LexicalColumn::Parts const& parts, Row row, Tally c
     if (whole && value == 0) whole = read_varint(at, end, distance) && read_varint(at, end, value);
     if (!whole) fail("a cut one");
     if (value - 1 >= n_terms) fail("another term");  // 0 is the largest then
-    next += distance;  // before the first token: up to distance - 1
+    next += distance;                                // before the first token: up to distance - 1
     if (next == 0) fail("another position");
     sum += tally.of(value - 1, row);
   }

@@ -17,8 +17,7 @@ constexpr std::uint32_t kSiftChunk = 2048;  // rows between two reads of the thr
 constexpr std::uint64_t kRowsAPosting = 32;
 static_assert(kDocTileRows / kRowsAPosting < kSiftChunk);  // room for all rows of a walk
 constexpr float kLeastPositive = std::numeric_limits<float>::denorm_min();
-// From this depth on a threshold is guessed from the first tile, since selecting a long list costs
-// more than the guess.
+// From this depth on selecting a list costs more than a guess of the threshold.
 constexpr std::size_t kGuessDepth = 64;
 constexpr Row kGuessTiles = 4;
 // With fewer postings, adding them is faster than choosing leaves to skip.
@@ -40,8 +39,7 @@ class TileScan {
         first_(rows.scope.ranges.front().begin),
         last_(rows.scope.ranges.back().end) {
     if (rows.share.n > 1) cut_to_share();
-    // A bag needs to know whether any leaf matched, a tree which ones. Positive scores show the
-    // former.
+    // A bag needs to know whether any leaf matched (positive scores show it), a tree which ones.
     bool const is_bag = query.query().is_bag;
     n_words_ = is_bag ? (query.is_positive() ? 0 : 1) : (postings.size() + 63) / 64;
     is_bag_ = is_bag;
@@ -175,9 +173,8 @@ class TileScan {
     return !guessed_ || scratch_.best.size() >= depth_;
   }
 
-  // Guesses a lower bound of the k-th best score, if the other tiles are like the first: more rows
-  // of the first tile are above it than its share of the best rows (the expected number plus some
-  // deviations).
+  // Guesses a lower bound of the k-th best score from the first tile: more of its rows are above
+  // it than its share of the best rows (the expected number plus some deviations).
   bool guess(Row n_rows) {
     double const share = static_cast<double>(depth_) * n_rows / (last_ - first_);
     auto const rank = static_cast<std::size_t>(1.2 * share + 2.5 * std::sqrt(share) + 2.0);
