@@ -11,12 +11,12 @@ HashSecret draw_hash_secret() {
   try {
     std::random_device system;
     for (std::uint64_t& word : drawn) word = std::uint64_t{system()} << 32 | system();
-  } catch (std::exception const&) {  // no source of chance: the clock is better than nothing
+  } catch (std::exception const&) {  // no source of random numbers: use the clock
     auto const now = std::chrono::steady_clock::now().time_since_epoch().count();
     for (std::uint64_t& word : drawn)
       word = mix64(static_cast<std::uint64_t>(now) + static_cast<std::uint64_t>(&word - drawn));
   }
-  // An odd factor loses no bit of what it multiplies.
+  // Multiplying by an odd factor loses no bit.
   return {drawn[0] | 1, drawn[1] | 1, drawn[2]};
 }
 

@@ -40,7 +40,7 @@ StopGuard::~StopGuard() {
 }
 
 void poll_interrupt() {
-  // Nobody sees this error: the thread that was helped throws what stopped it.
+  // No caller sees this error: the thread that was helped throws the one that stopped it.
   if (t_stopped != nullptr && t_stopped->load(std::memory_order_relaxed)) {
     t_interrupted = true;
     throw Error(ErrorCode::kInternal, "hyrecall", "stopped beside another thread");

@@ -17,7 +17,8 @@ namespace hyrecall {
 namespace {
 
 // ---- the mappings that the handler knows ----
-// It may run at any moment on any thread, so it takes no lock and follows only what is never freed.
+// It may run at any moment on any thread, so it takes no lock and reads only memory that is never
+// freed.
 
 struct Slot {
   std::atomic<std::uintptr_t> begin{0};  // 0: free
@@ -57,8 +58,8 @@ void release_slot(std::atomic<bool>& is_lost) {
   }
 }
 
-// The slot of an address that a thread is just reading, so that its mapping stays. Others may come
-// and go meanwhile: bounds count only if they were not replaced while they were read.
+// The slot of an address that a thread is reading, so its mapping stays. Other mappings may come
+// and go meanwhile: bounds count only if they did not change while they were read.
 Slot* find_slot(std::uintptr_t address) {
   for (SlotBlock* block = &first_block; block != nullptr; block = block->next.load()) {
     for (Slot& slot : block->slots) {
@@ -78,8 +79,8 @@ struct sigaction before;  // NOLINT: whose turn it is if the address is not ours
 // might be allocated at its first use.
 __attribute__((tls_model("initial-exec"))) thread_local int chained = 0;
 
-// What the system does with a SIGBUS that nobody handles. A read that failed fails again when the
-// handler returns; a signal that was sent has to be sent again.
+// Ends the process as the system does for an unhandled SIGBUS. A read that failed fails again when
+// the handler returns; a signal that was sent has to be sent again.
 void end_by_signal(int signal_number, siginfo_t const* info) {
   struct sigaction none = {};
   none.sa_handler = SIG_DFL;
@@ -110,10 +111,10 @@ void on_bus_error(int signal_number, siginfo_t* info, void* context) {
   Slot* const slot = info->si_code > 0 ? find_slot(address) : nullptr;
   bool is_mended = false;
   if (slot != nullptr) {
-    // Whatever follows the page is behind the end of the file, too, or soon will be met.
+    // Later pages are past the end of the file too, or a read of them comes here as well.
     auto const page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
     std::uintptr_t const begin = address / page * page;
-    // First: as soon as the zeros are there, other threads may read them, and look for the note.
+    // Set this first: once the zeros are mapped, other threads may read them and then check it.
     slot->is_lost.store(true);
     is_mended = mmap(reinterpret_cast<void*>(begin), slot->end.load() - begin, PROT_READ,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;

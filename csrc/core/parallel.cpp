@@ -21,8 +21,8 @@
 namespace hyrecall {
 namespace {
 
-// Of a pool with more threads the system has many CPUs to choose from, and each thread would cost
-// its waker two calls of the system.
+// A larger pool runs on many CPUs, so its threads wake elsewhere anyway, and steering each would
+// cost its waker two system calls.
 constexpr std::size_t kMostSteered = 8;
 
 struct Job {
@@ -50,7 +50,7 @@ struct Job {
     }
   }
 
-  // What interrupts the caller ends the helpers too, and is what the caller gets.
+  // An interrupt of the caller ends the helpers too, and is rethrown to the caller.
   void end(std::exception_ptr interrupt) {
     std::lock_guard const lock(error_mutex);
     error = std::move(interrupt);
@@ -72,7 +72,7 @@ struct Job {
           error = std::current_exception();
           error_item = item;
         }
-        next.store(n_items, std::memory_order_relaxed);  // the rest would be thrown away
+        next.store(n_items, std::memory_order_relaxed);  // other results would be dropped
       }
     }
   }

@@ -13,12 +13,12 @@ using Seq = std::int64_t;      // insertion number, never reused
 
 inline constexpr std::uint32_t kNone32 = std::numeric_limits<std::uint32_t>::max();
 
-// Rows a scope, a live bitmap and a filter are combined over: two machine words, one zone-map
-// entry.
+// Rows of a tile, the unit in which scope, live bits and filter are combined: two machine words and
+// one zone-map entry.
 inline constexpr Row kTileRows = 128;
 
-// Rows of a document tile, whose lexical scores are summed together: 32 KiB of float32 stay in the
-// first-level cache while terms come one by one.
+// Rows of a document tile, whose lexical scores are summed together: 32 KiB of float32 sums stay in
+// the first-level cache while one term after the other is added.
 inline constexpr unsigned kDocTileBits = 13;
 inline constexpr Row kDocTileRows = Row{1} << kDocTileBits;
 

@@ -13,16 +13,16 @@
 
 namespace hyrecall {
 
-// Calls are made one at a time. What the system refuses (a sandbox, more CPUs than a mask holds) is
-// left out: then the thread wakes wherever the system likes.
+// Only one call at a time. If the system refuses a change (a sandbox, more CPUs than a mask holds),
+// it is left out, and the thread wakes on any CPU.
 class WakeElsewhere {
  public:
   // Of the calling thread.
   WakeElsewhere();
 
-  // Of the thread that wakes it, while it sleeps: it may not wake on the CPU of the caller.
+  // The waking thread calls this while the other sleeps, which then does not wake on its CPU.
   void ask();
-  // Of the thread itself, once it is awake: it may use the CPUs that it could use before.
+  // The woken thread calls this to be allowed on all its former CPUs again.
   void release();
 
  private:

@@ -23,7 +23,7 @@ std::shared_ptr<void> allocate_zeroed(std::size_t n_bytes) {
     std::memset(memory, 0, rounded);
     return {memory, [](void* held) { std::free(held); }};
   }
-  // What lies before the first boundary is address space only: no page of it is ever touched.
+  // Pages before the first boundary are only address space: none is ever touched.
   std::size_t const mapped = n_bytes + kHugePage;
   void* const start =
       mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -31,7 +31,7 @@ std::shared_ptr<void> allocate_zeroed(std::size_t n_bytes) {
   auto const address = reinterpret_cast<std::uintptr_t>(start);
   void* const first = reinterpret_cast<void*>((address + kHugePage - 1) / kHugePage * kHugePage);
 #if defined(MADV_HUGEPAGE)
-  madvise(first, n_bytes, MADV_HUGEPAGE);  // without them it is plain memory
+  madvise(first, n_bytes, MADV_HUGEPAGE);  // may fail: then plain pages
 #endif
   return {first, [start, mapped](void*) { munmap(start, mapped); }};
 }

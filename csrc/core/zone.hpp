@@ -1,4 +1,4 @@
-// What a zone map holds of a tile of one attribute column, and what it can say.
+// A zone map's entry for a tile of one attribute column, and the answers that it gives.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct Zone {
   std::uint8_t n_bare = 0;  // rows without a comparable element: null, NaN, an empty list
 };
 
-// What a zone map says of the rows of a tile. It is sound: kNone and kAll are never wrong, kSome is
-// no promise.
+// A zone map's answer for the rows of a tile. kNone and kAll are always right; kSome promises
+// nothing.
 enum class ZoneAnswer : std::uint8_t { kNone, kSome, kAll };
 
 }  // namespace hyrecall
