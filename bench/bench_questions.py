@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from bench import THREADS, corpus, ours, questions, reference
+from bench import THREADS, corpus, ours, questions, reference, row_order
 from bench.lexical_case import LexicalCase
 from bench.sizes import Size
 from bench.turns import OURS, Turns
@@ -93,3 +93,24 @@ def test_natural_questions_hold_the_words_of_a_text() -> None:
         assert any(held)
     drawn = questions.natural_questions(texts, 50)
     assert np.mean([word < 50 for question in drawn for word in question]) > 0.2
+
+
+def test_bisection_puts_texts_of_a_topic_side_by_side() -> None:
+    """Four topics of fifty words each, dealt out in turns: each becomes a quarter of the rows."""
+    rng = corpus.generator("topics")
+    topics = np.arange(256) % 4
+    tokens = rng.integers(50, size=(256, 20)) + 50 * topics[:, None]
+    texts = corpus.Texts(tokens.astype(np.int32).ravel(), np.arange(0, 256 * 20 + 1, 20))
+    rows = row_order.bisection(texts, leaf_rows=64)
+    assert sorted(rows) == list(range(256))
+    of_quarters = topics[rows].reshape(4, 64)
+    assert (of_quarters == of_quarters[:, :1]).all()
+
+
+def test_minhash_puts_equal_texts_side_by_side() -> None:
+    """Texts that are repeated in turns stand one after the other, with their first row first."""
+    texts = corpus.zipf_texts(40, name="repeated texts")
+    parts = [texts.tokens[a:b] for a, b in zip(texts.offsets, texts.offsets[1:], strict=False)] * 3
+    offsets = np.cumsum([0, *map(len, parts)])
+    rows = row_order.minhash(corpus.Texts(np.concatenate(parts), offsets)).reshape(40, 3)
+    assert (rows == rows[:, :1] + [0, 40, 80]).all()

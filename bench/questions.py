@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from bench.corpus import VOCABULARY_SIZE, Texts, generator, zipf_texts
+from bench.corpus import VOCABULARY_SIZE, Ints, Texts, generator, zipf_texts
 from bench.grown import data_folders
 
 SHORTEST, LONGEST = 40, 80  # words of a text
@@ -27,27 +27,43 @@ _WORD = re.compile(r"\w+")
 
 def real_texts(n: int) -> tuple[Texts, str]:
     """Return n windows of real texts, or of drawn ones where none are named, and which they are."""
-    words = _real_words()
-    if words is None:
+    words, _ = _real_words()
+    if not len(words):
         return zipf_texts(n), "drawn words"
-    rng = generator("windows")
-    lengths = rng.integers(SHORTEST, LONGEST + 1, size=n)
-    begins = rng.integers(len(words) - LONGEST, size=n)
+    begins, lengths = _windows(n, len(words))
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     at = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - begins, lengths)
     return Texts(words[at], offsets), "real words"
 
 
-def _real_words() -> npt.NDArray[np.int32] | None:
-    """Return all words of the real sets one after the other, numbered by falling frequency."""
-    found: list[str] = []
-    for folder in data_folders():
-        for text in pq.read_table(folder / "corpus.parquet", columns=["text"])["text"].to_pylist():
-            found += _WORD.findall((text or "").lower())
-    if not found:
-        return None
-    numbers = {w: i for i, (w, _) in enumerate(Counter(found).most_common(VOCABULARY_SIZE))}
-    return np.array([numbers[w] for w in found if w in numbers], np.int32)
+def window_documents(n: int) -> Ints:
+    """Return in which document of the real sets each window of :func:`real_texts` begins."""
+    words, ends = _real_words()
+    return np.searchsorted(ends, _windows(n, len(words))[0], side="right").astype(np.int64)
+
+
+def _windows(n: int, n_words: int) -> tuple[Ints, Ints]:
+    """Return the first words of n windows, and their lengths."""
+    rng = generator("windows")
+    lengths = rng.integers(SHORTEST, LONGEST + 1, size=n)
+    return rng.integers(n_words - LONGEST, size=n), lengths
+
+
+def _real_words() -> tuple[npt.NDArray[np.int32], Ints]:
+    """Return all words of the real sets one after the other, and where each document ends.
+
+    Words are numbered by falling frequency. Without real sets there are none.
+    """
+    texts = [
+        _WORD.findall((text or "").lower())
+        for folder in data_folders()
+        for text in pq.read_table(folder / "corpus.parquet", columns=["text"])["text"].to_pylist()
+    ]
+    most = Counter(w for text in texts for w in text).most_common(VOCABULARY_SIZE)
+    numbers = {w: i for i, (w, _) in enumerate(most)}
+    kept = [[numbers[w] for w in text if w in numbers] for text in texts]
+    words = np.fromiter((w for text in kept for w in text), np.int32)
+    return words, np.cumsum([len(text) for text in kept], dtype=np.int64)
 
 
 def natural_questions(texts: Texts, n: int, fewest: int = 12, most: int = 20) -> list[list[int]]:
@@ -78,3 +94,10 @@ def frequent_queries(n: int, words: int = 6) -> list[list[int]]:
     share = (np.arange(FREQUENT_WORDS) + 1.0) ** -FREQUENT_EXPONENT
     share /= share.sum()
     return [rng.choice(FREQUENT_WORDS, words, replace=False, p=share).tolist() for _ in range(n)]
+
+
+def drawn_by_frequency(texts: Texts, n: int, words: int = 6) -> list[list[int]]:
+    """Draw six different words for each query, by how often the texts hold them."""
+    share = np.bincount(texts.tokens) / len(texts.tokens)
+    rng = generator("frequent words of texts")
+    return [rng.choice(len(share), words, replace=False, p=share).tolist() for _ in range(n)]
