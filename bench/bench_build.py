@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from bench import THREADS, child, corpus, ours
+import hyrecall as hr
+from bench import THREADS, child, corpus, grown, ours
 from bench.sizes import Size
+from bench.targets import NO_HEADS
 from bench.turns import OURS, Clock, Turns
 
 CLOCK = Clock()  # counts what a child measured: its start and its corpus are not the build's
@@ -46,13 +48,18 @@ def test_build_from_texts(
 
 
 @pytest.mark.benchmark(timer=CLOCK)
-@pytest.mark.parametrize("part", ["text", "vectors"])
+@pytest.mark.parametrize("part", ["text", "vectors", "grown vectors"])
 def test_memory(part: str, size: Size, benchmark: BenchmarkFixture) -> None:
-    """What a part adds to a process, by the system's count and by the index's own."""
+    """What a part adds to a process, by the system's count and by the index's own.
+
+    Gaussian vectors get no heads; grown ones do, if they are enough.
+    """
     n = size.texts[-1]
-    dim = size.dense[-1][1] if part == "vectors" else 0
-    benchmark.group = f"memory of {n:,} {'texts' if part == 'text' else f'x {dim} float32 rows'}"
-    run = CLOCK.counting(seconds_of, lambda: child.ask(part, n, THREADS, dim))
+    dim = {"text": 0, "vectors": size.dense[-1][1], "grown vectors": wide(size)}[part]
+    what = {"text": "texts", "vectors": f"x {dim} float32 rows"}
+    benchmark.group = f"memory of {n:,} {what.get(part, f'x {dim} grown float32 rows')}"
+    who = part.removesuffix(" vectors")
+    run = CLOCK.counting(seconds_of, lambda: child.ask(who, n, THREADS, dim))
     found = benchmark.pedantic(run, rounds=1)
     assert found["docs"] == n
     benchmark.extra_info.update(
@@ -66,9 +73,18 @@ def test_memory(part: str, size: Size, benchmark: BenchmarkFixture) -> None:
         peak_bytes=found["peak_bytes"],
         parts=found["parts"],
     )
-    if part == "vectors":
-        over_truth = found["grew_bytes"] / (n * dim * 4) - 1
-        benchmark.extra_info["over_truth_percent"] = round(100 * over_truth, 1)
+    if part != "text":
+        rows_bytes = n * dim * 4
+        benchmark.extra_info.update(
+            data=f"heads: {found['heads']}",
+            over_truth_percent=round(100 * (found["grew_bytes"] / rows_bytes - 1), 1),
+            planes_percent=round(100 * found["plane_bytes"] / rows_bytes, 1),
+        )
+
+
+def wide(size: Size) -> int:
+    """Return the dimensions of grown rows that come nearest to a size's."""
+    return grown.DIM * (2 if size.dense[-1][1] >= 2 * grown.DIM else 1)
 
 
 def test_build_from_rows(dense_shape: tuple[int, int], benchmark: BenchmarkFixture) -> None:
@@ -81,3 +97,27 @@ def test_build_from_rows(dense_shape: tuple[int, int], benchmark: BenchmarkFixtu
     benchmark.extra_info.update(
         who=OURS, kind="build rows", docs=n, dim=dim, queries=0, bytes=ours.nbytes(index)
     )
+
+
+@pytest.mark.parametrize("who", [OURS, NO_HEADS])
+def test_build_with_heads(who: str, size: Size, benchmark: BenchmarkFixture, turns: Turns) -> None:
+    """What heads add to a build of grown rows, one thread, beside the int8 plane alone.
+
+    A tiny run has too few rows for heads by choice, so they are forced.
+    """
+    n = size.dense[-1][0]
+    rows = grown.rows(n)
+    forced = "head4" if size.name == "tiny" else None
+    plane = "int8" if who == NO_HEADS else forced
+
+    def build() -> hr.Index:
+        with ours.first_pass_over(plane):
+            return ours.build(n, vectors=rows, threads=1)
+
+    benchmark.group = f"build {n:,} x {rows.shape[1]} grown float32 rows, 1 thread"
+    benchmark.extra_info.update(kind="build heads", docs=n, dim=rows.shape[1], queries=0, threads=1)
+    index = turns.measure(benchmark, who, build, rounds=5)
+    assert len(index) == n
+    heads = ours.heads(index)
+    assert (heads == "none") == (who == NO_HEADS)
+    benchmark.extra_info["heads"] = heads

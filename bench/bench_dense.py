@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,6 +32,7 @@ class Case:
     queries: corpus.Floats
     index: hr.Index
     energy: dict[int, float]  # share of it in the first directions, where rows have a spectrum
+    plane: str | None = None  # that scans have to read first; None: by choice
     answers: dict[tuple[int, int], reference.Answer] = field(default_factory=dict)
     turn: int = 0  # which query is asked alone
 
@@ -43,6 +43,11 @@ class Case:
         n = min(ALONE, len(self.queries))
         self.turn = (self.turn + begins) % n
         return self.queries[self.turn : self.turn + 1]
+
+    def recall(self, queries: corpus.Floats, k: int) -> ours.Reply:
+        """Answer a batch."""
+        with ours.first_pass_over(self.plane):
+            return ours.arrays(self.index.recall(vectors=queries, limit=k, depth=k), k)
 
     def check(self, batch: int, k: int, ids: reference.Ids, scores: reference.Scores) -> None:
         """Compare the last reply with the right one, of a sample of the queries."""
@@ -63,6 +68,7 @@ class Case:
 def case(
     request: pytest.FixtureRequest, dense_shape: tuple[int, int], size: Size, turns: Turns
 ) -> Case:
+    """Return rows of a kind; a tiny run, too small for heads by choice, forces some of them."""
     turns.forget()
     n, dim = dense_shape
     n_queries = max(size.batches)
@@ -82,7 +88,11 @@ def case(
     seed = "" if request.param not in GROWN or grown.seeds().is_real else " from drawn seeds"
     name = f"dense {n:,} x {rows.shape[1]} {request.param}{seed}"
     energy = grown.energy(rows) if request.param in GROWN else {}
-    return Case(name, request.param + seed, rows, queries, ours.build(n, vectors=rows), energy)
+    plane = "head4" if size.name == "tiny" and request.param == "grown wide" else None
+    with ours.first_pass_over(plane):
+        index = ours.build(n, vectors=rows)
+    assert plane is None or ours.heads(index) != "none"
+    return Case(name, request.param + seed, rows, queries, index, energy, plane)
 
 
 @pytest.mark.parametrize("who", [OURS, *SEARCHERS])
@@ -98,8 +108,7 @@ def test_dense_batch(
     if who == OURS:
 
         def run() -> Reply | ours.Reply:
-            asked = case.asked(batch, begins=True)
-            return ours.arrays(case.index.recall(vectors=asked, limit=k, depth=k), k)
+            return case.recall(case.asked(batch, begins=True), k)
     else:
         search = SEARCHERS[who](case.rows)
 
@@ -115,21 +124,13 @@ def test_dense_batch(
         k=k,
         data=case.data,
         energy=case.energy,
+        heads=ours.heads(case.index),
         bytes=n * dim * 4,
         limit_bytes=n * dim,
         limit_int8_ops=2 * n * dim * batch,
     )
     ids, scores = turns.measure(benchmark, who, run)
     case.check(batch, k, ids, scores)
-
-
-@contextmanager
-def first_pass_over(name: str | None) -> Iterator[None]:
-    """Name what a first pass reads: "rows" is a scan of the rows as they are given."""
-    with pytest.MonkeyPatch.context() as patch:
-        if name is not None:
-            patch.setenv("HYRECALL_FRONT_PLANE", name)
-        yield
 
 
 @pytest.mark.parametrize("who", [OURS, FLOAT_SCAN, "hyrecall, no duplicates"])
@@ -141,14 +142,14 @@ def test_near_duplicates_cost_what_other_rows_cost(
     rows, queries = corpus.near_duplicates(n, dim, copies)
     if who == "hyrecall, no duplicates":
         rows = corpus.gaussian_rows(n, dim, "duplicates")
-    plane = "rows" if who == FLOAT_SCAN else None
-    with first_pass_over(plane):
+    plane = "rows" if who == FLOAT_SCAN else None  # a scan of the rows as they are given
+    with ours.first_pass_over(plane):
         index = ours.build(n, vectors=rows)
     at = reference.sample(len(queries))
     answer = reference.dense(rows, queries[at], k)
 
     def run() -> ours.Reply:
-        with first_pass_over(plane):
+        with ours.first_pass_over(plane):
             return ours.arrays(index.recall(vectors=queries, limit=k, depth=k), k)
 
     benchmark.group = (
@@ -159,6 +160,26 @@ def test_near_duplicates_cost_what_other_rows_cost(
     )
     ids, scores = turns.measure(benchmark, who, run)
     reference.check(answer, ids[at], scores[at])
+
+
+def test_a_scan_with_heads_reads_them(tmp_path: Path) -> None:
+    """The benchmarks of grown rows read heads: a damaged block of them is noticed on the way."""
+    rows, queries = grown.rows(20_000), grown.queries(1)
+    with ours.first_pass_over("head4"):
+        ours.build(len(rows), vectors=rows).save(tmp_path / "index")
+    (file,) = (tmp_path / "index").glob("*-heads-0.arrow")
+    whole = bytearray(file.read_bytes())
+    whole[len(whole) // 2] ^= 0xFF
+    file.write_bytes(whole)
+
+    def reply(plane: str) -> ours.Reply:
+        index = hr.Index.open(tmp_path / "index", verify="structure", device="cpu")
+        with ours.first_pass_over(plane):
+            return ours.arrays(index.recall(vectors=queries, limit=10, depth=10), 10)
+
+    reference.check(reference.dense(rows, queries, 10), *reply("int8"))
+    with pytest.raises(hr.CorruptIndexError, match="heads-0"):
+        reply("head4")
 
 
 def test_the_reference_finds_a_planted_wrong_answer() -> None:

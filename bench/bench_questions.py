@@ -82,6 +82,21 @@ def test_one_question_a_call(asked: tuple[str, LexicalCase], benchmark: Benchmar
     reference.check(answer, ids, scores, relative=True)
 
 
+def test_questions_take_the_way_that_leaves_words_out(size: Size) -> None:
+    """A scan that may leave words out first makes bits of the frequent ones, which take memory."""
+    texts = corpus.zipf_texts(size.questions[1])
+    index = ours.build(texts.n_docs, texts=texts.strings)
+
+    def bytes_after(asked: list[str]) -> int:
+        index.recall(text=asked, limit=10, depth=10)
+        return ours.nbytes(index)
+
+    before = bytes_after([corpus.word(0)])
+    assert bytes_after([corpus.word(1)]) == before  # of one word none can be left out
+    asked = [corpus.spell(words) for words in questions.natural_questions(texts, 8)]
+    assert bytes_after(asked) > before
+
+
 def test_natural_questions_hold_the_words_of_a_text() -> None:
     """A question's words are in one text, and frequent words are among them."""
     texts = corpus.zipf_texts(200)

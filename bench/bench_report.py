@@ -91,6 +91,33 @@ def test_a_share_is_of_the_time_that_bytes_or_products_take() -> None:
     assert share(entry(), LIMITS) is None
 
 
+def test_reading_counts_bytes_alone() -> None:
+    wanted = target("reading")
+    facts = {"kind": "scoped", "tenants": wanted.where["tenants"]}
+    products = entry(**facts, limit_bytes=0.4e9, limit_int8_ops=1.5e12)
+    (line,) = judge(wanted, [products], LIMITS)
+    assert (line.figure, line.bound, line.verdict) == ("50%", ">= 60%", "MISS (83% of it)")
+    (line,) = judge(wanted, [entry(**facts)], LIMITS)
+    assert line.verdict == "not measured"
+
+
+def test_a_time_is_held_in_the_unit_of_its_target() -> None:
+    wanted = next(t for t in TARGETS if t.where.get("kind") == "one search")
+    one = entry(kind="one search", docs=1_000, embedder=wanted.where["embedder"])
+    (line,) = judge(wanted, [one | {"stats": {"median": 0.0006}}], LIMITS)
+    assert (line.figure, line.bound, line.verdict) == ("0.6 ms", "<= 0.8 ms", "pass")
+    without = {name: value for name, value in one.items() if name != "queries"}
+    assert [line.verdict for line in judge(wanted, [without], LIMITS)] == ["not measured"]
+
+
+def test_an_entry_without_documents_is_held_to_a_target_of_any_size() -> None:
+    wanted = next(t for t in TARGETS if t.where.get("kind") == "import")
+    made = entry(kind="import", stats={"median": 0.3})
+    del made["docs"]
+    (line,) = judge(wanted, [made], LIMITS)
+    assert (line.figure, line.verdict) == ("0.3 s", "MISS (150% of it)")
+
+
 def test_our_way_against_another_is_held_the_other_way_round() -> None:
     wanted = target("times")
     near = entry(kind="near-duplicates")
@@ -102,6 +129,16 @@ def test_our_way_against_another_is_held_the_other_way_round() -> None:
 def test_every_target_can_be_rendered_without_a_measurement() -> None:
     assert report.render(run_of()).count("not measured") >= len(TARGETS)
     assert readme.table(run_of()).startswith(readme.BEGIN)
+
+
+@pytest.mark.parametrize("path", sorted(results.FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_every_committed_run_is_rendered(path: Path) -> None:
+    """Runs before a target have no field for it, and get no verdict there."""
+    found = results.load(path)
+    lines = report.render(found).splitlines()
+    assert sum("| pass" in line or "| MISS" in line for line in lines) > 50
+    for wanted in TARGETS:
+        assert any(line.startswith(f"| {wanted.row}") for line in lines)
 
 
 def test_a_part_takes_the_place_of_its_earlier_self() -> None:

@@ -215,6 +215,7 @@ def test_scattered_cells_cost_what_one_cell_costs(
     given: dict[str, Any]
     asked: dict[str, Any]
     rows = np.flatnonzero(inside)
+    limits: dict[str, int] = {}  # the int8 rows in scope read once, and their products
     at = reference.sample(n_queries)
     if arm == "dense":
         vectors, queries = (
@@ -222,6 +223,8 @@ def test_scattered_cells_cost_what_one_cell_costs(
             corpus.gaussian_rows(n_queries, dim, "queries"),
         )
         given, asked = {"vectors": vectors}, {"vectors": queries}
+        wanted = len(rows) * dim
+        limits = {"limit_bytes": wanted, "limit_int8_ops": 2 * wanted * n_queries}
         found = reference.dense(vectors[rows], queries[at], k)
         answer = reference.Answer(rows[found.ids], found.scores)
     else:
@@ -239,6 +242,7 @@ def test_scattered_cells_cost_what_one_cell_costs(
         queries=n_queries,
         k=k,
         arm=arm,
+        **limits,
     )
     ids, scores = turns.measure(
         benchmark,

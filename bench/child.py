@@ -1,7 +1,7 @@
 """Run one build in a separate process, so that its memory can be measured; print a line of JSON.
 
 python -m bench.child hyrecall 100000 2            # from raw texts; or tantivy, bm25s
-python -m bench.child text|vectors 100000 2 384    # what a part of an index adds
+python -m bench.child text|vectors|grown 100000 2 384    # what a part of an index adds
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench import corpus, limits, ours, rivals_lexical
+from bench import corpus, grown, limits, ours, rivals_lexical
 
 Made = tuple[Callable[[], Any], Callable[[Any], int]]  # a build, and how many documents it holds
 
@@ -35,9 +35,9 @@ def of_texts(who: str, n: int, threads: int) -> Made:
     return lambda: ours.build(n, texts=strings, threads=threads), len
 
 
-def of_vectors(n: int, dim: int, threads: int) -> Made:
-    """Float32 rows alone."""
-    rows = corpus.gaussian_rows(n, dim)
+def of_vectors(who: str, n: int, dim: int, threads: int) -> Made:
+    """Float32 rows alone: Gaussian, or grown."""
+    rows = corpus.gaussian_rows(n, dim) if who == "vectors" else grown.rows(n, dim)
     return lambda: ours.build(n, vectors=rows, threads=threads), len
 
 
@@ -61,6 +61,7 @@ def measure(made: Made) -> dict[str, Any]:
     }
     if hasattr(index, "stats"):
         found["parts"] = ours.parts(index)
+        found["plane_bytes"], found["heads"] = ours.plane_bytes(index), ours.heads(index)
     return found
 
 
@@ -76,8 +77,8 @@ def ask(who: str, n: int, threads: int, dim: int = 0) -> dict[str, Any]:
 
 def main(who: str, n: int, threads: int, dim: int = 0) -> None:
     """Measure what the arguments name."""
-    if who == "vectors":
-        made = of_vectors(n, dim, threads)
+    if who in ("vectors", "grown"):
+        made = of_vectors(who, n, dim, threads)
     else:
         made = of_texts("hyrecall" if who == "text" else who, n, threads)
     print(json.dumps(measure(made)))

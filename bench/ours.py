@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -13,6 +16,8 @@ import hyrecall as hr
 from bench import THREADS
 
 Reply = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
+
+_FRONT_PLANE = "HYRECALL_FRONT_PLANE"
 
 
 def build(
@@ -87,3 +92,48 @@ def parts(index: hr.Index) -> dict[str, int]:
 def nbytes(index: hr.Index) -> int:
     """Return the bytes of all parts of an index."""
     return sum(parts(index).values())
+
+
+def heads(index: hr.Index) -> str:
+    """Name the heads of an index's vectors, those of each segment; "none" where none would pay."""
+    return ", ".join(sorted({_heads_of(column) for column in _columns(index)}))
+
+
+def plane_bytes(index: hr.Index) -> int:
+    """Return the bytes of the int8 planes and of the heads, directions included."""
+    total = 0
+    for column in _columns(index):
+        arrays = list(column.int8_plane or ())
+        if column.head is not None:
+            directions, plane = column.head
+            arrays += [directions, *plane]
+        total += sum(array.nbytes for array in arrays)
+    return total
+
+
+def _columns(index: hr.Index) -> list[Any]:
+    return [column for segment in index._state.segments for column in segment.dense.values()]
+
+
+def _heads_of(column: Any) -> str:
+    if column.head is None:
+        return "none"
+    directions, (codes, scales, _) = column.head
+    n = len(directions) // column.dim
+    bits = 8 if len(codes) >= len(scales) * n else 4  # one byte for each element, or half of one
+    return f"{n} directions of {bits} bits"
+
+
+@contextmanager
+def first_pass_over(plane: str | None) -> Iterator[None]:
+    """Name the plane that builds make and scans read first; None leaves the choice to hyrecall."""
+    before = os.environ.get(_FRONT_PLANE)
+    if plane is not None:
+        os.environ[_FRONT_PLANE] = plane
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ[_FRONT_PLANE] = before
+        else:
+            os.environ.pop(_FRONT_PLANE, None)

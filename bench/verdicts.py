@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.targets import Target
+from bench.targets import A_SECOND, Target
 from bench.turns import OURS
 
 Entry = Mapping[str, Any]
@@ -34,7 +34,7 @@ class Line:
 
 def written(target: Target, value: float) -> str:
     """Write a value in the target's unit."""
-    if target.figure == "share":
+    if target.figure in ("share", "reading"):
         return f"{value:.0%}"
     space = "" if target.unit in ("x", "%") else " "
     return f"{value:,.3g}{space}{target.unit}" if value < 1_000 else f"{value:,.0f} {target.unit}"
@@ -42,23 +42,35 @@ def written(target: Target, value: float) -> str:
 
 def share(entry: Entry, limits: Mapping[str, float]) -> float | None:
     """Return the least time the machine needs, for the bytes or the products, over the median."""
-    if not entry.get("limit_bytes") or not limits.get("int8_gop_s"):
+    reading = read_share(entry, limits)
+    if reading is None or not limits.get("int8_gop_s"):
         return None
-    reading = entry["limit_bytes"] / limits["stream_gb_s"] / 1e9
     multiplying = entry["limit_int8_ops"] / limits["int8_gop_s"] / 1e9
-    return float(max(reading, multiplying) / entry["stats"]["median"])
+    return max(reading, float(multiplying / entry["stats"]["median"]))
+
+
+def read_share(entry: Entry, limits: Mapping[str, float]) -> float | None:
+    """Return the time that the bytes need as a stream, over the median."""
+    if not entry.get("limit_bytes"):
+        return None
+    return float(entry["limit_bytes"] / limits["stream_gb_s"] / 1e9 / entry["stats"]["median"])
 
 
 def judge(target: Target, entries: Sequence[Entry], limits: Mapping[str, float]) -> list[Line]:
     """Return a line for each data set that was measured; one that says so where none was."""
     mine = [entry for entry in entries if entry["who"] == OURS and fits(entry, target)]
-    sizes = [entry["docs"] for entry in mine]
+    sizes = [docs_of(entry) for entry in mine]
     size = target.docs if target.docs in sizes else max(sizes, default=0)
-    lines = [one_line(target, entry, entries, limits) for entry in mine if entry["docs"] == size]
+    lines = [one_line(target, entry, entries, limits) for entry in mine if docs_of(entry) == size]
     # Another size has rows of its own in a table of several sizes: it does not stand in for this.
     if target.where.get("kind") in ("dense", "bm25") and size != target.docs:
         lines = []
     return lines or [Line(target)]
+
+
+def docs_of(entry: Entry) -> int:
+    """Return the documents of an entry; 0 where it has none, as the import of the package."""
+    return int(entry.get("docs", 0))
 
 
 def fits(entry: Entry, target: Target) -> bool:
@@ -88,8 +100,8 @@ def one_line(
     text = written(target, value)
     if around is not None and around[0] < around[1]:
         text += f" ({written(target, around[0])}..{written(target, around[1])})"
-    if target.docs is not None and ours["docs"] != target.docs:
-        return Line(target, data, ours, rival, value, f"{text} at {ours['docs']:,}", "-")
+    if target.docs is not None and docs_of(ours) != target.docs:
+        return Line(target, data, ours, rival, value, f"{text} at {docs_of(ours):,}", "-")
     return Line(target, data, ours, rival, value, text, verdict(target, value))
 
 
@@ -106,10 +118,12 @@ def figure(
         case "times" if rival is not None:
             ratio = rival["ratio"]
             value, around = 1 / ratio["median"], (1 / ratio["q3"], 1 / ratio["q1"])
-        case "us":
-            value = ours["stats"]["median"] / ours["queries"] * 1e6
+        case "time" if ours.get("queries"):
+            value = ours["stats"]["median"] / ours["queries"] * A_SECOND[target.unit]
         case "share":
             value = share(ours, limits)
+        case "reading":
+            value = read_share(ours, limits)
         case "fact":
             value = ours.get(target.fact)
         case "fact ratio" if rival is not None:
