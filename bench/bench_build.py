@@ -56,8 +56,12 @@ def test_memory(part: str, size: Size, benchmark: BenchmarkFixture) -> None:
     """
     n = size.texts[-1]
     dim = {"text": 0, "vectors": size.dense[-1][1], "grown vectors": wide(size)}[part]
-    what = {"text": "texts", "vectors": f"x {dim} float32 rows"}
-    benchmark.group = f"memory of {n:,} {what.get(part, f'x {dim} grown float32 rows')}"
+    what = {
+        "text": "texts",
+        "vectors": f"x {dim} float32 rows",
+        "grown vectors": f"x {dim} float32 rows, {grown.named('grown')}",
+    }
+    benchmark.group = f"memory of {n:,} {what[part]}"
     who = part.removesuffix(" vectors")
     run = CLOCK.counting(seconds_of, lambda: child.ask(who, n, THREADS, dim))
     found = benchmark.pedantic(run, rounds=1)
@@ -114,7 +118,8 @@ def test_build_with_heads(who: str, size: Size, benchmark: BenchmarkFixture, tur
         with ours.first_pass_over(plane):
             return ours.build(n, vectors=rows, threads=1)
 
-    benchmark.group = f"build {n:,} x {rows.shape[1]} grown float32 rows, 1 thread"
+    name = grown.named("grown")
+    benchmark.group = f"build {n:,} x {rows.shape[1]} float32 rows, {name}, 1 thread"
     benchmark.extra_info.update(kind="build heads", docs=n, dim=rows.shape[1], queries=0, threads=1)
     index = turns.measure(benchmark, who, build, rounds=5)
     assert len(index) == n

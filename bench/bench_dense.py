@@ -85,14 +85,14 @@ def case(
     else:
         dim = grown.DIM * (2 if request.param == "grown wide" else 1)
         rows, queries = grown.rows(n, dim), grown.queries(n_queries, dim)
-    seed = "" if request.param not in GROWN or grown.seeds().is_real else " from drawn seeds"
-    name = f"dense {n:,} x {rows.shape[1]} {request.param}{seed}"
+    data = grown.named(request.param) if request.param in GROWN else request.param
+    name = f"dense {n:,} x {rows.shape[1]} {data}"
     energy = grown.energy(rows) if request.param in GROWN else {}
     plane = "head4" if size.name == "tiny" and request.param == "grown wide" else None
     with ours.first_pass_over(plane):
         index = ours.build(n, vectors=rows)
     assert plane is None or ours.heads(index) != "none"
-    return Case(name, request.param + seed, rows, queries, index, energy, plane)
+    return Case(name, data, rows, queries, index, energy, plane)
 
 
 @pytest.mark.parametrize("who", [OURS, *SEARCHERS])

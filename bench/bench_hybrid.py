@@ -10,7 +10,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import hyrecall as hr
-from bench import THREADS, corpus, ours, reference, rivals_dense, rivals_lexical
+from bench import THREADS, corpus, grown, ours, reference, rivals_dense, rivals_lexical
 from bench.sizes import Size
 from bench.turns import OURS, Turns
 
@@ -25,6 +25,7 @@ class Case:
     texts: corpus.Texts
     queries: corpus.Floats
     words: list[list[int]]
+    data: str = ""  # kind of rows, where they are not Gaussian
 
     @property
     def strings(self) -> list[str]:
@@ -40,6 +41,18 @@ def case(size: Size) -> Case:
         corpus.zipf_texts(n),
         queries,
         corpus.text_queries(N_QUERIES),
+    )
+
+
+@pytest.fixture(scope="module")
+def grown_case(size: Size) -> Case:
+    n, _ = size.hybrid
+    return Case(
+        grown.rows(n),
+        corpus.zipf_texts(n),
+        grown.queries(N_QUERIES),
+        corpus.text_queries(N_QUERIES),
+        grown.named("grown"),
     )
 
 
@@ -76,6 +89,18 @@ def _padded(ids: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("who", [OURS, "bm25s + faiss* + RRF", "tantivy + faiss* + RRF"])
 def test_hybrid_batch(case: Case, who: str, benchmark: BenchmarkFixture, turns: Turns) -> None:
+    measure_batch(case, who, benchmark, turns)
+
+
+@pytest.mark.parametrize("who", [OURS, "bm25s + faiss* + RRF"])
+def test_hybrid_batch_over_grown_rows(
+    grown_case: Case, who: str, benchmark: BenchmarkFixture, turns: Turns
+) -> None:
+    measure_batch(grown_case, who, benchmark, turns)
+
+
+def measure_batch(case: Case, who: str, benchmark: BenchmarkFixture, turns: Turns) -> None:
+    """Time one call with all queries over all rows, and hold a sample of it to the reference."""
     n, dim = case.rows.shape
     at = reference.sample(N_QUERIES)
     lengths = np.diff(case.texts.offsets)
@@ -109,7 +134,10 @@ def test_hybrid_batch(case: Case, who: str, benchmark: BenchmarkFixture, turns: 
         def run() -> ours.Reply:
             return rrf([find(strings, DEPTH)[0], near(case.queries, DEPTH)[0]], K)
 
-    benchmark.group = f"hybrid {n:,} x {dim}, {N_QUERIES} queries, depth {DEPTH}, k={K}, unscoped"
+    rows = f"{n:,} x {dim} {case.data}".strip()
+    benchmark.group = f"hybrid {rows}, {N_QUERIES} queries, depth {DEPTH}, k={K}, unscoped"
+    if case.data:
+        benchmark.extra_info["data"] = case.data
     benchmark.extra_info.update(
         kind="hybrid",
         docs=n,

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from bench import limits, plots, readme, report, results
+import hyrecall as hr
+from bench import beside_old, limits, plots, readme, report, results
 from bench.bench_growth import points
 from bench.sizes import SIZES
 from bench.targets import TARGETS, Target
@@ -235,6 +236,26 @@ def test_the_tests_of_a_committed_run_are_there_to_be_compared_with(path: Path) 
         if one["extra_info"].get("data") != "real"  # copies with noise: rows are grown instead now
     }
     assert ran <= set(done.stdout.splitlines())
+
+
+def test_two_builds_are_timed_in_turns(capsys: pytest.CaptureFixture[str]) -> None:
+    package = str(Path(hr.__file__).parents[1])
+    beside_old.main([package, package, "--rows", "2000", "--rounds", "1"])
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert [row.split(" | ")[0] for row in rows] == [
+        "| grown, k=10", "| grown, k=100", "| gaussian, k=10", "| gaussian, k=100",
+    ]  # fmt: skip
+
+
+def test_two_builds_are_held_to_their_share_and_to_equal_replies() -> None:
+    def told(us: float, digest: str = "a") -> beside_old.Told:
+        return beside_old.Told({"10": us, "100": us}, digest)
+
+    for now, end in ((30.0, "0.30 (0.30..0.30) | <= 0.40 | pass |"), (50.0, "<= 0.40 | MISS |")):
+        line, _ = beside_old.table("grown", [(told(100.0), told(now))] * 2)
+        assert line.endswith(end)
+    with pytest.raises(SystemExit, match="equal replies"):
+        beside_old.table("grown", [(told(100.0), told(30.0, "b"))])
 
 
 def test_plots_are_drawn_from_a_run(tmp_path: Path) -> None:
