@@ -94,7 +94,7 @@ def test_a_share_is_of_the_time_that_bytes_or_products_take() -> None:
 
 def test_reading_counts_bytes_alone() -> None:
     wanted = target("reading")
-    facts = {"kind": "scoped", "tenants": wanted.where["tenants"]}
+    facts: dict[str, Any] = {"kind": "scoped", "tenants": wanted.where["tenants"]}
     products = entry(**facts, limit_bytes=0.4e9, limit_int8_ops=1.5e12)
     (line,) = judge(wanted, [products], LIMITS)
     assert (line.figure, line.bound, line.verdict) == ("50%", ">= 60%", "MISS (83% of it)")
