@@ -78,7 +78,7 @@ PYTHON_ONLY_IN = {
     "qdrant_edge": {"migrate/qdrant_snapshot"},
     "obstore": {"replicas"},
     "crewai": {"adapters/crewai", "adapters/crewai_storage"},
-    "ray": {f"distributed/ray_{part}" for part in ("dataset", "serve", "shards", "workers")},
+    "ray": {f"distributed/ray_{part}" for part in ("cluster", "dataset", "serve", "shards")},
     "pickle": set(),
     "cloudpickle": set(),
     "joblib": set(),

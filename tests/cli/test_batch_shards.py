@@ -74,14 +74,18 @@ def without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_command, "open_saved", opened)
 
 
+def command(folders: list[Path], asked: Path, output: Path) -> list[object]:
+    return ["batch", *folders, asked, "-o", output, *ALL, "--query-scope", "who", "--limit", 4,
+            "--columns", "stars", "--on-error", "skip", "--threads", 1]  # fmt: skip
+
+
 def files(
     run: Run, folders: list[Path], asked: Path, into: Path, *more: object, suffix: str = "parquet"
 ) -> tuple[object, bytes]:
     """Return the hits and the refused queries that the command writes."""
-    into.mkdir()
+    into.mkdir(exist_ok=True)
     output = into / f"h.{suffix}"
-    reply = run("batch", *folders, asked, "-o", output, *ALL, "--query-scope", "who", "--limit", 4,
-                "--columns", "stars", "--on-error", "skip", "--threads", 1, *more)  # fmt: skip
+    reply = run(*command(folders, asked, output), *more)
     assert reply.code == 0, reply.err
     hits = pq.read_table(output) if suffix == "parquet" else output.read_bytes()
     return hits, (into / f"h.{suffix}.rejects.jsonl").read_bytes()
@@ -239,18 +243,19 @@ def test_a_shard_that_is_saved_anew_while_a_batch_runs_is_refused(
     assert not (tmp_path / "h.csv").exists()
 
 
-def test_workers_without_ray_are_refused(
-    run: Run, folder: Path, asked: Path, tmp_path: Path
+@pytest.mark.parametrize("option", ["--workers", "--num-gpus", "--start-timeout"])
+def test_options_of_actors_without_ray_are_refused(
+    run: Run, folder: Path, asked: Path, tmp_path: Path, option: str
 ) -> None:
-    reply = run("batch", folder, asked, "-o", tmp_path / "h.csv", *ALL, "--workers", 2)
+    reply = run("batch", folder, asked, "-o", tmp_path / "h.csv", *ALL, option, 2)
     assert reply.code == 1
-    assert reply.err == "error: --workers: expected --ray with it, got none\n"
+    assert reply.err == f"error: {option}: expected --ray with it, got none\n"
 
 
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
     ray = pytest.importorskip("ray", reason="ray is not installed")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(num_cpus=2, num_gpus=2, include_dashboard=False, log_to_driver=False)
     yield ray
     ray.shutdown()
 
@@ -291,3 +296,95 @@ def test_an_actor_that_ends_is_asked_again(
     monkeypatch.setattr(batch_workers.OnRay, "ask", ending)
     assert files(run, shards, asked, tmp_path / "ray", "--ray", "--workers", 2) == want
     assert ended
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("small_slices", "ray")
+def test_a_batch_in_actors_that_was_interrupted_goes_on(
+    run: Run,
+    folder: Path,
+    shards: list[Path],
+    asked: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    want = files(run, [folder], asked, tmp_path / "one")
+    ask = batch_workers.OnRay.ask
+    begun: list[int] = []
+
+    def interrupted(crew: Any, rows: Any, first: int) -> Callable[[], pa.Table]:
+        if first == 28:
+            raise KeyboardInterrupt
+        return ask(crew, rows, first)
+
+    def noted(crew: Any, rows: Any, first: int) -> Callable[[], pa.Table]:
+        begun.append(first)
+        return ask(crew, rows, first)
+
+    how = ("--ray", "--workers", 2)
+    monkeypatch.setattr(batch_workers.OnRay, "ask", interrupted)
+    output = tmp_path / "ray" / "h.parquet"
+    output.parent.mkdir()
+    reply = run(*command(shards, asked, output), *how)
+    assert reply.code == 130, reply.err
+    assert "7 queries are done and kept in" in reply.err
+    assert not output.exists()
+    monkeypatch.setattr(batch_workers.OnRay, "ask", noted)
+    assert files(run, shards, asked, output.parent, *how, "--resume") == want
+    assert min(begun) == 7, "what was kept is not asked again"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize(
+    ("how", "gpus"), [((), 1.0), (("--num-gpus", 0), 0.0), (("--num-gpus", 0.5), 0.5)]
+)
+def test_each_actor_has_a_gpu_where_there_are_enough(
+    run: Run,
+    folder: Path,
+    asked: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ray: Any,
+    how: tuple[object, ...],
+    gpus: float,
+) -> None:
+    want = files(run, [folder], asked, tmp_path / "one")
+    ask = batch_workers.OnRay.ask
+    had: set[float] = set()
+
+    def noted(crew: Any, rows: Any, first: int) -> Callable[[], pa.Table]:
+        for one in crew._actors.actors if first == 0 else ():
+            call = one.__ray_call__.remote
+            told = call(lambda _: ray.get_runtime_context().get_assigned_resources())
+            had.add(ray.get(told, timeout=120).get("GPU", 0.0))
+        return ask(crew, rows, first)
+
+    monkeypatch.setattr(batch_workers.OnRay, "ask", noted)
+    assert files(run, [folder], asked, tmp_path / "ray", "--ray", "--workers", 2, *how) == want
+    assert had == {gpus}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("ray")
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        (("--workers", 3), "workers: expected at most 2 actors of 1 CPU and 0 GPUs in this "
+         "cluster, got 3"),
+        (("--workers", 2, "--num-gpus", 2), "workers: expected at most 1 actor of 1 CPU and 2 "
+         "GPUs in this cluster, got 2"),
+        (("--num-gpus", 3), "num_gpus: expected at most 2 for the actor (the cluster has 2), "
+         "got 3"),
+        (("--num-gpus", 1.5), "num_gpus: expected a number from 0 to 1, or a whole number of "
+         "GPUs, got 1.5"),
+        (("--start-timeout", 0), "start_timeout: expected seconds above 0"),
+    ],
+)  # fmt: skip
+def test_actors_that_the_cluster_has_no_room_for_are_refused(
+    run: Run, folder: Path, asked: Path, tmp_path: Path, how: tuple[object, ...], told: str
+) -> None:
+    reply = run(*command([folder], asked, tmp_path / "h.parquet"), "--ray", *how)
+    assert reply.code == 1
+    assert f"error: {told}" in reply.err
+    assert not (tmp_path / "h.parquet").exists()

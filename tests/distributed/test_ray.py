@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import random
+import signal
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hyrecall as hr
-from distributed.test_processes import asked, saved_shards, whole
-from hyrecall.distributed import ShardedIndex
+from distributed.test_processes import (
+    SCHEMA,
+    VECTORS,
+    asked,
+    documents,
+    saved_shards,
+    whole,
+)
+from hyrecall.distributed import ShardedIndex, Shards, build_shards
 from hyrecall.distributed.ray_shards import RayShard
 from hyrecall.distributed.replicated import ReplicatedShard
 from laws.effort import Effort
@@ -24,6 +37,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray, at its start
 
 
 SECONDS = 120.0  # in which actors must be whole again
+HOW: dict[str, Any] = {"device": "cpu", "threads": 1, "num_cpus": 0.1}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +51,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
 
 @pytest.fixture(scope="module")
 def index(paths: list[Path]) -> Iterator[ShardedIndex]:
-    with ShardedIndex.on_ray(paths, device="cpu", threads=1, num_cpus=0.1) as made:
+    with ShardedIndex.on_ray(paths, **HOW) as made:
         yield made
 
 
@@ -46,6 +60,12 @@ def wait_until_whole(index: ShardedIndex) -> None:
     while any(one.n_lost for one in index.health().values()) or index.recall(**asked()).degraded:
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def in_actor(shard: object, call: Any) -> Any:
+    """Return what a call says of the object in a shard's actor."""
+    assert isinstance(shard, RayShard)
+    return ray.get(shard.actor.__ray_call__.remote(call), timeout=SECONDS)
 
 
 def test_actors_reply_as_one_index(index: ShardedIndex) -> None:
@@ -100,8 +120,7 @@ def test_actors_killed_at_random_moments_of_a_recall(index: ShardedIndex, effort
 
 def test_one_killed_replica_is_no_lost_shard(paths: list[Path]) -> None:
     want = whole().recall(**asked()).to_arrow()
-    how = {"device": "cpu", "threads": 1, "num_cpus": 0.1, "timeout": SECONDS, "hedge": 10.0}
-    with ShardedIndex.on_ray(paths, replicas=2, **how) as index:  # type: ignore[arg-type]
+    with ShardedIndex.on_ray(paths, replicas=2, timeout=SECONDS, hedge=10.0, **HOW) as index:
         index.reload()
         for shard in index.shards:
             assert isinstance(shard, ReplicatedShard)
@@ -112,3 +131,81 @@ def test_one_killed_replica_is_no_lost_shard(paths: list[Path]) -> None:
             assert not got.degraded
             assert got.to_arrow().equals(want)
         wait_until_whole(index)
+
+
+def test_the_async_twins_and_one_query(index: ShardedIndex) -> None:
+    async def both() -> tuple[hr.Hits, hr.Hits, hr.QueryHits]:
+        many = [index.arecall(**asked()) for _ in range(2)]
+        return *(await asyncio.gather(*many)), await index.arecall_one(
+            text="oak", vector=VECTORS[0], scope="ann"
+        )
+
+    first, second, single = asyncio.run(both())
+    one = whole()
+    for got in (first, second):
+        assert ipc_bytes(got.to_arrow()) == ipc_bytes(one.recall(**asked()).to_arrow())
+    want = one.recall_one(text="oak", vector=VECTORS[0], scope="ann")
+    assert [(hit.key, hit.score) for hit in single] == [(hit.key, hit.score) for hit in want]
+
+
+@pytest.mark.usefixtures("paths")
+def test_only_actors_of_shards_that_a_query_needs_are_asked(tmp_path: Path) -> None:
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(VECTORS.ravel()), VECTORS.shape[1])
+    (tmp_path / "files").mkdir()
+    table = documents().append_column("v", vectors)
+    pq.write_table(table, tmp_path / "files" / "0.parquet")
+    folder = tmp_path / "shards"
+    build_shards(tmp_path / "files", SCHEMA, folder, shards=2, workers=1)
+    placement, one = Shards.read(folder).placement, whole()
+    (at_ann,), (at_bob,) = placement.shards_of("ann"), placement.shards_of("bob")
+    assert at_ann != at_bob
+
+    with ShardedIndex.on_ray(folder, **HOW) as index:
+
+        def opened() -> set[int]:
+            """Name the actors that were asked: the first question opens the index."""
+            has = [in_actor(one, lambda actor: actor._index is not None) for one in index.shards]
+            return {at for at, is_open in enumerate(has) if is_open}
+
+        assert opened() == set()
+        ann = {"text": ["oak ash"], "vectors": VECTORS[:1], "scope": "ann"}
+        for _ in range(2):
+            got = index.recall(**ann)
+            assert ipc_bytes(got.to_arrow()) == ipc_bytes(one.recall(**ann).to_arrow())
+            assert opened() == {at_ann}
+        got = index.recall(**asked())
+        assert ipc_bytes(got.to_arrow()) == ipc_bytes(one.recall(**asked()).to_arrow())
+        assert opened() == {at_ann, at_bob}
+
+
+@pytest.mark.usefixtures("paths")
+def test_a_saved_change_is_taken_up_between_calls(tmp_path: Path) -> None:
+    one, saved = whole(), whole()
+    saved.save(tmp_path / "a")
+    with ShardedIndex.on_ray([tmp_path / "a"], **HOW) as index:
+        assert index.recall(**asked()).to_arrow().equals(one.recall(**asked()).to_arrow())
+        for changed in (one, saved):
+            changed.delete(["k0", "k2"], scope="ann")
+        before = index.recall(**asked()).to_arrow()
+        saved.save(tmp_path / "a")
+        after = index.recall(**asked()).to_arrow()
+        assert after.equals(one.recall(**asked()).to_arrow())
+        assert not after.equals(before)
+
+
+def test_a_hung_actor_is_ended_and_starts_again(paths: list[Path]) -> None:
+    want = whole().recall(**asked()).to_arrow()
+    with ShardedIndex.on_ray(paths, timeout=SECONDS, **HOW) as index:
+        assert index.recall(**asked()).to_arrow().equals(want)
+        victim = index.shards[1]
+        pid = in_actor(victim, lambda _: os.getpid())
+        os.kill(pid, signal.SIGSTOP)
+        vars(victim)["_timeout"] = 0.2
+        got = index.recall(**asked())
+        (told,) = got.trace.degraded
+        assert told.startswith(f"{victim.name}: its documents are missing")
+        assert "none within 0.2 s" in told
+        vars(victim)["_timeout"] = SECONDS
+        wait_until_whole(index)
+        assert index.recall(**asked()).to_arrow().equals(want)
+        assert in_actor(victim, lambda _: os.getpid()) != pid

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ import hyrecall as hr
 from distributed.datasets import N_QUERIES, World, equal
 from hyrecall.distributed import BatchRecall, recall_dataset
 from hyrecall.distributed.query_parts import QueryPart
+from hyrecall.errors import error
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 pytest.importorskip("ray.data", reason="what Ray Data needs is not installed")
@@ -32,6 +34,32 @@ class EndsOnce(BatchRecall):
             self.mark.touch()
             os._exit(1)
         return made
+
+
+class Stops(BatchRecall):
+    """Refuses one query, as long as a file is not there."""
+
+    mark: Path
+
+    def __call__(self, queries: pa.Table | pa.RecordBatch) -> pa.Table:
+        if "q24" in queries.column("qid").to_pylist() and not self.mark.exists():
+            raise error(hr.ScopeError, "scope", "a file", "none")
+        return super().__call__(queries)
+
+
+class SeesGpus(BatchRecall):
+    """Notes what Ray reserved for its actor, in a file for each part."""
+
+    folder: Path
+
+    def __call__(self, queries: pa.Table | pa.RecordBatch) -> pa.Table:
+        import secrets
+
+        import ray
+
+        had = ray.get_runtime_context().get_assigned_resources()
+        (self.folder / secrets.token_hex(8)).write_text(f"{had.get('GPU', 0):g}", "utf-8")
+        return super().__call__(queries)
 
 
 class WritesTwice(BatchRecall):
@@ -58,7 +86,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 def _cluster() -> Iterator[None]:
     tests = str(Path(__file__).parents[1])  # an actor imports the classes of this file
     ray.init(
-        num_cpus=2, include_dashboard=False, log_to_driver=False,
+        num_cpus=2, num_gpus=2, include_dashboard=False, log_to_driver=False,
         runtime_env={"env_vars": {"PYTHONPATH": _python_path(tests)}},
     )  # fmt: skip
     yield
@@ -99,6 +127,46 @@ def test_an_actor_that_ends_loses_and_doubles_nothing(world: World, tmp_path: Pa
     assert equal(world.read(done), world.want())
     names = sorted(one.name for one in (tmp_path / "h").glob("*.parquet"))
     assert names == [one.name for one in done.files]
+
+
+def test_a_run_that_stopped_goes_on(world: World, tmp_path: Path) -> None:
+    how: dict[str, Any] = {"rows": 7, "on_ray": True, "num_cpus": 0.5, "concurrency": 2}
+    recall = as_a(Stops, world.recall(), mark=tmp_path / "goes on")
+    with pytest.raises(hr.ScopeError, match=r"part \d, rows .*; resume=True keeps the others"):
+        recall_dataset(recall, world.files, tmp_path / "h", **how)
+    kept = {one.name: one.stat().st_ino for one in (tmp_path / "h").glob("part-*.parquet")}
+    assert kept
+    (tmp_path / "goes on").touch()
+    told: list[tuple[int, int]] = []
+    done = recall_dataset(
+        recall, world.files, tmp_path / "h", resume=True,
+        progress=lambda *at: told.append(at), **how,
+    )  # fmt: skip
+    assert done.n_parts_kept == len(kept) == len(done.files) - 1
+    assert {one.name: one.stat().st_ino for one in done.files if one.name in kept} == kept
+    assert equal(world.read(done), world.want())
+    assert told[0][0] > 0, "what was kept counts as done"
+    assert told[-1] == (N_QUERIES, N_QUERIES)
+    again = recall_dataset(recall, world.files, tmp_path / "h", resume=True, **how)
+    assert again.n_parts_kept == len(done.files)
+
+
+@pytest.mark.parametrize(
+    ("device", "how", "gpus"),
+    [("auto", {"concurrency": 2}, "1"), ("auto", {"concurrency": 3}, "0"), ("auto", {}, "0"),
+     ("cpu", {"concurrency": 2}, "0"), ("auto", {"concurrency": 2, "num_gpus": 0.5}, "0.5")],
+)  # fmt: skip
+def test_each_actor_has_a_gpu_where_there_are_enough(
+    world: World, tmp_path: Path, device: str, how: dict[str, Any], gpus: str
+) -> None:
+    (tmp_path / "seen").mkdir()
+    recall = as_a(SeesGpus, world.recall(), folder=tmp_path / "seen")
+    vars(recall)["_device"] = device
+    done = recall_dataset(
+        recall, world.files, tmp_path / "h", rows=7, on_ray=True, num_cpus=0.5, **how
+    )
+    assert equal(world.read(done), world.want())
+    assert {one.read_text("utf-8") for one in (tmp_path / "seen").iterdir()} == {gpus}
 
 
 def test_a_part_written_twice_is_seen(world: World, tmp_path: Path) -> None:

@@ -177,8 +177,27 @@ def batch(
             "--workers",
             metavar="N",
             min=1,
-            show_default="one per CPU of the cluster",
-            help="With --ray, the number of actors.",
+            show_default="as many as the cluster has room for",
+            help="With --ray, the number of actors; each reserves one CPU.",
+        ),
+    ] = None,
+    num_gpus: Annotated[
+        float | None,
+        typer.Option(
+            "--num-gpus",
+            metavar="N",
+            min=0,
+            show_default="1 if the cluster has a GPU for every actor, else 0",
+            help="With --ray, the GPUs that each actor reserves; it sees no others.",
+        ),
+    ] = None,
+    start_timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--start-timeout",
+            metavar="SECONDS",
+            show_default="the cluster must have room for them now",
+            help="With --ray, how long the actors may wait for a cluster that adds nodes.",
         ),
     ] = None,
 ) -> None:
@@ -203,8 +222,10 @@ def batch(
     if resume and (is_piped or _is_stream(output)):
         got = "a pipe" if STDIN not in (queries, output) else "-"
         raise error(OptionError, "--resume", "a file of queries and a file as output", got)
-    if workers is not None and not ray:
-        raise error(OptionError, "--workers", "--ray with it", "none")
+    actors = {"workers": workers, "num_gpus": num_gpus, "start_timeout": start_timeout}
+    for name, value in actors.items():
+        if value is not None and not ray:
+            raise error(OptionError, f"--{name.replace('_', '-')}", "--ray with it", "none")
     index = open_saved(folders, threads=threads, processes=not ray)
     facts, seals = facts_of(index), seals_of(folders)
     options = recall_options(
@@ -242,7 +263,7 @@ def batch(
         if isinstance(out, Unfinished):  # ages count from when the first run began
             job = replace(job, options={**job.options, "now": out.began})
         with (
-            crew_of(job, folders, seals, threads, is_on_ray=ray, n=workers) as crew,
+            crew_of(job, folders, seals, threads, actors=actors if ray else None) as crew,
             Progress(source.n_rows, done=out.n_queries) as progress,
         ):
             skips = on_error == "skip"
@@ -328,7 +349,7 @@ def _rejects_path(
 def _identity(given: dict[str, Any], seals: Sequence[str], queries: Path) -> dict[str, Any]:
     """Return everything that determines a run's output, as JSON types."""
     free = {"folders", "queries", "output", "resume", "on_error", "rejects", "threads"}
-    free |= {"ray", "workers"}
+    free |= {"ray", "workers", "num_gpus", "start_timeout"}
     named = {name.replace("filters", "filter").replace("_", "-"): name for name in given}
     options = {f"--{shown}": given[name] for shown, name in named.items() if name not in free}
     found = queries.stat()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,17 +24,16 @@ def crew_of(
     seals: Sequence[str],
     threads: int | None,
     *,
-    is_on_ray: bool,
-    n: int | None,
+    actors: Mapping[str, Any] | None,
 ) -> Iterator[Workers]:
-    """Start who answers the slices, and end them."""
+    """Start who answers the slices, and end them; ``actors``: options of those on Ray, if any."""
     with ExitStack() as ended:
-        if is_on_ray:
+        if actors is not None:
             how = {name: getattr(job, name) for name in ("asked", "scope", "options")}
             arm = None if job.embed is None else job.embed[0]
             absolute = [one.absolute() for one in folders]
             make = partial(_answerer, absolute, tuple(seals), threads or 1, arm, how)
-            ray = OnRay(make, n)
+            ray = OnRay(make, **actors)
             ended.callback(ray.close)
             yield ray
         elif isinstance(job.index, ShardedIndex):

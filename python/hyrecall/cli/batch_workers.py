@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -68,9 +68,9 @@ class InThreads:
 class OnRay:
     """Answers in Ray actors, each of which opens all shards."""
 
-    def __init__(self, make: Callable[[], Answer], n: int | None) -> None:
-        """Start the actors; ``make`` is called in each."""
-        self._actors = RayWorkers(make, n)
+    def __init__(self, make: Callable[[], Answer], **how: Any) -> None:
+        """Start the actors, with the options of :class:`RayWorkers`; ``make`` is called in each."""
+        self._actors = RayWorkers(make, **how)
         self.n_ahead = self._actors.n_ahead
 
     def ask(self, rows: QueryRows, first: int) -> Callable[[], pa.Table]:

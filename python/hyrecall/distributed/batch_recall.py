@@ -71,8 +71,8 @@ class BatchRecall:
     """Answers tables of queries: a table in, its hits out; each row has its own scope.
 
     The object keeps its arguments as plain data and opens the index with the first table. So it
-    can be sent to other processes: Ray Data's and Daft's ``map_batches``, Spark's ``mapInArrow``.
-    Every reply equals that of :meth:`hyrecall.Index.recall`, bit for bit.
+    can be sent to other processes: by Ray Data's ``map_batches``, Spark's ``mapInArrow`` or a batch
+    method of Daft. Every reply equals that of :meth:`hyrecall.Index.recall`, bit for bit.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ def recall_dataset(
     on_ray: bool = False,
     concurrency: int | None = None,
     num_cpus: float = 1,
-    num_gpus: float = 0,
+    num_gpus: float | None = None,
     progress: ProgressFunction | None = None,
 ) -> DatasetHits:
     """Answer all queries of Parquet files and write their hits to Parquet files.
@@ -93,10 +93,12 @@ def recall_dataset(
         Answer with Ray Data (extra ``[ray]``), in the cluster that the program is connected to or
         in a local one. The index, the queries and the output must have the same paths everywhere.
     concurrency : int, optional
-        With ``on_ray``, the number of actors; default: the CPUs of the cluster, divided by
-        ``num_cpus``.
-    num_cpus, num_gpus : float
-        What Ray reserves for each actor.
+        With ``on_ray``, the number of actors; default: as many as the cluster has room for.
+    num_cpus : float, default 1
+        Cores that Ray reserves for each actor.
+    num_gpus : float, optional
+        GPUs that Ray reserves for each actor, which sees no other GPUs. Default: 1 for a named CUDA
+        device, and for ``"auto"`` if the cluster has a GPU for every actor; else 0.
     progress : callable, optional
         ``progress(done, total)`` in queries.
 
@@ -145,7 +147,7 @@ def _here(recall: BatchRecall, parts: Iterable[QueryPart], folder: Path) -> Iter
         yield answer_part(recall, part, folder)
 
 
-def _on_ray(concurrency: int | None, num_cpus: float, num_gpus: float) -> Any:
+def _on_ray(concurrency: int | None, num_cpus: float, num_gpus: float | None) -> Any:
     from hyrecall.distributed.ray_dataset import ray_answers
 
     def run(recall: BatchRecall, parts: list[QueryPart], folder: Path) -> Iterator[Answer]:

@@ -13,10 +13,18 @@ from hyrecall.distributed.batch_recall import BatchRecall
 from hyrecall.distributed.part_answers import Answer, answer_part
 from hyrecall.distributed.pipes import plain_error, rebuild
 from hyrecall.distributed.query_parts import QueryPart
-from hyrecall.distributed.ray_workers import load_ray
+from hyrecall.distributed.ray_cluster import (
+    connect,
+    default_gpus,
+    most_actors,
+    nodes_of,
+    read_reserved,
+)
 from hyrecall.errors import ShardLostError, error
 
 __all__ = ["ray_answers"]
+
+LEAST_CPUS = 0.01  # of an actor, where the number of actors follows from the cluster's cores
 
 
 class _Parts:
@@ -53,7 +61,7 @@ def ray_answers(
     *,
     concurrency: int | None,
     num_cpus: float,
-    num_gpus: float,
+    num_gpus: float | None,
 ) -> Iterator[Answer]:
     """Yield the answer of each part, in any order.
 
@@ -62,25 +70,29 @@ def ray_answers(
     MissingExtraError
         Ray is not installed.
     """
-    ray = load_ray("on_ray")
+    reserved = read_reserved(num_cpus, num_gpus or 0)
+    ray = connect("on_ray")
     from ray.data import ActorPoolStrategy, from_arrow
 
     if not parts:
         return
-    if not ray.is_initialized():
-        ray.init(log_to_driver=False)
+    nodes = nodes_of(ray)
     if concurrency is None:
-        n_cpus = ray.cluster_resources().get("CPU", 1)
-        concurrency = max(1, int(n_cpus / max(num_cpus, 0.01)))
+        least = reserved._replace(num_cpus=max(reserved.num_cpus, LEAST_CPUS))
+        concurrency = max(1, most_actors(nodes, least))
+    n = min(concurrency, len(parts))
+    if num_gpus is None and any(one.gpus for one in nodes):  # else Ray waits for one for ever
+        gpus = default_gpus(nodes, n, recall._device, reserved.num_cpus)
+        reserved = reserved._replace(num_gpus=gpus)
     rows = [pa.Table.from_pylist([one._asdict()]) for one in parts]
-    how: dict[str, Any] = {"num_cpus": num_cpus, "num_gpus": num_gpus}
+    how: dict[str, Any] = reserved._asdict()
     # A block for each part, so that an actor that ends loses the work of one part only.
     answers: Any = from_arrow(rows).map_batches(
         _Parts,
         fn_constructor_args=(recall.for_cpus(num_cpus), str(folder)),
         batch_size=1,
         batch_format="pyarrow",
-        compute=ActorPoolStrategy(size=min(concurrency, len(parts))),
+        compute=ActorPoolStrategy(size=n),
         **how,
     )
     try:

@@ -6,28 +6,27 @@ from collections.abc import Callable
 from itertools import cycle
 from typing import Any
 
-from hyrecall.errors import MissingExtraError, ShardLostError, error
+from hyrecall.distributed.ray_cluster import (
+    check_room,
+    connect,
+    default_gpus,
+    first_line,
+    most_actors,
+    nodes_of,
+    read_reserved,
+    shown,
+    wait_for_start,
+)
+from hyrecall.distributed.shards import read_timeout
+from hyrecall.errors import OptionError, ShardLostError, error
 
-__all__ = ["RayWorkers", "load_ray"]
+__all__ = ["RayWorkers"]
 
 IN_WORK = 2
 """Questions sent to an actor at a time: the one that it answers, and the next one."""
 
-
-def load_ray(argument: str) -> Any:
-    """Return the module ray.
-
-    Raises
-    ------
-    MissingExtraError
-        Ray is not installed; ``argument`` names the option that needs it.
-    """
-    try:
-        import ray
-    except ModuleNotFoundError as fault:
-        wish = "the package ray (pip install 'hyrecall[ray]')"
-        raise error(MissingExtraError, argument, wish, "none") from fault
-    return ray
+NUM_CPUS = 1.0
+"""CPUs that Ray reserves for each actor."""
 
 
 class _Actor:
@@ -56,29 +55,56 @@ class RayWorkers:
     ----------
     make : callable
         Returns the function that answers; called once in each actor, which imports it by name.
-    n : int, optional
-        Number of actors; default: the CPUs of the cluster, divided by ``num_cpus``.
-    num_cpus, num_gpus : float
-        What Ray reserves for each.
+    workers : int, optional
+        Number of actors; default: as many as the cluster has room for.
+    num_gpus : float, optional
+        GPUs that Ray reserves for each actor, which sees no other GPUs. Default: 1 if the
+        cluster has a GPU for every actor, else 0.
+    start_timeout : float, optional
+        Seconds within which all actors must have started, also on nodes that the cluster adds.
+        Default: the cluster must have room for them now.
+
+    Raises
+    ------
+    MissingExtraError
+        Ray is not installed.
+    OptionError
+        The cluster has no room for the actors, and there is no ``start_timeout``.
+    ShardLostError
+        Not all actors started in time.
     """
 
     def __init__(
         self,
         make: Callable[[], Callable[..., Any]],
-        n: int | None,
+        workers: int | None,
         *,
-        num_cpus: float = 1,
-        num_gpus: float = 0,
+        num_gpus: float | None = None,
+        start_timeout: float | None = None,
     ) -> None:
         """Start the actors."""
-        self._ray = ray = load_ray("ray")
-        if not ray.is_initialized():
-            ray.init(log_to_driver=False)
-        if n is None:
-            n = max(1, int(ray.cluster_resources().get("CPU", 1) / max(num_cpus, 0.01)))
-        how = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_restarts": -1}
-        actor = ray.remote(**how, max_task_retries=3)(_Actor)
+        seconds = read_timeout(start_timeout, "start_timeout")
+        self._ray = ray = connect("ray")
+        nodes = nodes_of(ray)
+        reserved = read_reserved(NUM_CPUS, num_gpus or 0)
+        most = most_actors(nodes, reserved)
+        n = max(1, most) if workers is None else workers
+        if num_gpus is None:
+            reserved = reserved._replace(num_gpus=default_gpus(nodes, n, "auto", NUM_CPUS))
+        if seconds is None:
+            if 0 < most < n:
+                actors = "1 actor" if most == 1 else f"{most} actors"
+                each = f"{NUM_CPUS:g} CPU and {shown(num_gpus or 0)} GPUs"
+                wish = f"at most {actors} of {each} in this cluster"
+                raise error(OptionError, "workers", wish, n)
+            check_room(nodes, n, reserved)
+        actor = ray.remote(**reserved._asdict(), max_restarts=-1, max_task_retries=3)(_Actor)
         self.actors = [actor.remote(make) for _ in range(n)]
+        try:
+            wait_for_start(ray, self.actors, seconds)
+        except BaseException:
+            self.close()
+            raise
         self._turns = cycle(self.actors)
         self.n_ahead = n * IN_WORK - 1
 
@@ -90,8 +116,8 @@ class RayWorkers:
             try:
                 answer, fault = self._ray.get(asked)
             except self._ray.exceptions.RayError as lost:
-                got = str(lost).split("\n", 1)[0] or type(lost).__name__
-                raise error(ShardLostError, "ray", "an answer of an actor", got) from lost
+                wish = "an answer of an actor"
+                raise error(ShardLostError, "ray", wish, first_line(lost)) from lost
             if fault is not None:
                 raise fault
             return answer

@@ -232,6 +232,7 @@ class ShardedIndex(ShardUpkeep):
         hedge: float | None = None,
         num_cpus: float = 1,
         num_gpus: float | None = None,
+        start_timeout: float | None = None,
     ) -> ShardedIndex:
         """Open saved indexes as the shards of one index, each in a Ray actor (extra ``[ray]``).
 
@@ -243,30 +244,41 @@ class ShardedIndex(ShardUpkeep):
         paths : path-like, or sequence of path-like
             As in :meth:`open`; readable here and where the actors run.
         replicas : int, default 1
-            Actors for each folder.
-        device, threads, timeout, hedge
+            Actors for each folder, on different nodes where there are several.
+        device, threads, hedge
             As in :meth:`open`.
+        timeout : float, optional
+            Seconds that an actor may take for an answer. One that takes longer counts as lost; it
+            is ended, and Ray starts it again.
         num_cpus : float, default 1
             Cores that Ray reserves for each actor.
         num_gpus : float, optional
-            GPUs that Ray reserves for each actor, which sees no other GPUs; default: 1 for a named
-            CUDA device, else 0.
+            GPUs that Ray reserves for each actor, which sees no other GPUs. Default: 1 for a named
+            CUDA device, and for ``"auto"`` if the cluster has a GPU for every actor; else 0.
+        start_timeout : float, optional
+            Seconds within which all actors must have started. Ray does not say whether a cluster
+            can add nodes. If it can, pass this argument: the actors then wait for new nodes.
+            Default: 120 s, and the cluster must have room for all actors now.
 
         Raises
         ------
         MissingExtraError
             Ray is not installed.
-        OptionError, KeyConflictError, CorruptIndexError, IndexNotFoundError
+        OptionError
+            The actors reserve more than the cluster has, and there is no ``start_timeout``; or as
+            in :meth:`open`.
+        ShardLostError
+            Not all actors started in time.
+        KeyConflictError, CorruptIndexError, IndexNotFoundError
             As in :meth:`open`.
         """
         from hyrecall.distributed.ray_shards import ray_shards
 
         replication = Replication(replicas, hedge, timeout)
         saved, placed, facts = looked_at(paths, threads)
-        gpus = float(device.startswith("cuda")) if num_gpus is None else num_gpus
         made = ray_shards(
             saved, facts, replication, device=device, threads=threads, timeout=timeout,
-            num_cpus=num_cpus, num_gpus=gpus,
+            num_cpus=num_cpus, num_gpus=num_gpus, start_timeout=start_timeout,
         )  # fmt: skip
         return cls(made)._routed(placed, facts)
 
@@ -372,28 +384,3 @@ class ShardedIndex(ShardUpkeep):
         """
         results = results_of(shards, begin, self._pool)
         return answers_of(zip(shards, results, strict=True), lost)
-
-    def close(self) -> None:
-        """Close every shard. Closing twice is allowed; hits stay usable."""
-        self._is_closed = True
-        for one in self._shards:
-            one.close()
-        for pool in (self._pool, self._checks):
-            if pool is not None:
-                pool.close()
-
-    def __enter__(self) -> ShardedIndex:
-        """Use the index in a with statement."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close the index."""
-        self.close()
-
-    def __len__(self) -> int:
-        """Return the number of shards."""
-        return len(self._shards)
-
-    def __repr__(self) -> str:
-        """Show the names of the shards."""
-        return f"<ShardedIndex: {', '.join(one.name for one in self._shards)}>"

@@ -352,12 +352,12 @@ def closed() -> OptionError:
     return error(OptionError, "index", "an open index", "a closed one")
 
 
-def read_timeout(timeout: object) -> float | None:
+def read_timeout(timeout: object, argument: str = "timeout") -> float | None:
     """Return seconds; None: no limit."""
     if timeout is None:
         return None
     wish = f"seconds above 0 and up to {MOST_SECONDS:.0f}, or None"
-    seconds = number("timeout", timeout, 0.0, MOST_SECONDS, wish)
+    seconds = number(argument, timeout, 0.0, MOST_SECONDS, wish)
     if not seconds:
-        raise error(OptionError, "timeout", wish, repr(timeout))
+        raise error(OptionError, argument, wish, repr(timeout))
     return seconds

@@ -1,9 +1,9 @@
-"""The methods of a sharded index besides recalls: health checks and loading of new versions."""
+"""The methods of a sharded index besides recalls: health checks, new versions and closing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from hyrecall.base.keywords import check_methods
 from hyrecall.distributed.asking import ShardThreads
@@ -126,3 +126,28 @@ class ShardUpkeep:
             raise closed()
         run = map if pool is None else pool.map
         return list(run(call, self._shards))
+
+    def close(self) -> None:
+        """Close every shard. Closing twice is allowed; hits stay usable."""
+        self._is_closed = True
+        for one in self._shards:
+            one.close()
+        for pool in (self._pool, self._checks):
+            if pool is not None:
+                pool.close()
+
+    def __enter__(self) -> Self:
+        """Use the index in a with statement."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close the index."""
+        self.close()
+
+    def __len__(self) -> int:
+        """Return the number of shards."""
+        return len(self._shards)
+
+    def __repr__(self) -> str:
+        """Show the names of the shards."""
+        return f"<{type(self).__name__}: {', '.join(one.name for one in self._shards)}>"
