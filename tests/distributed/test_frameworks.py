@@ -1,4 +1,4 @@
-"""Engines of others carry BatchRecall: the program of ``examples/frameworks`` runs."""
+"""Engines of others carry BatchRecall: the programs of ``examples/frameworks`` run."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 import hyrecall as hr
 
-PROGRAM = Path(__file__).parents[2] / "examples" / "frameworks" / "spark_batch.py"
+PROGRAMS = Path(__file__).parents[2] / "examples" / "frameworks"
+MODULES = {"spark": "pyspark", "daft": "daft"}
+HOW = {"spark": ".ci/frameworks spark", "daft": ".ci/frameworks tables"}
+KEY = {"spark": "query_key", "daft": "query"}
 
 
 def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -26,26 +30,33 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def _needs_spark() -> None:
-    pytest.importorskip("pyspark", reason="pyspark is not installed: .ci/frameworks spark")
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("Spark needs Java: .ci/frameworks spark")
+def program(engine: str) -> str:
+    """Return the program for an engine, where the engine can run."""
+    module = MODULES[engine]
+    pytest.importorskip(module, reason=f"{module} is not installed: {HOW[engine]}")
+    if engine == "spark" and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip(f"Spark needs Java: {HOW[engine]}")
+    if engine == "daft" and version("daft").startswith("0.6."):
+        pytest.skip("processes of daft 0.6 abort at their end now and then, also without hyrecall")
+    return (PROGRAMS / f"{engine}_batch.py").read_text("utf-8")
 
 
-def test_the_program_for_spark_runs(tmp_path: Path) -> None:
-    done = run(PROGRAM.read_text("utf-8"), tmp_path)
+@pytest.mark.parametrize("engine", MODULES)
+def test_the_program_runs(engine: str, tmp_path: Path) -> None:
+    done = run(program(engine), tmp_path)
     assert done.returncode == 0, done.stderr[-4000:]
-    assert "'query_key': 'q3', 'rank': 1, 'key': 2" in done.stdout
-    assert "'query_key': 'q2', 'rank': 1, 'key': 3" in done.stdout
+    for query, key in (("q3", 2), ("q2", 3)):
+        assert f"'{KEY[engine]}': '{query}', 'rank': 1, 'key': {key}" in done.stdout
 
 
-def test_the_program_sees_a_scope_moved_by_one_row(tmp_path: Path) -> None:
-    code = PROGRAM.read_text("utf-8").replace(
+@pytest.mark.parametrize("engine", MODULES)
+def test_the_program_sees_a_scope_moved_by_one_row(engine: str, tmp_path: Path) -> None:
+    given = program(engine)
+    code = given.replace(
         '"asked_by": ["ann", "bob", "ann"],', '"asked_by": ["bob", "ann", "bob"],', 1
     )
     spoiled = code.replace('scope=queries()["asked_by"]', 'scope=["ann", "bob", "ann"]')
-    assert spoiled not in (code, PROGRAM.read_text("utf-8"))
+    assert spoiled not in (code, given)
     done = run(spoiled, tmp_path)
     assert done.returncode == 1
     assert "AssertionError" in done.stderr
