@@ -58,10 +58,13 @@ def run_block(page: Path, number: int) -> None:
         loop.close()
 
 
+ON_RAY = [pytest.mark.filterwarnings("ignore")]  # of Ray, at its start
 BLOCKS = [
-    (page, number)
+    pytest.param(page, number, id=f"{page.name}-{number}-ray", marks=ON_RAY)
+    if "import ray\n" in code
+    else pytest.param(page, number, id=f"{page.name}-{number}")
     for page in PAGES
-    for number, _ in enumerate(python_blocks(page.read_text(encoding="utf-8")))
+    for number, (_, code) in enumerate(python_blocks(page.read_text(encoding="utf-8")))
 ]
 
 
@@ -95,9 +98,7 @@ def load(name: str) -> ModuleType:
 
 # Pydantic AI of a year ago calls griffe in a way that griffe deprecated at that time.
 @pytest.mark.filterwarnings("ignore:Passing additional options:DeprecationWarning")
-@pytest.mark.parametrize(
-    ("page", "number"), BLOCKS, ids=[f"{page.name}-{number}" for page, number in BLOCKS]
-)
+@pytest.mark.parametrize(("page", "number"), BLOCKS)
 def test_a_block_of_a_page_runs_alone(
     page: Path, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +106,8 @@ def test_a_block_of_a_page_runs_alone(
     needs_measures(page.name)
     if page in FRAMEWORK_PAGES and page.stem in FRAMEWORKS:
         needs_framework(page.stem)
+    if "import ray\n" in python_blocks(page.read_text(encoding="utf-8"))[number][1]:
+        pytest.importorskip("ray", reason="ray is not installed: .ci/frameworks ray")
     if page.name == "reranking.md":
         write_reranker(tmp_path)
     run_block(page, number)
