@@ -152,16 +152,16 @@ def test_a_run_that_stopped_goes_on(world: World, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "how", "gpus"),
+    ("named", "how", "gpus"),
     [("auto", {"concurrency": 2}, "1"), ("auto", {"concurrency": 3}, "0"), ("auto", {}, "0"),
      ("cpu", {"concurrency": 2}, "0"), ("auto", {"concurrency": 2, "num_gpus": 0.5}, "0.5")],
 )  # fmt: skip
 def test_each_actor_has_a_gpu_where_there_are_enough(
-    world: World, tmp_path: Path, device: str, how: dict[str, Any], gpus: str
+    world: World, tmp_path: Path, named: str, how: dict[str, Any], gpus: str
 ) -> None:
     (tmp_path / "seen").mkdir()
     recall = as_a(SeesGpus, world.recall(), folder=tmp_path / "seen")
-    vars(recall)["_device"] = device
+    vars(recall)["_device"] = named
     done = recall_dataset(
         recall, world.files, tmp_path / "h", rows=7, on_ray=True, num_cpus=0.5, **how
     )
