@@ -1,6 +1,5 @@
 """Heads of vectors: which columns get them, what they hold, and that scans live by their bound."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +10,15 @@ import pytest
 
 import hyrecall as hr
 from engine import forge
-from engine.head_definition import REST, Floats, Head, check_definition, is_narrow
-from engine.test_dense_plane import changed, is_plain_reply, with_parts
+from engine.head_definition import Floats, Head, check_definition
+from engine.planted_planes import (
+    lost_rows_of_heads,
+    no_residual_of_heads,
+    no_rest,
+    other_directions,
+    with_heads,
+)
+from engine.test_dense_plane import changed, is_plain_reply
 from hyrecall import _core
 
 DIM = 64
@@ -281,51 +287,23 @@ def test_planes_of_heads_of_another_size_are_refused() -> None:
 # ---- planted bugs: heads that a scan must not be able to live with ----
 
 
-def no_rest(head: Head) -> Head:
-    """A bound without the length of what the directions leave."""
-    directions, (codes, scales, residuals) = head
-    n = len(directions) // DIM
-    if is_narrow(head[1], n + REST):  # 1 and -1 in turns: there is no code for 0
-        lines = codes.reshape(-1, n // 8 + 1, 16, 4).copy()
-        lines[:, -1] = [8, 7, 8, 7]
-    else:
-        lines = codes.reshape(-1, n // 4 + 1, 64).copy()
-        lines[:, -1] = 128
-    return directions, (lines.reshape(-1), scales, residuals)
-
-
-def no_residual(head: Head) -> Head:
-    """A bound without what the codes leave."""
-    directions, (codes, scales, residuals) = head
-    kept = np.where(np.isfinite(residuals), -0.01, residuals)
-    return directions, (codes, scales, kept.astype(np.float32))
-
-
-def other_directions(head: Head) -> Head:
-    """A query turned otherwise than the rows."""
-    directions, plane = head
-    return np.roll(directions.reshape(-1, DIM), 1, axis=0).reshape(-1).copy(), plane
-
-
-def lost_rows(head: Head) -> Head:
-    """One row of each block never passes."""
-    directions, (codes, scales, residuals) = head
-    kept = residuals.copy()
-    kept[5::16] = -np.inf
-    return directions, (codes, scales, kept)
+PLANTED = {
+    "no_rest": no_rest(DIM),
+    "no_residual": no_residual_of_heads,
+    "other_directions": other_directions(DIM),
+    "lost_rows": lost_rows_of_heads,
+}
 
 
 @pytest.mark.plain_cases(4)
 @pytest.mark.usefixtures("_forced")
-@pytest.mark.parametrize("bug", [no_rest, no_residual, other_directions, lost_rows])
-def test_a_planted_bug_in_the_heads_is_seen(
-    bug: Callable[[Head], Head], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_in_the_heads_is_seen(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     for fall in (8, 1):
         made = spectral(12_000, DIM, fall=fall)
-        same = with_parts(built(made.rows), lambda plane, head: (plane, head))
+        same = with_heads(built(made.rows), lambda head: head)
         assert is_plain_reply(monkeypatch, same, made.queries, 10)
-        broken = with_parts(built(made.rows), lambda plane, head: (plane, bug(head)))
+        broken = with_heads(built(made.rows), PLANTED[bug])
         seen.append(not is_plain_reply(monkeypatch, broken, made.queries, 10))
     assert any(seen)

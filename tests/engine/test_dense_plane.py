@@ -13,12 +13,16 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from engine.head_definition import Floats, Plane
+from engine.planted_planes import (
+    ChangePlane,
+    lost_rows,
+    no_residual,
+    scale_of_the_block,
+    shifted_rows,
+    with_plane,
+)
 from hyrecall import _core
-from hyrecall.segments.segments import State, segment_from_parts
-
-Floats = np.ndarray
-Plane = tuple[np.ndarray, np.ndarray, np.ndarray]
-Head = tuple[np.ndarray, Plane]
 
 
 @pytest.fixture(autouse=True, params=["int8", "head8", "head4"])
@@ -284,60 +288,10 @@ def test_the_plane_is_its_definition_bit_for_bit(dim: int) -> None:
 # ---- planted bugs: planes that a scan must not be able to live with ----
 
 
-def with_parts(
-    index: hr.Index, change: Callable[[Plane, Head | None], tuple[Plane, Head | None]]
-) -> hr.Index:
-    """The index with other planes."""
-    schema = index._facts.schema
-    segments = []
-    for one in index._state.segments:
-        column = one.dense["embedding"]
-        int8_plane, head = change(tuple(part.copy() for part in column.int8_plane), column.head)
-        broken = _core.DenseColumn.from_parts(
-            "embedding", column.dtype, column.dim, column.rows, column.inverse_norms,
-            (int8_plane, head),
-        )  # fmt: skip
-        dense = {"embedding": broken}
-        segments.append(segment_from_parts(one.rows, one.core.seqs, schema, one.lexical, dense))
-    views = [_core.SegmentView(one.core) for one in segments]
-    index._state = State.of(segments, views, index._state.next_seq)
-    return index
-
-
-def with_plane(index: hr.Index, change: Callable[[Plane], Plane]) -> hr.Index:
-    """The index with another int8 plane, and without heads, which would keep rows from it."""
-    return with_parts(index, lambda plane, _: (change(plane), None))
-
-
-def no_residual(plane: Plane) -> Plane:
-    """A bound that forgets what the codes leave."""
-    codes, scales, residuals = plane
-    return codes, scales, np.where(np.isfinite(residuals), -0.01, residuals).astype(np.float32)
-
-
-def scale_of_the_block(plane: Plane) -> Plane:
-    """Each row has the scale of its block's first."""
-    codes, scales, residuals = plane
-    return codes, np.repeat(scales[::16], 16), residuals
-
-
-def shifted_rows(plane: Plane) -> Plane:
-    """Codes one row off."""
-    codes, scales, residuals = plane
-    return np.roll(codes, 4), scales, residuals
-
-
-def lost_rows(plane: Plane) -> Plane:
-    """One row of each block never passes."""
-    codes, scales, residuals = plane
-    residuals[5::16] = -np.inf
-    return codes, scales, residuals
-
-
 @pytest.mark.plain_cases(4)
 @pytest.mark.parametrize("bug", [no_residual, scale_of_the_block, shifted_rows, lost_rows])
 def test_a_planted_bug_in_the_plane_is_seen(
-    bug: Callable[[Plane], Plane], monkeypatch: pytest.MonkeyPatch
+    bug: ChangePlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
     for name in ("random", "outliers", "near-duplicates"):

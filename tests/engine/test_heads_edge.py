@@ -8,8 +8,8 @@ import pytest
 
 import hyrecall as hr
 from engine.head_definition import REST, Floats, Head, unpacked
+from engine.planted_planes import with_heads
 from engine.test_dense_heads import built, heads_of
-from engine.test_dense_plane import with_parts
 
 DIM, DIRECTIONS = 48, 24
 ROWS = 12_288  # three windows of a scan
@@ -118,5 +118,5 @@ def test_rows_at_the_edge_of_the_bound_are_found(
         directions, (codes, scales, residuals) = head
         return directions, (codes, scales, residuals * np.float32(0.99))
 
-    broken = with_parts(built(made.rows), lambda plane, head: (plane, head and less(head)))
+    broken = with_heads(built(made.rows), less)
     assert not finds_all(broken, made, monkeypatch)

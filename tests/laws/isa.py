@@ -1,19 +1,35 @@
-"""Which instruction sets can be compared on this machine."""
+"""The instruction sets that kernels are compiled for, and which of them this CPU has."""
 
 from pathlib import Path
 
+import pytest
+
+# From the plainest to the best, by the names that HYRECALL_ISA takes.
+NEEDED_FLAGS = {
+    "scalar": set[str](),
+    "avx2": {"avx2", "fma", "f16c"},
+    "avx512": {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq"},
+}
+NEEDED_FLAGS["avx512vnni"] = NEEDED_FLAGS["avx512"] | {"avx512_vnni"}
+NEEDED_FLAGS["amx"] = NEEDED_FLAGS["avx512vnni"] | {"amx_tile", "amx_int8"}
+
+
+def cpu_flags() -> set[str]:
+    """Return what the system says of this CPU: not what hyrecall says."""
+    cpu = Path("/proc/cpuinfo")
+    for line in cpu.read_text().splitlines() if cpu.exists() else ():
+        if line.startswith("flags"):
+            return set(line.split(":")[1].split())
+    return set()
+
 
 def instruction_sets() -> list[str]:
-    """Those that this machine has, by the names that HYRECALL_ISA takes."""
-    cpu = Path("/proc/cpuinfo")
-    flags = set(cpu.read_text().split()) if cpu.exists() else set()
-    found = ["scalar"]
-    if {"avx2", "fma"} <= flags:
-        found.append("avx2")
-    if {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= flags:
-        found.append("avx512")
-        if "avx512_vnni" in flags:
-            found.append("avx512vnni")
-        if {"avx512_vnni", "amx_tile", "amx_int8"} <= flags:
-            found.append("amx")
-    return found
+    """Return those that this CPU has, the best last."""
+    flags = cpu_flags()
+    return [isa for isa, needed in NEEDED_FLAGS.items() if needed <= flags]
+
+
+def skip_without(isa: str) -> None:
+    """Skip a test by name if this CPU lacks the instruction set."""
+    if missing := NEEDED_FLAGS[isa] - cpu_flags():
+        pytest.skip(f"{isa}: this CPU lacks {', '.join(sorted(missing))}")
