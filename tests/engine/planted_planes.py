@@ -46,6 +46,15 @@ def with_heads(index: hr.Index, change: ChangeHead) -> hr.Index:
     return with_parts(index, lambda plane, head: (plane, head and change(head)))
 
 
+def with_front(index: hr.Index, change: ChangePlane) -> hr.Index:
+    """Return the index with other heads, or with another int8 plane where it has no heads."""
+
+    def changed(plane: Plane, head: Head | None) -> tuple[Plane, Head | None]:
+        return (change(plane), None) if head is None else (plane, of_heads(change)(head))
+
+    return with_parts(index, changed)
+
+
 # ---- of planes of codes, heads included ----
 
 
@@ -78,14 +87,9 @@ def lost_rows(plane: Plane) -> Plane:
 # ---- of heads ----
 
 
-def no_residual_of_heads(head: Head) -> Head:
-    """A bound without what the codes leave."""
-    return head[0], no_residual(head[1])
-
-
-def lost_rows_of_heads(head: Head) -> Head:
-    """One row of each block never passes."""
-    return head[0], lost_rows(head[1])
+def of_heads(change: ChangePlane) -> ChangeHead:
+    """Return the same bug in the codes of heads."""
+    return lambda head: (head[0], change(head[1]))
 
 
 def no_rest(dim: int) -> ChangeHead:

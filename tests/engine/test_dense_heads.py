@@ -12,9 +12,10 @@ import hyrecall as hr
 from engine import forge
 from engine.head_definition import Floats, Head, check_definition
 from engine.planted_planes import (
-    lost_rows_of_heads,
-    no_residual_of_heads,
+    lost_rows,
+    no_residual,
     no_rest,
+    of_heads,
     other_directions,
     with_heads,
 )
@@ -289,9 +290,9 @@ def test_planes_of_heads_of_another_size_are_refused() -> None:
 
 PLANTED = {
     "no_rest": no_rest(DIM),
-    "no_residual": no_residual_of_heads,
+    "no_residual": of_heads(no_residual),
     "other_directions": other_directions(DIM),
-    "lost_rows": lost_rows_of_heads,
+    "lost_rows": of_heads(lost_rows),
 }
 
 

@@ -22,14 +22,7 @@ from golden.table import PATH, Case, read
 from hyrecall import _core
 from hyrecall.base.runtime import cuda_library_folder, cuda_report
 from laws.effort import Effort
-
-NEEDED_FLAGS = {
-    "scalar": set(),
-    "avx2": {"avx2", "fma", "f16c"},
-    "avx512": {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq"},
-}
-NEEDED_FLAGS["avx512vnni"] = NEEDED_FLAGS["avx512"] | {"avx512_vnni"}
-NEEDED_FLAGS["amx"] = NEEDED_FLAGS["avx512vnni"] | {"amx_tile", "amx_int8"}
+from laws.isa import NEEDED_FLAGS, skip_without
 
 CSRC = Path(__file__).parents[2] / "csrc"
 MATH = ("formulas.hpp", "fusion_math.hpp", "shaping_math.hpp")  # of csrc/core
@@ -41,14 +34,6 @@ WITHOUT_A_SCALAR_LINE = {
     "counts": "the lines of fused_score go through it",
     "share_weights": "the lines of balanced_weight go through it",
 }
-
-
-def cpu_flags() -> set[str]:
-    """What the kernel says this CPU has: not what hyrecall says."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("flags"):
-            return set(line.split(":")[1].split())
-    return set()
 
 
 def run_check(isa: str) -> subprocess.CompletedProcess[str]:
@@ -65,9 +50,7 @@ def run_check(isa: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("isa", NEEDED_FLAGS)
 def test_every_instruction_set_gives_the_golden_bits(isa: str) -> None:
-    missing = NEEDED_FLAGS[isa] - cpu_flags()
-    if missing:
-        pytest.skip(f"{isa}: this CPU lacks {', '.join(sorted(missing))}")
+    skip_without(isa)
     done = run_check(isa)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -1,9 +1,11 @@
 """The subjects of the law tests."""
 
+import fcntl
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +13,6 @@ import pytest
 
 from laws.effort import Effort
 from laws.engine import EngineSubject
-from laws.isa import instruction_sets
 from laws.subject import Make, planted
 
 
@@ -32,19 +33,35 @@ def make_engine(request: pytest.FixtureRequest, device: str) -> partial[EngineSu
 
 
 @pytest.fixture(scope="session")
-def digests(effort: Effort) -> dict[str, dict[str, str]]:
-    """Digests of replies by instruction set, each from a process of its own (laws/digest.py)."""
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that the workers of this run share."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session")
+def digests_of(effort: Effort, shared_folder: Path) -> Callable[[str], dict[str, str]]:
+    """Digests of replies by an instruction set, from a process of its own (laws/digest.py).
+
+    The first worker that asks for a set makes them; the others wait and read.
+    """
     seeds = effort.cases(quick=2, full=60)
     path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])
-    return {
-        isa: json.loads(
-            subprocess.run(
-                [sys.executable, "-m", "laws.digest", str(seeds)],
-                env={**os.environ, "PYTHONPATH": path, "HYRECALL_ISA": isa},
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
-        )
-        for isa in instruction_sets()
-    }
+
+    def digests(isa: str) -> dict[str, str]:
+        file = shared_folder / f"digests-{isa}.json"
+        with file.open("a+") as shared:
+            fcntl.flock(shared, fcntl.LOCK_EX)
+            if not file.stat().st_size:
+                done = subprocess.run(
+                    [sys.executable, "-m", "laws.digest", str(seeds)],
+                    env={**os.environ, "PYTHONPATH": path, "HYRECALL_ISA": isa},
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                )
+                shared.write(done.stdout)
+                shared.flush()
+            return dict(json.loads(file.read_text()))
+
+    return digests

@@ -8,17 +8,18 @@ import hashlib
 import json
 import os
 import sys
+from collections.abc import Iterable
 
 from laws.around import AroundSubject
 from laws.checks import large_mix
 from laws.engine import EngineSubject
 from laws.feedback import FeedbackSubject
+from laws.planes import PLANES, VARIABLE
 from oracle.corpus import Draw, Mix, draw_call, draw_rows, draw_shape
 from oracle.documents import Call, Row, Shape
 from oracle.recall import Oracle
 
 Table = tuple[Shape, list[Row], list[Call]]
-PLANES = ("head8", "head4", "int8", "rows")  # read by every scan; "rows": by none
 STAGES: dict[str, type[EngineSubject]] = {"around": AroundSubject, "feedback": FeedbackSubject}
 
 
@@ -40,13 +41,12 @@ def table_of(n_rows: int) -> Table:
     return shape, rows, [draw_call(draw, guide, 16) for _ in range(6)]
 
 
-def digest(subject: type[EngineSubject], tables: list[Table]) -> str:
+def digest(asked: Iterable[tuple[EngineSubject, list[Call]]]) -> str:
     """SHA-256 over the Arrow bytes of every reply."""
     total = hashlib.sha256()
-    for shape, rows, calls in tables:
-        made = subject(shape, rows)
+    for subject, calls in asked:
         for call in calls:
-            total.update(made.recall_bytes(call))
+            total.update(subject.recall_bytes(call))
     return total.hexdigest()
 
 
@@ -54,12 +54,12 @@ def digests(seeds: int) -> dict[str, str]:
     """The instruction set in force, and a digest for each plane and each stage."""
     tables = [large_table(seed) for seed in range(seeds)]
     found = {"isa": EngineSubject(*tables[0][:2]).index.stats()["isa"]}
-    small = [table_of(400)]
+    shape, rows, calls = table_of(400)
     for stage, subject in STAGES.items():
-        found[stage] = digest(subject, small)
+        found[stage] = digest([(subject(shape, rows), calls)])
     for plane in PLANES:
-        os.environ["HYRECALL_FRONT_PLANE"] = plane  # each call reads it anew
-        found[plane] = digest(EngineSubject, tables)
+        os.environ[VARIABLE] = plane  # each call reads it anew
+        found[plane] = digest((EngineSubject(*table[:2]), table[2]) for table in tables)
     return found
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import hyrecall as hr
+from laws.planes import check_forced
 from oracle import fusion, scope, words
 from oracle.bm25 import Bm25
 from oracle.documents import Above, Call, Hit, Key, Reply, Row, Scope, Shape
@@ -36,15 +37,18 @@ class EngineSubject:
             device=device,
             threads=threads,
         )
+        check_forced(self.index)
 
     def schema(self, shape: Shape, cluster: str | None) -> "hr.Schema":
         return schema(shape, cluster)
 
     def add(self, rows: Sequence[Row]) -> None:
         self.index.add(table(self.shape, rows))
+        check_forced(self.index)
 
     def upsert(self, rows: Sequence[Row]) -> None:
         self.index.upsert(table(self.shape, rows))
+        check_forced(self.index)
 
     def delete(self, keys: Sequence[Key], scopes: Sequence[Scope]) -> int:
         if not self.shape.cell:
@@ -58,6 +62,7 @@ class EngineSubject:
 
     def compact(self) -> None:
         self.index.compact()
+        check_forced(self.index)
 
     def reopen(self) -> "EngineSubject":
         with tempfile.TemporaryDirectory() as folder:
@@ -67,6 +72,7 @@ class EngineSubject:
             again.shape = self.shape
             # In memory: the folder is gone when this returns.
             again.index = hr.Index.open(path, memory="ram", device=self.index.device)
+        check_forced(again.index)
         return again
 
     def hits(self, call: Call) -> "hr.Hits":

@@ -5,10 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from engine.planted_planes import ChangePlane, lost_rows, no_residual, with_front
 from laws.checks import LawBroken, same_in_every_batch
-from laws.digest import PLANES
+from laws.digest import digest, table_of
 from laws.effort import Effort
 from laws.engine import EngineSubject
+from laws.isa import NEEDED_FLAGS, skip_without
+from laws.planes import PLANES, VARIABLE
 from laws.planted_life import BatchKernel, NeighboursScope
 from laws.subject import Make, OracleSubject
 from oracle.corpus import Draw, Mix, draw_call, draw_rows
@@ -75,8 +78,28 @@ def test_repeating_a_call_repeats_its_bytes(make_engine: Callable[..., EngineSub
         assert subject.recall_bytes(call) == subject.recall_bytes(replace(call))
 
 
+@pytest.mark.parametrize("isa", NEEDED_FLAGS)
 def test_every_instruction_set_gives_the_same_bytes(
-    make_engine: Callable[..., EngineSubject], digests: dict[str, dict[str, str]]
+    isa: str,
+    make_engine: Callable[..., EngineSubject],
+    digests_of: Callable[[str], dict[str, str]],
 ) -> None:
-    assert [found["isa"] for found in digests.values()] == list(digests)  # none fell back
-    assert len({found[plane] for found in digests.values() for plane in PLANES}) == 1, digests
+    skip_without(isa)
+    found = digests_of(isa)
+    assert found["isa"] == isa  # the override took
+    assert {found[plane] for plane in PLANES} == {digests_of("scalar")["rows"]}
+
+
+@pytest.mark.parametrize("plane", PLANES)
+@pytest.mark.parametrize("bug", [no_residual, lost_rows], ids=lambda bug: bug.__name__)
+def test_a_wrong_bound_changes_a_digest_where_the_plane_is_read(
+    bug: ChangePlane, plane: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planes of both indexes are there, but "rows" reads none."""
+    shape, rows, calls = table_of(400)
+    monkeypatch.setenv(VARIABLE, "int8" if plane == "rows" else plane)
+    whole, broken = EngineSubject(shape, rows), EngineSubject(shape, rows)
+    broken.index = with_front(broken.index, bug)
+    monkeypatch.setenv(VARIABLE, plane)
+    changes = digest([(broken, calls)]) != digest([(whole, calls)])
+    assert changes == (plane != "rows")
