@@ -93,6 +93,11 @@ class LexicalColumn {
   // The shortest length of a document with a text; 0 if there is none.
   std::uint32_t min_length() const { return min_length_; }
   std::uint32_t max_length() const { return max_length_; }
+  // Postings that scans have left out so far (SkippedLeaves): for tests.
+  std::uint64_t n_left_out() const { return n_left_out_.load(std::memory_order_relaxed); }
+  void count_left_out(std::uint64_t n) const {
+    n_left_out_.fetch_add(n, std::memory_order_relaxed);
+  }
 
   // Calls f(term, position) for the document's tokens, positions never falling.
   template <typename F>
@@ -125,6 +130,8 @@ class LexicalColumn {
   // lock, because a fork may happen while a lock is held.
   mutable std::atomic<std::vector<TermId> const*> sorted_{nullptr};
   FrequentTerms frequent_;
+  // On a cache line of its own: whoever counts disturbs no reader of the rest.
+  alignas(64) mutable std::atomic<std::uint64_t> n_left_out_{0};
 };
 
 // Whether row[i] of columns[source[i]] has a text: bytes of 0 and 1.

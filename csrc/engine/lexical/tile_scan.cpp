@@ -60,6 +60,7 @@ class TileScan {
   }
 
   bool is_empty() const { return leaves_.empty(); }
+  std::uint64_t n_left_out() const { return n_left_out_; }
 
   void run() {
     if (scratch_.scores.empty()) {
@@ -223,6 +224,7 @@ class TileScan {
       find_best(n_added + n_left_out);
       return;
     }
+    n_left_out_ += n_left_out;
     partial.finish();
     for (std::size_t i = 0; i < work.n_rows; ++i) {
       if (partial.scores()[i] < scratch_.best.threshold()) continue;
@@ -386,6 +388,7 @@ class TileScan {
   std::size_t selected_ = 0;
   bool guessed_ = false;   // the threshold is a guess
   bool may_skip_ = false;  // leaves may be left out of a tile's sums
+  std::uint64_t n_left_out_ = 0;  // postings
 };
 
 }  // namespace
@@ -394,7 +397,10 @@ void scan_tiles(LexicalRows const& rows, LexicalRequest const& arm, Bm25Query co
                 std::span<LeafPostings const> postings, LexicalScratch& scratch) {
   if (rows.scope.ranges.empty() || (!rows.is_whole && rows.tiles.empty())) return;
   TileScan scan(rows, arm, query, postings, scratch);
-  if (!scan.is_empty()) scan.run();
+  if (scan.is_empty()) return;
+  scan.run();
+  if (scan.n_left_out() > 0)
+    rows.view.segment().p.lexical[arm.column]->count_left_out(scan.n_left_out());
 }
 
 }  // namespace hyrecall
