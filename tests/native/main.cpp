@@ -1,12 +1,14 @@
 // Runs every test, or those whose name holds the first argument.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 
+#include "kernels/cpu/isa.hpp"
 #include "native/check.hpp"
 
 namespace {
@@ -18,6 +20,17 @@ void make_room_for_libraries(char** argv) {
   if (std::getenv("GLIBC_TUNABLES") != nullptr) return;
   setenv("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=65536", 1);
   execv("/proc/self/exe", argv);  // comes back only if it fails: then the room is as it was
+}
+
+// Tests of every instruction set try those that this machine can run.
+void tell_missing_sets() {
+  auto const found = hyrecall::cpu::found_kernels();
+  for (char const* const name : {"scalar", "avx2", "avx512", "avx512vnni", "amx"}) {
+    bool const is_there = std::any_of(found.begin(), found.end(), [&](auto const& one) {
+      return std::strcmp(one.name, name) == 0;
+    });
+    if (!is_there) std::printf("SKIPPED instruction set %s: not on this machine\n", name);
+  }
 }
 
 }  // namespace
@@ -45,6 +58,7 @@ int main(int argc, char** argv) {
     }
     std::fflush(stdout);
   }
+  tell_missing_sets();
   std::printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
   return failed == 0 && passed > 0 ? 0 : 1;
 }
