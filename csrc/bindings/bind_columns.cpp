@@ -192,9 +192,8 @@ void bind_lexical(py::module_& m) {
            py::arg("row"))
       .def_property_readonly("n_terms", &LexicalColumn::n_terms, "The number of distinct terms.")
       .def_property_readonly("n_postings", &LexicalColumn::n_postings, "The number of postings.")
-      .def_property_readonly("n_left_out", &LexicalColumn::n_left_out,
-                             "The postings that scans have left out so far, because their words "
-                             "could not lift a row into a list.")
+      .def("n_left_out", &LexicalColumn::n_left_out,
+           "Return the number of postings that scans have left out so far. For tests.")
       .def_property_readonly("nbytes", &LexicalColumn::bytes, "Bytes of memory.");
 }
 

@@ -85,7 +85,7 @@ def topical() -> Corpus:
 
 def n_left_out(index: hr.Index) -> int:
     """Return how many postings scans of an index have left out so far."""
-    return sum(segment.lexical["text"].n_left_out for segment in index._state.segments)
+    return sum(segment.lexical["text"].n_left_out() for segment in index._state.segments)
 
 
 def full_sort(index: hr.Index, limit: int, **options: Any) -> pa.Table:

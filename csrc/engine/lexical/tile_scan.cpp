@@ -60,7 +60,6 @@ class TileScan {
   }
 
   bool is_empty() const { return leaves_.empty(); }
-  std::uint64_t n_left_out() const { return n_left_out_; }
 
   void run() {
     if (scratch_.scores.empty()) {
@@ -204,8 +203,7 @@ class TileScan {
                            scratch_.greatest);
   }
 
-  // Scores in full the rows whose partial sums may reach the threshold. If there are too many, adds
-  // all leaves instead.
+  // Scores the rows whose partial sums may reach the threshold; adds all leaves if these are many.
   void offer_partial(std::uint64_t n_added, std::uint64_t n_left_out) {
     PartialRows& partial = scratch_.partial;
     SkippedLeaves& skipped = scratch_.skipped;
@@ -224,7 +222,7 @@ class TileScan {
       find_best(n_added + n_left_out);
       return;
     }
-    n_left_out_ += n_left_out;
+    column_.count_left_out(n_left_out);
     partial.finish();
     for (std::size_t i = 0; i < work.n_rows; ++i) {
       if (partial.scores()[i] < scratch_.best.threshold()) continue;
@@ -388,7 +386,6 @@ class TileScan {
   std::size_t selected_ = 0;
   bool guessed_ = false;   // the threshold is a guess
   bool may_skip_ = false;  // leaves may be left out of a tile's sums
-  std::uint64_t n_left_out_ = 0;  // postings
 };
 
 }  // namespace
@@ -397,10 +394,7 @@ void scan_tiles(LexicalRows const& rows, LexicalRequest const& arm, Bm25Query co
                 std::span<LeafPostings const> postings, LexicalScratch& scratch) {
   if (rows.scope.ranges.empty() || (!rows.is_whole && rows.tiles.empty())) return;
   TileScan scan(rows, arm, query, postings, scratch);
-  if (scan.is_empty()) return;
-  scan.run();
-  if (scan.n_left_out() > 0)
-    rows.view.segment().p.lexical[arm.column]->count_left_out(scan.n_left_out());
+  if (!scan.is_empty()) scan.run();
 }
 
 }  // namespace hyrecall
