@@ -138,6 +138,19 @@ struct Waiting {
   }
 };
 
+// Moves the first of a heap to its place after its value fell: half of a pop and a push.
+void sink_first(std::vector<Waiting>& heap) {
+  Waiting const first = heap.front();
+  std::size_t at = 0;
+  for (std::size_t child = 1; child < heap.size(); child = 2 * at + 1) {
+    if (child + 1 < heap.size() && heap[child] < heap[child + 1]) ++child;
+    if (!(first < heap[child])) break;
+    heap[at] = heap[child];
+    at = child;
+  }
+  heap[at] = first;
+}
+
 QueryDiversified diversify_query(Snapshot const& snapshot, FusedListsView const& lists,
                                  DiversifyParams const& params, std::size_t query,
                                  std::size_t begin, std::size_t end) {
@@ -176,15 +189,14 @@ QueryDiversified diversify_query(Snapshot const& snapshot, FusedListsView const&
   heap.reserve(n);
   for (std::size_t entry = 1; entry < n; ++entry) heap.push_back({value_of(entry), entry});
   std::make_heap(heap.begin(), heap.end());
-  while (out.chosen.size() < n_wanted && !heap.empty()) {
-    poll_interrupt();
-    std::pop_heap(heap.begin(), heap.end());
-    auto const [value, entry] = heap.back();
-    heap.pop_back();
+  constexpr std::size_t kStepsPerPoll = 64;  // a step takes some 200 ns, a poll 20
+  for (std::size_t step = 1; out.chosen.size() < n_wanted && !heap.empty(); ++step) {
+    if (step % kStepsPerPoll == 0) poll_interrupt();
+    auto const [value, entry] = heap.front();
     // What does not fit now never will.
-    if (is_bounded && params.tokens[begin + entry] > left) continue;
+    bool const fits = !is_bounded || params.tokens[begin + entry] <= left;
     std::size_t const first = n_compared[entry];
-    if (first < chosen.size() && vectors.has(entry)) {
+    if (fits && first < chosen.size() && vectors.has(entry)) {
       std::span<float> const found(cosines.data(), chosen.size() - first);
       chosen.cosines(vectors.column_of(entry), vectors.row_of(entry), first, found);
       for (std::size_t i = 0; i < found.size(); ++i)
@@ -192,12 +204,14 @@ QueryDiversified diversify_query(Snapshot const& snapshot, FusedListsView const&
       n_compared[entry] = chosen.size();
       double const now = value_of(entry);
       if (now < value) {
-        heap.push_back({now, entry});
-        std::push_heap(heap.begin(), heap.end());
+        heap.front().value = now;
+        sink_first(heap);
         continue;
       }
     }
-    choose(entry, value);
+    std::pop_heap(heap.begin(), heap.end());
+    heap.pop_back();
+    if (fits) choose(entry, value);
   }
   return out;
 }
