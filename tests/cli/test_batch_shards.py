@@ -20,6 +20,7 @@ pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
 from hyrecall.cli import batch, batch_command, batch_crew, batch_workers
 from hyrecall.distributed import BatchRecall, ShardedIndex, saved
+from hyrecall.distributed.shard_opening import ShardOpening
 
 N_QUERIES = 30
 ALL = ("--query-text", "words", "--query-vector", "vec", "--query-key", "qid")
@@ -67,9 +68,9 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 def without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Open the shards in this process: the tests of processes are few, since each starts slowly."""
 
-    def opened(folders: list[Path], *, threads: int | None, processes: bool) -> Any:
+    def opened(folders: list[Path], opening: ShardOpening, *, processes: bool) -> Any:
         assert processes
-        return saved.open_saved(folders, threads=threads)
+        return saved.open_saved(folders, opening)
 
     monkeypatch.setattr(batch_command, "open_saved", opened)
 

@@ -68,7 +68,7 @@ def placed_index(
 ) -> ShardedIndex:
     """Return shards as one index that is asked by a placement."""
     index = ShardedIndex([kind(f"shard {at}", one) for at, one in enumerate(shards)])
-    index._router = Router(placement, shards[0]._facts.cell_types)
+    index._generations.current.router = Router(placement, shards[0]._facts.cell_types)
     return index
 
 

@@ -18,9 +18,10 @@ import xxhash
 import hyrecall as hr
 from distributed.building_worlds import built, write_files
 from distributed.placed import CountedShard, placed_index, placed_shards
-from hyrecall.distributed import Placement, Request, ShardedIndex, Shards, Statistics, sharded
+from hyrecall.distributed import Placement, Request, ShardedIndex, Shards, Statistics, generations
 from hyrecall.distributed.asked_shard import AskedShard
 from hyrecall.distributed.placement import slot_of
+from hyrecall.distributed.shard_opening import ShardOpening
 from hyrecall.distributed.shards_file import ShardEntry
 from hyrecall.distributed.worker import Answering
 from hyrecall.errors import CorruptIndexError, IndexNotFoundError, ShardLostError, error
@@ -70,7 +71,7 @@ class ByBytes(AskedShard):
     def __init__(self, name: str, index: hr.Index) -> None:
         self.name, self.facts = name, index._facts
         self.verbs: list[bytes] = []
-        self._answering = Answering(name, "cpu", None)
+        self._answering = Answering(name, ShardOpening("cpu"))
         self._answering._index = index
 
     def _ask(self, *frames: bytes) -> bytes:
@@ -163,7 +164,7 @@ def test_a_shard_that_is_not_asked_may_be_lost(index: ShardedIndex, one: hr.Inde
     gone = 2
     shards = list(index.shards)
     shards[gone] = Lost("shard 2", shards[gone].index)  # type: ignore[attr-defined]
-    index._shards = tuple(shards)
+    index._generations.current.shards = tuple(shards)
     here = [cell for cell in USERS if home(cell) != gone]
     there = [cell for cell in USERS if home(cell) == gone]
     asked = {"text": ["tea"] * len(here), "scope": here}
@@ -195,10 +196,10 @@ def test_a_batch_that_is_asked_whole_tells_each_query_of_its_own_shards(
     index: ShardedIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where something is refused for some of the queries alone."""
-    monkeypatch.setattr(sharded, "answer_routed", lambda *given: None)
+    monkeypatch.setattr(generations, "answer_routed", lambda *given: None)
     shards = list(index.shards)
     shards[2] = Lost("shard 2", shards[2].index)  # type: ignore[attr-defined]
-    index._shards = tuple(shards)
+    index._generations.current.shards = tuple(shards)
     got = index.recall(text=["tea"] * len(USERS), scope=USERS)
     assert [hits.degraded for hits in got] == [home(cell) == 2 for cell in USERS]
     assert got.degraded
@@ -207,7 +208,7 @@ def test_a_batch_that_is_asked_whole_tells_each_query_of_its_own_shards(
 def test_a_recipe_that_only_a_lost_shard_is_asked(index: ShardedIndex, one: hr.Index) -> None:
     shards = list(index.shards)
     shards[2] = Lost("shard 2", shards[2].index)  # type: ignore[attr-defined]
-    index._shards = tuple(shards)
+    index._generations.current.shards = tuple(shards)
     there, here = ([cell for cell in USERS if (home(cell) == 2) is gone] for gone in (True, False))
     whole = hr.Recipe(name="whole", arms=(Lexical(),), fusion=hr.RRF(), exact=True)
     for lists in (([whole, hr.recipes.default], [there[0], here[0]]), ([whole] * 2, there[:2])):

@@ -78,7 +78,7 @@ def test_a_recall_starts_no_thread(
 ) -> None:
     for several in (single, index):
         assert len(several.recall(**asked())[0]) > 0
-        assert not vars(several._pool)["_pool"]._threads
+        assert not vars(several._generations.current.pool)["_pool"]._threads
     assert not started
 
 

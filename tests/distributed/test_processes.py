@@ -20,6 +20,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, asking, turns
+from hyrecall.distributed.shard_opening import ShardOpening
 from hyrecall.distributed.shards import ProcessShard
 from hyrecall.distributed.worker import MOST_RECENT, Answering
 from hyrecall.errors import ShardLostError
@@ -249,7 +250,7 @@ def test_recalls_that_come_in_turns_are_read_once(
         return whole(cls, data)
 
     monkeypatch.setattr(Request, "from_bytes", classmethod(counted))
-    answering = Answering(str(paths[0]), "cpu", 1)
+    answering = Answering(str(paths[0]), ShardOpening("cpu", 1))
     requests = [Request(**asked(limit=limit)).to_bytes() for limit in range(1, MOST_RECENT + 1)]
     counts = [answering.ask(b"statistics", one) for one in requests]
     for request, (kind, count) in zip(requests, counts, strict=True):

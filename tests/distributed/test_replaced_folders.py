@@ -101,14 +101,18 @@ def test_planted_newest_version_is_seen(tmp_path: Path, monkeypatch: pytest.Monk
         assert all(got.to_arrow() != want.to_arrow() for want in wants)
 
 
-def test_shards_in_this_process_keep_their_version_when_they_are_reloaded(
+def test_a_shard_that_was_saved_again_in_its_folder_is_not_taken_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = make(tmp_path, 1, monkeypatch)
     old = hr.Index.build(documents(1), SCHEMA, device="cpu").recall(**ASKED)
     with ShardedIndex.open(folder, device="cpu", threads=1) as index:
-        shutil.rmtree(folder)
-        make(tmp_path, 2, monkeypatch)
-        assert index.is_stale
+        shard = hr.Index.open(folder / "shard-0000-1", device="cpu")
+        user = next(one for one in USERS if Shards.read(folder).placement.shards_of(one) == (0,))
+        assert shard.delete(list(range(120)), scope=user)
+        shard.save(folder / "shard-0000-1")
+        assert not index.is_stale
         index.reload()
         assert index.recall(**ASKED).to_arrow().equals(old.to_arrow())
+    with pytest.raises(hr.CorruptIndexError, match=r"that shards\.json names"):
+        ShardedIndex.open(folder, device="cpu")

@@ -14,6 +14,7 @@ from distributed.placed import placed_index
 from distributed.planted_routers import ROUTERS
 from distributed.worlds import CALLS, Route, same_replies
 from hyrecall.distributed import Placement, ShardedIndex, routing
+from hyrecall.distributed.generations import Generation
 from hyrecall.distributed.routing import Router
 from hyrecall.distributed.shards import LocalShard
 from hyrecall.parts.spreading import joined_alone
@@ -55,7 +56,7 @@ def test_only_what_one_index_refuses_is_asked_whole(
     subject: type[EngineSubject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     split = whole = 0
-    answer_whole = ShardedIndex._try_whole
+    answer_whole = Generation._answer_whole
 
     def routed(*given: Any) -> Any:
         nonlocal split
@@ -63,15 +64,16 @@ def test_only_what_one_index_refuses_is_asked_whole(
         split += hits is not None
         return hits
 
-    def asked_whole(self: ShardedIndex, request: Any, shards: Any, lost: dict[str, str]) -> Any:
+    def asked_whole(self: Generation, request: Any, shards: Any, lost: dict[str, str]) -> Any:
         nonlocal whole
         hits = answer_whole(self, request, shards, lost)
-        routes = self._router.routes(request)
+        assert self.router is not None
+        routes = self.router.routes(request)
         whole += routes is None or routes.is_split
         return hits
 
-    monkeypatch.setattr("hyrecall.distributed.sharded.answer_routed", routed)
-    monkeypatch.setattr(ShardedIndex, "_try_whole", asked_whole)
+    monkeypatch.setattr("hyrecall.distributed.generations.answer_routed", routed)
+    monkeypatch.setattr(Generation, "_answer_whole", asked_whole)
     same_replies(range(12), subject, route=placed_index)
     assert split > 25
     assert whole == 0, "an answer that could have been routed"
@@ -82,7 +84,7 @@ def by(router: type[Router]) -> Route:
         shards: Sequence[hr.Index], placement: Placement, kind: type[LocalShard]
     ) -> ShardedIndex:
         index = placed_index(shards, placement, kind)
-        index._router = router(placement, shards[0]._facts.cell_types)
+        index._generations.current.router = router(placement, shards[0]._facts.cell_types)
         return index
 
     return make

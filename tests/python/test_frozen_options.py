@@ -14,6 +14,7 @@ import hyrecall as hr
 from hyrecall import arms
 from hyrecall.base.arguments import convert_field
 from hyrecall.distributed import Placement
+from hyrecall.distributed.shard_opening import ShardOpening
 from hyrecall.embed import EmbedBy
 from hyrecall.errors import OptionError
 from hyrecall.evaluate import Setting
@@ -61,6 +62,7 @@ OPTIONS: tuple[Any, ...] = (
     dataclasses.replace(hr.recipes.loom, depth=20),
     hr.Schema(key="id", cell="user", text="text"),
     Placement({"user": "large_string"}, [0] * 4096, {("ann",): [1] * 256}),
+    ShardOpening("cpu", 2, pin=["plane"]),
     hr.Text("title", "text"),
     hr.GraphSchema(key="id", cell="user"),
     hr.Scope(["alice", "bob"]),

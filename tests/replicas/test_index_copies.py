@@ -173,6 +173,9 @@ def test_a_folder_without_an_index_is_not_pushed(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(IndexNotFoundError, match="got another folder"):
         push(tmp_path / "empty", url_of(tmp_path))
+    (tmp_path / "empty" / "shards.json").write_text("{}")
+    with pytest.raises(IndexNotFoundError, match="got a folder of shards, which is not pushed"):
+        push(tmp_path / "empty", url_of(tmp_path))
 
 
 def test_one_push_or_pull_of_a_folder_runs_at_a_time(tmp_path: Path) -> None:

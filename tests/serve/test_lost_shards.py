@@ -57,7 +57,7 @@ def placed(
     assert not all(needs)
     with ShardedIndex.open(tmp_path / "out", device="cpu") as index:
         losing = Losing(index.shards[1])
-        vars(index)["_shards"] = (index.shards[0], losing)
+        index._generations.current.shards = (index.shards[0], losing)
         yield index, needs, losing
 
 

@@ -22,7 +22,7 @@ import pytest
 import hyrecall
 import hyrecall as hr
 from hyrecall.distributed import ShardedIndex, build_shards
-from hyrecall.distributed.opening import _seal, open_here
+from hyrecall.distributed.opening import _seal
 from hyrecall.distributed.replicated import ReplicatedShard
 from hyrecall.distributed.saved_folders import find_folders
 from hyrecall.errors import ShardLostError, error
@@ -56,7 +56,7 @@ def replicated(folder: Path) -> Iterator[ShardedIndex]:
     """Shards of two replicas each, which answer two batches at a time."""
     made = []
     for path in find_folders([folder]).folders:
-        two = [open_here([path])[0][0] for _ in range(2)]
+        two = [ShardedIndex.open([path]).shards[0] for _ in range(2)]
         made.append(ReplicatedShard(path.name, two, partial(_seal, path)))
     with ShardedIndex(made) as index:
         yield index

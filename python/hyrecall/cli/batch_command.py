@@ -20,6 +20,7 @@ from hyrecall.cli.batch import OPTIONS, Batch, run
 from hyrecall.cli.batch_crew import crew_of
 from hyrecall.cli.batch_formats import OUTPUT_KINDS, STDOUT, check_types, output_kind
 from hyrecall.cli.batch_output import Output, Stream, Unfinished
+from hyrecall.cli.opening_options import Memory, Pin, Verify, opening_of
 from hyrecall.cli.options import (
     Bm25,
     Depth,
@@ -167,6 +168,9 @@ def batch(
         ),
     ] = None,
     threads: Threads = None,
+    memory: Memory = None,
+    verify: Verify = None,
+    pin: Pin = None,
     ray: Annotated[
         bool,
         typer.Option("--ray", help="Answer in Ray actors; each opens all folders (extra [ray])."),
@@ -226,7 +230,8 @@ def batch(
     for name, value in actors.items():
         if value is not None and not ray:
             raise error(OptionError, f"--{name.replace('_', '-')}", "--ray with it", "none")
-    index = open_saved(folders, threads=threads, processes=not ray)
+    opening = opening_of(threads, memory, verify, pin)
+    index = open_saved(folders, opening, processes=not ray)
     facts, seals = facts_of(index), seals_of(folders)
     options = recall_options(
         facts, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,
@@ -263,7 +268,7 @@ def batch(
         if isinstance(out, Unfinished):  # ages count from when the first run began
             job = replace(job, options={**job.options, "now": out.began})
         with (
-            crew_of(job, folders, seals, threads, actors=actors if ray else None) as crew,
+            crew_of(job, folders, seals, opening, actors=actors if ray else None) as crew,
             Progress(source.n_rows, done=out.n_queries) as progress,
         ):
             skips = on_error == "skip"
@@ -349,7 +354,7 @@ def _rejects_path(
 def _identity(given: dict[str, Any], seals: Sequence[str], queries: Path) -> dict[str, Any]:
     """Return everything that determines a run's output, as JSON types."""
     free = {"folders", "queries", "output", "resume", "on_error", "rejects", "threads"}
-    free |= {"ray", "workers", "num_gpus", "start_timeout"}
+    free |= {"memory", "verify", "pin", "ray", "workers", "num_gpus", "start_timeout"}
     named = {name.replace("filters", "filter").replace("_", "-"): name for name in given}
     options = {f"--{shown}": given[name] for shown, name in named.items() if name not in free}
     found = queries.stat()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from hyrecall.cli.batch import Batch
 from hyrecall.cli.batch_workers import Answer, Here, InThreads, OnRay, Workers
 from hyrecall.distributed.saved import check_seals, open_saved
+from hyrecall.distributed.shard_opening import ShardOpening
 from hyrecall.distributed.sharded import ShardedIndex
 from hyrecall.embed import StaticEmbedder
 
@@ -22,7 +24,7 @@ def crew_of(
     job: Batch,
     folders: Sequence[Path],
     seals: Sequence[str],
-    threads: int | None,
+    opening: ShardOpening,
     *,
     actors: Mapping[str, Any] | None,
 ) -> Iterator[Workers]:
@@ -32,7 +34,8 @@ def crew_of(
             how = {name: getattr(job, name) for name in ("asked", "scope", "options")}
             arm = None if job.embed is None else job.embed[0]
             absolute = [one.absolute() for one in folders]
-            make = partial(_answerer, absolute, tuple(seals), threads or 1, arm, how)
+            once = replace(opening.once_checked, threads=opening.threads or 1)
+            make = partial(_answerer, absolute, tuple(seals), once, arm, how)
             ray = OnRay(make, **actors)
             ended.callback(ray.close)
             yield ray
@@ -48,12 +51,12 @@ def crew_of(
 def _answerer(
     folders: Sequence[Path],
     seals: Sequence[str],
-    threads: int,
+    opening: ShardOpening,
     arm: str | None,
     how: dict[str, Any],
 ) -> Answer:
-    """Open an index in an actor and return what answers there."""
-    index = open_saved(folders, threads=threads)
+    """Open an index, whose version was checked here, in an actor; return what answers there."""
+    index = open_saved(folders, opening)
     check_seals(folders, seals)
     embed = None if arm is None else (arm, StaticEmbedder())
     return Batch(index=index, embed=embed, **how).answer

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from hyrecall.cli.memory_options import SECONDS_FOR_A_WRITER, opening_options, store_path
+from hyrecall.cli.opening_options import Memory, Pin, Verify, opening_of
 from hyrecall.cli.service_options import (
     AllowedHosts,
     AllowedOrigins,
@@ -48,6 +49,7 @@ class _Asked:
     recipe: str | None
     read_only: bool
     threads: int | None
+    opening: dict[str, Any]
     log_level: str
     service: dict[str, Any]
 
@@ -87,6 +89,9 @@ def serve(
         int, typer.Option("--workers", metavar="N", help="Processes that answer.")
     ] = 1,
     threads: EngineThreads = None,
+    memory: Memory = None,
+    verify: Verify = None,
+    pin: Pin = None,
     no_join: NoJoin = False,
     options: MoreOptions = None,
     log_level: LogLevel = "info",
@@ -107,12 +112,16 @@ def serve(
     if is_index and (recipe is not None or read_only):
         wish = "no such option for an index (each request names its recipe)"
         raise error(OptionError, "--recipe" if recipe else "--read-only", wish, "one")
+    for option, value in {"--memory": memory, "--verify": verify, "--pin": pin}.items():
+        if value and not is_index:
+            raise error(OptionError, option, "no such option for a store", repr(value))
     asked = _Asked(
         folder=str(found),
         is_index=is_index,
         recipe=recipe,
         read_only=read_only,
         threads=threads,
+        opening=opening_of(threads, memory, verify, pin).options if is_index else {},
         log_level=log_level,
         service=service_fields(
             host, port, tokens, allowed_hosts, allowed_origins, no_join, options
@@ -133,7 +142,7 @@ def _app_of(asked: _Asked) -> Any:
     log_to_stderr(asked.log_level)
     options = options_of(asked.service)
     if asked.is_index:
-        return create_app(Index.open(asked.folder, threads=asked.threads), options)
+        return create_app(Index.open(asked.folder, **asked.opening), options)
     opening = Memory.open(
         asked.folder,
         read_only=asked.read_only,

@@ -168,7 +168,8 @@ def rebalance(
 ) -> None:
     """Change how many shards there are, or even out their sizes, by moving cells.
 
-    Whoever has opened the folder keeps what is open, and opens it again to see the new shards.
+    hyrecall shards serve takes the new shards up by itself. Other programs keep what they have
+    opened until they reload it.
     """
     _check_sizes(number, shard_rows)
     before = Shards.read(folder)

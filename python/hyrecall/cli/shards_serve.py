@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from hyrecall.cli.opening_options import Memory, Pin, Verify, opening_of
 from hyrecall.cli.service_options import (
     AllowedHosts,
     AllowedOrigins,
@@ -70,18 +71,23 @@ def serve(
     allowed_hosts: AllowedHosts = None,
     allowed_origins: AllowedOrigins = None,
     threads: EngineThreads = None,
+    memory: Memory = None,
+    verify: Verify = None,
+    pin: Pin = None,
     no_join: NoJoin = False,
     options: MoreOptions = None,
     log_level: LogLevel = "info",
 ) -> None:
     """Serve the shards of an index over HTTP until SIGTERM or an interrupt, read-only.
 
-    Replies are those of one index with all documents. A shard is loaded again when it is saved
-    anew. A reply that lacks a shard says so; GET /readyz names the shards that are lost.
+    Replies are those of one index with all documents. Saved indexes are loaded again when they are
+    saved anew, a folder of shards when it is rebalanced or built anew. A reply that lacks a shard
+    says so; GET /readyz names the shards that are lost.
     """
     check_log_level(log_level)
     fields = service_fields(host, port, tokens, allowed_hosts, allowed_origins, no_join, options)
     service = options_of(fields)
+    opening = opening_of(threads, memory, verify, pin)
     from hyrecall.distributed import ShardedIndex
     from hyrecall.serve import create_app, run
 
@@ -91,9 +97,9 @@ def serve(
         paths,
         processes=is_apart,
         replicas=replicas,
-        threads=threads,
         timeout=service.deadline / 3 if is_apart and timeout is None else timeout,
         hedge=hedge,
+        **opening.options,
     )
     with index:
         index.reload()  # processes start, and open their shards, before the first request comes

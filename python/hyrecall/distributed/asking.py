@@ -197,6 +197,6 @@ class ShardThreads:
         except RuntimeError as fault:
             raise closed() from fault
 
-    def close(self) -> None:
-        """End the threads."""
-        self._pool.shutdown()
+    def close(self, *, waits: bool) -> None:
+        """End the threads, and wait for their end if asked."""
+        self._pool.shutdown(wait=waits)

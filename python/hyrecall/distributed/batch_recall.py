@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
@@ -25,6 +26,7 @@ from hyrecall.distributed.saved import (
     seals_of,
 )
 from hyrecall.distributed.saved_folders import read_folders
+from hyrecall.distributed.shard_opening import ShardOpening
 from hyrecall.distributed.slices import answered, renumber, slice_size
 from hyrecall.errors import DTypeError, OptionError, ScopeError, error
 from hyrecall.parts.plain import decode, encode
@@ -93,8 +95,11 @@ class BatchRecall:
     on_error : {"raise", "column"}, default "raise"
         For a query that is refused: raise, or return one row that has only its ``query_key`` and
         the reason in a column ``error``.
-    device, threads
-        As in :meth:`hyrecall.Index.open`.
+    memory, pin, device, threads
+        As in :meth:`hyrecall.Index.open`, in each process.
+    verify : {"full", "structure"}, optional
+        As in :meth:`hyrecall.Index.open`. The version is checked here; other processes open only
+        this version, and do not check it again.
     **options
         Further arguments of :meth:`hyrecall.Index.recall`, the same for all queries. ``now`` is
         fixed here.
@@ -138,6 +143,9 @@ class BatchRecall:
         scope: str | Sequence[str] | Scope | None = None,
         equals: Mapping[str, str] | None = None,
         on_error: Literal["raise", "column"] = "raise",
+        memory: str = "mmap",
+        verify: str | None = None,
+        pin: Sequence[str] | str = (),
         device: str = "auto",
         threads: int | None = None,
         **options: Unpack[BatchOptions],
@@ -158,8 +166,8 @@ class BatchRecall:
         self._data = {name: encode(name, one) for name, one in given.items()}
         self._scope = encode("scope", fixed)
         self._marks_errors = on_error == "column"
-        self._device, self._threads = device, threads
-        self._index: Opened | None = open_saved(folders, device=device, threads=threads)
+        self._opening = ShardOpening(device, threads, memory, verify, pin)
+        self._index: Opened | None = open_saved(folders, self._opening)
         self._seals = seals_of(folders)
         self.columns = tuple(self._asked.wanted())
         self._check_scope()
@@ -247,7 +255,8 @@ class BatchRecall:
 
     def for_cpus(self, n: float) -> BatchRecall:
         """Return a copy with a thread for each of ``n`` CPUs, unless ``threads`` was given."""
-        return self._but(_threads=self._threads or max(1, int(n)))
+        threads = self._opening.threads or max(1, int(n))
+        return self._but(_opening=replace(self._opening, threads=threads))
 
     def _but(self, **changes: Any) -> BatchRecall:
         made = object.__new__(type(self))
@@ -275,7 +284,7 @@ class BatchRecall:
     def _opened(self) -> Opened:
         if self._index is None:
             folders = [Path(one) for one in self._folders]
-            index = open_saved(folders, device=self._device, threads=self._threads)
+            index = open_saved(folders, self._opening.once_checked)
             check_seals(folders, self._seals)
             self._index = index
         return self._index

@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from hyrecall.base.arguments import as_int, as_items, number
-from hyrecall.distributed.placed import PlacedShards
+from hyrecall.distributed.generations import Opener, OpenShards
 from hyrecall.distributed.replicated import ReplicatedShard
-from hyrecall.distributed.saved_folders import find_folders, read_folders
+from hyrecall.distributed.saved_folders import SavedFolders, find_folders, read_folders
+from hyrecall.distributed.shard_opening import CheckedVersion, ShardOpening
 from hyrecall.distributed.shards import (
     MOST_SECONDS,
     LocalShard,
@@ -22,6 +23,7 @@ from hyrecall.distributed.shards import (
     Shard,
     read_timeout,
 )
+from hyrecall.distributed.shards_file import SHARDS
 from hyrecall.errors import CorruptIndexError, OptionError, error
 from hyrecall.index import Index
 from hyrecall.parts.placing import check_shards
@@ -29,12 +31,14 @@ from hyrecall.parts.request import Request
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.manifest import MANIFEST, read_seal
 from hyrecall.table.source import open_source
+from hyrecall.text.analyzer import Analyzer
 
 __all__ = [
     "Replication",
     "check_alike",
-    "looked_at",
     "names_of",
+    "open_apart",
+    "open_found",
     "open_here",
     "process_shards",
     "read_request",
@@ -60,44 +64,95 @@ def names_of(folders: Sequence[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [str(one) for one in folders]
 
 
-def open_here(
-    paths: object, **options: Any
-) -> tuple[list[LocalShard], list[Path], PlacedShards | None]:
-    """Open indexes in this process and check that they are shards of one index."""
+def open_found(paths: object, opener: Opener) -> OpenShards:
+    """Open the saved indexes that paths name, as shards of one index."""
     given = read_folders("paths", paths)
     while True:
-        folders, placed, _ = find_folders(given)
-        shards: list[LocalShard] = []
+        found = find_folders(given)
         try:
-            for one in folders:
-                index = Index.open(one, **options)
-                shards.append(LocalShard(str(one), index, is_fixed=placed is not None))
+            return opener(found, {})
         except CorruptIndexError:
-            for shard in shards:
-                shard.close()
-            if placed is None or placed.is_current:
+            if found.placed is None or found.placed.is_current:
                 raise
+
+
+def open_here(
+    found: SavedFolders,
+    kept: Mapping[Path, Shard],
+    *,
+    opening: ShardOpening,
+    analyzer: Analyzer | Mapping[str, Analyzer] | None = None,
+) -> OpenShards:
+    """Open indexes in this process and check that they are shards of one.
+
+    A shard of ``kept`` stays as it is; where another process has it, it is opened here, too.
+    """
+    fresh: list[LocalShard] = []
+    shards: list[LocalShard] = []
+    try:
+        for at, folder in enumerate(found.folders):
+            known = kept.get(folder.absolute())
+            if isinstance(known, LocalShard):
+                shards.append(known)
+                continue
+            how = opening if known is None else opening.once_checked
+            index = how.open(folder, analyzer)
+            shards.append(LocalShard(str(folder), index, is_fixed=found.placed is not None))
+            fresh.append(shards[-1])
+            if found.placed is not None:
+                _check_seal(index, folder, found.placed.seals[at])
+        if found.placed is None:
+            check_alike(shards)
         else:
-            break
-    if placed is None:
-        check_alike(shards)
-    else:
-        placed.check([(one.facts, one.index._state) for one in shards])
-    for shard, name in zip(shards, names_of(folders), strict=True):
-        shard.name = name
-    return shards, folders, placed
+            found.placed.check([(one.facts, one.index._state) for one in shards])
+    except BaseException:
+        for one in fresh:
+            one.close()
+        raise
+    for one, name in zip(shards, names_of(found.folders), strict=True):
+        one.name = name
+    return OpenShards(list(shards), found.folders, found.placed, shards[0].facts)
 
 
-def looked_at(
-    paths: object, threads: int | None
-) -> tuple[list[SavedShard], PlacedShards | None, IndexFacts]:
-    """Check indexes that other processes will open; also return the facts that they share."""
-    shards, folders, placed = open_here(paths, device="cpu", threads=threads, verify="structure")
-    for one in shards:
+def _check_seal(index: Index, folder: Path, seal: str | None) -> None:
+    """Refuse an index that was saved since ``shards.json`` was read.
+
+    Raises
+    ------
+    CorruptIndexError
+    """
+    found = index._lineage.seals
+    if found != (seal,):
+        wish = f"the version {seal} that {SHARDS} names"
+        raise error(CorruptIndexError, str(folder / MANIFEST), wish, ", ".join(found))
+
+
+Maker = Callable[[Sequence[SavedShard], IndexFacts], list[Shard]]
+"""Makes the shards of saved indexes, which other processes open."""
+
+
+def open_apart(
+    found: SavedFolders, kept: Mapping[Path, Shard], *, opening: ShardOpening, make: Maker
+) -> OpenShards:
+    """Check indexes here, and let other processes open them.
+
+    With ``verify="full"``, every block is compared here; otherwise each process compares what it
+    opens first.
+    """
+    is_full = opening.verify == "full"
+    here = ShardOpening("cpu", opening.threads, verify="full" if is_full else "structure")
+    looked = open_here(found, kept, opening=here)
+    saved = []
+    for at, (one, folder) in enumerate(zip(looked.shards, looked.folders, strict=True)):
+        assert isinstance(one, LocalShard)
+        checked = CheckedVersion(one.index._lineage.seals[0] if is_full else None)
+        seal = None if found.placed is None else found.placed.seals[at]
+        saved.append(SavedShard(folder, seal, checked))
         one.close()
-    seals = [None] * len(shards) if placed is None else placed.seals
-    saved = [SavedShard(path, seal) for path, seal in zip(folders, seals, strict=True)]
-    return saved, placed, shards[0].facts
+    known = [kept.get(one.path.absolute()) for one in saved]
+    wanted = [one for one, shard in zip(saved, known, strict=True) if shard is None]
+    fresh = iter(make(wanted, looked.facts) if wanted else [])
+    return looked._replace(shards=[next(fresh) if one is None else one for one in known])
 
 
 def check_alike(shards: Sequence[LocalShard]) -> None:
@@ -152,16 +207,13 @@ def process_shards(
     facts: IndexFacts,
     replication: Replication,
     *,
-    device: str,
-    threads: int | None,
+    opening: ShardOpening,
     timeout: float | None,
 ) -> list[Shard]:
     """Make a shard for each saved index, whose processes start with the first call."""
 
     def make(one: SavedShard, name: str, tries: int) -> ProcessShard:
-        return ProcessShard(
-            one, facts, device=device, threads=threads, timeout=timeout, name=name, tries=tries
-        )
+        return ProcessShard(one, facts, opening, timeout=timeout, name=name, tries=tries)
 
     return [
         replication.shard(one, name, partial(make, one, name))

@@ -57,8 +57,8 @@ class PlacedShards(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        """Whether the folder still has this generation."""
-        return Shards.read(self.folder).generation == self.shards.generation
+        """Whether the folder still has this generation; one that is built anew has another."""
+        return Shards.read(self.folder) == self.shards
 
     @property
     def folders(self) -> list[Path]:

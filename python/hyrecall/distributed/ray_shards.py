@@ -21,6 +21,7 @@ from hyrecall.distributed.ray_cluster import (
     read_reserved,
     wait_for_start,
 )
+from hyrecall.distributed.shard_opening import ShardOpening
 from hyrecall.distributed.shards import SavedShard, Shard, read_timeout
 from hyrecall.distributed.worker import Answering
 from hyrecall.errors import ShardLostError, error
@@ -115,8 +116,7 @@ def ray_shards(
     facts: IndexFacts,
     replication: Replication,
     *,
-    device: str,
-    threads: int | None,
+    opening: ShardOpening,
     timeout: float | None,
     num_cpus: float,
     num_gpus: float | None,
@@ -138,7 +138,7 @@ def ray_shards(
     nodes, n = nodes_of(ray), len(saved) * replication.n
     reserved = read_reserved(num_cpus, num_gpus or 0)
     if num_gpus is None:
-        gpus = default_gpus(nodes, n, device, reserved.num_cpus)
+        gpus = default_gpus(nodes, n, opening.device, reserved.num_cpus)
         reserved = reserved._replace(num_gpus=gpus)
     if seconds is None:
         check_room(nodes, n, reserved)
@@ -151,7 +151,7 @@ def ray_shards(
 
     def make(one: SavedShard, name: str, tries: int) -> RayShard:
         del tries  # Ray restarts an actor, but does not ask its question again
-        actors.append(actor.remote(str(one.path.absolute()), device, threads, one.seal))
+        actors.append(actor.remote(str(one.path.absolute()), opening, one.seal))
         return RayShard(name, actors[-1], facts, timeout)
 
     try:

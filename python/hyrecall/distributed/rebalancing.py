@@ -70,8 +70,8 @@ def rebalance(
     folders are removed. Replies stay the same, bit for bit. If the call is killed at any time, the
     folder holds the old generation or the new one; call it again then.
 
-    A process that has opened the old generation still reads the files that it opened, until it
-    opens the folder again.
+    A process that has opened the old generation still reads the files that it opened, until
+    :meth:`ShardedIndex.reload`.
 
     Parameters
     ----------

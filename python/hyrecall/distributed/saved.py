@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hyrecall.distributed.saved_folders import find_folders
+from hyrecall.distributed.shard_opening import ShardOpening
 from hyrecall.distributed.sharded import ShardedIndex
 from hyrecall.errors import IndexMismatchError, ShardLostError, error
 from hyrecall.hits.hits import Hits
@@ -28,18 +29,15 @@ Opened = Index | ShardedIndex
 
 def open_saved(
     folders: Sequence[Path],
+    opening: ShardOpening,
     *,
-    device: str = "auto",
-    threads: int | None = None,
     processes: bool = False,
     timeout: float | None = None,
 ) -> Opened:
     """Open the folders as an index, or as shards, each in its own process if ``processes``."""
     if find_folders(folders).is_index:
-        return Index.open(folders[0], device=device, threads=threads)
-    return ShardedIndex.open(
-        folders, processes=processes, device=device, threads=threads, timeout=timeout
-    )
+        return opening.open(folders[0])
+    return ShardedIndex.open(folders, processes=processes, timeout=timeout, **opening.options)
 
 
 def facts_of(index: Opened) -> IndexFacts:

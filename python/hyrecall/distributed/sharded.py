@@ -2,45 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from hyrecall.ask.request import batch_of_one
 from hyrecall.ask.scope import check_no_list
 from hyrecall.base.keywords import check_keywords, same_options
 from hyrecall.base.workers import off_loop
-from hyrecall.distributed.asking import (
-    ShardThreads,
-    answers_of,
-    begin_alone,
-    begin_candidates,
-    begin_statistics,
-    merged,
-    results_of,
-)
+from hyrecall.distributed.generations import Generation, Generations, Opener
 from hyrecall.distributed.opening import (
     Replication,
     check_alike,
-    looked_at,
+    open_apart,
+    open_found,
     open_here,
     process_shards,
     read_request,
     read_tables,
 )
-from hyrecall.distributed.placed import PlacedShards
-from hyrecall.distributed.question import Question
-from hyrecall.distributed.routing import Router, answer_routed, told_by_query
-from hyrecall.distributed.shards import AskedAlone, LocalShard, Named, Shard, closed, told_of
+from hyrecall.distributed.shard_opening import ShardOpening
+from hyrecall.distributed.shards import LocalShard, Shard
 from hyrecall.distributed.turns import turns
-from hyrecall.distributed.upkeep import ShardUpkeep, n_replicas
+from hyrecall.distributed.upkeep import ShardUpkeep
 from hyrecall.errors import OptionError, StaleStatisticsError, error
 from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
-from hyrecall.parts.counts import Statistics
 from hyrecall.parts.request import Request
-from hyrecall.segments.facts import IndexFacts
 
 if TYPE_CHECKING:
     from hyrecall.table.schema import Schema
@@ -48,9 +38,6 @@ if TYPE_CHECKING:
     from hyrecall.text.bm25 import BM25
 
 __all__ = ["ShardedIndex"]
-
-N_ = TypeVar("N_", bound=Named)
-T_ = TypeVar("T_")
 
 MOST_TRIES = 5
 """Number of tries of a call when documents change while it is answered."""
@@ -93,14 +80,7 @@ class ShardedIndex(ShardUpkeep):
         """
         if not shards:
             raise error(OptionError, "shards", "at least one", "none")
-        self._shards = tuple(shards)
-        is_local = all(isinstance(one, LocalShard) for one in shards)
-        # Two a replica: a question to a replica that hangs must not block other questions.
-        self._pool = None if is_local else ShardThreads(2 * sum(map(n_replicas, shards)))
-        # A separate pool: recalls that hang must not block health checks.
-        self._checks = None if is_local else ShardThreads(2 * len(shards))
-        self._is_closed = False
-        self._router: Router | None = None
+        self._generations = Generations(Generation(shards))
 
     @classmethod
     def build(
@@ -163,6 +143,9 @@ class ShardedIndex(ShardUpkeep):
         processes: bool = False,
         replicas: int = 1,
         analyzer: Analyzer | Mapping[str, Analyzer] | None = None,
+        memory: str = "mmap",
+        verify: str | None = None,
+        pin: Sequence[str] | str = (),
         device: str = "auto",
         threads: int | None = None,
         timeout: float | None = None,
@@ -185,8 +168,12 @@ class ShardedIndex(ShardUpkeep):
             another is asked; a shard is lost only if none answers.
         analyzer : Analyzer or mapping of str to Analyzer, optional
             As in :meth:`hyrecall.Index.open`.
-        device, threads
-            For each shard, as in :meth:`hyrecall.Index.open`.
+        memory, pin, device, threads
+            For each shard, as in :meth:`hyrecall.Index.open`; its process locks ``pin``.
+        verify : {"full", "structure"}, optional
+            As in :meth:`hyrecall.Index.open`. With ``processes=True``, "full" checks all shards
+            here, now; by default each process checks its shard when it opens it. A process that
+            replaces another does not check the same version again.
         timeout : float, optional
             Seconds that a process may take for an answer before it counts as lost.
         hedge : float, optional
@@ -196,29 +183,27 @@ class ShardedIndex(ShardUpkeep):
         Raises
         ------
         OptionError
-            No path, an analyzer with ``processes``, replicas or a timeout without it, or
-            indexes that are not shards of one index.
+            No path, an unknown option, an analyzer with ``processes``, replicas or a timeout
+            without it, or indexes that are not shards of one index. Parts to pin that the system
+            does not lock; with ``processes=True``, the first call raises this.
         KeyConflictError
             Two of them have the same key in a cell.
         CorruptIndexError, IndexNotFoundError
             As in :meth:`hyrecall.Index.open`.
         """
+        opening = ShardOpening(device, threads, memory, verify, pin)
         replication = Replication(replicas, hedge, timeout)
         if not processes:
             if replication.n > 1:
                 raise error(OptionError, "replicas", "1 without processes=True", replicas)
             if timeout is not None:
                 raise error(OptionError, "timeout", "None without processes=True", timeout)
-            shards, _, placed = open_here(paths, analyzer=analyzer, device=device, threads=threads)
-            return cls(shards)._routed(placed, shards[0].facts)
+            return cls._opened(paths, partial(open_here, opening=opening, analyzer=analyzer))
         if analyzer is not None:
             wish = "None beside processes=True (a callable cannot be sent)"
             raise error(OptionError, "analyzer", wish, repr(analyzer))
-        saved, placed, facts = looked_at(paths, threads)
-        made = process_shards(
-            saved, facts, replication, device=device, threads=threads, timeout=timeout
-        )
-        return cls(made)._routed(placed, facts)
+        make = partial(process_shards, replication=replication, opening=opening, timeout=timeout)
+        return cls._opened(paths, partial(open_apart, opening=opening, make=make))
 
     @classmethod
     def on_ray(
@@ -226,6 +211,9 @@ class ShardedIndex(ShardUpkeep):
         paths: str | Path | Sequence[str | Path],
         *,
         replicas: int = 1,
+        memory: str = "mmap",
+        verify: str | None = None,
+        pin: Sequence[str] | str = (),
         device: str = "auto",
         threads: int | None = None,
         timeout: float | None = None,
@@ -245,8 +233,11 @@ class ShardedIndex(ShardUpkeep):
             As in :meth:`open`; readable here and where the actors run.
         replicas : int, default 1
             Actors for each folder, on different nodes where there are several.
-        device, threads, hedge
+        memory, pin, device, threads, hedge
             As in :meth:`open`.
+        verify : {"full", "structure"}, optional
+            As in :meth:`hyrecall.Index.open`, for each actor whenever it starts, since it may run
+            on another machine than before. "full" also checks all shards here, now.
         timeout : float, optional
             Seconds that an actor may take for an answer. One that takes longer counts as lost; it
             is ended, and Ray starts it again.
@@ -274,24 +265,21 @@ class ShardedIndex(ShardUpkeep):
         """
         from hyrecall.distributed.ray_shards import ray_shards
 
+        opening = ShardOpening(device, threads, memory, verify, pin)
         replication = Replication(replicas, hedge, timeout)
-        saved, placed, facts = looked_at(paths, threads)
-        made = ray_shards(
-            saved, facts, replication, device=device, threads=threads, timeout=timeout,
+        make = partial(
+            ray_shards, replication=replication, opening=opening, timeout=timeout,
             num_cpus=num_cpus, num_gpus=num_gpus, start_timeout=start_timeout,
         )  # fmt: skip
-        return cls(made)._routed(placed, facts)
+        return cls._opened(paths, partial(open_apart, opening=opening, make=make))
 
-    def _routed(self, placed: PlacedShards | None, facts: IndexFacts) -> ShardedIndex:
-        """Send shards that were placed by cell only the queries that need them."""
-        if placed is not None:
-            self._router = Router(placed.shards.placement, facts.cell_types)
-        return self
-
-    @property
-    def shards(self) -> tuple[Shard, ...]:
-        """The shards; those in this process have their :class:`hyrecall.Index` as ``index``."""
-        return self._shards
+    @classmethod
+    def _opened(cls, paths: object, opener: Opener) -> ShardedIndex:
+        """Open the saved indexes that paths name, and later generations of them."""
+        opened = open_found(paths, opener)
+        made = cls(opened.shards)
+        made._generations = Generations(Generation(opened.shards, opened), opener)
+        return made
 
     @same_options(Index.recall)
     def recall(self, **options: Any) -> Hits:
@@ -337,50 +325,13 @@ class ShardedIndex(ShardUpkeep):
         return await off_loop(self.recall_one, options)
 
     def _answer(self, request: Request) -> Hits:
-        for left in reversed(range(MOST_TRIES)):
-            try:
-                with turns.kept():
-                    return self._try(request)
-            except StaleStatisticsError:
-                if not left:
-                    raise
+        with self._generations.used() as one:
+            for left in reversed(range(MOST_TRIES)):
+                try:
+                    with turns.kept():
+                        return one.answer(request)
+                except StaleStatisticsError:
+                    if not left:
+                        raise
         raise AssertionError("unreachable")
 
-    def _try(self, request: Request) -> Hits:
-        if self._is_closed:
-            raise closed()
-        routes = None if self._router is None else self._router.routes(request)
-        if routes is None:
-            return self._try_whole(request, self._shards, {})
-        if routes.is_split:
-            hits = answer_routed(request, self._shards, routes, self._ask)
-            if hits is not None:
-                return hits
-        lost: dict[str, str] = {}
-        asked = [self._shards[number] for number in routes.queries]
-        return told_by_query(self._try_whole(request, asked, lost), self._shards, routes, lost)
-
-    def _try_whole(self, request: Request, shards: Sequence[Shard], lost: dict[str, str]) -> Hits:
-        if len(shards) == 1 and isinstance(shards[0], AskedAlone):
-            ((_, part),) = self._ask([shards[0]], lambda one: begin_alone(one, request), lost)
-            return merged(request, [part])
-        counted = self._ask(shards, lambda one: begin_statistics(one, request), lost)
-        summed = Statistics.sum([statistics for _, statistics in counted])
-        asked = [shard for shard, _ in counted]
-        found = self._ask(asked, lambda one: begin_candidates(one, request, summed), lost)
-        return merged(request, [part for _, part in found], told_of(lost))
-
-    def _ask(
-        self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, str], /
-    ) -> list[tuple[N_, T_]]:
-        """Ask shards; record in ``lost`` those that do not answer or are damaged.
-
-        Raises
-        ------
-        ShardLostError
-            No shard answers.
-        CorruptIndexError
-            All shards are damaged.
-        """
-        results = results_of(shards, begin, self._pool)
-        return answers_of(zip(shards, results, strict=True), lost)

@@ -17,6 +17,7 @@ from hyrecall.distributed.channel import Channel, Ended, Late, Pending
 from hyrecall.distributed.children import renew_in_children
 from hyrecall.distributed.pipes import rebuild
 from hyrecall.distributed.question import Question
+from hyrecall.distributed.shard_opening import CheckedVersion, ShardOpening
 from hyrecall.distributed.turns import turns
 from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, error
 from hyrecall.index import Index
@@ -147,10 +148,13 @@ class SavedShard(NamedTuple):
     seal : str or None
         The seal of the only version that may be opened; None: the newest, loaded again when a
         newer one was saved.
+    checked : CheckedVersion
+        The version whose checksums were compared last.
     """
 
     path: Path
     seal: str | None
+    checked: CheckedVersion
 
 
 class LocalShard:
@@ -208,16 +212,16 @@ class ProcessShard(AskedShard):
     """A shard in its own process, which opens the index of a path.
 
     A process that ended is replaced: at once if ``tries`` is 2; if ``tries`` is 1, at the question
-    after the unanswered one. A forked child starts its own processes.
+    after the unanswered one. The new process does not compare the same version with its checksums
+    again. A forked child starts its own processes.
     """
 
     def __init__(
         self,
         saved: SavedShard,
         facts: IndexFacts,
+        opening: ShardOpening,
         *,
-        device: str,
-        threads: int | None,
         timeout: float | None,
         name: str | None = None,
         tries: int = 2,
@@ -227,12 +231,12 @@ class ProcessShard(AskedShard):
         self.facts = facts
         self._timeout = read_timeout(timeout)
         self._tries = tries
-        options = [] if threads is None else ["--threads", str(threads)]
-        options += [] if saved.seal is None else ["--seal", saved.seal]
         self._command = [
             *(sys.executable, "-m", "hyrecall.distributed.worker", os.path.abspath(saved.path)),
-            *("--device", device, *options),
+            *("--opening", opening.to_json()),
+            *(() if saved.seal is None else ("--seal", saved.seal)),
         ]
+        self._checked = saved.checked
         self._channel: Channel | None = None
         self._starting = threading.Lock()
         self._is_closed = False
@@ -302,7 +306,7 @@ class ProcessShard(AskedShard):
         while True:
             turns.leave()
             try:
-                kind, answer = sent.channel.receive(sent.question)
+                kind, answer, *checked = sent.channel.receive(sent.question)
                 break
             except Late as fault:
                 got = f"none within {fault.seconds} s"
@@ -313,6 +317,8 @@ class ProcessShard(AskedShard):
                     got = ("a process that ended", "two processes that ended")[self._tries - 1]
                     raise error(ShardLostError, self.name, "an answer", got) from fault
                 sent = self._sent(frames)
+        for seal in checked:
+            self._checked.seal = seal.decode()
         if kind != b"answer":
             raise rebuild(answer)
         return answer
@@ -343,7 +349,9 @@ class ProcessShard(AskedShard):
                 if self._tries == 1 and not may_wait:
                     raise error(ShardLostError, self.name, "an answer", "a process that ended")
             if self._channel is None or self._channel.is_over:
-                self._channel = Channel(self._command, self._timeout)
+                seal = self._checked.seal
+                checked = () if seal is None else ("--checked", seal)
+                self._channel = Channel((*self._command, *checked), self._timeout)
             return self._channel
 
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from hyrecall.base.keywords import check_methods
-from hyrecall.distributed.asking import ShardThreads
+from hyrecall.distributed.generations import Generations, n_replicas
 from hyrecall.distributed.replicated import ReplicatedShard
-from hyrecall.distributed.shards import LocalShard, OpenShard, Shard, closed
+from hyrecall.distributed.shards import LocalShard, OpenShard, Shard
 from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, error
 from hyrecall.segments.facts import IndexFacts
 
 if TYPE_CHECKING:
     from hyrecall.table.schema import Schema
 
-T_ = TypeVar("T_")
-
-__all__ = ["ShardHealth", "ShardUpkeep", "n_replicas"]
+__all__ = ["ShardHealth", "ShardUpkeep"]
 
 
 class ShardHealth(NamedTuple):
@@ -32,23 +30,23 @@ class ShardHealth(NamedTuple):
         return self.n_lost == self.n_replicas
 
 
-def n_replicas(shard: Shard) -> int:
-    """Return the number of replicas of a shard."""
-    return len(shard.replicas) if isinstance(shard, ReplicatedShard) else 1
-
-
 @check_methods
 class ShardUpkeep:
     """The methods of a sharded index besides recalls."""
 
-    _shards: tuple[Shard, ...]
-    _pool: ShardThreads | None
-    _checks: ShardThreads | None
-    _is_closed: bool
+    _generations: Generations
+
+    @property
+    def shards(self) -> tuple[Shard, ...]:
+        """The shards; those in this process have their :class:`hyrecall.Index` as ``index``.
+
+        A :meth:`reload` may replace them.
+        """
+        return self._generations.current.shards
 
     @property
     def _facts(self) -> IndexFacts:
-        for one in self._shards:
+        for one in self.shards:
             if isinstance(one, OpenShard):
                 return one.facts
         raise error(OptionError, "shards", "one that this package opened", "others")
@@ -60,31 +58,45 @@ class ShardUpkeep:
 
     @property
     def is_stale(self) -> bool:
-        """Whether a shard in this process holds another version than its folder.
+        """Whether there is a newer version that only :meth:`reload` loads.
 
-        Shards in other processes, and replicas, load new versions by themselves.
+        For a folder that :func:`build_shards` wrote: whether ``shards.json`` names another
+        generation than the open one, or is gone. For saved indexes: whether a shard in this process
+        holds another version than its folder. Shards in other processes, and replicas, load new
+        versions of saved indexes by themselves.
         """
-        return any(isinstance(one, LocalShard) and one.index.is_stale for one in self._shards)
+        if self._generations.current.placed is not None:
+            return self._generations.is_stale
+        return any(isinstance(one, LocalShard) and one.index.is_stale for one in self.shards)
 
     def reload(self) -> None:
         """Load the versions that the folders of the shards hold now.
 
         The replicas of a shard load the new version one after another, while the others answer. The
         new version answers once at least half of the replicas have it; all have it when this
-        returns. Recalls go on meanwhile, and a reply never mixes two versions of a shard. Shards
-        that ``shards.json`` places keep the version that it named: open their folder again for a
-        newer one.
+        returns. Recalls go on meanwhile, and a reply never mixes two versions of a shard.
+
+        For a folder that :func:`build_shards` wrote, this reads ``shards.json`` again. If a
+        rebalancing or another build replaced it, the new shards are opened while the old generation
+        answers, and then replace it in one step. A recall uses the generation with which it began,
+        to its end; shards that only the old generation has are closed after its last recall.
 
         Raises
         ------
         ShardLostError
-            No replica of a shard answers.
+            No replica of a shard answers. If the shard belongs to a new generation, the old
+            generation stays.
         CorruptIndexError, IndexNotFoundError
-            As :meth:`hyrecall.Index.open`; the shard stays as it was.
-        OptionError, WriterBusyError
+            As :meth:`hyrecall.Index.open`; the shard, or the old generation, stays as it was.
+        OptionError
+            The folder holds shards of another schema; or as :meth:`hyrecall.Index.reload`, for
+            shards in this process.
+        WriterBusyError
             As :meth:`hyrecall.Index.reload`, for shards in this process.
         """
-        self._of_all(self._pool, lambda one: one.reload() if isinstance(one, OpenShard) else None)
+        self._generations.take_up()
+        with self._generations.used() as one:
+            one.reload(one.shards)
 
     def health(self) -> Mapping[str, ShardHealth]:
         """Return how many replicas each shard has, and how many of them do not answer.
@@ -117,24 +129,14 @@ class ShardUpkeep:
             n = n_replicas(one)
             return ShardHealth(n, one.n_lost if isinstance(one, ReplicatedShard) else int(is_lost))
 
-        names = [one.name for one in self._shards]
-        return dict(zip(names, self._of_all(self._checks, ask), strict=True))
-
-    def _of_all(self, pool: ShardThreads | None, call: Callable[[Shard], T_]) -> list[T_]:
-        """Return the results of a call for each shard; with a pool, calls run in parallel."""
-        if self._is_closed:
-            raise closed()
-        run = map if pool is None else pool.map
-        return list(run(call, self._shards))
+        with self._generations.used() as now:
+            names = [one.name for one in now.shards]
+            run = map if now.checks is None else now.checks.map
+            return dict(zip(names, run(ask, now.shards), strict=True))
 
     def close(self) -> None:
         """Close every shard. Closing twice is allowed; hits stay usable."""
-        self._is_closed = True
-        for one in self._shards:
-            one.close()
-        for pool in (self._pool, self._checks):
-            if pool is not None:
-                pool.close()
+        self._generations.close()
 
     def __enter__(self) -> Self:
         """Use the index in a with statement."""
@@ -146,8 +148,8 @@ class ShardUpkeep:
 
     def __len__(self) -> int:
         """Return the number of shards."""
-        return len(self._shards)
+        return len(self.shards)
 
     def __repr__(self) -> str:
         """Show the names of the shards."""
-        return f"<{type(self).__name__}: {', '.join(one.name for one in self._shards)}>"
+        return f"<{type(self).__name__}: {', '.join(one.name for one in self.shards)}>"

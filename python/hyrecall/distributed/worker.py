@@ -2,7 +2,8 @@
 
 It opens the index of the path and answers the questions on standard input until that ends. It
 loads a newer saved version before ``statistics`` and ``alone``, and by ``reload``, unless
-``--seal`` names the only version that it may open.
+``--seal`` names the only version that it may open. The first answer after a version was opened
+has the seal of this version as a third frame, which ``--checked`` passes to the next process.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TypeVar
 
 from hyrecall.distributed.pipes import PipeClosed, plain_error, read_frames, write_frames
+from hyrecall.distributed.shard_opening import ShardOpening
 from hyrecall.errors import (
     CorruptIndexError,
     IndexNotFoundError,
@@ -42,15 +45,15 @@ def main(arguments: list[str] | None = None) -> None:
     """Open the index of the command line and answer until standard input ends."""
     parser = argparse.ArgumentParser(prog="hyrecall.distributed.worker")
     parser.add_argument("path")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--threads", type=int)
+    parser.add_argument("--opening", type=ShardOpening.from_json, default=ShardOpening())
     parser.add_argument("--seal")
+    parser.add_argument("--checked")
     given = parser.parse_args(arguments)
     # Ctrl-C in a terminal goes to this process too; the asking process decides when it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # printed text must not mix with the answers
-    answering = Answering(given.path, given.device, given.threads, given.seal)
+    answering = Answering(given.path, given.opening, given.seal, given.checked)
     serve(answering, sys.stdin.buffer, answers)
 
 
@@ -62,7 +65,7 @@ def serve(answering: Answering, questions: IO[bytes], answers: IO[bytes]) -> Non
         except PipeClosed:
             return
         try:
-            write_frames(answers, *answering.ask(verb, *frames))
+            write_frames(answers, *answering.ask(verb, *frames), *answering.newly_checked())
         except OSError:
             return
 
@@ -71,14 +74,28 @@ class Answering:
     """Answers questions about the index of a path, which the first question opens."""
 
     def __init__(
-        self, path: str, device: str, threads: int | None, seal: str | None = None
+        self,
+        path: str,
+        opening: ShardOpening,
+        seal: str | None = None,
+        checked: str | None = None,
     ) -> None:
-        """Take the path of a saved index, and the seal of the only version that may be opened.
+        """Take the path of a saved index. Nothing is opened yet.
 
-        ``seal`` None: the newest version. Nothing is opened yet.
+        Parameters
+        ----------
+        path : str
+        opening : ShardOpening
+        seal : str, optional
+            Of the only version that may be opened. Default: the newest version.
+        checked : str, optional
+            The seal of a version whose checksums another process has compared.
         """
-        self._open = path, device, threads
+        self._path = path
+        self._opening = opening
         self._seal = seal
+        self._checked = checked
+        self._told = checked  # which version the other side knows to be checked
         self._index: Index | None = None
         self._damaged: tuple[str, CorruptIndexError] | None = None
         self._met: CorruptIndexError | None = None  # by a question since the last reload
@@ -97,6 +114,14 @@ class Answering:
                 self._met = fault
             return b"error", plain_error(fault)
 
+    def newly_checked(self) -> tuple[bytes, ...]:
+        """Return the seal of the open version if it was not returned before; else nothing."""
+        seals = () if self._index is None else self._index._lineage.seals
+        if not seals or seals == (self._told,):
+            return ()
+        (self._told,) = seals
+        return (self._told.encode(),)
+
     def _opened(self) -> Index:
         """Open the index.
 
@@ -106,16 +131,35 @@ class Answering:
             The folder is gone, or holds another version than the only one that may be opened: its
             documents may also be in other shards, or be missing.
         """
-        path, device, threads = self._open
         try:
-            index = Index.open(path, device=device, threads=threads)
+            index = self._checked_once()
         except IndexNotFoundError as fault:
-            raise error(ShardLostError, path, "a saved index", "none any more") from fault
+            raise error(ShardLostError, self._path, "a saved index", "none any more") from fault
         if self._seal is not None and index._lineage.seals != (self._seal,):
             index.close()
             wish, got = f"the version {self._seal} that was opened", "another one"
-            raise error(ShardLostError, path, wish, got, "open the folder of shards again")
+            remedy = "index.reload(), or open the folder of shards again"
+            raise error(ShardLostError, self._path, wish, got, remedy)
         return index
+
+    def _checked_once(self) -> Index:
+        """Open the index, without the checks of a version that another process has checked."""
+        if self._checked is None or self._checked != self._seal_now():
+            return self._opening.open(self._path)
+        index = self._opening.once_checked.open(self._path)
+        if index._lineage.seals != (self._checked,):  # it was saved anew meanwhile
+            index.close()
+            return self._opening.open(self._path)
+        # A newer version that is taken up later gets all checks.
+        index._opening = replace(index._opening, verify=self._opening.verify)
+        return index
+
+    def _seal_now(self) -> str | None:
+        """Return the seal of the saved version; None: it cannot be read."""
+        try:
+            return read_seal(Path(self._path) / MANIFEST)
+        except (OSError, CorruptIndexError):
+            return None
 
     def _unless_damaged(self, read: Callable[[], T_]) -> T_:
         """Return the result of ``read``, unless the saved version is known to be damaged.
@@ -125,9 +169,7 @@ class Answering:
         CorruptIndexError
             The saved version is damaged.
         """
-        seal: str | None = None
-        with contextlib.suppress(OSError):  # a system error, or a damaged MANIFEST
-            seal = read_seal(Path(self._open[0]) / MANIFEST)
+        seal = self._seal_now()
         if self._damaged is not None and self._damaged[0] == seal:
             raise self._damaged[1].with_traceback(None)
         try:

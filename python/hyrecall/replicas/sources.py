@@ -16,7 +16,7 @@ from hyrecall.base.disk import BLOCK_BYTES
 from hyrecall.base.file_entry import FileEntry
 from hyrecall.errors import CorruptIndexError, IndexNotFoundError, error
 from hyrecall.replicas.generation import DATABASE, HEADER, INDEX, STORE, hash_of
-from hyrecall.segments.manifest import MANIFEST, Manifest, seal_of
+from hyrecall.segments.manifest import MANIFEST, SHARDS, Manifest, seal_of
 
 __all__ = ["INDEX_CHUNK", "STORE_CHUNK", "Captured", "SourceFile", "captured", "kind_of"]
 
@@ -91,6 +91,8 @@ def captured(folder: Path) -> Iterator[Captured]:
     if kind is None:
         wish = "the folder of a saved index or of a store"
         got = "another folder" if folder.is_dir() else f"nothing at {folder}"
+        if (folder / SHARDS).is_file():
+            got = "a folder of shards, which is not pushed as a whole"
         raise error(IndexNotFoundError, "path", wish, got)
     with ExitStack() as opened:
         if kind == INDEX:

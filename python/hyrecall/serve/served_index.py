@@ -17,7 +17,7 @@ from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import Scope
 from hyrecall.base.joining import Joiner
 from hyrecall.distributed import ShardedIndex
-from hyrecall.distributed.upkeep import n_replicas
+from hyrecall.distributed.generations import n_replicas
 from hyrecall.errors import HyrecallError, OptionError, ShardLostError, error
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index

@@ -1,0 +1,295 @@
+"""Replaces the shards of an open index when ``shards.json`` of their folder was replaced.
+
+A generation is the shards of one ``shards.json`` and the router that belongs to them. A recall uses
+one generation from its beginning to its end. A new generation replaces the old one in one step,
+when all of its shards are open. Shards of the old one are closed after the last recall that uses
+them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from hyrecall.distributed.asking import (
+    ShardThreads,
+    answers_of,
+    begin_alone,
+    begin_candidates,
+    begin_statistics,
+    merged,
+    results_of,
+)
+from hyrecall.distributed.children import renew_in_children
+from hyrecall.distributed.placed import PlacedShards
+from hyrecall.distributed.question import Question
+from hyrecall.distributed.replicated import ReplicatedShard
+from hyrecall.distributed.routing import Router, answer_routed, told_by_query
+from hyrecall.distributed.saved_folders import SavedFolders
+from hyrecall.distributed.shards import (
+    AskedAlone,
+    LocalShard,
+    Named,
+    OpenShard,
+    Shard,
+    closed,
+    told_of,
+)
+from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, error
+from hyrecall.hits.hits import Hits
+from hyrecall.parts.counts import Statistics
+from hyrecall.parts.request import Request
+from hyrecall.segments.facts import IndexFacts
+
+__all__ = ["Generation", "Generations", "OpenShards", "Opener", "n_replicas"]
+
+N_ = TypeVar("N_", bound=Named)
+T_ = TypeVar("T_")
+
+
+class OpenShards(NamedTuple):
+    """Shards that were opened together.
+
+    Attributes
+    ----------
+    shards : list of Shard
+    folders : list of Path
+        The saved index of each.
+    placed : PlacedShards or None
+        What ``shards.json`` says; None: documents of a cell may lie in any shard.
+    facts : IndexFacts
+    """
+
+    shards: list[Shard]
+    folders: list[Path]
+    placed: PlacedShards | None
+    facts: IndexFacts
+
+
+Opener = Callable[[SavedFolders, Mapping[Path, Shard]], OpenShards]
+"""Opens saved indexes as shards, except those that are open already: by their folders."""
+
+
+def n_replicas(shard: Shard) -> int:
+    """Return the number of replicas of a shard."""
+    return len(shard.replicas) if isinstance(shard, ReplicatedShard) else 1
+
+
+class Generation:
+    """Open shards that answer recalls together.
+
+    Attributes
+    ----------
+    shards : tuple of Shard
+    router : Router or None
+        Says which of them a query needs; None: all of them.
+    placed : PlacedShards or None
+    n_users : int
+        Calls that use it now.
+    """
+
+    def __init__(self, shards: Sequence[Shard], opened: OpenShards | None = None) -> None:
+        """Take shards, and how they were opened by this package."""
+        self.shards = tuple(shards)
+        self.placed: PlacedShards | None = None
+        self.router: Router | None = None
+        if opened is not None and opened.placed is not None:
+            folder = opened.placed.folder.absolute()  # the program may change its directory
+            self.placed = opened.placed._replace(folder=folder)
+            self.router = Router(opened.placed.shards.placement, opened.facts.cell_types)
+        self.n_users = 0
+        is_local = all(isinstance(one, LocalShard) for one in shards)
+        # Two a replica: a question to a replica that hangs must not block other questions.
+        self.pool = None if is_local else ShardThreads(2 * sum(map(n_replicas, shards)))
+        # A separate pool: recalls that hang must not block health checks.
+        self.checks = None if is_local else ShardThreads(2 * len(shards))
+
+    def shards_in(self, placed: PlacedShards) -> dict[Path, Shard]:
+        """Return the shards that another generation has, too, by their folders."""
+        if self.placed is None:
+            return {}
+        theirs = set(zip(placed.folders, placed.seals, strict=True))
+        ours = zip(self.placed.folders, self.placed.seals, self.shards, strict=True)
+        return {folder: one for folder, seal, one in ours if (folder, seal) in theirs}
+
+    def answer(self, request: Request) -> Hits:
+        """Answer a request; see :meth:`ShardedIndex.recall` for what it raises."""
+        routes = None if self.router is None else self.router.routes(request)
+        if routes is None:
+            return self._answer_whole(request, self.shards, {})
+        if routes.is_split:
+            hits = answer_routed(request, self.shards, routes, self._ask)
+            if hits is not None:
+                return hits
+        lost: dict[str, str] = {}
+        asked = [self.shards[number] for number in routes.queries]
+        return told_by_query(self._answer_whole(request, asked, lost), self.shards, routes, lost)
+
+    def _answer_whole(
+        self, request: Request, shards: Sequence[Shard], lost: dict[str, str]
+    ) -> Hits:
+        if len(shards) == 1 and isinstance(shards[0], AskedAlone):
+            ((_, part),) = self._ask([shards[0]], lambda one: begin_alone(one, request), lost)
+            return merged(request, [part])
+        counted = self._ask(shards, lambda one: begin_statistics(one, request), lost)
+        summed = Statistics.sum([statistics for _, statistics in counted])
+        asked = [shard for shard, _ in counted]
+        found = self._ask(asked, lambda one: begin_candidates(one, request, summed), lost)
+        return merged(request, [part for _, part in found], told_of(lost))
+
+    def _ask(
+        self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, str], /
+    ) -> list[tuple[N_, T_]]:
+        """Ask shards; record in ``lost`` those that do not answer or are damaged.
+
+        Raises
+        ------
+        ShardLostError
+            No shard answers.
+        CorruptIndexError
+            All shards are damaged.
+        """
+        results = results_of(shards, begin, self.pool)
+        return answers_of(zip(shards, results, strict=True), lost)
+
+    def reload(self, shards: Sequence[Shard]) -> None:
+        """Let some of the shards load the versions of their folders; processes start."""
+        run = map if self.pool is None else self.pool.map
+        for _ in run(lambda one: one.reload() if isinstance(one, OpenShard) else None, shards):
+            pass
+
+    def close(self, shards: Sequence[Shard], *, waits: bool) -> None:
+        """Close some of the shards, and end the threads that ask shards."""
+        for one in shards:
+            one.close()
+        for pool in (self.pool, self.checks):
+            if pool is not None:
+                pool.close(waits=waits)
+
+
+class Generations:
+    """The current generation, and earlier ones that recalls still use."""
+
+    def __init__(self, first: Generation, opener: Opener | None = None) -> None:
+        """Take the first generation, and what opens later ones."""
+        self.current = first
+        self._opener = opener
+        self._retired: list[Generation] = []
+        self._is_closed = False
+        self.renew()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """Make the locks, also in a forked child, where threads of the parent may hold them."""
+        self._lock = threading.Lock()
+        self._taking_up = threading.Lock()
+
+    @contextmanager
+    def used(self) -> Iterator[Generation]:
+        """Use the current generation, which stays open until the end.
+
+        Raises
+        ------
+        OptionError
+            The index was closed.
+        """
+        with self._lock:
+            if self._is_closed:
+                raise closed()
+            one = self.current
+            one.n_users += 1
+        try:
+            yield one
+        finally:
+            with self._lock:
+                one.n_users -= 1
+            self._close_unused()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether ``shards.json`` names another generation, or cannot be read any more."""
+        placed = self.current.placed
+        if placed is None:
+            return False
+        try:
+            return not placed.is_current
+        except CorruptIndexError:
+            return True
+
+    def take_up(self) -> None:
+        """Replace the current generation by the one that ``shards.json`` names now.
+
+        Raises
+        ------
+        IndexNotFoundError, CorruptIndexError, OptionError, ShardLostError
+            The new generation cannot be opened, or has another schema. The current one stays.
+        """
+        with self._taking_up:
+            while (placed := self.current.placed) is not None and not placed.is_current:
+                newer = PlacedShards.read(placed.folder)
+                _check_same(placed, newer)
+                try:
+                    self._exchange(newer)
+                except (CorruptIndexError, ShardLostError):
+                    if newer.is_current:  # else it was replaced while it was opened
+                        raise
+
+    def _exchange(self, newer: PlacedShards) -> None:
+        """Open a generation and make it the current one."""
+        assert self._opener is not None
+        kept = self.current.shards_in(newer)
+        opened = self._opener(SavedFolders(newer.folders, newer, is_index=False), kept)
+        made = Generation(opened.shards, opened)
+        fresh = _without(made.shards, kept.values())
+        try:
+            made.reload(fresh)  # all processes start before the first recall
+            with self._lock:
+                if self._is_closed:
+                    raise closed()
+                self._retired.append(self.current)
+                self.current = made
+        except BaseException:
+            made.close(fresh, waits=False)
+            raise
+        self._close_unused()
+
+    def _close_unused(self) -> None:
+        """Close the shards that only unused earlier generations have."""
+        if not self._retired:
+            return
+        with self._lock:
+            unused = [one for one in self._retired if not one.n_users]
+            self._retired = [one for one in self._retired if one.n_users]
+            used = [shard for one in (self.current, *self._retired) for shard in one.shards]
+        for one in unused:
+            one.close(_without(one.shards, used), waits=False)
+
+    def close(self) -> None:
+        """Close all shards; calls that are under way may fail."""
+        with self._lock:
+            self._is_closed = True
+            retired, self._retired = self._retired, []
+        for one in (self.current, *retired):
+            one.close(one.shards, waits=True)
+
+
+def _without(shards: Iterable[Shard], others: Iterable[Shard]) -> list[Shard]:
+    """Return the shards that are not among others."""
+    known = set(map(id, others))
+    return [one for one in shards if id(one) not in known]
+
+
+def _check_same(placed: PlacedShards, newer: PlacedShards) -> None:
+    """Refuse a generation of an index with another schema.
+
+    Raises
+    ------
+    OptionError
+    """
+    if newer.shards.index != placed.shards.index:
+        wish = f"shards in {placed.folder} with the same schema, analyzers and dimensions"
+        remedy = f"open them: ShardedIndex.open({str(placed.folder)!r})"
+        raise error(OptionError, "path", wish, "those of another index", remedy)
