@@ -126,13 +126,14 @@ def main() -> None:
     }
     print("\n| queries | routed: ms | MB | every shard asked: ms | MB |\n|---|---|---|---|---|")
     with ShardedIndex.open(given.folder / "shards", device="cpu") as index:
-        index._shards = tuple(Wire(one.name, one.index) for one in index.shards)  # type: ignore[attr-defined]
-        router = index._router
+        asked_now = index._generations.current
+        asked_now.shards = tuple(Wire(one.name, one.index) for one in index.shards)  # type: ignore[attr-defined]
+        router = asked_now.router
         for name, (n, scope) in cases.items():
             options = {"text": asked["text"][:n], "vectors": asked["vectors"][:n], "scope": scope}
             told, tables = [name], []
             for own in (router, None):
-                index._router = own
+                asked_now.router = own
                 Wire.n_bytes = 0
                 tables.append(index.recall(**options).to_arrow())
                 n_bytes = Wire.n_bytes

@@ -12,8 +12,8 @@ import pytest
 
 import hyrecall as hr
 from distributed.building_worlds import built, write_files
-from hyrecall.distributed import ShardedIndex, Shards
-from hyrecall.distributed.placed import PlacedShards
+from hyrecall.distributed import ShardedIndex, Shards, opening
+from hyrecall.distributed.shards import SavedShard
 
 SCHEMA = hr.Schema(key="id", cell="user", text="text")
 USERS = [f"u{at}" for at in range(12)]
@@ -87,7 +87,7 @@ def test_a_process_without_its_folder_counts_as_lost(
 def test_planted_newest_version_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each process takes whatever version its folder has."""
     monkeypatch.setattr(
-        PlacedShards, "seals", property(lambda self: [None] * len(self.shards.shards))
+        opening, "SavedShard", lambda path, _seal, checked: SavedShard(path, None, checked)
     )
     folder = make(tmp_path, 1, monkeypatch)
     with ShardedIndex.open(folder, processes=True, device="cpu", threads=1) as index:
