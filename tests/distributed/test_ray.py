@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hyrecall as hr
+from distributed.generation_worlds import build_anew, reply_of, want
 from distributed.test_processes import (
     SCHEMA,
     VECTORS,
@@ -25,9 +26,11 @@ from distributed.test_processes import (
     saved_shards,
     whole,
 )
+from distributed.test_replaced_folders import make
 from hyrecall.distributed import ShardedIndex, Shards, build_shards
 from hyrecall.distributed.ray_shards import RayShard
 from hyrecall.distributed.replicated import ReplicatedShard
+from hyrecall.errors import ShardLostError
 from laws.effort import Effort
 from laws.engine import ipc_bytes
 
@@ -209,3 +212,23 @@ def test_a_hung_actor_is_ended_and_starts_again(paths: list[Path]) -> None:
         wait_until_whole(index)
         assert index.recall(**asked()).to_arrow().equals(want)
         assert in_actor(victim, lambda _: os.getpid()) != pid
+
+
+@pytest.mark.usefixtures("paths")  # they start Ray
+def test_actors_of_a_new_generation_take_the_place_of_the_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make(tmp_path, 1, monkeypatch)
+    how = {"device": "cpu", "threads": 1, "verify": "structure", "memory": "ram", "num_cpus": 0.1}
+    with ShardedIndex.on_ray(folder, **how) as index:  # type: ignore[arg-type]
+        assert reply_of(index).equals(want(1))
+        old = index.shards
+        build_anew(tmp_path, 2, monkeypatch)
+        assert index.is_stale
+        assert reply_of(index).equals(want(1))
+        index.reload()
+        assert reply_of(index).equals(want(2))
+        assert not index.is_stale
+        for one in old:
+            with pytest.raises(ShardLostError):
+                one.check()  # type: ignore[attr-defined]

@@ -82,7 +82,7 @@ def ray_answers(
         concurrency = max(1, most_actors(nodes, least))
     n = min(concurrency, len(parts))
     if num_gpus is None and any(one.gpus for one in nodes):  # else Ray waits for one for ever
-        gpus = default_gpus(nodes, n, recall._device, reserved.num_cpus)
+        gpus = default_gpus(nodes, n, recall._opening.device, reserved.num_cpus)
         reserved = reserved._replace(num_gpus=gpus)
     rows = [pa.Table.from_pylist([one._asdict()]) for one in parts]
     how: dict[str, Any] = reserved._asdict()

@@ -334,4 +334,3 @@ class ShardedIndex(ShardUpkeep):
                     if not left:
                         raise
         raise AssertionError("unreachable")
-
