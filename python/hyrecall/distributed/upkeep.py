@@ -73,8 +73,8 @@ class ShardUpkeep:
         """Load the versions that the folders of the shards hold now.
 
         The replicas of a shard load the new version one after another, while the others answer. The
-        new version answers once at least half of the replicas have it; all have it when this
-        returns. Recalls go on meanwhile, and a reply never mixes two versions of a shard.
+        new version answers once at least half of the running replicas have it; all of them have it
+        when this returns. Recalls go on meanwhile, and a reply never mixes two versions of a shard.
 
         For a folder that :func:`build_shards` wrote, this reads ``shards.json`` again. If a
         rebalancing or another build replaced it, the new shards are opened while the old generation
