@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import pickle
 import random
 import runpy
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
@@ -13,11 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import hyrecall as hr
 from distributed.scripted import SECONDS
 from distributed.test_processes import VECTORS, saved_shards, whole
+from distributed.test_replaced_folders import ASKED, USERS, make
+from distributed.test_replaced_folders import SCHEMA as TEA
+from distributed.test_replaced_folders import documents as rows
 from hyrecall.distributed import ShardedIndex
 from hyrecall.distributed.ray_serve import IndexReplica, recall_app
 from hyrecall.errors import MissingExtraError, ShardLostError
@@ -160,6 +166,58 @@ def test_options_that_only_look_equal_or_cannot_be_compared_are_not_joined() -> 
         else:
             assert (type(got), str(got)) == alone(each)
     assert n_answered == 7
+
+
+def look_again(replica: IndexReplica) -> None:
+    """Let the next query look at the folder, as if the last look were long ago."""
+    replica._versions._looked = -1e9
+    replies(replica, [{"text": "tea", "scope": USERS[0]}])
+    assert replica._versions.loading is not None
+    replica._versions.loading.result(SECONDS)
+
+
+def single_and_batch(replica: IndexReplica) -> list[pa.Table]:
+    """The replies to single queries, and that to the batch of them."""
+    made: list[pa.Table] = []
+    for got in replies(replica, [{"text": "tea", "scope": one, "limit": 100} for one in USERS]):
+        assert isinstance(got, hr.QueryHits), got
+        assert not got.degraded
+        made.append(got.to_arrow())
+    return [*made, asyncio.run(replica.recall(**ASKED)).to_arrow()]
+
+
+@pytest.mark.parametrize("kind", ["index", "shards"])
+def test_a_newer_version_is_taken_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    def built_anew(seed: int) -> hr.Index:
+        """Write documents into the folder, and return an index of them."""
+        one = hr.Index.build(rows(seed), TEA, device="cpu")
+        if kind == "index":
+            one.save(folder)
+        else:
+            make(tmp_path, seed, monkeypatch)
+        return one
+
+    caplog.set_level(logging.INFO, "hyrecall.distributed")
+    folder = tmp_path / "out"
+    first = single_and_batch(IndexReplica(partial(built_anew, 1)))
+    open_index = hr.Index.open if kind == "index" else ShardedIndex.open
+    replica = IndexReplica(partial(open_index, folder, device="cpu", threads=1))
+    assert single_and_batch(replica) == first
+    shutil.rmtree(folder)
+    look_again(replica)
+    assert single_and_batch(replica) == first
+    second = single_and_batch(IndexReplica(partial(built_anew, 2)))
+    assert second != first
+    replica._versions._looked = float("inf")
+    assert single_and_batch(replica) == first
+    look_again(replica)
+    assert single_and_batch(replica) == second
+    assert [one.message for one in caplog.records] == [
+        "index: the new version cannot be read (IndexNotFoundError)",
+        "index: took up the version that was saved anew",
+    ]
 
 
 def test_health_is_that_of_the_shards(paths: list[Path]) -> None:

@@ -196,10 +196,10 @@ def test_a_version_that_is_saved_anew_is_taken_up(tmp_path: Path) -> None:
         before = await count()
         index.add(table(30, first=30))
         index.save(path)
-        served_index = client._transport.app.state.served_index
-        served_index._looked = -1e9  # as if the last look were long ago
+        versions = client._transport.app.state.served_index._versions
+        versions._looked = -1e9  # as if the last look were long ago
         await count()
-        await served_index._reloading
+        await asyncio.wrap_future(versions.loading)
         return before, await count()
 
     assert served(hr.Index.open(path), work) == (10, 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import shutil
 from pathlib import Path
@@ -27,10 +28,10 @@ async def hits_of_all(client: Any) -> list[list[tuple[int, float]]]:
 
 async def look_again(client: Any) -> None:
     """Let the next request look at the folder, as if the last look were long ago."""
-    index = client._transport.app.state.served_index
-    index._looked = -1e9
+    versions = client._transport.app.state.served_index._versions
+    versions._looked = -1e9
     await client.post("/v1/recall", json={"text": "tea", "scope": USERS[0]})
-    await index._reloading
+    await asyncio.wrap_future(versions.loading)
 
 
 def want(seed: int) -> list[list[tuple[Any, float]]]:

@@ -248,10 +248,10 @@ def test_a_shard_that_is_saved_anew_is_taken_up(tmp_path: Path) -> None:
         before = await count()
         saved.add(table(30, first=30))
         saved.save(tmp_path / "a")
-        served_index = client._transport.app.state.served_index
-        served_index._looked = -1e9  # as if the last look were long ago
+        versions = client._transport.app.state.served_index._versions
+        versions._looked = -1e9  # as if the last look were long ago
         await count()
-        await served_index._reloading
+        await asyncio.wrap_future(versions.loading)
         return before, await count()
 
     with ShardedIndex.open([tmp_path / "a", tmp_path / "b"]) as index:

@@ -7,6 +7,7 @@ reply has the same bits as without a batch (law L4).
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from hyrecall.ask.request import batch_of_one
 from hyrecall.ask.scope import check_no_list
 from hyrecall.base.joining import Joiner
 from hyrecall.base.keywords import check_keywords, same_options
+from hyrecall.distributed.newer_versions import NewerVersions
 from hyrecall.distributed.sharded import ShardedIndex
 from hyrecall.errors import HyrecallError, MissingExtraError, OptionError, ShardLostError, error
 from hyrecall.hits.hit import QueryHits
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["IndexReplica", "recall_app"]
 
+_log = logging.getLogger("hyrecall.distributed")
+
 _OF_A_QUERY = ("text", "vector", "scope", "filter")
 _JOINED = frozenset(
     ("limit", "offset", "depth", "fusion", "min_score", "min_fused", "bm25", "normalize", "recipe",
@@ -40,6 +44,9 @@ _JOINED = frozenset(
 @check_keywords
 class IndexReplica:
     """An index in a replica of a Ray Serve deployment; :func:`recall_app` deploys it.
+
+    It loads newer versions of its folder while it answers. A query looks for them if the last look
+    is more than a second ago.
 
     Parameters
     ----------
@@ -70,6 +77,7 @@ class IndexReplica:
             self._answer, self._pool, max_joined=max_joined,
             fails_all=lambda fault: isinstance(fault, ShardLostError),
         )  # fmt: skip
+        self._versions = NewerVersions(self._index, self._pool, _log)
 
     @same_options(Index.recall_one)
     async def recall_one(self, **options: Any) -> QueryHits:
@@ -79,11 +87,13 @@ class IndexReplica:
         ``explain()`` is refused.
         """
         check_no_list(options.get("scope"))
+        self._versions.look_again()
         return await self._joiner.call(options, _key(options))
 
     @same_options(Index.recall)
     async def recall(self, **options: Any) -> Hits:
         """Answer the caller's batch as :meth:`hyrecall.Index.recall` does."""
+        self._versions.look_again()
         return await self._index.arecall(**options)
 
     def counts(self) -> dict[str, int]:

@@ -18,7 +18,8 @@ from hyrecall.ask.scope import Scope
 from hyrecall.base.joining import Joiner
 from hyrecall.distributed import ShardedIndex
 from hyrecall.distributed.generations import n_replicas
-from hyrecall.errors import HyrecallError, OptionError, ShardLostError, error
+from hyrecall.distributed.newer_versions import NewerVersions
+from hyrecall.errors import OptionError, ShardLostError, error
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
 from hyrecall.serve.metrics import index_numbers
@@ -29,9 +30,6 @@ __all__ = ["AnyIndex", "IndexQuery", "ServedIndex"]
 AnyIndex: TypeAlias = Index | ShardedIndex
 
 _log = logging.getLogger("hyrecall.serve")
-
-LOOK_AGAIN = 1.0
-"""Seconds after which a request lets the folder be looked at again."""
 
 
 @dataclass(frozen=True)
@@ -97,22 +95,21 @@ class ServedIndex:
             self._answer, self._pool, max_joined=max_joined if join else 1, at_once=at_once,
             fails_all=lambda fault: isinstance(fault, ShardLostError),
         )  # fmt: skip
-        self._looked = time.monotonic()
-        self._reloading: asyncio.Future[None] | None = None
+        self._versions = NewerVersions(index, self._pool, _log)
 
     async def recall(self, query: IndexQuery) -> bytes:
         """Return the reply to one query as JSON."""
-        self._look_again()
+        self._versions.look_again()
         return await self._joiner.call(query, query.key)
 
     async def recall_batch(self, queries: Sequence[IndexQuery]) -> list[bytes]:
         """Return the replies to a batch of a caller's own, as if each were alone."""
-        self._look_again()
+        self._versions.look_again()
         return list(await asyncio.gather(*(self._joiner.call(one, one.key) for one in queries)))
 
     async def run(self, options: dict[str, Any]) -> Hits:
         """Answer a batch with arguments of :meth:`hyrecall.Index.recall`."""
-        self._look_again()
+        self._versions.look_again()
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, lambda: self.index.recall(**options))
 
@@ -166,24 +163,6 @@ class ServedIndex:
             encode(index_data(hits, hits[at], one.columns, explain=one.explain, began=one.began))
             for at, one in enumerate(queries)
         ]
-
-    def _look_again(self) -> None:
-        """Take up a version that was saved anew, on a thread, while requests go on."""
-        now = time.monotonic()
-        is_busy = self._reloading is not None and not self._reloading.done()
-        if is_busy or now < self._looked + LOOK_AGAIN:
-            return
-        self._looked = now
-        loop = asyncio.get_running_loop()
-        self._reloading = loop.run_in_executor(self._pool, self.reload)
-
-    def reload(self) -> None:
-        """Take up the folder's version if it is another; blocks."""
-        try:
-            if self.index.is_stale and self.index.reload() is not False:
-                _log.info("index: took up the version that was saved anew")
-        except HyrecallError as fault:
-            _log.error("index: the new version cannot be read (%s)", type(fault).__name__)
 
 
 def recipe_named(name: str) -> Recipe:

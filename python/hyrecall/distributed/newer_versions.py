@@ -1,0 +1,51 @@
+"""Loads newer versions of an index, or of its shards, while it answers requests."""
+
+from __future__ import annotations
+
+import logging
+import time
+from concurrent.futures import Executor, Future
+
+from hyrecall.distributed.sharded import ShardedIndex
+from hyrecall.errors import HyrecallError
+from hyrecall.index import Index
+
+__all__ = ["LOOK_AGAIN", "NewerVersions"]
+
+LOOK_AGAIN = 1.0
+"""Seconds after which a request lets the folder be looked at again."""
+
+
+class NewerVersions:
+    """Looks for newer versions of an index, and loads them in a thread.
+
+    Parameters
+    ----------
+    index : Index or ShardedIndex
+    threads : Executor
+    log : Logger
+        Is told of versions that are loaded, or cannot be read.
+    """
+
+    def __init__(self, index: Index | ShardedIndex, threads: Executor, log: logging.Logger) -> None:
+        """Count the open version as looked at now."""
+        self._index, self._threads, self._log = index, threads, log
+        self._looked = time.monotonic()
+        self.loading: Future[None] | None = None
+
+    def look_again(self) -> None:
+        """Load a newer version if the last look is long ago; return at once."""
+        now = time.monotonic()
+        is_busy = self.loading is not None and not self.loading.done()
+        if is_busy or now < self._looked + LOOK_AGAIN:
+            return
+        self._looked = now
+        self.loading = self._threads.submit(self._load)
+
+    def _load(self) -> None:
+        try:
+            if self._index.is_stale and self._index.reload() is not False:
+                self._log.info("index: took up the version that was saved anew")
+        except HyrecallError as fault:
+            kind = type(fault).__name__
+            self._log.error("index: the new version cannot be read (%s)", kind)
