@@ -16,7 +16,7 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 import hyrecall as hr
 from hyrecall.errors import HyrecallError
-from hyrecall.replicas import prune, pull, push, sources, transfer
+from hyrecall.replicas import prune, pull, push, sources, targets, transfer
 from hyrecall.replicas.folder_remote import FolderRemote
 from hyrecall.replicas.generation import object_of, read_generation, read_head
 from hyrecall.replicas.places import open_remote
@@ -28,6 +28,7 @@ from replicas.world import (
     new_index,
     next_index,
     next_store,
+    open_store,
     store_versions,
 )
 
@@ -166,6 +167,36 @@ def test_a_store_whose_pull_ends_at_any_request_is_never_mixed(
         raise AssertionError("pulls never end")
     assert version > 8
     assert store_versions(tmp_path / "copy") == store_versions(tmp_path / "source")
+
+
+@pytest.mark.parametrize("n_done", [0, 1])
+def test_a_pull_that_ends_between_database_and_index_answers_from_the_database(
+    n_done: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, copy = (tmp_path / "remote").as_uri(), tmp_path / "copy"
+    for version in range(3):
+        next_store(tmp_path / "source", version)
+    push(tmp_path / "source", url)
+    pull(url, copy)
+    next_store(tmp_path / "source", 3)  # erases rows of version 1
+    push(tmp_path / "source", url)
+    commit, left = targets._commit_index, [n_done]
+
+    def ending(folder: Path, text: bytes) -> None:
+        if not left[0]:
+            raise Killed
+        left[0] -= 1
+        commit(folder, text)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(targets, "_commit_index", ending)
+        with pytest.raises(Killed):
+            pull(url, copy)
+    with open_store(copy, read_only=True) as memory:
+        assert "erased" in [one.name for one in memory.doctor(full=True).checks if not one.ok]
+    assert store_versions(copy, is_cut=True) == store_versions(tmp_path / "source") == {0, 2, 3}
+    pull(url, copy)
+    assert store_versions(copy) == {0, 2, 3}
 
 
 def damage_each_chunk(folder: Path) -> int:

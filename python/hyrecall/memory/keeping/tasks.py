@@ -223,6 +223,7 @@ class CheckIndex(Task[tuple[Check, ...]]):
         of_index = _index(owner)
         is_left = owner.follower.may_hold_erased(full=self.full)
         told = "what was erased may be in the saved index: hyrecall doctor --repair"
+        told += ", or hyrecall pull for a replica"
         return of_index, Check("erased", not is_left, told if is_left else "")
 
 
