@@ -11,6 +11,7 @@ import pyarrow as pa
 import hyrecall as hr
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, merge
 from hyrecall.distributed.shards import LocalShard
+from hyrecall.parts.lookups import Looked, Lookup
 
 __all__ = ["WireShard", "empty", "index_of", "laid_out", "merged"]
 
@@ -29,6 +30,10 @@ class WireShard(LocalShard):
         again = Request.from_bytes(request.to_bytes())
         found = super().candidates(again, Statistics.from_bytes(statistics.to_bytes()))
         return Part.from_bytes(found.to_bytes(), facts=self.index._facts)
+
+    def lookup(self, lookup: Lookup) -> Looked:
+        answer = super().lookup(Lookup.from_bytes(lookup.to_bytes()))
+        return Looked.from_bytes(answer.to_bytes())
 
 
 def laid_out(

@@ -12,6 +12,7 @@ from hyrecall.distributed.children import renew_in_children
 from hyrecall.distributed.question import Question
 from hyrecall.distributed.turns import turns
 from hyrecall.parts.counts import Statistics
+from hyrecall.parts.lookups import Looked, Lookup
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 from hyrecall.segments.facts import IndexFacts
@@ -82,6 +83,11 @@ class AskedShard:
         """Send the question of :meth:`alone`."""
         return self._found(b"alone", _packing.packed(request))
 
+    def begin_lookup(self, lookup: Lookup) -> Question[Looked]:
+        """Send the question of :meth:`lookup`."""
+        # A question that names states needs no newer version.
+        return self._looked(b"lookup_as_it_is" if lookup.versions else b"lookup", lookup)
+
     def statistics(self, request: Request) -> Statistics:
         """Return the shard's counts for BM25."""
         return self.begin_statistics(request).answer()
@@ -102,12 +108,25 @@ class AskedShard:
         """Return the same as :meth:`alone`, but load no newer version first."""
         return self._found(b"alone_as_it_is", _packing.packed(request)).answer()
 
+    def lookup(self, lookup: Lookup) -> Looked:
+        """Answer a question about the documents that some queries may see."""
+        return self.begin_lookup(lookup).answer()
+
+    def lookup_as_it_is(self, lookup: Lookup) -> Looked:
+        """Return the same as :meth:`lookup`, but load no newer version first."""
+        return self._looked(b"lookup_as_it_is", lookup).answer()
+
     def reload(self) -> str:
         """Load the version that the folder holds now; return the name of its state."""
         return self._ask(b"reload").decode()
 
     def _counted(self, verb: bytes, request: Request) -> Question[Statistics]:
         return _read(self._begin(verb, _packing.packed(request)), Statistics.from_bytes)
+
+    def _looked(self, verb: bytes, lookup: Lookup) -> Question[Looked]:
+        with turns.taken():
+            asked = lookup.to_bytes()
+        return _read(self._begin(verb, asked), Looked.from_bytes)
 
     def _found(self, *frames: bytes) -> Question[Part]:
         return _read(self._begin(*frames), partial(Part.from_bytes, facts=self.facts))

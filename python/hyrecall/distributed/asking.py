@@ -17,11 +17,12 @@ from hyrecall.distributed.asked_shard import AskedShard
 from hyrecall.distributed.channel import SMALL_BYTES
 from hyrecall.distributed.children import renew_in_children
 from hyrecall.distributed.question import Question
-from hyrecall.distributed.shards import AskedAlone, Named, Shard, closed, why_lost
+from hyrecall.distributed.shards import AskedAlone, LooksUp, Named, Shard, closed, why_lost
 from hyrecall.distributed.turns import turns
-from hyrecall.errors import CorruptIndexError, ShardLostError, error
+from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, error
 from hyrecall.hits.hits import Hits
 from hyrecall.parts.counts import Statistics
+from hyrecall.parts.lookups import Looked, Lookup
 from hyrecall.parts.merging import merge
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
@@ -31,6 +32,7 @@ __all__ = [
     "answers_of",
     "begin_alone",
     "begin_candidates",
+    "begin_lookup",
     "begin_statistics",
     "merged",
     "results_of",
@@ -63,6 +65,22 @@ def begin_alone(shard: AskedAlone, request: Request) -> Question[Part]:
     if isinstance(shard, AskedShard):
         return shard.begin_alone(request)
     return Question(partial(shard.alone, request))
+
+
+def begin_lookup(shard: Shard, lookup: Lookup) -> Question[Looked]:
+    """Send a shard a question about some documents, or prepare it.
+
+    Raises
+    ------
+    OptionError
+        The shard does not answer such questions.
+    """
+    if isinstance(shard, AskedShard):
+        return shard.begin_lookup(lookup)
+    if not isinstance(shard, LooksUp):
+        wish = "shards with the method lookup(), which graphs need"
+        raise error(OptionError, "shards", wish, f"{shard.name!r} without it")
+    return Question(partial(shard.lookup, lookup))
 
 
 def results_of(

@@ -28,6 +28,7 @@ from hyrecall.errors import (
     error,
 )
 from hyrecall.parts.counts import Statistics
+from hyrecall.parts.lookups import Looked, Lookup
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 from hyrecall.segments.facts import IndexFacts
@@ -103,20 +104,18 @@ class ReplicatedShard:
     def statistics(self, request: Request) -> Statistics:
         """Return the shard's counts for BM25."""
         return self._of_the_newest(
-            lambda one: one.statistics(request),
-            lambda one: one.count(request),
+            lambda one: one.statistics(request), lambda one: one.count(request),
             lambda counted: counted.versions[0],
-        )
+        )  # fmt: skip
 
     count = statistics
 
     def alone(self, request: Request) -> Part:
         """Return each arm's best documents, scored with the counts of this shard alone."""
         return self._of_the_newest(
-            lambda one: one.alone(request),
-            lambda one: one.alone_as_it_is(request),
+            lambda one: one.alone(request), lambda one: one.alone_as_it_is(request),
             lambda part: part.version,
-        )
+        )  # fmt: skip
 
     alone_as_it_is = alone
 
@@ -148,12 +147,28 @@ class ReplicatedShard:
 
     def candidates(self, request: Request, statistics: Statistics) -> Part:
         """Return each arm's best documents of the shard, in the state that was counted."""
-        counted = statistics.versions
+        return self._of_states(
+            statistics.versions, lambda one: one.shard.candidates(request, statistics)
+        )
+
+    def lookup(self, lookup: Lookup) -> Looked:
+        """Answer a question about the documents that some queries may see."""
+        if lookup.versions:
+            return self._of_states(lookup.versions, lambda one: one.shard.lookup_as_it_is(lookup))
+        return self._of_the_newest(
+            lambda one: one.lookup(lookup), lambda one: one.lookup_as_it_is(lookup),
+            lambda looked: looked.version,
+        )  # fmt: skip
+
+    lookup_as_it_is = lookup
+
+    def _of_states(self, states: Sequence[str], call: Callable[[Replica], T_]) -> T_:
+        """Return the answer of a replica in one of some states, if there is one."""
 
         def rank(one: Replica) -> tuple[object, ...]:
-            return one.fails, one.state not in counted, one.is_reloading, one.n_asked, one.last
+            return one.fails, one.state not in states, one.is_reloading, one.n_asked, one.last
 
-        return self._ask(lambda one: one.shard.candidates(request, statistics), rank)
+        return self._ask(call, rank)
 
     def check(self) -> None:
         """Raise ShardLostError if no replica answers."""

@@ -81,6 +81,10 @@ class Router:
         self._all = frozenset(range(placement.n_shards))
 
     def routes(self, request: Request) -> Routes | None:
+        """Return which queries of a request each shard is asked; see :meth:`of_scope`."""
+        return self.of_scope(request.given["scope"])
+
+    def of_scope(self, scope: object) -> Routes | None:
         """Return which queries each shard is asked.
 
         Returns
@@ -90,21 +94,21 @@ class Router:
             raise the error.
         """
         try:
-            given = scope_entries(self._types, request.given["scope"])
-            scope = self._scopes(given)
+            given = scope_entries(self._types, scope)
+            needed = self._scopes(given)
         except (HyrecallError, TypeError):
             return None
-        if not isinstance(scope, list):
-            return Routes(given, dict.fromkeys(sorted(scope or {0})))
-        any_shard = min((shard for shards in scope for shard in shards), default=0)
+        if not isinstance(needed, list):
+            return Routes(given, dict.fromkeys(sorted(needed or {0})))
+        any_shard = min((shard for shards in needed for shard in shards), default=0)
         queries: dict[int, list[int]] = {}
-        for query, shards in enumerate(scope):
+        for query, shards in enumerate(needed):
             for shard in shards or (any_shard,):
                 queries.setdefault(shard, []).append(query)
-        if all(len(own) == len(scope) for own in queries.values()):
+        if all(len(own) == len(needed) for own in queries.values()):
             return Routes(given, dict.fromkeys(sorted(queries) or [0]))
         own = {shard: np.array(queries[shard], np.int64) for shard in sorted(queries)}
-        blind = frozenset(query for query, shards in enumerate(scope) if not shards)
+        blind = frozenset(query for query, shards in enumerate(needed) if not shards)
         return Routes(given, dict(own), blind)
 
     def _scopes(self, scope: object) -> frozenset[int] | list[frozenset[int]]:
@@ -267,7 +271,7 @@ def _routed(request: Request, scope: Sequence[object], shard: Shard, queries: Qu
             given[name] = _pick(name, given[name], queries, n)
     given["query_keys"] = None  # read where the parts are merged
     share = Share(queries, n, _recipes(request, queries))
-    return Routed(shard, queries, request.of_queries(given), share)
+    return Routed(shard, queries, request.of_queries(given, queries), share)
 
 
 def _pick(name: str, value: Any, queries: Queries, n: int) -> Any:

@@ -22,6 +22,7 @@ from hyrecall.distributed.turns import turns
 from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, error
 from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
+from hyrecall.parts.lookups import Looked, Lookup
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 from hyrecall.segments.facts import IndexFacts
@@ -30,6 +31,7 @@ __all__ = [
     "Ask",
     "AskedAlone",
     "LocalShard",
+    "LooksUp",
     "Named",
     "OpenShard",
     "ProcessShard",
@@ -92,7 +94,16 @@ class AskedAlone(Shard, Protocol):
 
 
 @runtime_checkable
-class OpenShard(AskedAlone, Protocol):
+class LooksUp(Shard, Protocol):
+    """A shard that also answers look-ups, which graphs need."""
+
+    def lookup(self, lookup: Lookup) -> Looked:
+        """Answer a question about the documents that some queries may see."""
+        ...
+
+
+@runtime_checkable
+class OpenShard(AskedAlone, LooksUp, Protocol):
     """A shard whose folder may get new versions, and which may be one of several replicas."""
 
     name: str
@@ -108,6 +119,10 @@ class OpenShard(AskedAlone, Protocol):
 
     def alone_as_it_is(self, request: Request) -> Part:
         """Return the same as :meth:`alone`, but load no newer version first."""
+        ...
+
+    def lookup_as_it_is(self, lookup: Lookup) -> Looked:
+        """Return the same as :meth:`lookup`, but load no newer version first."""
         ...
 
     def reload(self) -> str:
@@ -195,6 +210,12 @@ class LocalShard:
         return self.candidates(request, self.statistics(request))
 
     alone_as_it_is = alone
+
+    def lookup(self, lookup: Lookup) -> Looked:
+        """Answer a question about the documents that some queries may see."""
+        return self.index._look_up(lookup)
+
+    lookup_as_it_is = lookup
 
     def close(self) -> None:
         """Close the index."""

@@ -1,9 +1,10 @@
 """The process of one shard: ``python -m hyrecall.distributed.worker PATH``.
 
 It opens the index of the path and answers the questions on standard input until that ends. It
-loads a newer saved version before ``statistics`` and ``alone``, and by ``reload``, unless
-``--seal`` names the only version that it may open. The first answer after a version was opened
-has the seal of this version as a third frame, which ``--checked`` passes to the next process.
+loads a newer saved version before ``statistics``, ``alone`` and ``lookup``, and by ``reload``,
+unless ``--seal`` names the only version that it may open. The first answer after a version was
+opened has the seal of this version as a third frame, which ``--checked`` passes to the next
+process.
 """
 
 from __future__ import annotations
@@ -29,12 +30,16 @@ from hyrecall.errors import (
 )
 from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
+from hyrecall.parts.lookups import Lookup
 from hyrecall.parts.request import Request
 from hyrecall.segments.manifest import MANIFEST, read_seal
 
 __all__ = ["Answering", "main", "serve"]
 
 T_ = TypeVar("T_")
+
+_LOADING = (b"statistics", b"alone", b"lookup", b"reload")
+"""Questions before which a newer saved version is loaded."""
 
 MOST_RECENT = 16
 MOST_RECENT_BYTES = 1 << 20
@@ -182,7 +187,7 @@ class Answering:
             raise
 
     def _answer(self, index: Index, verb: bytes, frames: Sequence[bytes]) -> bytes:
-        may_change = self._seal is None and verb in (b"statistics", b"alone", b"reload")
+        may_change = self._seal is None and verb in _LOADING
         if may_change and index.is_stale:
             with contextlib.suppress(IndexNotFoundError):  # the open version stays readable
                 self._unless_damaged(index.reload)
@@ -191,6 +196,8 @@ class Answering:
             raise self._met.with_traceback(None)
         if verb in (b"reload", b"state"):
             return index._version.encode()
+        if verb in (b"lookup", b"lookup_as_it_is"):
+            return index._look_up(Lookup.from_bytes(frames[0])).to_bytes()
         request = self._read(frames[0])
         if verb in (b"statistics", b"count"):
             return index.statistics(request).to_bytes()
@@ -198,7 +205,10 @@ class Answering:
             return index.candidates(request, Statistics.from_bytes(frames[1])).to_bytes()
         if verb in (b"alone", b"alone_as_it_is"):
             return index.candidates(request, index.statistics(request)).to_bytes()
-        wish = "statistics, count, candidates, alone, alone_as_it_is, reload or state"
+        wish = (
+            "statistics, count, candidates, alone, alone_as_it_is, lookup, lookup_as_it_is, "
+            "reload or state"
+        )
         raise error(InternalError, "verb", wish, verb)
 
     def _read(self, data: bytes) -> Request:

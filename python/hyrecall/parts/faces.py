@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hyrecall import parts
 from hyrecall.base.keywords import check_methods
 from hyrecall.errors import DTypeError, error
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.saved_versions import Lineage
 from hyrecall.segments.segments import State
+
+if TYPE_CHECKING:
+    from hyrecall.parts.lookups import Looked, Lookup
 
 __all__ = ["IndexParts"]
 
@@ -80,6 +85,20 @@ class IndexParts:
         with state.reading():
             given = self._name_of(state), self._device, request, statistics
             return candidates_of(self._facts, state, *given)
+
+    def _look_up(self, lookup: Lookup) -> Looked:
+        """Answer a question about the documents that some queries may see.
+
+        Raises
+        ------
+        OptionError, ScopeError, ShapeError, StaleStatisticsError
+            As :func:`hyrecall.parts.lookups.look_up`.
+        """
+        from hyrecall.parts.lookups import look_up
+
+        state = self._state
+        with state.reading():
+            return look_up(self._facts, state, self._name_of(state), lookup)
 
     @property
     def _version(self) -> str:

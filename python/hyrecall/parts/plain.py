@@ -16,6 +16,7 @@ from hyrecall.ask.recipe import known_parts
 from hyrecall.ask.recipe_data import from_data, to_data
 from hyrecall.ask.scope import ANY, Scope, ScopePattern
 from hyrecall.ask.scoring import DBSF, RRF, Max, WeightedSum
+from hyrecall.ask.session import Session
 from hyrecall.base.arguments import as_list, python_scalar
 from hyrecall.errors import DTypeError, OptionError, error
 
@@ -54,6 +55,7 @@ _CONTENTS: dict[type, Callable[[Any], Any]] = {
     dict: lambda value: [list(pair) for pair in value.items()],
     Scope: lambda value: list(value.cells),
     ScopePattern: lambda value: list(value.parts),
+    Session: lambda value: [dict(value.accessed), value.n_recalls],
     timedelta: lambda value: [value.days, value.seconds, value.microseconds],
     **dict.fromkeys(_FUSIONS, _settings),
     Filter: lambda value: [value.op, list(value.predicates), list(value.parts)],
@@ -67,6 +69,7 @@ _MADE: dict[str, Callable[[Any], Any]] = {
     "dict": dict,
     "Scope": Scope,
     "ScopePattern": lambda parts: ScopePattern(tuple(parts)),
+    "Session": lambda parts: Session(*parts),
     "timedelta": lambda parts: timedelta(*parts),
     "Filter": lambda parts: _filter(*parts),
     **{one.__name__: _made_with(one) for one in _FUSIONS},

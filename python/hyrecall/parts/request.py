@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from hyrecall.ask.arms import Tags
+from hyrecall.ask.expansion import Context, read_expansion
 from hyrecall.ask.graph_names import graphs_of, parts_of
 from hyrecall.ask.query_keys import read_query_keys
 from hyrecall.ask.recipe import Recipe
@@ -25,10 +27,13 @@ from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.parts.frames import pack, pack_table, unpack, unpack_table
 from hyrecall.parts.plain import decode, encode
+from hyrecall.parts.told import Told, pack_told, unpack_told
 from hyrecall.segments.lookup import read_columns
 from hyrecall.table.tensors import query_vectors
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from hyrecall.ask.arms import Arm
     from hyrecall.ask.filter_like import FilterLike
     from hyrecall.ask.scoring import Above, Fusion
@@ -90,6 +95,7 @@ class Request:
     id: str
     given: Mapping[str, Any]
     _bytes: bytes | None = field(init=False, default=None)  # made once for all shards
+    _told: Told | None = field(init=False, default=None)  # None: the request needs no answers
 
     def __init__(
         self,
@@ -120,9 +126,25 @@ class Request:
             "candidates": candidates, "shaping": shaping, "session": session, "recipe": recipe,
             "group": group, "columns": columns, "query_keys": query_keys, "now": call_time(now),
         }  # fmt: skip
-        given = {name: list(one) if isinstance(one, list) else one for name, one in given.items()}
-        _check_parts(given)
-        set_fields(self, id=secrets.token_hex(16), given=given)
+        _check_parts(given, may_ask=False)
+        set_fields(self, id=secrets.token_hex(16), given=_own(given))
+
+    @classmethod
+    def _asking(cls, given: Mapping[str, Any], told: Told | None = None) -> Request:
+        """Make a request with parts that read more than a shard, which names them.
+
+        Shards answer it once :meth:`_with_told` has added what they cannot know.
+        """
+        given = {**_DEFAULTS, "expansion": (), **given}
+        given["now"] = call_time(given["now"])
+        _check_parts(given, may_ask=True)
+        made = object.__new__(cls)
+        set_fields(made, id=secrets.token_hex(16), given=_own(given), _told=told)
+        return made
+
+    def _with_told(self, told: Told) -> Request:
+        """Return the request with answers to what its parts ask outside of a shard."""
+        return self._with(self.id, self.given, told)
 
     def read(self, facts: IndexFacts) -> Call:
         """Return the call as an index with these facts reads it; raises the errors of recall."""
@@ -137,6 +159,7 @@ class Request:
             **{name: given[name] for name in plain},
         )
         options = CallOptions(**{field: given[name] for name, field in _RANKING.items()})
+        options = options._replace(expansion=given.get("expansion"))
         return Call(asked, options, given["recipe"])
 
     def to_bytes(self) -> bytes:
@@ -168,7 +191,11 @@ class Request:
         called = {arm: f"vectors[{arm!r}]" if arm else "vectors" for arm in arms}
         columns = [pack_table(pa.table({"v": _column(by_arm[arm], called[arm])})) for arm in arms]
         header = {"id": self.id, "given": given, "vectors": form, "arms": arms}
-        return pack(KIND, header, {f"v{at}": one for at, one in enumerate(columns)})
+        packed: dict[str, Any] = {f"v{at}": one for at, one in enumerate(columns)}
+        if self._told is not None:
+            header["told"] = list(self._told)
+            packed |= pack_told(self._told)
+        return pack(KIND, header, packed)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Request:
@@ -192,29 +219,45 @@ class Request:
                 else made[0] if form == "one"
                 else dict(zip(header["arms"], made, strict=True))
             )  # fmt: skip
-            again = cls(**given)
-            return again._with(str(header["id"]), again.given)
+            told = None if "told" not in header else unpack_told(header["told"], arrays)
+            again = cls(**given) if told is None else cls._asking(given, told)
+            return again._with(str(header["id"]), again.given, told)
         except (KeyError, IndexError, TypeError, AttributeError) as fault:
             raise error(OptionError, "data", "the bytes of a request", "others") from fault
 
-    def of_queries(self, given: Mapping[str, Any]) -> Request:
+    def of_queries(self, given: Mapping[str, Any], queries: npt.NDArray[np.int64]) -> Request:
         """Return the request with the arguments of some of its queries, and the same id."""
-        return self._with(self.id, given)
+        told = self._told
+        if told is not None:
+            told = {name: lists.of_queries(queries) for name, lists in told.items()}
+        return self._with(self.id, given, told)
 
-    def _with(self, id: str, given: Mapping[str, Any]) -> Request:  # noqa: A002
+    def _with(self, id: str, given: Mapping[str, Any], told: Told | None) -> Request:  # noqa: A002
         made = object.__new__(type(self))
-        set_fields(made, id=id, given=given)
+        set_fields(made, id=id, given=given, _told=told)
         return made
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the packed bytes, which can be made from the arguments."""
-        return {"id": self.id, "given": self.given, "_bytes": None}
+        return {"id": self.id, "given": self.given, "_bytes": None, "_told": self._told}
 
     def __repr__(self) -> str:
         """Show the arguments that are not their defaults, without arrays."""
         named = ("text", "scope", "filter", "limit", "recipe")
         shown = [f"{name}={self.given[name]!r}" for name in named if self.given[name] is not None]
         return f"Request({', '.join(shown)})"
+
+
+_DEFAULTS: Mapping[str, Any] = {
+    name: one.default
+    for name, one in inspect.signature(Request.__init__).parameters.items()
+    if name != "self"
+}
+
+
+def _own(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments with copies of their lists: the caller may change its own."""
+    return {name: list(one) if isinstance(one, list) else one for name, one in given.items()}
 
 
 def _with_nulls(matrix: Any, valid: Any) -> pa.Array:
@@ -240,20 +283,28 @@ def _column(value: Any, argument: str) -> pa.Array:
     raise error(ShapeError, argument, wish, type(value).__name__)
 
 
-def _check_parts(given: Mapping[str, Any]) -> None:
-    """Refuse arguments that need more of an index than candidates."""
+def _check_parts(given: Mapping[str, Any], *, may_ask: bool) -> None:
+    """Refuse arguments that need more of an index than candidates.
+
+    ``may_ask``: parts that name what they read outside of a shard are allowed.
+    """
     recipe = given["recipe"]
-    options = CallOptions(more=given["arms"], shaping=given["shaping"])
+    options = CallOptions(
+        more=given["arms"], shaping=given["shaping"], expansion=given.get("expansion")
+    )
     recipes = recipe if isinstance(recipe, list) else [recipe]
     hows: list[Any] = [options, *(one for one in recipes if isinstance(one, Recipe))]
     for how in hows:
         for part in parts_of(how):
-            for name, _ in graphs_of(part):
-                raise error(OptionError, name, "no graph in a recall over parts of an index", "one")
+            for name, graph in graphs_of(part):
+                if not (may_ask and isinstance(graph, str)):
+                    wish = "no graph in a recall over parts of an index"
+                    raise error(OptionError, name, wish, "one")
             if isinstance(part, Tags):
                 wish = "no Tags in a recall over parts of an index (its hops cross whole cells)"
                 raise error(OptionError, part.name, wish, "Tags")
-        if how.expansion:
+        refused = [one for one in read_expansion(how.expansion) if not isinstance(one, Context)]
+        if refused or (how.expansion and not may_ask):
             wish = "no expansion in a recall over parts of an index (it reads whole cells)"
             raise error(
                 OptionError, "expansion", wish, repr(how.expansion), "replace(expansion=())"

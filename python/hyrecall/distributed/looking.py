@@ -1,0 +1,128 @@
+"""Asks shards look-ups during a recall, and keeps which version of each shard answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall.distributed.asking import ShardThreads, answers_of, begin_lookup, results_of
+from hyrecall.distributed.question import Question
+from hyrecall.distributed.routing import Router
+from hyrecall.distributed.shards import Shard, why_lost
+from hyrecall.errors import CorruptIndexError, ShardLostError, StaleStatisticsError, error
+from hyrecall.parts.lookups import Looked, Lookup, join_looked
+
+__all__ = ["Looking"]
+
+
+class _Asked(NamedTuple):
+    """A shard and the queries of a look-up that it is asked; None: all."""
+
+    shard: Shard
+    lookup: Lookup
+    queries: npt.NDArray[np.int64] | None
+
+    @property
+    def name(self) -> str:
+        """The name of the shard."""
+        return self.shard.name
+
+
+class Looking:
+    """The look-ups of one recall.
+
+    All questions of a recall read one version of each shard. A shard that did not answer one of
+    them is not asked again, so that a reply lacks all or nothing of it.
+
+    Attributes
+    ----------
+    lost : dict of str to str
+        Why a shard did not answer, by its name.
+    versions : dict of str to str
+        The state of each shard that answered, by its name.
+    """
+
+    def __init__(
+        self, shards: Sequence[Shard], router: Router | None, threads: ShardThreads | None
+    ) -> None:
+        """Take the shards of a generation, with what says which of them a query needs."""
+        self._shards = shards
+        self._router = router
+        self._threads = threads
+        self.lost: dict[str, str] = {}
+        self.versions: dict[str, str] = {}
+
+    def ask(self, lookup: Lookup) -> list[pa.Table]:
+        """Ask the shards that a look-up needs; return the rows of each that answers.
+
+        Raises
+        ------
+        ShardLostError, CorruptIndexError
+            No shard that is asked answers, and none has answered before.
+        StaleStatisticsError
+            A shard has changed since its last answer.
+        OptionError, ScopeError, ShapeError
+            A shard refuses the question, or cannot answer it.
+        """
+        asked = self._asked(lookup)
+
+        def begin(one: _Asked) -> Question[Looked]:
+            return begin_lookup(one.shard, one.lookup)
+
+        results = results_of(asked, begin, self._threads)
+        found: list[tuple[_Asked, Looked]] = []
+        if self.versions:
+            for one, answer in zip(asked, results, strict=True):
+                if isinstance(answer, ShardLostError | CorruptIndexError):
+                    self.lost[one.name] = why_lost(answer)
+                else:
+                    found.append((one, answer))
+        elif asked:
+            found = answers_of(zip(asked, results, strict=True), self.lost)
+        for one, looked in found:
+            self.note(one.name, looked.version)
+        joined = join_looked(lookup, [(looked, one.queries) for one, looked in found])
+        return [rows for _, rows in joined]
+
+    def _asked(self, lookup: Lookup) -> list[_Asked]:
+        routes = None if self._router is None else self._router.of_scope(lookup.scope)
+        if routes is None:  # without a placement, or the shards say why a scope cannot be read
+            asked = [_Asked(one, lookup, None) for one in self._shards]
+        else:
+            asked = [
+                _Asked(self._shards[number], lookup, None)
+                if own is None
+                else _Asked(self._shards[number], lookup.of_queries(own), own)
+                for number, own in routes.queries.items()
+            ]
+        return [one for one in asked if one.name not in self.lost and one.lookup.rows.num_rows]
+
+    def note(self, name: str, version: str) -> None:
+        """Record the version of a shard that answered.
+
+        Raises
+        ------
+        StaleStatisticsError
+            Another version than that of its last answer.
+        """
+        if self.versions.setdefault(name, version) != version:
+            wish, remedy = "one version of each shard in a call", "call again"
+            raise error(StaleStatisticsError, name, wish, "a newer one", remedy)
+
+    def left(self, shards: Sequence[Shard]) -> list[Shard]:
+        """Return those of some shards that have answered every look-up so far.
+
+        Raises
+        ------
+        ShardLostError
+            There is none.
+        """
+        left = [one for one in shards if one.name not in self.lost]
+        if not left:
+            got = "; ".join(self.lost.values())
+            raise error(ShardLostError, "shards", "an answer of at least one", got)
+        return left

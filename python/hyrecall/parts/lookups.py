@@ -1,0 +1,282 @@
+"""Small questions about documents that a shard answers before or after a recall over shards.
+
+A look-up asks about the documents that each of its queries may see, such as which of some keys
+exist. Unlike the questions of a recall, it needs neither texts nor vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hyrecall import _core
+from hyrecall.ask.filter_program import read_filters
+from hyrecall.ask.scope import read_scopes
+from hyrecall.errors import OptionError, ShapeError, StaleStatisticsError, error
+from hyrecall.parts.frames import pack, pack_table, unpack, unpack_table
+from hyrecall.parts.part import hash_of
+from hyrecall.parts.plain import decode, encode
+from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.segments import State, gather_column
+
+__all__ = ["QUERY", "Looked", "Lookup", "cell_column", "join_looked", "look_up"]
+
+KIND = "hyrecall lookup"
+ANSWER = "hyrecall looked"
+
+QUERY: Final = "query"
+"""The column that names the query of each row, in questions and answers."""
+
+Queries = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """A question about the documents that some queries may see.
+
+    Attributes
+    ----------
+    kind : str
+        A key of ``LOOKUPS``.
+    request : str
+        The ``id`` of the request that it belongs to.
+    n_queries : int
+    scope : object
+        One scope for all queries, or a list with one entry per query.
+    rows : pyarrow.Table
+        What is asked: the column ``query``, ascending, and columns that the kind reads.
+    filter : object
+        One filter for all queries, or a list with one entry per query.
+    settings : mapping of str to value
+        What is asked of all queries; plain data for JSON.
+    versions : tuple of str
+        States of the shards. A shard in another state refuses the question. Empty: a shard answers
+        from its newest state.
+    """
+
+    kind: str
+    request: str
+    n_queries: int
+    scope: object
+    rows: pa.Table
+    filter: object = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    versions: tuple[str, ...] = ()
+
+    @property
+    def query(self) -> Queries:
+        """The query of each row."""
+        return np.asarray(self.rows.column(QUERY).to_numpy(), np.int64)
+
+    def of_queries(self, queries: Queries) -> Lookup:
+        """Return the question of some queries, ascending, numbered from 0."""
+        at = np.minimum(np.searchsorted(queries, self.query), max(len(queries) - 1, 0))
+        kept = np.flatnonzero(queries[at] == self.query) if len(queries) else np.zeros(0, np.int64)
+        rows = self.rows.take(pa.array(kept))
+        rows = rows.set_column(rows.schema.names.index(QUERY), QUERY, pa.array(at[kept]))
+        return replace(
+            self, n_queries=len(queries), rows=rows,
+            scope=_of_queries(self.scope, queries), filter=_of_queries(self.filter, queries),
+        )  # fmt: skip
+
+    def to_bytes(self) -> bytes:
+        """Return the question as bytes for another process."""
+        return self._packed
+
+    @cached_property
+    def _packed(self) -> bytes:
+        header = {
+            "kind": self.kind, "request": self.request, "n_queries": self.n_queries,
+            "scope": encode("scope", self.scope), "filter": encode("filter", self.filter),
+            "settings": dict(self.settings), "versions": list(self.versions),
+        }  # fmt: skip
+        return pack(KIND, header, {"rows": pack_table(self.rows)})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Lookup:
+        """Make a question from the bytes of :meth:`to_bytes`.
+
+        Raises
+        ------
+        OptionError
+            The bytes are not a question, of another version, or damaged.
+        DTypeError
+            Not bytes.
+        """
+        header, arrays = unpack(KIND, data)
+        try:
+            n, rows = int(header["n_queries"]), unpack_table(arrays["rows"])
+            made = cls(
+                str(header["kind"]), str(header["request"]), n, decode("scope", header["scope"]),
+                rows, decode("filter", header["filter"]), dict(header["settings"]),
+                tuple(map(str, header["versions"])),
+            )  # fmt: skip
+            _check_queries(rows, n)
+        except (KeyError, TypeError, ValueError, AttributeError) as fault:
+            if isinstance(fault, OptionError):
+                raise
+            raise error(OptionError, "data", "the bytes of a look-up", "others") from fault
+        return made
+
+
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """The answer of one shard to a look-up.
+
+    Attributes
+    ----------
+    request : str
+        The ``id`` of the request.
+    index : str
+        A hash of the schema, analyzers and types of the index.
+    version : str
+        The state of the shard that was read.
+    rows : pyarrow.Table
+        The column ``query``, ascending, and columns that the kind names.
+    """
+
+    request: str
+    index: str
+    version: str
+    rows: pa.Table
+
+    def to_bytes(self) -> bytes:
+        """Return the answer as bytes for another process."""
+        header = {"request": self.request, "index": self.index, "version": self.version}
+        return pack(ANSWER, header, {"rows": pack_table(self.rows)})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Looked:
+        """Make an answer from the bytes of :meth:`to_bytes`.
+
+        Raises
+        ------
+        OptionError
+            The bytes are not an answer, of another version, or damaged.
+        DTypeError
+            Not bytes.
+        """
+        header, arrays = unpack(ANSWER, data)
+        try:
+            told = (str(header[name]) for name in ("request", "index", "version"))
+            made = cls(*told, unpack_table(arrays["rows"]))
+            _check_queries(made.rows, None)
+        except (KeyError, TypeError, ValueError, AttributeError) as fault:
+            if isinstance(fault, OptionError):
+                raise
+            raise error(OptionError, "data", "the answer to a look-up", "others") from fault
+        return made
+
+
+def _check_queries(rows: pa.Table, n_queries: int | None) -> None:
+    """Refuse rows whose queries are not ascending numbers; they may come from another process."""
+    is_there = rows.schema.names.count(QUERY) == 1
+    column = rows.column(QUERY) if is_there else None
+    fits = column is not None and column.type == pa.int64() and not column.null_count
+    if column is not None and fits and rows.num_rows:
+        query = column.to_numpy()
+        fits = query[0] >= 0 and bool((query[1:] >= query[:-1]).all())
+        fits &= n_queries is None or bool(query[-1] < n_queries)
+    if not fits:
+        raise error(OptionError, "data", f"a column {QUERY!r} of ascending numbers", "others")
+
+
+def _of_queries(value: object, queries: Queries) -> object:
+    if not isinstance(value, list):
+        return value
+    return [value[query] for query in queries.tolist()]
+
+
+def cell_column(at: int) -> str:
+    """Name the column of an answer that has a part of the cells."""
+    return f"cell {at}"  # the index may have a column of any name
+
+
+def look_up(facts: IndexFacts, state: State, version: str, lookup: Lookup) -> Looked:
+    """Answer a look-up from one state of an index.
+
+    Raises
+    ------
+    OptionError
+        A kind that this version does not know.
+    StaleStatisticsError
+        The index has changed since the states that the look-up names.
+    ScopeError, ShapeError
+        As in :meth:`hyrecall.Index.recall`.
+    """
+    answer = LOOKUPS.get(lookup.kind)
+    if answer is None:
+        raise error(OptionError, "kind", f"one of {sorted(LOOKUPS)}", repr(lookup.kind))
+    if lookup.versions and version not in lookup.versions:
+        wish, remedy = "the documents that were counted", "the index changed: count again"
+        raise error(StaleStatisticsError, "lookup", wish, "others", remedy)
+    return Looked(lookup.request, hash_of(facts), version, answer(facts, state, lookup))
+
+
+def _audience(facts: IndexFacts, state: State, lookup: Lookup) -> _core.arms.Audience:
+    """Return what each query of a look-up may see."""
+    n = lookup.n_queries
+    filters, filter_of = read_filters(facts.attribute_types, lookup.filter, n)
+    request = _core.BatchRequest(
+        scopes=read_scopes(facts.cell_types, state.snapshot, lookup.scope, n),
+        filters=filters, filter_of=filter_of, depth=1, limit=0, offset=0, threads=facts.threads,
+    )  # fmt: skip
+    return _core.arms.Audience(state.snapshot, request)
+
+
+def _keys(facts: IndexFacts, state: State, lookup: Lookup) -> pa.Table:
+    """Find the documents that have one of the column ``key``: ``key`` and the parts of its cell."""
+    schema = facts.schema
+    keys, query = lookup.rows.column("key").combine_chunks(), lookup.query
+    kind = facts.row_types[schema.key]
+    if keys.type != kind:
+        raise error(OptionError, "key", f"keys of {kind}", keys.type)
+    which, segment, row = _audience(facts, state, lookup).locate(keys, query.astype(np.uint32))
+    columns = {QUERY: pa.array(query[which], pa.int64()), "key": keys.take(pa.array(which))}
+    for at, name in enumerate(schema.cell_columns):
+        columns[cell_column(at)] = gather_column(state.segments, segment, row, name)
+    return pa.table(columns)
+
+
+LOOKUPS: Mapping[str, Callable[[IndexFacts, State, Lookup], pa.Table]] = {"keys": _keys}
+"""What answers each kind of look-up."""
+
+
+def join_looked(
+    lookup: Lookup, answers: list[tuple[Looked, Queries | None]]
+) -> tuple[tuple[Looked, pa.Table], ...]:
+    """Return the answers of shards with the query numbers of the whole look-up.
+
+    Parameters
+    ----------
+    lookup : Lookup
+    answers : list of (Looked, ndarray of int64 or None)
+        Each with the queries that the shard was asked; None: all.
+
+    Raises
+    ------
+    OptionError
+        The answer to another look-up.
+    ShapeError
+        The answer names a query that was not asked.
+    """
+    out = []
+    for looked, queries in answers:
+        if looked.request != lookup.request or looked.index != answers[0][0].index:
+            raise error(OptionError, "lookup", "answers to this look-up, of one index", "others")
+        query = looked.rows.column(QUERY).to_numpy()
+        n = lookup.n_queries if queries is None else len(queries)
+        if len(query) and query[-1] >= n:
+            raise error(ShapeError, "lookup", f"rows of {n} queries", f"query {query[-1]}")
+        rows = looked.rows
+        if queries is not None:
+            at = rows.schema.names.index(QUERY)
+            rows = rows.set_column(at, QUERY, pa.array(queries[query], pa.int64()))
+        out.append((looked, rows))
+    return tuple(out)
