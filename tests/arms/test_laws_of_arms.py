@@ -35,7 +35,10 @@ GRAPH_DOORS = {
     *("open", "save", "compact", "edge_scope", "flat_keys", "participants"),
 }
 # The same of a graph as a call holds it, which reads the edges.
-BOUND_DOORS = {"best_edges", "edge_rows", "participants_where", "incident", "adjacency"}
+BOUND_DOORS = {
+    *("best_edges", "credits", "edge_rows", "matching", "participants_where"),
+    *("incident", "adjacency"),
+}
 
 
 def test_every_native_callable_of_the_arms_is_known_to_the_law() -> None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
+from hyrecall.ask.arms.edges import EdgeLexical
+from hyrecall.ask.arms.regex import Regex
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.request import CallOptions, Request
 from hyrecall.graph.reads import GraphReads
 from hyrecall.hits.reply import Reply
 from hyrecall.recall.answer import answer_by_options
 from hyrecall.recall.arms.batch import scope_request
+from hyrecall.recall.graph_views import EdgeCredits, Matches
 from hyrecall.segments.segments import State, gather
 
 __all__ = ["BoundGraph"]
@@ -57,6 +58,26 @@ class BoundGraph:
         with self.edges.reading():
             return answer_by_options(index._facts, self.edges, index.device, request, options)
 
+    def credits(
+        self, arm: EdgeLexical, texts: Sequence[object], scope: object, depth: int
+    ) -> EdgeCredits:
+        """Return the participants of each query's best edges by BM25 of their texts."""
+        del arm
+        graph = self.graph
+        reply = self.best_edges(texts, scope, depth)
+        edge, keys = graph.participants(reply.column(graph.participants_column))
+        queries = np.arange(reply.n_queries, dtype=np.uint32)
+        query = np.repeat(queries, np.diff(reply.offsets))[edge]
+        names = reply.column(graph.edges.schema.key)
+        return EdgeCredits(query, keys, edge, reply.arrays["arm_scores"], names)
+
+    def matching(
+        self, arm: Regex, place: int, query: int, scope: object, matches: Matches
+    ) -> pa.Array:
+        """Return the participants of those edges of a scope that have a matching text."""
+        del arm, place, query
+        return self.participants_where(scope, matches)
+
     def edge_rows(self, scope: object, columns: Sequence[str]) -> pa.Table:
         """Return columns of all edges of one scope."""
         graph = self.graph
@@ -65,9 +86,7 @@ class BoundGraph:
             segment, row = _core.arms.Audience(self.edges.snapshot, request).rows(0)
             return gather(self.edges.segments, segment, row, columns)
 
-    def participants_where(
-        self, scope: object, matches: Callable[[Any], npt.NDArray[np.bool_]]
-    ) -> pa.Array:
+    def participants_where(self, scope: object, matches: Matches) -> pa.Array:
         """Return the participants of those edges of a scope that have a matching text."""
         graph = self.graph
         texts = graph.edges.schema.text_columns

@@ -164,8 +164,8 @@ class Looked:
         """
         header, arrays = unpack(ANSWER, data)
         try:
-            told = (str(header[name]) for name in ("request", "index", "version"))
-            made = cls(*told, unpack_table(arrays["rows"]))
+            request, index, version = (str(header[one]) for one in ("request", "index", "version"))
+            made = cls(request, index, version, unpack_table(arrays["rows"]))
             _check_queries(made.rows, None)
         except (KeyError, TypeError, ValueError, AttributeError) as fault:
             if isinstance(fault, OptionError):

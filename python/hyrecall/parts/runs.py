@@ -5,13 +5,14 @@ All shards and the merge use the same runs, so the results of a run are found by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
+from hyrecall.errors import DTypeError, OptionError, ShapeError
 from hyrecall.recall.arms.batch import FoundDocs, no_candidates
 from hyrecall.recall.ranking import Ranking, rank_by_options
 from hyrecall.recall.recipe_answer import Shares, by_recipe, fallback, with_lists, with_options
@@ -25,9 +26,22 @@ if TYPE_CHECKING:
     from hyrecall.recall.plan import Plan
     from hyrecall.segments.facts import IndexFacts
 
-__all__ = ["Run", "again", "has_forms", "named_runs", "native", "nothing_found", "runs_of"]
+__all__ = [
+    "REFUSALS",
+    "Run",
+    "accepted",
+    "again",
+    "has_forms",
+    "named_runs",
+    "native",
+    "nothing_found",
+    "runs_of",
+]
 
 Asked = npt.NDArray[np.bool_]
+
+REFUSALS = (DTypeError, OptionError, ShapeError)
+"""Errors about the arguments of a call."""
 
 _THREADS = " threads"
 
@@ -121,6 +135,24 @@ def again(facts: IndexFacts, call: Call, run: Run, unanswered: Asked) -> Run | N
     own = shares.of(recipe)
     ranking = rank_by_recipe(facts, own, recipe, unanswered)
     return Run(f"{run.name} again", recipe, own, ranking, unanswered)
+
+
+def accepted(
+    facts: IndexFacts, call: Call, run: Run, selected: Asked, check: Callable[[Run], object]
+) -> Asked:
+    """Return those of some queries whose second search ``check`` does not refuse."""
+    try:
+        more = again(facts, call, run, selected)
+        if more is not None:
+            check(more)
+    except REFUSALS:
+        queries = np.flatnonzero(selected)
+        first, rest = (selected & np.isin(np.arange(len(selected)), some)
+                       for some in np.array_split(queries, 2))  # fmt: skip
+        if not rest.any():  # a single query
+            return rest
+        return accepted(facts, call, run, first, check) | accepted(facts, call, run, rest, check)
+    return selected
 
 
 def named_runs(call: Call, sees: bool | Asked) -> list[tuple[str, Recipe | CallOptions]]:

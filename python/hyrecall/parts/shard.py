@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.ask.shaping import MMR, Budget, Dedup, Linear, RerankBy
-from hyrecall.errors import DTypeError, OptionError, ShapeError, StaleStatisticsError, error
+from hyrecall.errors import OptionError, StaleStatisticsError, error
 from hyrecall.parts.counts import Counts, Statistics
 from hyrecall.parts.part import Array, Part, RunPart, Vectors, hash_of
-from hyrecall.parts.runs import Run, again, has_forms, native, runs_of
+from hyrecall.parts.runs import REFUSALS, Run, accepted, again, has_forms, native, runs_of
+from hyrecall.parts.told import Told
+from hyrecall.parts.told_graphs import told_graphs
 from hyrecall.recall.exact import Exact, ExactTexts, asked_whole, found_whole, search_phrases
 from hyrecall.recall.fill import newest_in_order
 from hyrecall.recall.plan import Plan, whole_list
@@ -33,8 +35,6 @@ __all__ = ["candidates_of", "statistics_of"]
 
 Rows = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
 
-_REFUSALS = (DTypeError, OptionError, ShapeError)
-
 _OF_ARMS = ("score", "beside", "rank")
 """Kinds of features of :class:`hyrecall.Linear` that name an arm, not a column."""
 
@@ -50,7 +50,7 @@ def statistics_of(facts: IndexFacts, state: State, version: str, request: Reques
         phrases = _Phrases(run.name, counted, None)
         try:
             plan = _plan(facts, state, run, phrases)
-        except _REFUSALS:
+        except REFUSALS:
             if not run.is_for_threads or np.any(sees):
                 raise
             continue  # no query needs this form here; a shard that needs it refuses it
@@ -86,14 +86,17 @@ def candidates_of(
         raise error(StaleStatisticsError, "statistics", wish, "those of an earlier state", remedy)
     call = request.read(facts)
     state.check_texts()  # a part records which of its rows have a text
-    found = _Found(facts, state, call, statistics)
+    found = _Found(facts, state, call, statistics, request._told)
     found.search()
     return found.part(request, version, device)
 
 
-def _plan(facts: IndexFacts, state: State, run: Run, phrases: _Phrases) -> Plan:
+def _plan(
+    facts: IndexFacts, state: State, run: Run, phrases: _Phrases, told: Told | None = None
+) -> Plan:
+    graphs = told_graphs(facts, run.how, told)
     with _core.arithmetic.RoundToNearest():  # weights and floors are computed here
-        plan = make_plan(facts, state, run.request, run.ranking, {}, phrases.look_up)
+        plan = make_plan(facts, state, run.request, run.ranking, graphs, phrases.look_up)
     check_shaping(facts, plan)
     if plan.grouping is not None and plan.grouping.n_around:
         wish = "0 in a recall over parts of an index (it reads whole threads)"
@@ -144,9 +147,16 @@ def _counts(statistics: Statistics, name: str) -> Counts:
 class _Found:
     """The candidates of one shard for a call, run by run."""
 
-    def __init__(self, facts: IndexFacts, state: State, call: Call, statistics: Statistics) -> None:
+    def __init__(
+        self,
+        facts: IndexFacts,
+        state: State,
+        call: Call,
+        statistics: Statistics,
+        told: Told | None,
+    ) -> None:
         self._facts, self._state, self._call = facts, state, call
-        self._statistics = statistics
+        self._statistics, self._told = statistics, told
         self._runs: dict[str, RunPart] = {}
         self._stored: set[str] = set()
         self._compared: set[str] = set()  # vector arms
@@ -165,31 +175,20 @@ class _Found:
         Queries that the second search refuses are left out: another shard may answer them, and if
         none does, the merge refuses them as a single index does.
         """
-        kept = self._taken(run, unanswered)
+        kept = accepted(self._facts, self._call, run, unanswered, self._check)
         more = again(self._facts, self._call, run, kept)
         if more is not None:
             self._run(more)
 
-    def _taken(self, run: Run, selected: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Return those of some queries that the second search accepts."""
-        try:
-            more = again(self._facts, self._call, run, selected)
-            if more is not None:
-                phrases = _Phrases(more.name, {}, self._statistics)
-                _plan(self._facts, self._state, more, phrases).request.release_guests()
-        except _REFUSALS:
-            queries = np.flatnonzero(selected)
-            first, rest = (selected & np.isin(np.arange(len(selected)), some)
-                           for some in np.array_split(queries, 2))  # fmt: skip
-            if not rest.any():  # a single query
-                return rest
-            return self._taken(run, first) | self._taken(run, rest)
-        return selected
+    def _check(self, run: Run) -> None:
+        """Raise the error of a run that cannot be answered."""
+        phrases = _Phrases(run.name, {}, self._statistics)
+        _plan(self._facts, self._state, run, phrases).request.release_guests()
 
     def _run(self, run: Run) -> npt.NDArray[np.bool_]:
         """Search with one run; return the queries without any result."""
         phrases = _Phrases(run.name, {}, self._statistics)
-        plan = _plan(self._facts, self._state, run, phrases)
+        plan = _plan(self._facts, self._state, run, phrases, self._told)
         n = plan.n_queries
         try:
             plan.complete(plan.request, 0)

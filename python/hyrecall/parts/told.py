@@ -78,7 +78,7 @@ def question_of(arm: object, *more: object) -> str:
     return json.dumps([to_data(arm), *more], sort_keys=True)
 
 
-def told_to(told: Told | None, question: str, n_queries: int) -> ToldLists:
+def told_to(told: Told | None, question: str, n_queries: int | None = None) -> ToldLists:
     """Return the answers to a question of a request.
 
     Raises
@@ -87,10 +87,11 @@ def told_to(told: Told | None, question: str, n_queries: int) -> ToldLists:
         There are none, or those of another number of queries.
     """
     found = None if told is None else told.get(question)
-    if found is None or found.n_queries != n_queries:
-        got = "none" if found is None else f"those of {found.n_queries} queries"
+    if found is None:
+        raise error(OptionError, "request", f"answers to {question}", "none")
+    if n_queries not in (None, found.n_queries):
         wish = f"answers to {question} for {n_queries} queries"
-        raise error(OptionError, "request", wish, got)
+        raise error(OptionError, "request", wish, f"those of {found.n_queries} queries")
     return found
 
 

@@ -1,21 +1,26 @@
-"""What a recall reads of a graph; :class:`hyrecall.Graph` fulfils it from above."""
+"""Declares what a recall reads of a graph: :class:`hyrecall.Graph` provides it, or a request."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
+from hyrecall.ask.arms.edges import EdgeLexical
+from hyrecall.ask.arms.regex import Regex
 from hyrecall.ask.filters import Filter
 from hyrecall.hits.reply import Reply
 from hyrecall.segments.segments import State
 from hyrecall.table.schema import Schema
 
-__all__ = ["BoundGraph", "BoundGraphs", "GraphKeys"]
+__all__ = ["BoundGraph", "BoundGraphs", "EdgeCredits", "EdgeReads", "GraphKeys", "Matches"]
+
+Matches: TypeAlias = Callable[[Any], npt.NDArray[np.bool_]]
+"""Says which strings of a column match."""
 
 
 class _Edges(Protocol):
@@ -47,7 +52,51 @@ class GraphKeys(Protocol):
         ...
 
 
-class BoundGraph(Protocol):
+class EdgeCredits(NamedTuple):
+    """The participants of the best edges of some queries.
+
+    Attributes
+    ----------
+    query : ndarray of uint32, shape (n_participants,)
+        Ascending.
+    keys : pyarrow.Array
+        The key of each participant.
+    edge : ndarray of int64, shape (n_participants,)
+        The edge of each: a place in ``scores``. The best edge of a query comes first.
+    scores : ndarray of float32
+        Of each edge.
+    names : pyarrow.Array or None
+        The key of each edge; None: not known here.
+    """
+
+    query: npt.NDArray[np.uint32]
+    keys: pa.Array
+    edge: npt.NDArray[np.int64]
+    scores: npt.NDArray[np.float32]
+    names: pa.Array | None
+
+
+class EdgeReads(Protocol):
+    """What arms read of a graph's edges; every read names a scope."""
+
+    def credits(
+        self, arm: EdgeLexical, texts: Sequence[object], scope: object, depth: int
+    ) -> EdgeCredits:
+        """Return the participants of each query's best edges by their texts."""
+        ...
+
+    def matching(
+        self, arm: Regex, place: int, query: int, scope: object, matches: Matches
+    ) -> pa.Array:
+        """Return the participants of a scope's edges that have a text that matches.
+
+        ``place`` is that of the edges among the arm's columns. ``query`` has the scope, and asks
+        the arm for what ``matches`` finds.
+        """
+        ...
+
+
+class BoundGraph(EdgeReads, Protocol):
     """A graph as it stands at one moment; every read names a scope."""
 
     @property
@@ -74,12 +123,6 @@ class BoundGraph(Protocol):
         filter: Sequence[Filter | None] | None = None,  # noqa: A002
     ) -> Reply:
         """Return each query's best edges by their texts."""
-        ...
-
-    def participants_where(
-        self, scope: object, matches: Callable[[Any], npt.NDArray[np.bool_]]
-    ) -> pa.Array:
-        """Return the participants of a scope's edges that have a text that matches."""
         ...
 
     def adjacency(self, scope: object, n: int) -> _core.arms.Adjacency:

@@ -25,14 +25,10 @@ def read_edge_lexical(arm: EdgeLexical, texts: Sequence[object]) -> ArmQueries:
 
 def search_edge_lexical(arm: EdgeLexical, batch: Batch, asked: ArmQueries) -> FoundDocs:
     """Find the best edges of each query and credit who takes part in them."""
-    bound = batch.graphs[arm.graph]
-    graph = bound.graph
-    reply = bound.best_edges(asked.entries, batch.scope, arm.depth or batch.depth)
-    edge, keys = graph.participants(reply.column(graph.participants_column))
-    counts = np.diff(reply.offsets)
-    query_of = np.repeat(np.arange(reply.n_queries, dtype=np.uint32), counts)[edge]
-    which, segment, row = batch.audience.locate(keys, query_of)
-    query, edge = query_of[which], edge[which]
+    graph = batch.graphs[arm.graph]
+    found = graph.credits(arm, asked.entries, batch.scope, arm.depth or batch.depth)
+    which, segment, row = batch.audience.locate(found.keys, found.query)
+    query, edge = found.query[which], found.edge[which]
     # Edges come best first, and so do their participants: a document's first entry is its
     # best edge.
     documents = document_numbers(batch.state.segments, query, segment, row)
@@ -42,6 +38,6 @@ def search_edge_lexical(arm: EdgeLexical, batch: Batch, asked: ArmQueries) -> Fo
         query[kept],
         segment[kept],
         row[kept],
-        reply.arrays["arm_scores"][edge[kept]],
-        reply.column(graph.edges.schema.key).take(pa.array(edge[kept])),
+        found.scores[edge[kept]],
+        None if found.names is None else found.names.take(pa.array(edge[kept])),
     )

@@ -21,10 +21,11 @@ from hyrecall.recall.arms.batch import (
     no_candidates,
     plain_texts,
 )
+from hyrecall.recall.graph_views import Matches
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import gather
 
-__all__ = ["read_regex", "search_regex"]
+__all__ = ["edge_matcher", "read_regex", "search_regex"]
 
 CHUNK_ROWS = 65_536
 """Rows whose text is in memory at a time."""
@@ -71,8 +72,10 @@ def search_regex(arm: Regex, batch: Batch, asked: ArmQueries) -> FoundDocs:
         members = [q for q in np.flatnonzero(groups == group) if patterns[q] is not None]
         if not members:
             continue
-        wanted = list(dict.fromkeys(str(patterns[q]) for q in members))
-        lists = _search(arm, batch, group, int(members[0]), [matchers[p] for p in wanted])
+        wanted: dict[str, int] = {}  # with a query of each
+        for q in members:
+            wanted.setdefault(str(patterns[q]), int(q))
+        lists = _search(arm, batch, group, wanted, [matchers[p] for p in wanted])
         by_pattern = dict(zip(wanted, lists, strict=True))
         for q in members:
             one = by_pattern[str(patterns[q])]
@@ -102,8 +105,14 @@ def _matcher(arm: Regex, pattern: str) -> Matcher:
     return lambda texts: pc.match_substring(texts, pattern, ignore_case=arm.ignore_case)
 
 
+def edge_matcher(arm: Regex, pattern: str) -> Matches:
+    """Return what finds a pattern in the texts of edges."""
+    matcher = _matcher(arm, pattern)
+    return lambda texts: _mask(matcher(texts))
+
+
 def _search(
-    arm: Regex, batch: Batch, group: int, query: int, matchers: Sequence[Matcher]
+    arm: Regex, batch: Batch, group: int, wanted: Mapping[str, int], matchers: Sequence[Matcher]
 ) -> list[Found]:
     """Return per pattern (segment, row, place of the column) of a group's best documents."""
     segment, row = batch.audience.rows(group)
@@ -121,8 +130,8 @@ def _search(
                 own[here] = np.where(_mask(matcher(text)), np.minimum(own[here], place), own[here])
     for place, column in enumerate(arm.columns):
         if isinstance(column, Edges):
-            for own, matcher in zip(places, matchers, strict=True):
-                mask = _edge_mask(batch, column, query, matcher, segment, row)
+            for own, (pattern, query) in zip(places, wanted.items(), strict=True):
+                mask = _edge_mask(arm, batch, place, query, pattern, segment, row)
                 own[:] = np.where(mask, np.minimum(own, place), own)
     out: list[Found] = []
     for own in places:
@@ -148,18 +157,19 @@ def _mask(matches: Any) -> Mask:
 
 
 def _edge_mask(
+    arm: Regex,
     batch: Batch,
-    column: Edges,
+    place: int,
     query: int,
-    matcher: Matcher,
+    pattern: str,
     segment: npt.NDArray[Any],
     row: npt.NDArray[Any],
 ) -> Mask:
     """Tell which of a group's rows take part in an edge whose text matches."""
-    bound = batch.graphs[column.graph]
-    keys = bound.participants_where(
-        scope_of(batch.scope, query, query + 1), lambda text: _mask(matcher(text))
-    )
+    column = arm.columns[place]
+    assert isinstance(column, Edges)
+    graph, scope = batch.graphs[column.graph], scope_of(batch.scope, query, query + 1)
+    keys = graph.matching(arm, place, query, scope, edge_matcher(arm, pattern))
     _, s, r = batch.audience.locate(keys, np.full(len(keys), query, np.uint32))
     shift = np.uint64(32)
     own = (segment.astype(np.uint64) << shift) | row
