@@ -37,7 +37,7 @@ GRAPH_DOORS = {
 # The same of a graph as a call holds it, which reads the edges.
 BOUND_DOORS = {
     *("best_edges", "credits", "edge_rows", "matching", "participants_where"),
-    *("incident", "adjacency"),
+    *("incident", "participants_in", "adjacency"),
 }
 
 

@@ -59,13 +59,13 @@ def said(call: Callable[[], object]) -> str:
     ("options", "message"),
     [
         ({"arms": (Tags("tags"),)}, "tags: expected no Tags in a recall over parts of an index"),
-        ({"arms": (EdgeLexical("net"),)}, "edges.graph: expected no graph in a recall over parts"),
+        ({"arms": (EdgeLexical("net"),)}, "graphs: expected {'net': hr.Graph}, which EdgeLexical"),
         ({"shaping": (hr.Feedback(),)}, "shaping: expected no Feedback in a recall over parts"),
         ({"recipe": hr.recipes.hebb.replace(more=())}, "expansion: expected no expansion in a rec"),
-        ({"recipe": hr.recipes.hypergraph}, "edges.graph: expected no graph in a recall over"),
+        ({"recipe": hr.recipes.hypergraph}, "graphs: expected {'graph': hr.Graph}, which Edge"),
         ({"expansion": (hr.SharedTags("tags"),)}, "expansion: expected () in a recall over shards"),
         ({"surrounding": 2}, "surrounding: expected 0 in a recall over shards"),
-        ({"graphs": {"net": object()}}, "graphs: expected None in a recall over shards"),
+        ({"graphs": {"net": object()}}, "graphs: expected graphs that are named ([]), got 'net'"),
     ],
 )
 def test_what_reads_more_than_candidates(

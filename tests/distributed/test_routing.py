@@ -64,9 +64,9 @@ def test_only_what_one_index_refuses_is_asked_whole(
         split += hits is not None
         return hits
 
-    def asked_whole(self: Generation, request: Any, shards: Any, lost: dict[str, str]) -> Any:
+    def asked_whole(self: Generation, request: Any, *given: Any) -> Any:
         nonlocal whole
-        hits = answer_whole(self, request, shards, lost)
+        hits = answer_whole(self, request, *given)
         assert self.router is not None
         routes = self.router.routes(request)
         whole += routes is None or routes.is_split

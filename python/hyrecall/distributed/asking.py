@@ -6,12 +6,14 @@ the other. Shards that do not support this are asked in parallel threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
-from typing import TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import Any, TypeAlias, TypeVar
 
+from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.shaping import RerankBy, check_stages
 from hyrecall.distributed.asked_shard import AskedShard
 from hyrecall.distributed.channel import SMALL_BYTES
@@ -23,11 +25,12 @@ from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, erro
 from hyrecall.hits.hits import Hits
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.lookups import Looked, Lookup
-from hyrecall.parts.merging import merge
+from hyrecall.parts.merging import merge_parts
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 
 __all__ = [
+    "NO_GRAPHS",
     "ShardThreads",
     "answers_of",
     "begin_alone",
@@ -41,6 +44,8 @@ __all__ = [
 N_ = TypeVar("N_", bound=Named)
 S_ = TypeVar("S_")
 T_ = TypeVar("T_")
+
+NO_GRAPHS: Mapping[str, Any] = MappingProxyType({})
 
 Fault: TypeAlias = ShardLostError | CorruptIndexError
 """Why a shard has no answer; the reply then comes from the other shards."""
@@ -127,13 +132,18 @@ def _unless_lost(call: Callable[[], T_]) -> T_ | Fault:
         return fault
 
 
-def merged(request: Request, parts: Sequence[Part], degraded: Sequence[str] = ()) -> Hits:
+def merged(
+    request: Request,
+    parts: Sequence[Part],
+    degraded: Sequence[str] = (),
+    graphs: Mapping[str, GraphLike] = NO_GRAPHS,
+) -> Hits:
     """Merge parts: small requests in a turn, others while other threads run."""
-    if _is_short(request):
+    if not graphs and _is_short(request):
         with turns.taken():
-            return merge(request, parts, degraded=degraded)
+            return merge_parts(request, parts, degraded, graphs)
     turns.leave()
-    return merge(request, parts, degraded=degraded)
+    return merge_parts(request, parts, degraded, graphs)
 
 
 def _is_short(request: Request) -> bool:

@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from hyrecall.ask.graphs import GraphLike
 from hyrecall.distributed.asking import (
+    NO_GRAPHS,
     ShardThreads,
     answers_of,
     begin_alone,
@@ -24,6 +26,8 @@ from hyrecall.distributed.asking import (
     results_of,
 )
 from hyrecall.distributed.children import renew_in_children
+from hyrecall.distributed.graph_calls import Graphs, hold_graphs
+from hyrecall.distributed.looking import Looking
 from hyrecall.distributed.placed import PlacedShards
 from hyrecall.distributed.question import Question
 from hyrecall.distributed.replicated import ReplicatedShard
@@ -115,30 +119,62 @@ class Generation:
         ours = zip(self.placed.folders, self.placed.seals, self.shards, strict=True)
         return {folder: one for folder, seal, one in ours if (folder, seal) in theirs}
 
-    def answer(self, request: Request) -> Hits:
+    @property
+    def facts(self) -> IndexFacts:
+        """The facts that all shards share.
+
+        Raises
+        ------
+        OptionError
+            All shards are objects of others.
+        """
+        for one in self.shards:
+            if isinstance(one, OpenShard):
+                return one.facts
+        raise error(OptionError, "shards", "one that this package opened", "others")
+
+    def looking(self) -> Looking:
+        """Return what asks the shards look-ups during one recall."""
+        return Looking(self.shards, self.router, self.pool)
+
+    def answer(self, request: Request, graphs: Graphs = NO_GRAPHS) -> Hits:
         """Answer a request; see :meth:`ShardedIndex.recall` for what it raises."""
+        looking = self.looking()
+        held: Mapping[str, GraphLike] = {}
+        if graphs:
+            request, held = hold_graphs(self.facts, request, graphs, looking)
+        lost = dict(looking.lost)
         routes = None if self.router is None else self.router.routes(request)
         if routes is None:
-            return self._answer_whole(request, self.shards, {})
+            return self._answer_whole(request, self.shards, looking, held)
         if routes.is_split:
-            hits = answer_routed(request, self.shards, routes, self._ask)
+            hits = answer_routed(request, self.shards, routes, self._ask, looking, held)
             if hits is not None:
                 return hits
-        lost: dict[str, str] = {}
+        looking.lost = lost  # those that only another question had lost are asked again
         asked = [self.shards[number] for number in routes.queries]
-        return told_by_query(self._answer_whole(request, asked, lost), self.shards, routes, lost)
+        hits = self._answer_whole(request, asked, looking, held)
+        return told_by_query(hits, self.shards, routes, looking.lost)
 
     def _answer_whole(
-        self, request: Request, shards: Sequence[Shard], lost: dict[str, str]
+        self,
+        request: Request,
+        shards: Sequence[Shard],
+        looking: Looking,
+        held: Mapping[str, GraphLike],
     ) -> Hits:
+        shards, lost = looking.left(shards), looking.lost
         if len(shards) == 1 and isinstance(shards[0], AskedAlone):
-            ((_, part),) = self._ask([shards[0]], lambda one: begin_alone(one, request), lost)
-            return merged(request, [part])
+            ((one, part),) = self._ask([shards[0]], lambda one: begin_alone(one, request), lost)
+            looking.check(one.name, (part.version,))
+            return merged(request, [part], told_of(lost), held)
         counted = self._ask(shards, lambda one: begin_statistics(one, request), lost)
+        for shard, statistics in counted:
+            looking.check(shard.name, statistics.versions)
         summed = Statistics.sum([statistics for _, statistics in counted])
         asked = [shard for shard, _ in counted]
         found = self._ask(asked, lambda one: begin_candidates(one, request, summed), lost)
-        return merged(request, [part for _, part in found], told_of(lost))
+        return merged(request, [part for _, part in found], told_of(lost), held)
 
     def _ask(
         self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, str], /

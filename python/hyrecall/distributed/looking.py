@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +11,24 @@ import pyarrow as pa
 
 from hyrecall.distributed.asking import ShardThreads, answers_of, begin_lookup, results_of
 from hyrecall.distributed.question import Question
-from hyrecall.distributed.routing import Router
 from hyrecall.distributed.shards import Shard, why_lost
 from hyrecall.errors import CorruptIndexError, ShardLostError, StaleStatisticsError, error
 from hyrecall.parts.lookups import Looked, Lookup, join_looked
 
-__all__ = ["Looking"]
+__all__ = ["Looking", "Routing"]
+
+
+class _Routes(Protocol):
+    @property
+    def queries(self) -> Mapping[int, npt.NDArray[np.int64] | None]: ...
+
+
+class Routing(Protocol):
+    """Says which shards of a placement may hold the documents of a scope."""
+
+    def of_scope(self, scope: object) -> _Routes | None:
+        """Return which queries each shard is asked, by its number; None: the scope is invalid."""
+        ...
 
 
 class _Asked(NamedTuple):
@@ -47,7 +59,7 @@ class Looking:
     """
 
     def __init__(
-        self, shards: Sequence[Shard], router: Router | None, threads: ShardThreads | None
+        self, shards: Sequence[Shard], router: Routing | None, threads: ShardThreads | None
     ) -> None:
         """Take the shards of a generation, with what says which of them a query needs."""
         self._shards = shards
@@ -112,6 +124,18 @@ class Looking:
         if self.versions.setdefault(name, version) != version:
             wish, remedy = "one version of each shard in a call", "call again"
             raise error(StaleStatisticsError, name, wish, "a newer one", remedy)
+
+    def check(self, name: str, versions: Sequence[str]) -> None:
+        """Compare the version of a shard with that of its look-ups, if it answered any.
+
+        Raises
+        ------
+        StaleStatisticsError
+            Documents of the shard changed meanwhile.
+        """
+        if name in self.versions:
+            for version in versions:
+                self.note(name, version)
 
     def left(self, shards: Sequence[Shard]) -> list[Shard]:
         """Return those of some shards that have answered every look-up so far.

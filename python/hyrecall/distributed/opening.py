@@ -221,15 +221,20 @@ def process_shards(
     ]
 
 
-_REFUSED = {"graphs": None, "expansion": (), "surrounding": 0}
+_REFUSED = {"expansion": (), "surrounding": 0}
 
 
-def read_request(options: Mapping[str, Any]) -> Request:
-    """Make the request of a call; options that shards do not support are refused."""
+def read_request(options: Mapping[str, Any], *, has_graphs: bool = False) -> Request:
+    """Make the request of a call; options that shards do not support are refused.
+
+    ``has_graphs``: the options have names of graphs, which the caller of the shards reads.
+    """
     given = dict(options)
     for name, nothing in _REFUSED.items():
+        if has_graphs and name == "expansion":
+            continue
         value = given.pop(name, nothing)
         if value is not None and value != nothing:
             wish = f"{nothing!r} in a recall over shards (it reads more than candidates)"
             raise error(OptionError, name, wish, repr(value)[:80])
-    return Request(**given)
+    return Request._asking(given) if has_graphs else Request(**given)

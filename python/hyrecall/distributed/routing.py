@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.scope import ANY, CellTypes, Scope, ScopePattern, scope_entries
 from hyrecall.base.arguments import as_list, python_scalar
 from hyrecall.distributed.asking import begin_alone, begin_candidates, begin_statistics, merged
+from hyrecall.distributed.looking import Looking
 from hyrecall.distributed.placement import Placement
 from hyrecall.distributed.question import Question
 from hyrecall.distributed.shards import Ask, AskedAlone, Shard, told_of
@@ -173,9 +175,16 @@ class Routed(NamedTuple):
 
 
 def answer_routed(
-    request: Request, shards: Sequence[Shard], routes: Routes, ask: Ask
+    request: Request,
+    shards: Sequence[Shard],
+    routes: Routes,
+    ask: Ask,
+    looking: Looking,
+    graphs: Mapping[str, GraphLike],
 ) -> Hits | None:
     """Answer a request by asking each shard its own queries.
+
+    Shards that ``looking`` has lost are not asked.
 
     Returns
     -------
@@ -190,21 +199,24 @@ def answer_routed(
     StaleStatisticsError
         Documents changed meanwhile.
     """
-    lost: dict[str, str] = {}
+    lost = looking.lost
     try:
+        left = set(map(id, looking.left([shards[number] for number in routes.queries])))
         routed = [
             _routed(request, routes.scope, shards[number], own)
             for number, own in routes.queries.items()
-            if own is not None
+            if own is not None and id(shards[number]) in left
         ]
         if routes.is_disjoint and all(isinstance(one.shard, AskedAlone) for one in routed):
             found = ask(routed, _alone, lost)
+            for one, part in found:
+                looking.check(one.name, (part.version,))
             parts = joined_alone([(part, one.share) for one, part in found])
         elif len({_has_forms(one.request) for one in routed}) == 1:
-            parts = _summed(routed, ask, lost)
+            parts = _summed(routed, ask, looking)
         else:  # shards whose recipes have no form for threads name their runs differently
             return None
-        hits = merged(request, parts, told_of(lost))
+        hits = merged(request, parts, told_of(lost), graphs)
     except (ShardLostError, CorruptIndexError, StaleStatisticsError):
         raise
     except HyrecallError:
@@ -223,9 +235,12 @@ def _alone(one: Routed) -> Question[Part]:
     return begin_alone(one.shard, one.request)
 
 
-def _summed(routed: Sequence[Routed], ask: Ask, lost: dict[str, str]) -> list[Part]:
+def _summed(routed: Sequence[Routed], ask: Ask, looking: Looking) -> list[Part]:
     """Ask shards that share queries: first for counts, then for candidates with their sums."""
+    lost = looking.lost
     counted = ask(routed, lambda one: begin_statistics(one.shard, one.request), lost)
+    for one, counts in counted:
+        looking.check(one.name, counts.versions)
     summed, shares = sum_shares([(counts, one.share) for one, counts in counted])
     told = {one.name: own for (one, _), own in zip(counted, shares, strict=True)}
 

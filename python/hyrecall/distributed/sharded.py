@@ -11,7 +11,9 @@ from hyrecall.ask.request import batch_of_one
 from hyrecall.ask.scope import check_no_list
 from hyrecall.base.keywords import check_keywords, same_options
 from hyrecall.base.workers import off_loop
+from hyrecall.distributed.asking import NO_GRAPHS
 from hyrecall.distributed.generations import Generation, Generations, Opener
+from hyrecall.distributed.graph_calls import Graphs, take_graphs
 from hyrecall.distributed.opening import (
     Replication,
     check_alike,
@@ -23,16 +25,21 @@ from hyrecall.distributed.opening import (
     read_tables,
 )
 from hyrecall.distributed.shard_opening import ShardOpening
-from hyrecall.distributed.shards import LocalShard, Shard
+from hyrecall.distributed.shards import LocalShard, Shard, told_of
 from hyrecall.distributed.turns import turns
 from hyrecall.distributed.upkeep import ShardUpkeep
-from hyrecall.errors import OptionError, StaleStatisticsError, error
+from hyrecall.errors import OptionError, ShardLostError, StaleStatisticsError, error
+from hyrecall.graph.nodes import nodes_of
 from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
+from hyrecall.parts.lookups import lookup_keys
 from hyrecall.parts.request import Request
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hyrecall.segments.segments import State
     from hyrecall.table.schema import Schema
     from hyrecall.text.analyzer import Analyzer
     from hyrecall.text.bm25 import BM25
@@ -285,9 +292,11 @@ class ShardedIndex(ShardUpkeep):
     def recall(self, **options: Any) -> Hits:
         """Answer a batch of queries as :meth:`hyrecall.Index.recall` does.
 
-        Graphs, ``expansion``, ``surrounding`` and :class:`hyrecall.Feedback` are refused: they read
-        more than candidates. Texts are not embedded here. ``hit.text`` works only if its columns
-        are in ``columns``, and ``explain()`` is refused. ``hits.trace.degraded`` names each shard
+        A graph must have this object as ``nodes``; its edges are searched in this process.
+        :class:`hyrecall.arms.Tags`, :class:`hyrecall.SharedTags`, ``surrounding`` and
+        :class:`hyrecall.Feedback` are refused: they read more than candidates. Texts are not
+        embedded here. ``hit.text`` works only if its columns are in ``columns``, and
+        ``hit.evidence()`` and ``explain()`` are refused. ``hits.trace.degraded`` names each shard
         that does not answer or whose files are damaged.
 
         Raises
@@ -301,7 +310,7 @@ class ShardedIndex(ShardUpkeep):
         StaleStatisticsError
             Documents changed during each of five tries.
         """
-        return self._answer(read_request(options))
+        return self._answer(*self._read(options))
 
     @same_options(Index.recall_one)
     def recall_one(self, **options: Any) -> QueryHits:
@@ -312,7 +321,7 @@ class ShardedIndex(ShardUpkeep):
         for name in ("text", "candidates"):
             if name == "text" or isinstance(given.get(name), Mapping):
                 given[name] = batch_of_one(given.get(name))
-        return self._answer(read_request(given))[0]
+        return self._answer(*self._read(given))[0]
 
     @same_options(Index.recall)
     async def arecall(self, **options: Any) -> Hits:
@@ -324,12 +333,27 @@ class ShardedIndex(ShardUpkeep):
         """Answer as :meth:`recall_one` does, off the event loop."""
         return await off_loop(self.recall_one, options)
 
-    def _answer(self, request: Request) -> Hits:
+    def _read(self, options: Mapping[str, Any]) -> tuple[Request, Graphs]:
+        """Return the request of a call, and the graphs that it names."""
+        given, graphs = take_graphs(self, options)
+        return read_request(given, has_graphs=bool(graphs)), graphs
+
+    def _nodes_in(self, scopes: Sequence[object], keys: Sequence[pa.Array]) -> State:
+        """Return a state of the documents of each scope that have one of its keys."""
+        with self._generations.used() as one:
+            facts, looking = one.facts, one.looking()
+            found = looking.ask(lookup_keys(facts, "graph", scopes, keys))
+            if looking.lost:  # nothing in the result could say that documents are missing
+                got = "; ".join(told_of(looking.lost))
+                raise error(ShardLostError, "nodes", "an answer of all shards", got)
+            return nodes_of(facts, found)
+
+    def _answer(self, request: Request, graphs: Graphs = NO_GRAPHS) -> Hits:
         with self._generations.used() as one:
             for left in reversed(range(MOST_TRIES)):
                 try:
                     with turns.kept():
-                        return one.answer(request)
+                        return one.answer(request, graphs)
                 except StaleStatisticsError:
                     if not left:
                         raise

@@ -9,7 +9,7 @@ from hyrecall.base.keywords import check_methods
 from hyrecall.distributed.generations import Generations, n_replicas
 from hyrecall.distributed.replicated import ReplicatedShard
 from hyrecall.distributed.shards import LocalShard, OpenShard, Shard
-from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, error
+from hyrecall.errors import CorruptIndexError, ShardLostError
 from hyrecall.segments.facts import IndexFacts
 
 if TYPE_CHECKING:
@@ -46,10 +46,7 @@ class ShardUpkeep:
 
     @property
     def _facts(self) -> IndexFacts:
-        for one in self.shards:
-            if isinstance(one, OpenShard):
-                return one.facts
-        raise error(OptionError, "shards", "one that this package opened", "others")
+        return self._generations.current.facts
 
     @property
     def schema(self) -> Schema:

@@ -13,11 +13,13 @@ import numpy.typing as npt
 from hyrecall.ask.scope import scope_entries
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
+from hyrecall.graph.nodes import GraphNodes
 from hyrecall.graph.reads import GraphReads
 from hyrecall.graph.schema import GraphSchema
 from hyrecall.graph.states import BoundGraph
 from hyrecall.hits.around import Neighbour
 from hyrecall.index import Index
+from hyrecall.parts.scopes import distinct_scopes
 from hyrecall.recall.arms.listed import read_keys
 from hyrecall.recall.neighbours import Keys, check_surroundings, find_neighbours
 from hyrecall.recall.reach import Reach
@@ -29,6 +31,9 @@ from hyrecall.text.bm25 import BM25
 __all__ = ["Graph", "GraphSchema", "Neighbour"]
 
 MOST_HOPS = 16
+
+_NO_NODES = State.of((), (), 0)
+"""For reads of edges alone."""
 
 
 @check_keywords
@@ -58,7 +63,7 @@ class Graph(GraphReads):
     [('ann', 1), ('bo', 1)]
     """
 
-    def __init__(self, edges: Index, nodes: Index, schema: GraphSchema) -> None:
+    def __init__(self, edges: Index, nodes: Index | GraphNodes, schema: GraphSchema) -> None:
         """Join both indexes; use :meth:`build` or :meth:`open` instead."""
         cells = {name: edges._facts.row_types[name] for name in edges.schema.cell_columns}
         known = {name: nodes._facts.row_types[name] for name in nodes.schema.cell_columns}
@@ -76,7 +81,7 @@ class Graph(GraphReads):
         table: object,
         schema: GraphSchema,
         *,
-        nodes: Index,
+        nodes: Index | GraphNodes,
         analyzer: Analyzer | None = None,
         bm25: BM25 | None = None,
         threads: int | None = None,
@@ -89,8 +94,9 @@ class Graph(GraphReads):
             As in :meth:`hyrecall.Index.build`, with one edge per row.
         schema : GraphSchema
             The roles of the columns.
-        nodes : Index
+        nodes : Index or ShardedIndex
             The documents that edges connect. It may change later; missing participants are ignored.
+            The edges of a graph over shards stay in this process.
         analyzer, bm25, threads
             As in :meth:`hyrecall.Index.build`.
 
@@ -103,8 +109,7 @@ class Graph(GraphReads):
         """
         if not isinstance(schema, GraphSchema):
             raise error(DTypeError, "schema", "an hr.GraphSchema", type(schema).__name__)
-        if not isinstance(nodes, Index):
-            raise error(DTypeError, "nodes", "an hr.Index", type(nodes).__name__)
+        _check_nodes(nodes)
         edges = Index.build(
             schema.with_participants(table, nodes._facts.row_types[nodes.schema.key]),
             schema.index_schema,
@@ -120,7 +125,7 @@ class Graph(GraphReads):
         path: str | Path,
         schema: GraphSchema,
         *,
-        nodes: Index,
+        nodes: Index | GraphNodes,
         analyzer: Analyzer | None = None,
     ) -> Graph:
         """Open a graph that :meth:`save` wrote, over an index.
@@ -133,6 +138,7 @@ class Graph(GraphReads):
         nodes, analyzer
             As in :meth:`build`.
         """
+        _check_nodes(nodes)
         edges = Index.open(path, analyzer=analyzer)
         wanted = schema.index_schema.to_dict()
         if edges.schema.to_dict() != wanted:
@@ -185,7 +191,7 @@ class Graph(GraphReads):
             The number of deleted edges.
         """
         wanted = read_keys("keys", list(keys), self._nodes._facts)
-        found = self._bound().incident(wanted, scope)
+        found = BoundGraph(self, self._edges._state, _NO_NODES).incident(wanted, scope)
         columns = [self._edges.schema.key, *self._edges.schema.cell_columns]
         values = [found.column(name).to_pylist() for name in columns]
         if not self._edges.schema.cell_columns:
@@ -222,7 +228,7 @@ class Graph(GraphReads):
             without an edge is not included.
         """
         read_hops(hops)
-        adjacency = self._bound().adjacency(self._entries(scope), len(hot))
+        adjacency = self._reach(self._entries(scope), len(hot)).adjacency
         offsets, keys = self.flat_keys("hot", hot)
         return [
             dict(zip(near, far, strict=True))
@@ -257,7 +263,7 @@ class Graph(GraphReads):
         read_hops(hops)
         if len(hot) != len(among):
             raise error(ShapeError, "among", f"{len(hot)} queries, as in hot", len(among))
-        adjacency = self._bound().adjacency(self._entries(scope), len(hot))
+        adjacency = self._reach(self._entries(scope), len(hot)).adjacency
         offsets, keys = self.flat_keys("hot", [list(one) for one in hot])
         scores = np.array([score for one in hot for score in one.values()], np.float64)
         if not (np.isfinite(scores) & (scores >= 0)).all():
@@ -298,7 +304,7 @@ class Graph(GraphReads):
         """
         check_surroundings(len(keys), text, exclude, n)
         scope = self._entries(scope)
-        reach = Reach.of(self._bound(), scope, len(keys))
+        reach = self._reach(scope, len(keys))
         return find_neighbours(reach, keys, scope, text, exclude, n)
 
     def _entries(self, scope: object) -> object:
@@ -307,15 +313,35 @@ class Graph(GraphReads):
     def _bind(self, argument: str, facts: IndexFacts, nodes: State) -> BoundGraph:
         if self._nodes._facts is not facts:
             raise error(OptionError, argument, "a graph over the recalled index", "another")
-        return self._bound(nodes)
+        return BoundGraph(self, self._edges._state, nodes)
 
-    def _bound(self, nodes: State | None = None) -> BoundGraph:
-        """Return the current edges over a state of the nodes, by default the current state."""
-        return BoundGraph(self, self._edges._state, nodes or self._nodes._state)
+    def _reach(self, scope: object, n: int) -> Reach:
+        """Return the current graph as n queries see it."""
+        edges = self._edges._state
+        if isinstance(self._nodes, Index):
+            nodes = self._nodes._state
+        else:
+            scopes = distinct_scopes(scope, n).scopes
+            keys = BoundGraph(self, edges, _NO_NODES).participants_in(scopes)
+            nodes = self._nodes._nodes_in(scopes, keys)
+        return Reach.of(BoundGraph(self, edges, nodes), scope, n)
 
     def __repr__(self) -> str:
         """Show the numbers of edges and documents."""
-        return f"<Graph: {len(self)} edges over {len(self._nodes)} documents>"
+        nodes = self._nodes
+        over = f"{len(nodes)} documents" if isinstance(nodes, Index) else "documents in shards"
+        return f"<Graph: {len(self)} edges over {over}>"
+
+
+def _check_nodes(nodes: object) -> None:
+    """Refuse what is no index.
+
+    Raises
+    ------
+    DTypeError
+    """
+    if not isinstance(nodes, Index | GraphNodes):
+        raise error(DTypeError, "nodes", "an hr.Index or a ShardedIndex", type(nodes).__name__)
 
 
 def read_hops(hops: object) -> None:

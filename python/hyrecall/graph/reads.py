@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall.base.keywords import check_keywords
+from hyrecall.graph.nodes import GraphNodes
 from hyrecall.index import Index
 from hyrecall.recall.arms.listed import read_keys
 
@@ -19,7 +20,7 @@ __all__ = ["GraphReads"]
 class GraphReads:
     """An index of edges over an index of nodes."""
 
-    def __init__(self, edges: Index, nodes: Index, participants_column: str) -> None:
+    def __init__(self, edges: Index, nodes: Index | GraphNodes, participants_column: str) -> None:
         """Join both indexes."""
         self._edges = edges
         self._nodes = nodes
@@ -31,8 +32,8 @@ class GraphReads:
         return self._edges
 
     @property
-    def nodes(self) -> Index:
-        """The index of documents."""
+    def nodes(self) -> Index | GraphNodes:
+        """The index of documents, or the shards of one."""
         return self._nodes
 
     @property

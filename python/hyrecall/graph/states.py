@@ -78,6 +78,23 @@ class BoundGraph:
         del arm, place, query
         return self.participants_where(scope, matches)
 
+    def participants_in(self, scopes: Sequence[object]) -> list[pa.Array]:
+        """Return the distinct participants of the edges of each scope."""
+        import pyarrow.compute as pc
+
+        graph, n = self.graph, len(scopes)
+        own = graph.edge_scope(list(scopes))
+        column = graph.participants_column
+        with self.edges.reading():
+            request = scope_request(graph.edges._facts, self.edges, own, n)
+            audience = _core.arms.Audience(self.edges.snapshot, request)
+            found = []
+            for group in range(audience.n_groups):
+                rows = gather(self.edges.segments, *audience.rows(group), [column])
+                keys = graph.participants(rows.column(column).combine_chunks())[1]
+                found.append(pc.unique(keys))
+        return [found[group] for group in audience.group_of]
+
     def edge_rows(self, scope: object, columns: Sequence[str]) -> pa.Table:
         """Return columns of all edges of one scope."""
         graph = self.graph

@@ -6,7 +6,7 @@ exist. Unlike the questions of a recall, it needs neither texts nor vectors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
@@ -25,7 +25,7 @@ from hyrecall.parts.plain import decode, encode
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State, gather_column
 
-__all__ = ["QUERY", "Looked", "Lookup", "cell_column", "join_looked", "look_up"]
+__all__ = ["QUERY", "Looked", "Lookup", "cell_column", "join_looked", "look_up", "lookup_keys"]
 
 KIND = "hyrecall lookup"
 ANSWER = "hyrecall looked"
@@ -246,6 +246,18 @@ def _keys(facts: IndexFacts, state: State, lookup: Lookup) -> pa.Table:
 
 LOOKUPS: Mapping[str, Callable[[IndexFacts, State, Lookup], pa.Table]] = {"keys": _keys}
 """What answers each kind of look-up."""
+
+
+def lookup_keys(
+    facts: IndexFacts, request: str, scopes: Sequence[object], keys: Sequence[pa.Array]
+) -> Lookup:
+    """Return the look-up of the documents of each scope that have one of its keys."""
+    kind = facts.row_types[facts.schema.key]
+    query = np.repeat(np.arange(len(keys)), [len(one) for one in keys])
+    rows = {QUERY: pa.array(query, pa.int64()),
+            "key": pa.concat_arrays([pa.array([], kind), *keys])}  # fmt: skip
+    scope = list(scopes) if facts.cell_types else None
+    return Lookup("keys", request, len(keys), scope, pa.table(rows))
 
 
 def join_looked(

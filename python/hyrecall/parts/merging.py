@@ -29,9 +29,11 @@ from hyrecall.recall.answer import answer
 from hyrecall.recall.arms.batch import FoundDocs, no_candidates, scope_request
 from hyrecall.recall.evidence import with_columns
 from hyrecall.recall.exact import Exact, ExactTexts, asked_whole
+from hyrecall.recall.recipe_answer import bind_recipes
 from hyrecall.recall.steps import Ran, Steps
 
 if TYPE_CHECKING:
+    from hyrecall.ask.graphs import GraphLike
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions
     from hyrecall.ask.request import Request as Asked
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from hyrecall.segments.segments import State
     from hyrecall.text.bm25 import BM25
 
-__all__ = ["merge"]
+__all__ = ["merge", "merge_parts"]
 
 
 @check_keywords
@@ -91,18 +93,39 @@ def merge(request: Request, parts: Sequence[Part], *, degraded: Sequence[str] = 
     >>> hits[0].keys
     [1, 0]
     """
+    return merge_parts(request, parts, degraded, {})
+
+
+def merge_parts(
+    request: Request,
+    parts: Sequence[Part],
+    degraded: Sequence[str],
+    graphs: Mapping[str, GraphLike],
+) -> Hits:
+    """Merge as :func:`merge` does; stages and expansions read graphs, by their names."""
     _check(request, parts, degraded)
     pools = pools_of(parts)
     if any(len(run.arrays["found"]) for part in parts for run in part.runs.values()):
         check_found_threads([part.rows for part in parts], parts[0].facts.schema)
     facts, state = pools.facts, pools.state
-    call = request.read(facts)
+    call = _with_graphs(request.read(facts), graphs)
     sees = parts[0].sees_threads
     steps = _MergedSteps(call, pools.runs, bool(sees[0]) if len(sees) == 1 else sees)
     device = ", ".join(sorted({part.device for part in parts}))
     told = Told(degraded=tuple(degraded))
     given = call.asked, call.options, call.recipe
     return Hits(_narrow(answer(facts, state, device, *given, None, told, steps), pools.brought))
+
+
+def _with_graphs(call: Call, graphs: Mapping[str, GraphLike]) -> Call:
+    """Return a call with graphs instead of their names, so that each run is found again."""
+    if not graphs:
+        return call
+    options, recipe = call.options, call.recipe
+    if recipe is None:
+        return call._replace(options=options.bind(graphs=graphs))
+    bound = bind_recipes(recipe if isinstance(recipe, list) else [recipe], graphs)
+    return call._replace(recipe=bound if isinstance(recipe, list) else bound[0])
 
 
 def _narrow(reply: BatchReply, brought: IndexFacts) -> BatchReply:

@@ -28,7 +28,15 @@ from hyrecall.recall.thread_scopes import by_threads
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State
 
-__all__ = ["Shares", "answer_by_recipes", "by_recipe", "fallback", "with_lists", "with_options"]
+__all__ = [
+    "Shares",
+    "answer_by_recipes",
+    "bind_recipes",
+    "by_recipe",
+    "fallback",
+    "with_lists",
+    "with_options",
+]
 
 OF_A_RECIPE = (
     "fusion",
@@ -60,7 +68,7 @@ def answer_by_recipes(
     reply does not depend on which recipes the other queries have.
     """
     chosen = by_recipe(recipe)
-    recipes = _bound([one for one, _ in chosen], graphs)
+    recipes = bind_recipes([one for one, _ in chosen], graphs)
     held = hold_graphs(facts, state, (part for one in recipes for part in parts_of(one)))
     recipes = [with_options(one, options) for one in recipes]
     request = with_lists(request)
@@ -109,7 +117,7 @@ def with_lists(request: Request) -> Request:
     return request if text is request.text else request._replace(text=text)
 
 
-def _bound(recipes: list[Recipe], graphs: object) -> list[Recipe]:
+def bind_recipes(recipes: list[Recipe], graphs: object) -> list[Recipe]:
     """Return recipes with graphs in the place of names; each graph is named by one of them."""
     named = [list(names_in(one)) for one in recipes]
     if graphs is None and not any(named):

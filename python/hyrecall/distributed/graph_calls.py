@@ -1,0 +1,167 @@
+"""Graphs of a recall over shards: this process searches their edges before shards are asked.
+
+Each shard is told which participants of edges its queries credit. Stages and expansions, which
+walk along edges, run where the parts are merged; shards say before which participants exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from hyrecall.ask.expansion import Context
+from hyrecall.ask.graph_names import check_graphs, graphs_of, name_graphs, names_in, parts_of
+from hyrecall.ask.graphs import GraphLike
+from hyrecall.ask.recipe import Recipe
+from hyrecall.ask.request import CallOptions
+from hyrecall.ask.scope import scope_entries
+from hyrecall.ask.session import Session
+from hyrecall.ask.shaping import SessionSignals
+from hyrecall.distributed.looking import Looking
+from hyrecall.errors import OptionError, error
+from hyrecall.graph.graph import Graph
+from hyrecall.graph.nodes import nodes_of
+from hyrecall.graph.states import BoundGraph
+from hyrecall.parts.lookups import lookup_keys
+from hyrecall.parts.request import Request
+from hyrecall.parts.scopes import distinct_scopes
+from hyrecall.parts.telling import tell_edges
+from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.segments import State
+
+__all__ = ["Graphs", "hold_graphs", "take_graphs"]
+
+Graphs = Mapping[str, Graph]
+"""The graphs of a call by the names that its request has."""
+
+_FIELDS = {"more": "arms", "shaping": "shaping", "expansion": "expansion"}
+
+
+def take_graphs(index: object, options: Mapping[str, Any]) -> tuple[dict[str, Any], Graphs]:
+    """Return the options of a call with a name for each graph, and the graphs.
+
+    Raises
+    ------
+    OptionError
+        A name without a graph, a graph that nothing names, or one over another index.
+    DTypeError
+        ``graphs`` is not a mapping.
+    """
+    given = dict(options)
+    graphs = given.pop("graphs", None)
+    recipe = given.get("recipe")
+    recipes = recipe if isinstance(recipe, list) else [recipe]
+    settings = CallOptions(**{field: given.get(name) for field, name in _FIELDS.items()})
+    hows: list[Any] = [one for one in recipes if isinstance(one, Recipe)]
+    if recipe is None:
+        hows = [settings]
+    known = check_graphs(graphs, [pair for how in hows for pair in names_in(how)])
+    for how in hows:
+        for part in parts_of(how):
+            for argument, graph in graphs_of(part):
+                _check_graph(index, argument, known[graph] if isinstance(graph, str) else graph)
+    taken: dict[str, Graph] = dict(known)
+
+    def name_of(graph: Graph) -> str:
+        """Return a name that no other graph of the call has."""
+        for name, one in taken.items():
+            if one is graph and name not in known:
+                return name
+        name = next(name for at in range(len(taken) + 1) if (name := f"graph {at}") not in taken)
+        taken[name] = graph
+        return name
+
+    changed = name_graphs(settings, name_of)
+    given |= {_FIELDS[field]: parts for field, parts in changed.items()}
+    named = [
+        one.replace(**name_graphs(one, name_of)) if isinstance(one, Recipe) else one
+        for one in recipes
+    ]
+    if taken and recipe is not None:
+        given["recipe"] = named if isinstance(recipe, list) else named[0]
+    return given, taken
+
+
+def _check_graph(index: object, argument: str, graph: object) -> None:
+    """Refuse what is no graph over the recalled index.
+
+    Raises
+    ------
+    OptionError
+    """
+    if not isinstance(graph, GraphLike):
+        raise error(OptionError, argument, "an hr.Graph in place of its name", repr(graph))
+    if not isinstance(graph, Graph) or graph.nodes is not index:
+        raise error(OptionError, argument, "a graph over the recalled index", "another")
+
+
+@dataclass(frozen=True, eq=False)
+class _HeldGraph:
+    """A graph as it was when the shards were asked."""
+
+    bound: BoundGraph
+
+    def _bind(self, argument: str, facts: object, nodes: object) -> BoundGraph:
+        del argument, facts, nodes
+        return self.bound
+
+
+def hold_graphs(
+    facts: IndexFacts, request: Request, graphs: Graphs, looking: Looking
+) -> tuple[Request, Mapping[str, GraphLike]]:
+    """Hold graphs for a call as they are now.
+
+    Returns
+    -------
+    tuple
+        The request with what shards are told, and the graphs for the merge.
+
+    Raises
+    ------
+    ScopeError, OptionError, ShapeError, DTypeError
+        As :meth:`hyrecall.Index.recall`.
+    ShardLostError, CorruptIndexError, StaleStatisticsError
+        As :meth:`Looking.ask`.
+    """
+    nothing = State.of((), (), 0)
+    edges = {name: BoundGraph(one, one.edges._state, nothing) for name, one in graphs.items()}
+    told = tell_edges(facts, request, dict(edges.items()))
+    walked = [edges[name] for name in sorted(_walked(request))]
+    nodes = _existing(facts, request, walked, looking) if walked else nothing
+    held = {name: _HeldGraph(replace(one, nodes=nodes)) for name, one in edges.items()}
+    return request._with_told(told), held
+
+
+def _walked(request: Request) -> set[str]:
+    """Return the names of graphs along whose edges a stage or an expansion walks."""
+    given = request.given
+    recipe, session = given["recipe"], given["session"]
+    sessions = session if isinstance(session, list) else [session]
+    has_past = any(isinstance(one, Session) and one.accessed for one in sessions)
+    settings = CallOptions(shaping=given["shaping"], expansion=given.get("expansion"))
+    hows: Iterable[Any] = [settings]
+    if recipe is not None:
+        hows = recipe if isinstance(recipe, list) else [recipe]
+    return {
+        str(graph)
+        for how in hows
+        for part in parts_of(how)
+        if isinstance(part, Context) or (isinstance(part, SessionSignals) and has_past)
+        for _, graph in graphs_of(part)
+    }
+
+
+def _existing(
+    facts: IndexFacts, request: Request, graphs: list[BoundGraph], looking: Looking
+) -> State:
+    """Ask shards which participants of the edges in scope exist in the scope."""
+    import pyarrow.compute as pc
+
+    scope = scope_entries(facts.cell_types, request.given["scope"])
+    scopes = distinct_scopes(scope, len(scope) if isinstance(scope, list) else 1).scopes
+    of_graphs = [one.participants_in(scopes) for one in graphs]
+    keys = [pc.unique(pa.concat_arrays(own)) for own in zip(*of_graphs, strict=True)]
+    return nodes_of(facts, looking.ask(lookup_keys(facts, request.id, scopes, keys)))

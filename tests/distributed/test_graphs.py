@@ -1,0 +1,399 @@
+"""Graphs over shards give the replies of one index, bit for bit, and keep to scopes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from distributed.graph_worlds import (
+    GRAPH,
+    NOW,
+    GraphWorld,
+    around,
+    asked,
+    built,
+    compare,
+    documents,
+    edges,
+    sessions,
+    worlds,
+)
+from distributed.placement import WireShard
+from hyrecall.arms import EdgeLexical, Edges, Regex
+from hyrecall.distributed import Request, ShardedIndex, Statistics
+from hyrecall.distributed.looking import Looking
+from hyrecall.distributed.shards import LocalShard
+from hyrecall.errors import ShardLostError
+from hyrecall.graph.states import BoundGraph
+from hyrecall.parts import telling
+from hyrecall.parts.lookups import QUERY, Looked, Lookup, cell_column
+from hyrecall.parts.part import Part
+from laws.checks import outcome
+from laws.effort import Effort
+
+EVERYONE = hr.Scope.matching(user=hr.ANY)
+FREE = hr.GraphSchema(key="id", cell=None, text="label", participants="who")
+COLUMNS = ("key", "description")
+
+
+def by_name(recipe: hr.Recipe | list[hr.Recipe]) -> Any:
+    return lambda graph: {"recipe": recipe, "graphs": {"graph": graph}}
+
+
+@pytest.mark.plain_cases(4)
+@pytest.mark.parametrize("schema", [GRAPH, FREE], ids=["cells", "no cells"])
+def test_hypergraph(schema: hr.GraphSchema, effort: Effort) -> None:
+    make = by_name(hr.recipes.hypergraph)
+    n_beside = 0
+    for seed, world in enumerate(worlds(range(effort.cases(quick=4, full=60)), schema=schema)):
+        given = asked(seed)
+        want, got = world.replies(make, **given, session=sessions(seed))
+        assert compare(want, got) > 20
+        n_beside += sum(len(some) for one in around(want) for some in one)
+        assert world.same(make, **given) > 20
+        assert world.same(make, **given, session=sessions(seed)[0], offset=2) > 10
+    assert n_beside > 20
+
+
+@pytest.mark.plain_cases(4)
+def test_hypergraph_regex(effort: Effort) -> None:
+    make = by_name(hr.recipes.hypergraph_regex)
+    for seed, world in enumerate(worlds(range(effort.cases(quick=4, full=60)))):
+        given = {**asked(seed), "text": ["oak|ash", "fi", "e.m", "now", "k1.", "elm", "o.k", "a.h"]}
+        del given["vectors"]
+        assert world.same(make, **given) > 20
+
+
+ARMS: dict[str, Any] = {
+    "edges": lambda graph: {"arms": EdgeLexical(graph)},
+    "few edges": lambda graph: {"arms": EdgeLexical(graph, depth=2)},
+    "patterns": lambda graph: {"arms": Regex((*COLUMNS, Edges(graph)))},
+    "edges first": lambda graph: {"arms": (Regex((Edges(graph), "data")),)},
+    "both": lambda graph: {
+        "arms": (EdgeLexical(graph, name="near"), Regex((Edges(graph), *COLUMNS), pattern="oak"))
+    },
+    "beside": lambda graph: {"expansion": hr.Context(graph, top=3, n=2)},
+    "by name": lambda graph: {
+        "arms": (EdgeLexical("graph 0", depth=5), EdgeLexical(graph, name="others")),
+        "graphs": {"graph 0": graph},
+    },
+}
+
+
+@pytest.mark.plain_cases(4)
+@pytest.mark.parametrize("name", ARMS)
+def test_every_part_with_a_graph(name: str, effort: Effort) -> None:
+    for seed, world in enumerate(worlds(range(effort.cases(quick=4, full=60)))):
+        for fusion in (hr.RRF(), hr.WeightedSum(), None):
+            assert world.same(ARMS[name], **asked(seed), fusion=fusion) > 20
+        kept = hr.Filter(n=(2, None))
+        assert world.same(ARMS[name], **asked(seed), filter=kept, depth=20) > 10
+
+
+def test_signals_of_a_session(effort: Effort) -> None:
+    def make(graph: hr.Graph) -> dict[str, Any]:
+        stage = hr.SessionSignals(graph, hops=2, n_hot=4, half_life="20m")
+        return {"shaping": stage, "arms": EdgeLexical(graph)}
+
+    for seed, world in enumerate(worlds(range(effort.cases(quick=4, full=60)))):
+        assert world.same(make, **asked(seed), session=sessions(seed)) > 20
+
+
+def test_a_recipe_for_each_query(effort: Effort) -> None:
+    plain = hr.recipes.default
+    for seed, world in enumerate(worlds(range(effort.cases(quick=4, full=60)))):
+        mixed = [hr.recipes.hypergraph, plain, hr.recipes.hypergraph_regex, plain] * 2
+        assert world.same(by_name(mixed), **asked(seed)) > 20
+
+
+def test_neighbours_and_distances_that_a_program_asks_for() -> None:
+    keys = [["k1", "k2"], ["k9"], []]
+    scopes = ["ann", hr.Scope(["bob", "cy"]), EVERYONE]
+    hot = [{"k1": 1.0, "k3": 0.5}, {"k4": 1.0}, {}]
+    n = 0
+    for world in worlds(range(4)):
+        texts = ["oak", None, "fir"]
+        said = [
+            (
+                graph.distances(keys, scope=scopes, hops=2),
+                graph.neighbours(keys, scope=scopes, text=texts),
+                [one.tolist() for one in graph.topical(hot, keys, scope=scopes)],
+            )
+            for graph in (world.graph, world.sharded)
+        ]
+        assert said[0] == said[1]
+        n += sum(map(len, said[0][0]))
+        assert world.sharded.delete_incident(["k5"], scope="ann") == world.graph.delete_incident(
+            ["k5"], scope="ann"
+        )
+    assert n > 10
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"text": ["oak"], "scope": None},
+        {"text": ["oak"], "scope": ["ann", "bob"]},
+        {"text": [" "], "scope": "ann"},
+        {"text": ["oak"], "scope": "ann", "session": [None, None]},
+        {"text": ["oak"], "scope": "ann", "depth": 5, "limit": 9},
+        {"text": ["(("], "scope": "ann", "vectors": np.ones((1, 3), "f4")},
+        {"text": ["oak"], "scope": "ann", "graphs": {}},
+        {"text": ["oak"], "scope": "ann", "arms": EdgeLexical("graph")},
+    ],
+)
+def test_errors_are_those_of_one_index(options: dict[str, Any]) -> None:
+    world = next(worlds([0]))
+    given = {"recipe": hr.recipes.hypergraph}
+    own = [
+        outcome(lambda index=index, graph=graph: index.recall(
+            **{**given, "graphs": {"graph": graph}, **options}))
+        for index, graph in ((world.one, world.graph), (world.shards, world.sharded))
+    ]  # fmt: skip
+    assert own[0] == own[1]
+    assert not isinstance(own[0], hr.Hits)
+
+
+def test_a_graph_over_another_index_and_what_stays_refused() -> None:
+    world = next(worlds([0]))
+
+    def said(**options: Any) -> str:
+        with pytest.raises(hr.HyrecallError) as caught:
+            world.shards.recall(text=["oak"], scope="ann", **options)
+        return str(caught.value)
+
+    other = said(arms=EdgeLexical(world.graph))
+    assert other == "edges.graph: expected a graph over the recalled index, got another"
+    assert said(arms=EdgeLexical(7)).startswith("edges.graph: expected an hr.Graph in place")
+    near = {"arms": EdgeLexical(world.sharded)}
+    assert said(**near, surrounding=1).startswith("surrounding: expected 0 in a recall over sh")
+    assert said(**near, shaping=hr.Feedback()).startswith("shaping: expected no Feedback in a re")
+    hits = world.shards.recall(text=["oak"], scope="ann", **near)
+    with pytest.raises(hr.HyrecallError, match="hits of one index"):
+        hits[0][0].explain()
+    with pytest.raises(hr.HyrecallError, match=r"an hr\.Index or a ShardedIndex"):
+        hr.Graph.build(edges(0), GRAPH, nodes=object())  # type: ignore[arg-type]
+    assert repr(world.sharded) == f"<Graph: {len(world.sharded)} edges over documents in shards>"
+
+
+# ---- shards that fail or change, and processes
+
+
+class Lost(LocalShard):
+    """Does not answer look-ups."""
+
+    def lookup(self, lookup: Lookup) -> Looked:
+        raise ShardLostError("it ended")
+
+
+def test_a_shard_that_ends_during_a_look_up_is_named_and_left_out() -> None:
+    table = documents(5)
+    own = [table.slice(0, 30), table.slice(30)]
+    lost = Lost("the lost", built(own[0], 0))
+    shards = ShardedIndex([lost, WireShard("the other", built(own[1], 30))])
+    rest = built(own[1], 30)
+    make = by_name(hr.recipes.hypergraph)
+    graphs = [hr.Graph.build(edges(5), GRAPH, nodes=nodes) for nodes in (rest, shards)]
+    want = rest.recall(now=NOW, **make(graphs[0]), **asked(5), session=sessions(5))
+    got = shards.recall(now=NOW, **make(graphs[1]), **asked(5), session=sessions(5))
+    assert got.trace.degraded == ("the lost: its documents are missing (it ended)",)
+    assert [one.keys for one in got] == [one.keys for one in want]
+    assert around(got) == around(want)
+    with pytest.raises(ShardLostError, match="nodes: expected an answer of all shards"):
+        graphs[1].distances([["k1"]], scope="ann")
+
+
+class Changing(WireShard):
+    """Loses a document between the first look-up and the count."""
+
+    n_counted = 0
+
+    def statistics(self, request: Request) -> Statistics:
+        self.n_counted += 1
+        if self.n_counted == 1:
+            self.index.delete(["k1", "k2"], scope=[EVERYONE] * 2)
+        return super().statistics(request)
+
+
+def test_documents_that_change_after_a_look_up_are_asked_again() -> None:
+    table = documents(6)
+    shards = [Changing("a", built(table.slice(0, 30), 0)), WireShard("b", built(table[30:], 30))]
+    sharded, one = ShardedIndex(shards), built(table, 0)
+    make = by_name(hr.recipes.hypergraph)
+    graphs = [hr.Graph.build(edges(6), GRAPH, nodes=nodes) for nodes in (one, sharded)]
+    got = sharded.recall(now=NOW, **make(graphs[1]), **asked(6), session=sessions(6))
+    kept = table["key"].to_pylist()[:30]
+    for key in {"k1", "k2"} & set(kept):
+        users = [table["user"][at].as_py() for at, one in enumerate(kept) if one == key]
+        one.delete([key] * len(users), scope=users)
+    want = one.recall(now=NOW, **make(graphs[0]), **asked(6), session=sessions(6))
+    assert compare(want, got) > 20
+    assert shards[0].n_counted == 2
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_processes(tmp_path: Path, replicas: int) -> None:
+    table = documents(8)
+    for at, one in enumerate((built(table.slice(0, 25), 0), built(table.slice(25), 25))):
+        one.save(tmp_path / f"s{at}")
+    one = built(table, 0)
+    with ShardedIndex.open(tmp_path, processes=True, replicas=replicas, device="cpu") as shards:
+        made = [hr.Graph.build(edges(8), GRAPH, nodes=nodes) for nodes in (one, shards)]
+        world = GraphWorld(one, shards, *made)
+        make = by_name(hr.recipes.hypergraph)
+        assert world.same(make, **asked(8), session=sessions(8)) > 20
+        assert world.same(make, **{**asked(8), "scope": "ann"}) > 20
+        assert world.same(by_name(hr.recipes.hypergraph_regex), text=["oak"], scope="bob") > 0
+
+
+# ---- scopes
+
+
+class Recording(WireShard):
+    """Keeps what it is asked and what it answers."""
+
+    def __init__(self, name: str, index: hr.Index) -> None:
+        super().__init__(name, index)
+        self.said: list[Any] = []
+
+    def lookup(self, lookup: Lookup) -> Looked:
+        looked = super().lookup(lookup)
+        self.said += [lookup.rows.to_pylist(), looked.rows.to_pylist()]
+        return looked
+
+    def candidates(self, request: Request, statistics: Statistics) -> Part:
+        assert request._told is not None
+        told = {name: lists.rows.to_pylist() for name, lists in request._told.items()}
+        self.said.append(told)
+        return super().candidates(request, statistics)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_others_store_changes_no_byte(seed: int) -> None:
+    """E32 over shards: replies, and what shards are asked and told."""
+    said = []
+    for others in (False, True):
+        table, made = documents(seed), edges(seed)
+        if others:  # all of bob's documents and edges are of another world
+            table = _of_bob(table, documents(seed + 50))
+            made = _of_bob(made, edges(seed + 50))
+        own = [Recording("a", built(table, 0)), Recording("b", built(documents(0)[:0], 0))]
+        shards = ShardedIndex(own)
+        graph = hr.Graph.build(made, GRAPH, nodes=shards)
+        make = by_name(hr.recipes.hypergraph)
+        given = {**asked(seed), "scope": hr.Scope(["ann", "cy"]), "session": sessions(seed)}
+        hits = shards.recall(now=NOW, **make(graph), **given)
+        said.append((hits.to_list(), around(hits), [one.said for one in own]))
+    assert said[0] == said[1]
+    assert "bob" not in repr(said)
+
+
+def _of_bob(table: pa.Table, other: pa.Table) -> pa.Table:
+    mine = np.array(table["user"].to_pylist()) != "bob"
+    theirs = np.array(other["user"].to_pylist()) == "bob"
+    return pa.concat_tables([table.filter(pa.array(mine)), other.filter(pa.array(theirs))])
+
+
+# ---- planted bugs
+
+
+def every_participant_exists(patch: pytest.MonkeyPatch) -> None:
+    """Participants that no shard has are nodes."""
+    ask = Looking.ask
+
+    def answered(self: Looking, lookup: Lookup) -> list[pa.Table]:
+        ask(self, lookup)
+        names = {QUERY: lookup.rows[QUERY], "key": lookup.rows["key"]}
+        cell = pa.array(["ann"] * lookup.rows.num_rows, pa.large_string())
+        return [pa.table({**names, cell_column(0): cell})]
+
+    patch.setattr(Looking, "ask", answered)
+
+
+def edges_of_other_cells(patch: pytest.MonkeyPatch) -> None:
+    """Edges are searched in all cells."""
+    own, matching = BoundGraph.credits, BoundGraph.matching
+
+    def best(self: BoundGraph, arm: Any, texts: Any, scope: object, depth: int) -> Any:
+        return own(self, arm, texts, EVERYONE, depth)
+
+    def matched(self: BoundGraph, arm: Any, place: int, query: int, scope: Any, m: Any) -> Any:
+        return matching(self, arm, place, query, EVERYONE, m)
+
+    patch.setattr(BoundGraph, "credits", best)
+    patch.setattr(BoundGraph, "matching", matched)
+
+
+def the_last_edge_of_a_participant(patch: pytest.MonkeyPatch) -> None:
+    """A participant has the score of its worst edge."""
+    firsts = telling._firsts
+
+    def lasts(query: Any, keys: pa.Array) -> Any:
+        at = len(keys) - 1 - firsts(query[::-1], keys.take(pa.array(np.arange(len(keys))[::-1])))
+        return np.sort(at)
+
+    patch.setattr(telling, "_firsts", lasts)
+
+
+def half_of_the_edges(patch: pytest.MonkeyPatch) -> None:
+    """The edges of a query are cut at half of the depth."""
+    own = BoundGraph.credits
+
+    def best(self: BoundGraph, arm: Any, texts: Any, scope: object, depth: int) -> Any:
+        return own(self, arm, texts, scope, (depth + 1) // 2)
+
+    patch.setattr(BoundGraph, "credits", best)
+
+
+def answers_of_the_query_before(patch: pytest.MonkeyPatch) -> None:
+    """Each query gets what the query before it asked."""
+    matching = BoundGraph.matching
+
+    def matched(self: BoundGraph, arm: Any, place: int, query: int, scope: Any, m: Any) -> Any:
+        known.append(matching(self, arm, place, query, scope, m))
+        return known[max(len(known) - 2, 0)]
+
+    known: list[pa.Array] = []
+    patch.setattr(BoundGraph, "matching", matched)
+
+
+def no_second_search(patch: pytest.MonkeyPatch) -> None:
+    """Nothing is told for the arms of ``on_no_match``: the answers are empty."""
+    patch.setattr(telling, "again", lambda *_: None)
+
+
+PLANTED = (
+    every_participant_exists,
+    edges_of_other_cells,
+    the_last_edge_of_a_participant,
+    half_of_the_edges,
+    answers_of_the_query_before,
+    no_second_search,
+)
+
+
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.__name__)
+def test_planted_bugs_are_caught(bug: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = by_name(hr.recipes.hypergraph.replace(depth=12))
+    caught = 0
+    for seed in range(4):
+        world = next(worlds([seed]))
+        given = {**asked(seed), "scope": "ann", "session": sessions(seed)}
+        want = world.one.recall(now=NOW, **make(world.graph), **given)
+        with monkeypatch.context() as patch:
+            bug(patch)
+            try:
+                got = world.shards.recall(now=NOW, **make(world.sharded), **given)
+            except hr.HyrecallError:
+                caught += 1
+                continue
+        try:
+            compare(want, got)
+        except AssertionError:
+            caught += 1
+    assert caught
