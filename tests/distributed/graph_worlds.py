@@ -19,8 +19,18 @@ from hyrecall.distributed.shards import LocalShard
 from laws.engine import ipc_bytes
 
 __all__ = [
-    *("GRAPH", "NOW", "SCHEMA", "GraphWorld", "around", "asked", "built", "compare", "documents"),
-    *("edges", "sessions", "worlds"),
+    "GRAPH",
+    "NOW",
+    "SCHEMA",
+    "GraphWorld",
+    "around",
+    "asked",
+    "built",
+    "compare",
+    "documents",
+    "edges",
+    "sessions",
+    "worlds",
 ]
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.ask.arms.edges import EdgeLexical
-from hyrecall.ask.arms.regex import Regex
 from hyrecall.ask.filters import Filter
 from hyrecall.hits.reply import Reply
 from hyrecall.segments.segments import State
 from hyrecall.table.schema import Schema
+
+if TYPE_CHECKING:
+    from hyrecall.ask.arms.edges import EdgeLexical
+    from hyrecall.ask.arms.regex import Regex
 
 __all__ = ["BoundGraph", "BoundGraphs", "EdgeCredits", "EdgeReads", "GraphKeys", "Matches"]
 
