@@ -339,3 +339,20 @@ def test_the_newest_of_many_tiles_are_found_where_they_lie() -> None:
         left = sorted((i for i in np.argsort(-at)[20:].tolist()), key=lambda i: (-at[i], i))
         found = index.recall(arms=arms.Newest("at"), limit=150)[0].keys
         assert found == left[:150]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_patterns_find_edges_of_each_query_s_own_scope(order: tuple[int, int]) -> None:
+    """Two scopes with the same documents have other edges, whichever query comes first."""
+    people = pa.table({"id": ["n1", "n2"], "user": ["ann"] * 2, "text": ["x", "y"]})
+    schema = hr.Schema(key="id", cell="user", text="text")
+    index = hr.Index.build(people, schema)
+    made = {"id": [1, 2], "user": ["ann", "bob"], "label": ["oak", "oak"], "who": [["n1"], ["n2"]]}
+    how = hr.GraphSchema(key="id", cell="user", text="label", participants="who")
+    graph = hr.Graph.build(pa.table(made), how, nodes=index)
+    scopes = ["ann", hr.Scope.matching(user=hr.ANY)]
+    pattern = arms.Regex(arms.Edges(graph))
+    hits = index.recall(
+        text={"regex": ["oak"] * 2}, arms=pattern, scope=[scopes[at] for at in order]
+    )
+    assert [hits[order.index(at)].keys for at in (0, 1)] == [["n1"], ["n1", "n2"]]

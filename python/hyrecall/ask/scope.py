@@ -6,9 +6,10 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
@@ -19,7 +20,9 @@ from hyrecall.errors import OptionError, ScopeError, ShapeError, error
 __all__ = [
     "ANY",
     "CellTypes",
+    "DistinctScopes",
     "Scope",
+    "distinct_scopes",
     "encode_part",
     "read_scopes",
     "scope_entries",
@@ -262,6 +265,31 @@ class _CellReader:
 def scope_of(scope: object, begin: int, end: int) -> object:
     """Return ``scope=`` for the queries [begin, end) of a batch."""
     return scope[begin:end] if isinstance(scope, list) else scope
+
+
+class DistinctScopes(NamedTuple):
+    """The distinct scopes of a batch.
+
+    Attributes
+    ----------
+    scopes : list
+    number : ndarray of int64, shape (n_queries,)
+        The scope of each query: a place in ``scopes``.
+    """
+
+    scopes: list[object]
+    number: npt.NDArray[np.int64]
+
+
+def distinct_scopes(scope: object, n_queries: int) -> DistinctScopes:
+    """Return each scope of a batch once, as it was given: a pattern differs from its cells."""
+    if not isinstance(scope, list):
+        return DistinctScopes([scope], np.zeros(n_queries, np.int64))
+    numbers: dict[str, int] = {}
+    # repr() tells 1 from True, which are equal as keys.
+    number = [numbers.setdefault(repr(one), len(numbers)) for one in scope[:n_queries]]
+    by_name = dict(zip(map(repr, reversed(scope)), reversed(scope), strict=True))
+    return DistinctScopes([by_name[name] for name in numbers], np.array(number, np.int64))
 
 
 def check_no_list(scope: object) -> None:

@@ -17,7 +17,7 @@ from hyrecall.ask.graph_names import check_graphs, graphs_of, name_graphs, names
 from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.request import CallOptions
-from hyrecall.ask.scope import scope_entries
+from hyrecall.ask.scope import distinct_scopes, scope_entries
 from hyrecall.ask.session import Session
 from hyrecall.ask.shaping import SessionSignals
 from hyrecall.distributed.looking import Looking
@@ -27,7 +27,6 @@ from hyrecall.graph.nodes import nodes_of
 from hyrecall.graph.states import BoundGraph
 from hyrecall.parts.lookups import lookup_keys
 from hyrecall.parts.request import Request
-from hyrecall.parts.scopes import distinct_scopes
 from hyrecall.parts.telling import tell_edges
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State

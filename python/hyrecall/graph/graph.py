@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.ask.scope import scope_entries
+from hyrecall.ask.scope import distinct_scopes, scope_entries
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.graph.nodes import GraphNodes
@@ -19,7 +19,6 @@ from hyrecall.graph.schema import GraphSchema
 from hyrecall.graph.states import BoundGraph
 from hyrecall.hits.around import Neighbour
 from hyrecall.index import Index
-from hyrecall.parts.scopes import distinct_scopes
 from hyrecall.recall.arms.listed import read_keys
 from hyrecall.recall.neighbours import Keys, check_surroundings, find_neighbours
 from hyrecall.recall.reach import Reach

@@ -12,10 +12,9 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.ask.arms.edges import EdgeLexical
 from hyrecall.ask.arms.regex import Edges, Regex
-from hyrecall.ask.scope import scope_of
+from hyrecall.ask.scope import distinct_scopes, scope_of
 from hyrecall.parts.request import Request
 from hyrecall.parts.runs import REFUSALS, Run, accepted, again, runs_of
-from hyrecall.parts.scopes import distinct_scopes
 from hyrecall.parts.told import Told, ToldLists, question_of
 from hyrecall.parts.told_graphs import KEY, PLACE, SCORE
 from hyrecall.recall.arms.regex import edge_matcher

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.ask.arms.regex import Edges, Regex, check_pattern, is_pattern, pattern_fault
-from hyrecall.ask.scope import scope_of
+from hyrecall.ask.scope import distinct_scopes, scope_of
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.recall.arms.batch import (
     ArmQueries,
@@ -66,19 +66,22 @@ def search_regex(arm: Regex, batch: Batch, asked: ArmQueries) -> FoundDocs:
     if not matchers:
         return no_candidates(batch.n_queries)
     groups = batch.audience.group_of
+    # Scopes with the same documents may have other edges.
+    has_edges = any(isinstance(column, Edges) for column in arm.columns)
+    scopes = distinct_scopes(batch.scope if has_edges else None, batch.n_queries).number
     query: list[npt.NDArray[Any]] = []
     found: list[Found] = []
     for group in range(batch.audience.n_groups):
         members = [q for q in np.flatnonzero(groups == group) if patterns[q] is not None]
         if not members:
             continue
-        wanted: dict[str, int] = {}  # with a query of each
+        wanted: dict[tuple[str, int], int] = {}  # with a query of each
         for q in members:
-            wanted.setdefault(str(patterns[q]), int(q))
-        lists = _search(arm, batch, group, wanted, [matchers[p] for p in wanted])
+            wanted.setdefault((str(patterns[q]), int(scopes[q])), int(q))
+        lists = _search(arm, batch, group, wanted, [matchers[p] for p, _ in wanted])
         by_pattern = dict(zip(wanted, lists, strict=True))
         for q in members:
-            one = by_pattern[str(patterns[q])]
+            one = by_pattern[str(patterns[q]), int(scopes[q])]
             query.append(np.full(len(one[0]), q))
             found.append(one)
     nothing = (np.zeros(0, np.uint32),) * 2 + (np.zeros(0, np.int64),)
@@ -112,9 +115,16 @@ def edge_matcher(arm: Regex, pattern: str) -> Matches:
 
 
 def _search(
-    arm: Regex, batch: Batch, group: int, wanted: Mapping[str, int], matchers: Sequence[Matcher]
+    arm: Regex,
+    batch: Batch,
+    group: int,
+    wanted: Mapping[tuple[str, int], int],
+    matchers: Sequence[Matcher],
 ) -> list[Found]:
-    """Return per pattern (segment, row, place of the column) of a group's best documents."""
+    """Return per pattern (segment, row, place of the column) of a group's best documents.
+
+    ``wanted`` has the patterns, each with the number of a scope, and a query that asks for it.
+    """
     segment, row = batch.audience.rows(group)
     n_columns = len(arm.columns)
     places = [np.full(len(row), n_columns) for _ in matchers]
@@ -130,7 +140,7 @@ def _search(
                 own[here] = np.where(_mask(matcher(text)), np.minimum(own[here], place), own[here])
     for place, column in enumerate(arm.columns):
         if isinstance(column, Edges):
-            for own, (pattern, query) in zip(places, wanted.items(), strict=True):
+            for own, ((pattern, _), query) in zip(places, wanted.items(), strict=True):
                 mask = _edge_mask(arm, batch, place, query, pattern, segment, row)
                 own[:] = np.where(mask, np.minimum(own, place), own)
     out: list[Found] = []
