@@ -140,9 +140,17 @@ class Generation:
     def answer(self, request: Request, graphs: Graphs = NO_GRAPHS) -> Hits:
         """Answer a request; see :meth:`ShardedIndex.recall` for what it raises."""
         looking = self.looking()
-        held: Mapping[str, GraphLike] = {}
-        if graphs:
-            request, held = hold_graphs(self.facts, request, graphs, looking)
+        if not graphs:
+            return self._answer(request, looking, NO_GRAPHS)
+        told, held = hold_graphs(self.facts, request, graphs, looking)
+        while True:
+            looking.has_failed = False
+            hits = self._answer(told, looking, held)
+            if not looking.has_failed:
+                return hits
+            # A shard whose documents are in the reply was lost: the others answer without it.
+
+    def _answer(self, request: Request, looking: Looking, held: Mapping[str, GraphLike]) -> Hits:
         lost = dict(looking.lost)
         routes = None if self.router is None else self.router.routes(request)
         if routes is None:
@@ -166,11 +174,12 @@ class Generation:
         shards, lost = looking.left(shards), looking.lost
         if len(shards) == 1 and isinstance(shards[0], AskedAlone):
             ((one, part),) = self._ask([shards[0]], lambda one: begin_alone(one, request), lost)
-            looking.check(one.name, (part.version,))
+            looking.note(one.name, (part.version,))
             return merged(request, [part], told_of(lost), held)
-        counted = self._ask(shards, lambda one: begin_statistics(one, request), lost)
+        counting = request._for_counts()
+        counted = self._ask(shards, lambda one: begin_statistics(one, counting), lost)
         for shard, statistics in counted:
-            looking.check(shard.name, statistics.versions)
+            looking.note(shard.name, statistics.versions)
         summed = Statistics.sum([statistics for _, statistics in counted])
         asked = [shard for shard, _ in counted]
         found = self._ask(asked, lambda one: begin_candidates(one, request, summed), lost)

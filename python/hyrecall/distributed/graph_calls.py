@@ -1,30 +1,25 @@
 """Graphs of a recall over shards: this process searches their edges before shards are asked.
 
 Each shard is told which participants of edges its queries credit. Stages and expansions, which
-walk along edges, run where the parts are merged; shards say before which participants exist.
+walk along edges, run where the parts are merged; shards then say which participants exist.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from hyrecall.ask.expansion import Context
 from hyrecall.ask.graph_names import check_graphs, graphs_of, name_graphs, names_in, parts_of
 from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.request import CallOptions
-from hyrecall.ask.scope import distinct_scopes, scope_entries
-from hyrecall.ask.session import Session
-from hyrecall.ask.shaping import SessionSignals
 from hyrecall.distributed.looking import Looking
 from hyrecall.errors import OptionError, error
+from hyrecall.graph.asked import NO_NODES, AskedGraph, nodes_of
 from hyrecall.graph.graph import Graph
-from hyrecall.graph.nodes import nodes_of
-from hyrecall.graph.states import BoundGraph
 from hyrecall.parts.lookups import lookup_keys
 from hyrecall.parts.request import Request
 from hyrecall.parts.telling import tell_edges
@@ -101,9 +96,9 @@ def _check_graph(index: object, argument: str, graph: object) -> None:
 class _HeldGraph:
     """A graph as it was when the shards were asked."""
 
-    bound: BoundGraph
+    bound: AskedGraph
 
-    def _bind(self, argument: str, facts: object, nodes: object) -> BoundGraph:
+    def _bind(self, argument: str, facts: object, nodes: object) -> AskedGraph:
         del argument, facts, nodes
         return self.bound
 
@@ -116,51 +111,19 @@ def hold_graphs(
     Returns
     -------
     tuple
-        The request with what shards are told, and the graphs for the merge.
+        The request with what shards are told, and the graphs for the merge, which asks shards
+        which participants exist.
 
     Raises
     ------
     ScopeError, OptionError, ShapeError, DTypeError
         As :meth:`hyrecall.Index.recall`.
-    ShardLostError, CorruptIndexError, StaleStatisticsError
-        As :meth:`Looking.ask`.
     """
-    nothing = State.of((), (), 0)
-    edges = {name: BoundGraph(one, one.edges._state, nothing) for name, one in graphs.items()}
+
+    def ask(scopes: Sequence[object], keys: Sequence[pa.Array]) -> State:
+        """Return a state of the documents of each scope that have one of its keys."""
+        return nodes_of(facts, looking.ask(lookup_keys(facts, request.id, scopes, keys)))
+
+    edges = {name: AskedGraph(one, one.edges._state, NO_NODES, ask) for name, one in graphs.items()}
     told = tell_edges(facts, request, dict(edges.items()))
-    walked = [edges[name] for name in sorted(_walked(request))]
-    nodes = _existing(facts, request, walked, looking) if walked else nothing
-    held = {name: _HeldGraph(replace(one, nodes=nodes)) for name, one in edges.items()}
-    return request._with_told(told), held
-
-
-def _walked(request: Request) -> set[str]:
-    """Return the names of graphs along whose edges a stage or an expansion walks."""
-    given = request.given
-    recipe, session = given["recipe"], given["session"]
-    sessions = session if isinstance(session, list) else [session]
-    has_past = any(isinstance(one, Session) and one.accessed for one in sessions)
-    settings = CallOptions(shaping=given["shaping"], expansion=given.get("expansion"))
-    hows: Iterable[Any] = [settings]
-    if recipe is not None:
-        hows = recipe if isinstance(recipe, list) else [recipe]
-    return {
-        str(graph)
-        for how in hows
-        for part in parts_of(how)
-        if isinstance(part, Context) or (isinstance(part, SessionSignals) and has_past)
-        for _, graph in graphs_of(part)
-    }
-
-
-def _existing(
-    facts: IndexFacts, request: Request, graphs: list[BoundGraph], looking: Looking
-) -> State:
-    """Ask shards which participants of the edges in scope exist in the scope."""
-    import pyarrow.compute as pc
-
-    scope = scope_entries(facts.cell_types, request.given["scope"])
-    scopes = distinct_scopes(scope, len(scope) if isinstance(scope, list) else 1).scopes
-    of_graphs = [one.participants_in(scopes) for one in graphs]
-    keys = [pc.unique(pa.concat_arrays(own)) for own in zip(*of_graphs, strict=True)]
-    return nodes_of(facts, looking.ask(lookup_keys(facts, request.id, scopes, keys)))
+    return request._with_told(told), {name: _HeldGraph(one) for name, one in edges.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -54,8 +55,10 @@ class Looking:
     ----------
     lost : dict of str to str
         Why a shard did not answer, by its name.
-    versions : dict of str to str
+    versions : dict of str to tuple of str
         The state of each shard that answered, by its name.
+    has_failed : bool
+        Whether a shard that had answered did not answer a look-up.
     """
 
     def __init__(
@@ -66,7 +69,8 @@ class Looking:
         self._router = router
         self._threads = threads
         self.lost: dict[str, str] = {}
-        self.versions: dict[str, str] = {}
+        self.versions: dict[str, tuple[str, ...]] = {}
+        self.has_failed = False
 
     def ask(self, lookup: Lookup) -> list[pa.Table]:
         """Ask the shards that a look-up needs; return the rows of each that answers.
@@ -80,23 +84,25 @@ class Looking:
         OptionError, ScopeError, ShapeError
             A shard refuses the question, or cannot answer it.
         """
-        asked = self._asked(lookup)
+        known = tuple(one for some in self.versions.values() for one in some)
+        asked = self._asked(replace(lookup, versions=known))
 
         def begin(one: _Asked) -> Question[Looked]:
             return begin_lookup(one.shard, one.lookup)
 
         results = results_of(asked, begin, self._threads)
         found: list[tuple[_Asked, Looked]] = []
-        if self.versions:
+        if known:
             for one, answer in zip(asked, results, strict=True):
                 if isinstance(answer, ShardLostError | CorruptIndexError):
                     self.lost[one.name] = why_lost(answer)
+                    self.has_failed = True
                 else:
                     found.append((one, answer))
         elif asked:
             found = answers_of(zip(asked, results, strict=True), self.lost)
         for one, looked in found:
-            self.note(one.name, looked.version)
+            self.note(one.name, (looked.version,))
         joined = join_looked(lookup, [(looked, one.queries) for one, looked in found])
         return [rows for _, rows in joined]
 
@@ -113,7 +119,7 @@ class Looking:
             ]
         return [one for one in asked if one.name not in self.lost and one.lookup.rows.num_rows]
 
-    def note(self, name: str, version: str) -> None:
+    def note(self, name: str, versions: tuple[str, ...]) -> None:
         """Record the version of a shard that answered.
 
         Raises
@@ -121,21 +127,9 @@ class Looking:
         StaleStatisticsError
             Another version than that of its last answer.
         """
-        if self.versions.setdefault(name, version) != version:
+        if self.versions.setdefault(name, versions) != versions:
             wish, remedy = "one version of each shard in a call", "call again"
             raise error(StaleStatisticsError, name, wish, "a newer one", remedy)
-
-    def check(self, name: str, versions: Sequence[str]) -> None:
-        """Compare the version of a shard with that of its look-ups, if it answered any.
-
-        Raises
-        ------
-        StaleStatisticsError
-            Documents of the shard changed meanwhile.
-        """
-        if name in self.versions:
-            for version in versions:
-                self.note(name, version)
 
     def left(self, shards: Sequence[Shard]) -> list[Shard]:
         """Return those of some shards that have answered every look-up so far.

@@ -34,6 +34,7 @@ from hyrecall.errors import (
 )
 from hyrecall.hits.hits import Hits, reply_of
 from hyrecall.hits.joined_reply import JoinedReply
+from hyrecall.parts.counts import Statistics
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 from hyrecall.parts.spreading import Share, joined_alone, spread_part, sum_shares, widest_runs
@@ -210,7 +211,7 @@ def answer_routed(
         if routes.is_disjoint and all(isinstance(one.shard, AskedAlone) for one in routed):
             found = ask(routed, _alone, lost)
             for one, part in found:
-                looking.check(one.name, (part.version,))
+                looking.note(one.name, (part.version,))
             parts = joined_alone([(part, one.share) for one, part in found])
         elif len({_has_forms(one.request) for one in routed}) == 1:
             parts = _summed(routed, ask, looking)
@@ -238,9 +239,13 @@ def _alone(one: Routed) -> Question[Part]:
 def _summed(routed: Sequence[Routed], ask: Ask, looking: Looking) -> list[Part]:
     """Ask shards that share queries: first for counts, then for candidates with their sums."""
     lost = looking.lost
-    counted = ask(routed, lambda one: begin_statistics(one.shard, one.request), lost)
+
+    def count(one: Routed) -> Question[Statistics]:
+        return begin_statistics(one.shard, one.request._for_counts())
+
+    counted = ask(routed, count, lost)
     for one, counts in counted:
-        looking.check(one.name, counts.versions)
+        looking.note(one.name, counts.versions)
     summed, shares = sum_shares([(counts, one.share) for one, counts in counted])
     told = {one.name: own for (one, _), own in zip(counted, shares, strict=True)}
 

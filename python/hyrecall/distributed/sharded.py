@@ -29,7 +29,7 @@ from hyrecall.distributed.shards import LocalShard, Shard, told_of
 from hyrecall.distributed.turns import turns
 from hyrecall.distributed.upkeep import ShardUpkeep
 from hyrecall.errors import OptionError, ShardLostError, StaleStatisticsError, error
-from hyrecall.graph.nodes import nodes_of
+from hyrecall.graph.asked import nodes_of
 from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.ask.scope import distinct_scopes, scope_entries
+from hyrecall.ask.scope import scope_entries
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
+from hyrecall.graph.asked import NO_NODES, AskedGraph
 from hyrecall.graph.nodes import GraphNodes
 from hyrecall.graph.reads import GraphReads
 from hyrecall.graph.schema import GraphSchema
@@ -30,9 +31,6 @@ from hyrecall.text.bm25 import BM25
 __all__ = ["Graph", "GraphSchema", "Neighbour"]
 
 MOST_HOPS = 16
-
-_NO_NODES = State.of((), (), 0)
-"""For reads of edges alone."""
 
 
 @check_keywords
@@ -190,7 +188,7 @@ class Graph(GraphReads):
             The number of deleted edges.
         """
         wanted = read_keys("keys", list(keys), self._nodes._facts)
-        found = BoundGraph(self, self._edges._state, _NO_NODES).incident(wanted, scope)
+        found = BoundGraph(self, self._edges._state, NO_NODES).incident(wanted, scope)
         columns = [self._edges.schema.key, *self._edges.schema.cell_columns]
         values = [found.column(name).to_pylist() for name in columns]
         if not self._edges.schema.cell_columns:
@@ -227,7 +225,7 @@ class Graph(GraphReads):
             without an edge is not included.
         """
         read_hops(hops)
-        adjacency = self._reach(self._entries(scope), len(hot)).adjacency
+        adjacency = self._reach(self._entries(scope), hot, hops).adjacency
         offsets, keys = self.flat_keys("hot", hot)
         return [
             dict(zip(near, far, strict=True))
@@ -262,8 +260,9 @@ class Graph(GraphReads):
         read_hops(hops)
         if len(hot) != len(among):
             raise error(ShapeError, "among", f"{len(hot)} queries, as in hot", len(among))
-        adjacency = self._reach(self._entries(scope), len(hot)).adjacency
-        offsets, keys = self.flat_keys("hot", [list(one) for one in hot])
+        sources = [list(one) for one in hot]
+        adjacency = self._reach(self._entries(scope), sources, hops).adjacency
+        offsets, keys = self.flat_keys("hot", sources)
         scores = np.array([score for one in hot for score in one.values()], np.float64)
         if not (np.isfinite(scores) & (scores >= 0)).all():
             raise error(OptionError, "hot", "finite scores >= 0", list(scores))
@@ -303,7 +302,7 @@ class Graph(GraphReads):
         """
         check_surroundings(len(keys), text, exclude, n)
         scope = self._entries(scope)
-        reach = self._reach(scope, len(keys))
+        reach = self._reach(scope, keys, 1)
         return find_neighbours(reach, keys, scope, text, exclude, n)
 
     def _entries(self, scope: object) -> object:
@@ -314,16 +313,15 @@ class Graph(GraphReads):
             raise error(OptionError, argument, "a graph over the recalled index", "another")
         return BoundGraph(self, self._edges._state, nodes)
 
-    def _reach(self, scope: object, n: int) -> Reach:
-        """Return the current graph as n queries see it."""
+    def _reach(self, scope: object, sources: Keys, hops: int) -> Reach:
+        """Return the current graph as queries see it, within some hops of their sources."""
         edges = self._edges._state
-        if isinstance(self._nodes, Index):
-            nodes = self._nodes._state
-        else:
-            scopes = distinct_scopes(scope, n).scopes
-            keys = BoundGraph(self, edges, _NO_NODES).participants_in(scopes)
-            nodes = self._nodes._nodes_in(scopes, keys)
-        return Reach.of(BoundGraph(self, edges, nodes), scope, n)
+        bound = (
+            BoundGraph(self, edges, self._nodes._state)
+            if isinstance(self._nodes, Index)
+            else AskedGraph(self, edges, NO_NODES, self._nodes._nodes_in)
+        )
+        return Reach.of(bound, scope, len(sources), sources, hops)
 
     def __repr__(self) -> str:
         """Show the numbers of edges and documents."""

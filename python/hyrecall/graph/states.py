@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -78,23 +79,6 @@ class BoundGraph:
         del arm, place, query
         return self.participants_where(scope, matches)
 
-    def participants_in(self, scopes: Sequence[object]) -> list[pa.Array]:
-        """Return the distinct participants of the edges of each scope."""
-        import pyarrow.compute as pc
-
-        graph, n = self.graph, len(scopes)
-        own = graph.edge_scope(list(scopes))
-        column = graph.participants_column
-        with self.edges.reading():
-            request = scope_request(graph.edges._facts, self.edges, own, n)
-            audience = _core.arms.Audience(self.edges.snapshot, request)
-            found = []
-            for group in range(audience.n_groups):
-                rows = gather(self.edges.segments, *audience.rows(group), [column])
-                keys = graph.participants(rows.column(column).combine_chunks())[1]
-                found.append(pc.unique(keys))
-        return [found[group] for group in audience.group_of]
-
     def edge_rows(self, scope: object, columns: Sequence[str]) -> pa.Table:
         """Return columns of all edges of one scope."""
         graph = self.graph
@@ -126,15 +110,30 @@ class BoundGraph:
         wanted = pc.is_in(found, keys).to_numpy(zero_copy_only=False)
         return rows.select(named).take(pa.array(np.unique(edge[wanted])))
 
-    def adjacency(self, scope: object, n: int) -> _core.arms.Adjacency:
-        """Return the connections between documents for n queries."""
-        graph = self.graph
-        edges, nodes = graph.edges, graph.nodes
-        with self.edges.reading(), self.nodes.reading():
+    @property
+    def is_partial(self) -> bool:
+        """False: an adjacency has all connections."""
+        return False
+
+    def adjacency(
+        self, scope: object, n: int, sources: Sequence[Sequence[Any]] = (), hops: int = 0
+    ) -> _core.arms.Adjacency:
+        """Return the connections between documents for n queries, from any sources."""
+        del sources, hops
+        nodes = self.graph.nodes._facts
+        with self.nodes.reading():
+            return self.between(scope, n, self.nodes, scope_request(nodes, self.nodes, scope, n))
+
+    def between(
+        self, scope: object, n: int, nodes: State, seen: _core.BatchRequest
+    ) -> _core.arms.Adjacency:
+        """Return the connections by edges in scope between those nodes that n queries see."""
+        graph, edges = self.graph, self.graph.edges
+        with self.edges.reading():
             return _core.arms.Adjacency(
                 self.edges.snapshot,
                 scope_request(edges._facts, self.edges, graph.edge_scope(scope), n),
                 list(edges.schema.attributes).index(graph.participants_column),
-                self.nodes.snapshot,
-                scope_request(nodes._facts, self.nodes, scope, n),
+                nodes.snapshot,
+                seen,
             )

@@ -232,6 +232,10 @@ class Request:
             told = {name: lists.of_queries(queries) for name, lists in told.items()}
         return self._with(self.id, given, told)
 
+    def _for_counts(self) -> Request:
+        """Return the request without answers, which counts do not need."""
+        return self if not self._told else self._with(self.id, self.given, {})
+
     def _with(self, id: str, given: Mapping[str, Any], told: Told | None) -> Request:  # noqa: A002
         made = object.__new__(type(self))
         set_fields(made, id=id, given=given, _told=told)

@@ -33,6 +33,6 @@ def expand(
         named = reply.cached("row", reply.facts.schema.key)
         keys = [named[begin:end] for begin, end in pairwise(reply.offsets.tolist())]
         top = [one[: part.top] for one in keys]
-        reach = reaches.of(part.graph, 0, n)
+        reach = reaches.of(part.graph, 0, n, top, 1)
         context = find_neighbours(reach, top, scope, list(texts), keys, part.n)
     return Around(context, near)

@@ -112,8 +112,8 @@ class BoundGraph(EdgeReads, Protocol):
         ...
 
     @property
-    def nodes(self) -> State:
-        """The state of its nodes."""
+    def is_partial(self) -> bool:
+        """Whether an adjacency has no more than what it was asked for."""
         ...
 
     def best_edges(
@@ -127,8 +127,13 @@ class BoundGraph(EdgeReads, Protocol):
         """Return each query's best edges by their texts."""
         ...
 
-    def adjacency(self, scope: object, n: int) -> _core.arms.Adjacency:
-        """Return who is connected with whom for n queries."""
+    def adjacency(
+        self, scope: object, n: int, sources: Sequence[Sequence[Any]], hops: int
+    ) -> _core.arms.Adjacency:
+        """Return who is connected with whom for n queries.
+
+        Only connections within ``hops`` of each query's ``sources`` need be known.
+        """
         ...
 
 

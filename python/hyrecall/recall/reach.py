@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hyrecall import _core
 from hyrecall.ask.scope import scope_of
@@ -27,9 +29,11 @@ class Reach:
     adjacency: _core.arms.Adjacency
 
     @staticmethod
-    def of(bound: BoundGraph, scope: object, n: int) -> Reach:
-        """Read a graph for n queries."""
-        return Reach(bound, bound.adjacency(scope, n))
+    def of(
+        bound: BoundGraph, scope: object, n: int, sources: Sequence[Sequence[Any]], hops: int
+    ) -> Reach:
+        """Read a graph for n queries, as far as ``hops`` from each query's sources."""
+        return Reach(bound, bound.adjacency(scope, n, sources, hops))
 
 
 class Reaches:
@@ -41,11 +45,15 @@ class Reaches:
         self._scope = scope
         self._made: dict[tuple[BoundGraph, int, int], Reach] = {}
 
-    def of(self, graph: object, begin: int, end: int) -> Reach:
-        """Return a graph's reach for the queries [begin, end)."""
-        bound = self._graphs[graph]
+    def of(
+        self, graph: object, begin: int, end: int, sources: Sequence[Sequence[Any]], hops: int
+    ) -> Reach:
+        """Return a graph's reach for the queries [begin, end), each from its sources."""
+        bound, own = self._graphs[graph], scope_of(self._scope, begin, end)
+        if bound.is_partial:
+            return Reach.of(bound, own, end - begin, sources, hops)
         made = self._made.get((bound, begin, end))
         if made is None:
-            own = scope_of(self._scope, begin, end)
-            made = self._made[bound, begin, end] = Reach.of(bound, own, end - begin)
+            made = Reach.of(bound, own, end - begin, sources, hops)
+            self._made[bound, begin, end] = made
         return made

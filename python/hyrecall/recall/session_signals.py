@@ -70,7 +70,7 @@ def session_signals(
     offsets: npt.NDArray[np.int64],
     keys: pa.Array,
     *,
-    reach: Callable[[object], Reach],
+    reach: Callable[[object, Sequence[Sequence[Any]], int], Reach],
     now: datetime,
 ) -> tuple[Floats, Floats]:
     """Return (topical, session) of documents, per query back to back.
@@ -85,7 +85,7 @@ def session_signals(
     offsets, keys : ndarray, pyarrow.Array
         Query q has the documents keys[offsets[q]:offsets[q + 1]].
     reach : callable
-        Gives a graph as these queries see it.
+        Gives a graph as these queries see it, within some hops of their sources.
     now : datetime
         Of the call.
     """
@@ -101,9 +101,10 @@ def session_signals(
             session[begin:end] = np.where(at < 0, 0.0, np.array(list(warm.values()))[at])
     if stage.graph is None or not any(warmth):
         return np.zeros(len(session)), session
-    near = reach(stage.graph)
     hot = [_hot(stage, warm) for warm in warmth]
-    hot_offsets, hot_keys = near.bound.graph.flat_keys("hot", [list(one) for one in hot])
+    sources = [list(one) for one in hot]
+    near = reach(stage.graph, sources, stage.hops)
+    hot_offsets, hot_keys = near.bound.graph.flat_keys("hot", sources)
     scores = np.array([score for one in hot for score in one.values()], np.float64)
     topical = near.adjacency.spread(hot_offsets, hot_keys, scores, offsets, keys, stage.hops)
     return topical, session

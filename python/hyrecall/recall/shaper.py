@@ -284,7 +284,8 @@ class Shaper:
         topical, session = session_signals(
             stage, self._facts, self._plan.sessions[own], pool.offsets,
             self.column(pool, self._facts.schema.key),
-            reach=lambda graph: self._reaches.of(graph, own.start, own.stop), now=self._now,
+            reach=lambda graph, *near: self._reaches.of(graph, own.start, own.stop, *near),
+            now=self._now,
         )  # fmt: skip
         best, _ = pool.extremes
         general = np.where(best > 0, pool.score / np.where(best > 0, best, 1.0), 0.0)
