@@ -17,6 +17,7 @@ from arms.world import Draw, docs_table, edges_table, said
 from hyrecall import _core, arms
 from hyrecall.ask.scope import read_scopes
 from hyrecall.errors import HyrecallError
+from hyrecall.graph.asked import AskedGraph
 from hyrecall.graph.states import BoundGraph
 from hyrecall.hits.hits import reply_of
 from laws.effort import Effort
@@ -37,7 +38,7 @@ GRAPH_DOORS = {
 # The same of a graph as a call holds it, which reads the edges.
 BOUND_DOORS = {
     *("best_edges", "credits", "edge_rows", "matching", "participants_where"),
-    *("incident", "participants_in", "adjacency"),
+    *("incident", "adjacency", "between"),
 }
 
 
@@ -51,7 +52,8 @@ def test_every_native_callable_of_the_arms_is_known_to_the_law() -> None:
 
 
 def test_every_callable_of_a_graph_is_known_to_the_law() -> None:
-    for kind, doors in ((hr.Graph, GRAPH_DOORS), (BoundGraph, BOUND_DOORS)):
+    bound = ((one, BOUND_DOORS) for one in (BoundGraph, AskedGraph))
+    for kind, doors in ((hr.Graph, GRAPH_DOORS), *bound):
         members = inspect.getmembers(kind, callable)
         assert {name for name, _ in members if not name.startswith("_")} == doors
 

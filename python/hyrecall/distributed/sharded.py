@@ -81,9 +81,9 @@ class ShardedIndex(ShardUpkeep):
         ----------
         shards : sequence of Shard
             Objects with ``name``, ``statistics(request)``, ``candidates(request, statistics)`` and
-            ``close()``. The first two methods raise :class:`hyrecall.errors.ShardLostError` if the
-            shard does not answer, :class:`hyrecall.errors.CorruptIndexError` if its files are
-            damaged.
+            ``close()``, and for graphs ``lookup(lookup)``. The methods that ask raise
+            :class:`hyrecall.errors.ShardLostError` if the shard does not answer,
+            :class:`hyrecall.errors.CorruptIndexError` if its files are damaged.
         """
         if not shards:
             raise error(OptionError, "shards", "at least one", "none")

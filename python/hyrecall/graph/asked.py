@@ -7,7 +7,7 @@ takes. A small state with their keys and cells then stands for all of its docume
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ class AskedGraph(BoundGraph):
     """The edges of a graph at one moment; ``ask`` says which of their participants exist."""
 
     ask: Ask
+    _connected: dict[str, _core.arms.Adjacency] = field(default_factory=dict, init=False)
 
     @property
     def is_partial(self) -> bool:
@@ -59,20 +60,26 @@ class AskedGraph(BoundGraph):
 
         Which of them exist is not known here, so paths lead through all of them.
         """
+        kind = self.graph.key_type
+        if not any(map(len, sources)):
+            return [pa.array([], kind)] * len(scopes)
+        name = repr(scopes)
+        if name not in self._connected:  # signals and context of a call walk along the same edges
+            self._connected[name] = self._all_connected(scopes)
+        starts = self.graph.flat_keys("sources", sources)
+        return [pa.array(near, kind) for near, _ in self._connected[name].distances(*starts, hops)]
+
+    def _all_connected(self, scopes: list[object]) -> _core.arms.Adjacency:
+        """Return the connections by the edges of each scope, whoever exists."""
         import pyarrow.compute as pc
 
-        graph, n, kind = self.graph, len(scopes), self.graph.key_type
-        if not any(map(len, sources)):
-            return [pa.array([], kind)] * n
         # Without cells, every query sees every node.
-        facts = graph.nodes._facts
+        facts, n = self.graph.nodes._facts, len(scopes)
         bare = replace(facts, schema=replace(facts.schema, cell=None))
-        distinct = scopes if graph.edges.schema.cell_columns else scopes[:1]
+        distinct = scopes if self.graph.edges.schema.cell_columns else scopes[:1]
         keys = [self._participants(one) for one in distinct]
         every = nodes_of(bare, [pa.table({"key": pc.unique(pa.concat_arrays(keys))})])
-        connected = self.between(scopes, n, every, scope_request(bare, every, None, n))
-        found = connected.distances(*graph.flat_keys("sources", sources), hops)
-        return [pa.array(near, kind) for near, _ in found]
+        return self.between(scopes, n, every, scope_request(bare, every, None, n))
 
     def _participants(self, scope: object) -> pa.Array:
         """Return the participants of the edges of one scope."""
