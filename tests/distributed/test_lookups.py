@@ -27,7 +27,7 @@ from hyrecall.errors import (
 )
 from hyrecall.parts.frames import pack, pack_table
 from hyrecall.parts.lookups import QUERY, Looked, Lookup, cell_column
-from hyrecall.parts.told import ToldLists, told_to
+from hyrecall.parts.told import ToldLists, question_of, told_to
 
 SCHEMA = hr.Schema(key="id", cell=("user", "part"), text="text", attributes="n")
 ROWS: dict[str, list[Any]] = {
@@ -271,3 +271,33 @@ def test_a_request_that_nothing_is_told_to_has_no_graphs() -> None:
         Request(text=["x"], arms=arm)
     with pytest.raises(OptionError, match="the bytes of a request"):
         Request.from_bytes(Request._asking({"text": ["x"], "arms": arm}).to_bytes())
+
+
+FORGED_ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
+    "keys of another type": ({"key": [1], "score": pa.array([1.0], pa.float32())}, "answers of"),
+    "scores of another type": ({"key": ["a"], "score": [1.0]}, "answers of"),
+    "no score": ({"key": ["a"]}, "answers of"),
+    "a null": ({"key": [None], "score": pa.array([1.0], pa.float32())}, "answers of"),
+    "not finite": ({"key": ["a"], "score": pa.array([np.nan], pa.float32())}, "finite scores"),
+}
+
+
+@pytest.mark.parametrize("name", FORGED_ANSWERS)
+def test_a_shard_refuses_forged_answers_of_a_graph(name: str) -> None:
+    columns, message = FORGED_ANSWERS[name]
+    columns = columns if name == "keys of another type" else {
+        **columns, "key": pa.array(columns["key"], pa.large_string())
+    }  # fmt: skip
+    arm = hr.arms.EdgeLexical("graph")
+    asked = Request._asking({"text": {"edges": ["x"]}, "scope": "ann", "arms": arm})
+    lists = ToldLists(np.array([0, 1]), pa.table(columns))
+    request = asked._with_told({question_of(arm, 100): lists})
+    schema = hr.Schema(key="id", cell="user", text="text")
+    index = hr.Index.build(pa.table(ROWS).slice(0, 3), schema, device="cpu")
+    counted = index.statistics(request)
+    with pytest.raises(OptionError, match=message):
+        index.candidates(Request.from_bytes(request.to_bytes()), counted)
+    sound = {"key": pa.array(["a"], pa.large_string()), "score": pa.array([1.0], pa.float32())}
+    lists = ToldLists(np.array([0, 1]), pa.table(sound))
+    good = asked._with_told({question_of(arm, 100): lists})
+    assert index.candidates(good, counted).n_rows == 1
