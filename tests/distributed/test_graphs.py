@@ -24,14 +24,12 @@ from distributed.graph_worlds import (
     worlds,
 )
 from distributed.placement import WireShard
+from distributed.planted_graphs import PLANTED
 from hyrecall.arms import EdgeLexical, Edges, Regex
 from hyrecall.distributed import Request, ShardedIndex, Statistics
-from hyrecall.distributed.looking import Looking
 from hyrecall.distributed.shards import LocalShard
 from hyrecall.errors import ShardLostError
-from hyrecall.graph.states import BoundGraph
-from hyrecall.parts import telling
-from hyrecall.parts.lookups import QUERY, Looked, Lookup, cell_column
+from hyrecall.parts.lookups import Looked, Lookup
 from hyrecall.parts.part import Part
 from laws.checks import outcome
 from laws.effort import Effort
@@ -300,81 +298,6 @@ def _of_bob(table: pa.Table, other: pa.Table) -> pa.Table:
 
 
 # ---- planted bugs
-
-
-def every_participant_exists(patch: pytest.MonkeyPatch) -> None:
-    """Participants that no shard has are nodes."""
-    ask = Looking.ask
-
-    def answered(self: Looking, lookup: Lookup) -> list[pa.Table]:
-        ask(self, lookup)
-        names = {QUERY: lookup.rows[QUERY], "key": lookup.rows["key"]}
-        cell = pa.array(["ann"] * lookup.rows.num_rows, pa.large_string())
-        return [pa.table({**names, cell_column(0): cell})]
-
-    patch.setattr(Looking, "ask", answered)
-
-
-def edges_of_other_cells(patch: pytest.MonkeyPatch) -> None:
-    """Edges are searched in all cells."""
-    own, matching = BoundGraph.credits, BoundGraph.matching
-
-    def best(self: BoundGraph, arm: Any, texts: Any, scope: object, depth: int) -> Any:
-        return own(self, arm, texts, EVERYONE, depth)
-
-    def matched(self: BoundGraph, arm: Any, place: int, query: int, scope: Any, m: Any) -> Any:
-        return matching(self, arm, place, query, EVERYONE, m)
-
-    patch.setattr(BoundGraph, "credits", best)
-    patch.setattr(BoundGraph, "matching", matched)
-
-
-def the_last_edge_of_a_participant(patch: pytest.MonkeyPatch) -> None:
-    """A participant has the score of its worst edge."""
-    firsts = telling._firsts
-
-    def lasts(query: Any, keys: pa.Array) -> Any:
-        at = len(keys) - 1 - firsts(query[::-1], keys.take(pa.array(np.arange(len(keys))[::-1])))
-        return np.sort(at)
-
-    patch.setattr(telling, "_firsts", lasts)
-
-
-def half_of_the_edges(patch: pytest.MonkeyPatch) -> None:
-    """The edges of a query are cut at half of the depth."""
-    own = BoundGraph.credits
-
-    def best(self: BoundGraph, arm: Any, texts: Any, scope: object, depth: int) -> Any:
-        return own(self, arm, texts, scope, (depth + 1) // 2)
-
-    patch.setattr(BoundGraph, "credits", best)
-
-
-def answers_of_the_query_before(patch: pytest.MonkeyPatch) -> None:
-    """Each query gets what the query before it asked."""
-    matching = BoundGraph.matching
-
-    def matched(self: BoundGraph, arm: Any, place: int, query: int, scope: Any, m: Any) -> Any:
-        known.append(matching(self, arm, place, query, scope, m))
-        return known[max(len(known) - 2, 0)]
-
-    known: list[pa.Array] = []
-    patch.setattr(BoundGraph, "matching", matched)
-
-
-def no_second_search(patch: pytest.MonkeyPatch) -> None:
-    """Nothing is told for the arms of ``on_no_match``: the answers are empty."""
-    patch.setattr(telling, "again", lambda *_: None)
-
-
-PLANTED = (
-    every_participant_exists,
-    edges_of_other_cells,
-    the_last_edge_of_a_participant,
-    half_of_the_edges,
-    answers_of_the_query_before,
-    no_second_search,
-)
 
 
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.__name__)
