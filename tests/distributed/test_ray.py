@@ -18,6 +18,10 @@ import pytest
 
 import hyrecall as hr
 from distributed.generation_worlds import build_anew, reply_of, want
+from distributed.graph_worlds import GRAPH, GraphWorld, edges, sessions
+from distributed.graph_worlds import asked as graph_asked
+from distributed.graph_worlds import built as graph_index
+from distributed.graph_worlds import documents as graph_documents
 from distributed.test_processes import (
     SCHEMA,
     VECTORS,
@@ -56,6 +60,23 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
 def index(paths: list[Path]) -> Iterator[ShardedIndex]:
     with ShardedIndex.on_ray(paths, **HOW) as made:
         yield made
+
+
+def test_actors_say_which_nodes_of_a_graph_exist(paths: list[Path], tmp_path: Path) -> None:
+    del paths  # of the fixture that starts Ray
+    table = graph_documents(8)
+    for at, first in enumerate((0, 25)):
+        own = table.slice(first, 25 if first == 0 else None)
+        graph_index(own, first).save(tmp_path / f"s{at}")
+    one = graph_index(table, 0)
+    with ShardedIndex.on_ray(tmp_path, **HOW) as shards:
+        made = [hr.Graph.build(edges(8), GRAPH, nodes=nodes) for nodes in (one, shards)]
+        world = GraphWorld(one, shards, *made)
+
+        def by_name(graph: hr.Graph) -> dict[str, Any]:
+            return {"recipe": hr.recipes.hypergraph, "graphs": {"graph": graph}}
+
+        assert world.same(by_name, **graph_asked(8), session=sessions(8)) > 20
 
 
 def wait_until_whole(index: ShardedIndex) -> None:
