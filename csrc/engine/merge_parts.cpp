@@ -63,13 +63,29 @@ class JoinedCandidates {
   std::vector<std::uint32_t> part_;  // [n_docs]; empty: of one part
 };
 
+// Listed arms come last.
+std::size_t first_listed(BatchRequest const& request) {
+  return request.lexical.size() + request.dense.size();
+}
+
+// Appends a document of a part, with its scores. A listed arm says nothing of what the joined list
+// lacks, even if the part has listed it.
+void append_document(BatchRequest const& request, QueryCandidates const& from, std::uint32_t doc,
+                     QueryCandidates& joined) {
+  std::size_t const n_arms = request.n_arms();
+  auto const scores = std::span(from.scores).subspan(doc * n_arms, n_arms);
+  joined.docs.push_back(from.docs[doc]);
+  for (std::size_t arm = 0; arm < n_arms; ++arm)
+    joined.scores.push_back(arm < first_listed(request) ? scores[arm] : kNoScore);
+}
+
 // What stands around the documents that the lists keep. A thread lies within one part, so its part
 // knows all that is near. number: where each part's documents went so far.
 void join_evidence(BatchRequest const& request,
                    std::span<std::vector<QueryCandidates> const* const> parts, std::size_t query,
                    std::vector<std::vector<std::uint32_t>>& number, QueryCandidates& joined,
                    std::vector<std::uint32_t>& part_of) {
-  std::size_t const n_arms = request.n_arms(), n_lexical = request.lexical.size();
+  std::size_t const n_lexical = request.lexical.size();
   std::size_t const n_near = 2 * request.evidence->n_distances();
   PoolEvidence& out = joined.evidence.emplace();
   out.n_found = joined.docs.size();
@@ -83,11 +99,8 @@ void join_evidence(BatchRequest const& request,
         std::uint32_t const other = from.evidence->near[doc * n_near + slot];
         if (other == kNone32 || number[part][other] != kNone32) continue;
         number[part][other] = static_cast<std::uint32_t>(joined.docs.size());
-        joined.docs.push_back(from.docs[other]);
+        append_document(request, from, other, joined);
         part_of.push_back(part);
-        auto const first = from.scores.begin() + static_cast<std::ptrdiff_t>(other * n_arms);
-        joined.scores.insert(joined.scores.end(), first,
-                             first + static_cast<std::ptrdiff_t>(n_arms));
       }
     }
   }
@@ -147,16 +160,15 @@ JoinedCandidates join_parts(BatchRequest const& request,
     });
     if (lists[arm].size() > request.depth) lists[arm].resize(request.depth);
     for (Place place : lists[arm]) {
+      QueryCandidates const& from = pool_of(place);
       std::uint32_t& at = number[place.part][place.doc];
       if (at == kNone32) {
-        QueryCandidates const& from = pool_of(place);
         at = static_cast<std::uint32_t>(joined.docs.size());
-        joined.docs.push_back(from.docs[place.doc]);
+        append_document(request, from, place.doc, joined);
         part_of.push_back(place.part);
-        auto const first = from.scores.begin() + static_cast<std::ptrdiff_t>(place.doc * n_arms);
-        joined.scores.insert(joined.scores.end(), first,
-                             first + static_cast<std::ptrdiff_t>(n_arms));
       }
+      if (arm >= first_listed(request))
+        joined.scores[at * n_arms + arm] = from.scores[place.doc * n_arms + arm];
       joined.lists[arm].push_back(at);
     }
   }

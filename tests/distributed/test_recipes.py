@@ -244,6 +244,8 @@ def test_every_arm(name: str, effort: Effort) -> None:
     for seed, world in enumerate(worlds(range(effort.cases(quick=4, full=60)))):
         for fusion in (hr.RRF(), hr.WeightedSum(), hr.Max(), None):
             assert world.same(**asked(seed), **ARMS[name], fusion=fusion) > 0
+            # Lists that are cut: an arm scores nothing that its joined list lacks.
+            assert world.same(**asked(seed), **ARMS[name], fusion=fusion, depth=12) > 0
 
 
 def test_places_of_the_newest_in_each_shard_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
