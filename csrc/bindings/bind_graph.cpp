@@ -5,11 +5,11 @@
 
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "bindings/bind.hpp"
+#include "bindings/key_values.hpp"
 #include "bindings/native_run.hpp"
 #include "bindings/take.hpp"
 #include "core/by_query.hpp"
@@ -19,32 +19,6 @@ namespace py = pybind11;
 
 namespace hyrecall::bindings {
 namespace {
-
-std::vector<KeyValue> values_of(KeyColumn const& keys) {
-  std::vector<KeyValue> out;
-  for (std::size_t i = 0; i < n_keys(keys); ++i) out.push_back(key_at(keys, i));
-  return out;
-}
-
-py::list give_keys(std::vector<KeyValue> const& keys) {
-  py::list out;
-  for (KeyValue const& key : keys) {
-    if (auto const* text = std::get_if<std::string_view>(&key)) {
-      out.append(py::str(text->data(), text->size()));
-    } else {
-      out.append(py::int_(std::get<std::int64_t>(key)));
-    }
-  }
-  return out;
-}
-
-// Keys as Python gave them. The values refer to the column.
-struct TakenKeys {
-  KeyColumn column;
-  std::vector<KeyValue> values;
-
-  explicit TakenKeys(py::object const& keys) : column(take_keys(keys)), values(values_of(column)) {}
-};
 
 // Keeps the objects that an Adjacency refers to.
 struct HeldAdjacency {

@@ -25,7 +25,10 @@ from laws.effort import Effort
 # Native callables of the arms that meet documents: an Audience and an Adjacency hold the scopes of
 # the request they were made of, and Neighbours are of an Adjacency.
 NATIVE_DOORS = {
-    "Audience": {"rows", "newest", "locate", "tags", "related"},
+    "Audience": {
+        *("rows", "newest", "locate", "tags", "related"),
+        *("named_tags", "tags_beside", "near", "sharing"),
+    },
     "Adjacency": {"distances", "spread"},
     "Neighbours": {"best"},
 }

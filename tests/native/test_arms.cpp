@@ -252,10 +252,66 @@ Listed plain_tags(Example const& example, std::size_t q, std::string const& text
   return best_of(scored, params.depth);
 }
 
-std::string random_query(Rng& rng) {
+std::vector<std::optional<std::string>> random_queries(Rng& rng, Example const& example) {
   std::vector<std::string> const words{"oak", "tree", "fir", "nut", "te", "akum", "éa", "séa", ""};
-  std::string const first = words[rng.below(words.size())];
-  return first + " " + words[rng.below(words.size())];
+  std::vector<std::optional<std::string>> out(example.asked.request.n_queries);
+  for (auto& query : out) {
+    if (rng.below(5) == 0) continue;
+    query = words[rng.below(words.size())];
+    *query += " " + words[rng.below(words.size())];
+  }
+  return out;
+}
+
+// Entries of all queries as ByQuery takes them.
+template <typename T>
+struct Flat {
+  std::vector<std::int64_t> offsets{0};
+  std::vector<T> entries;
+
+  void end() { offsets.push_back(static_cast<std::int64_t>(entries.size())); }
+  ByQuery<T> by_query() const { return {offsets.size() - 1, offsets, entries}; }
+};
+
+// What tag_candidates lists, by the steps that several indexes take.
+std::vector<std::vector<Candidate>> step_by_step(
+    AudienceView const& view, std::span<std::optional<std::string> const> queries,
+    TagParams const& params) {
+  std::size_t const column = params.attribute;
+  std::vector<std::map<KeyValue, std::uint8_t>> hops(queries.size());
+  std::vector<std::int64_t> most(queries.size(), 0);
+  auto const named = named_tags(view, *word_analyzer(), queries, column, params.partial);
+  for (std::size_t q = 0; q < queries.size(); ++q) {
+    for (TagCount const& one : named[q]) {
+      hops[q][one.tag] = 0;
+      most[q] = std::max(most[q], one.n_documents);
+    }
+  }
+  for (int hop = 1; hop <= params.hops; ++hop) {
+    Flat<KeyValue> last;
+    for (auto const& known : hops) {
+      for (auto const& [tag, at] : known) {
+        if (at == hop - 1) last.entries.push_back(tag);
+      }
+      last.end();
+    }
+    auto const beside = tags_beside(view, last.by_query(), column);
+    for (std::size_t q = 0; q < queries.size(); ++q) {
+      for (KeyValue const& tag : beside[q]) hops[q].emplace(tag, hop);
+    }
+  }
+  Flat<KeyValue> near;
+  std::vector<std::uint8_t> of_tags;
+  for (auto const& known : hops) {
+    for (auto const& [tag, at] : known) {
+      near.entries.push_back(tag);
+      of_tags.push_back(at);
+    }
+    near.entries.push_back(KeyValue{"a tag that no document has"});
+    of_tags.push_back(0);
+    near.end();
+  }
+  return documents_near(view, {near.by_query(), of_tags, most}, column, params.depth);
 }
 
 TEST(tag_candidates_are_near_the_tags_that_the_query_names) {
@@ -267,15 +323,15 @@ TEST(tag_candidates_are_near_the_tags_that_the_query_names) {
     TagParams const params{std::array{std::size_t{kTags}, std::size_t{kKind}}[rng.below(2u)],
                            static_cast<int>(rng.below(4)), rng.below(2) == 0,
                            std::array{1u, 5u, 1000u}[rng.below(3u)]};
-    std::vector<std::optional<std::string>> queries;
-    for (std::size_t q = 0; q < example.asked.request.n_queries; ++q)
-      queries.push_back(rng.below(5) == 0 ? std::nullopt : std::optional(random_query(rng)));
+    auto const queries = random_queries(rng, example);
     auto const found = tag_candidates(example.view(), *word_analyzer(), queries, params);
+    auto const steps = step_by_step(example.view(), queries, params);
     CHECK_EQ(found.size(), queries.size());
     for (std::size_t q = 0; q < found.size(); ++q) {
       n_found += found[q].size();
       CHECK(plain(found[q]) ==
             (queries[q] ? plain_tags(example, q, *queries[q], params) : Listed{}));
+      CHECK(plain(steps[q]) == plain(found[q]));
     }
   }
   CHECK(n_found > 5000);
@@ -299,8 +355,11 @@ TEST(tag_relatives_share_most_tags_with_the_results) {
     }
     auto const found = related_documents(example.view(), results, attribute, n);
     CHECK_EQ(found.size(), results.size());
+    Flat<KeyValue> shown;  // the tags of the results
+    Flat<Seq> seqs;
+    std::vector<std::set<std::string>> tags_by_query(results.size());
     for (std::size_t q = 0; q < found.size(); ++q) {
-      std::set<std::string> held;
+      std::set<std::string>& held = tags_by_query[q];
       std::set<Place> mine;
       for (Doc const& doc : world.docs) {
         bool const is_result = std::any_of(
@@ -308,6 +367,7 @@ TEST(tag_relatives_share_most_tags_with_the_results) {
             [&](ListedDoc const& one) { return one.doc == DocRef{doc.segment, doc.row}; });
         if (!is_result || !example.asked.sees(q, doc)) continue;
         mine.emplace(doc.segment, doc.row);
+        seqs.entries.push_back(doc.seq);
         for (std::string const& tag : tags_of(doc, attribute)) held.insert(tag);
       }
       std::vector<std::pair<float, Doc const*>> scored;
@@ -322,7 +382,13 @@ TEST(tag_relatives_share_most_tags_with_the_results) {
       }
       n_found += found[q].size();
       CHECK(plain(found[q]) == best_of(scored, n));
+      for (std::string const& tag : held) shown.entries.push_back(KeyValue{tag});
+      shown.end();
+      seqs.end();
     }
+    auto const again =
+        documents_sharing(example.view(), shown.by_query(), seqs.by_query(), attribute, n);
+    for (std::size_t q = 0; q < found.size(); ++q) CHECK(plain(again[q]) == plain(found[q]));
   }
   CHECK(n_found > 5000);
 }

@@ -61,14 +61,38 @@ void for_each_query(
   }
 }
 
+// For questions that prepare nothing else.
+struct Nothing {};
+
+void for_each_query(AudienceView const& view, std::span<std::uint32_t const> wanted,
+                    std::size_t attribute,
+                    std::function<void(std::uint32_t, Incidence const&)> const& answer) {
+  for_each_query<Nothing>(
+      view, wanted, attribute, [](Incidence const&, Nothing&) {},
+      [&](std::uint32_t q, Incidence const& tags, Nothing const&) { answer(q, tags); });
+}
+
+// The queries that have entries.
+template <typename Entries>
+std::vector<std::uint32_t> queries_with(std::size_t n_queries, Entries const& entries) {
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t q = 0; q < n_queries; ++q) {
+    if (!entries[q].empty()) out.push_back(q);
+  }
+  return out;
+}
+
+Seq seq_at(AudienceView const& view, DocRef place) {
+  return view.snapshot.segments[place.segment]->segment().p.seqs[place.row];
+}
+
 bool is_visible(AudienceView const& view, std::uint32_t query, DocRef place) {
   if (view.request.filter_of[query] == kNone32) return true;  // the scope's rows are all there are
   return view.audience.sees(view.audience.group_of(query), place);
 }
 
 Candidate candidate_at(AudienceView const& view, DocRef place, float score) {
-  Seq const seq = view.snapshot.segments[place.segment]->segment().p.seqs[place.row];
-  return {score, seq, place};
+  return {score, seq_at(view, place), place};
 }
 
 std::size_t letters_in(std::string_view text) {
@@ -102,14 +126,36 @@ std::vector<Item> matched_tags(text::TokenBatch const& tags, text::TokenBatch co
   return matched;
 }
 
+// Calls answer(query, tags of its scope, those that it names) for each query that names some.
+void for_each_named(
+    AudienceView const& view, text::Analyzer const& analyzer,
+    std::span<std::optional<std::string> const> queries, std::size_t attribute, bool partial,
+    std::function<void(std::uint32_t, Incidence const&, std::span<Item const>)> const& answer) {
+  std::vector<std::uint32_t> wanted;
+  for (std::uint32_t q = 0; q < queries.size(); ++q) {
+    if (queries[q]) wanted.push_back(q);
+  }
+  auto const prepare = [&](Incidence const& tags, text::TokenBatch& tokens) {
+    std::vector<std::string_view> texts;
+    for (Item tag = 0; tag < tags.n_items(); ++tag)
+      texts.push_back(std::get<std::string_view>(tags.value(tag)));
+    tokens = analyzer.analyze(texts, text::Role::kDocument);
+  };
+  auto const match = [&](std::uint32_t q, Incidence const& tags, text::TokenBatch const& tokens) {
+    std::string_view const text = *queries[q];
+    text::TokenBatch const query = analyzer.analyze({&text, 1}, text::Role::kQuery);
+    std::vector<Item> const matched = matched_tags(tokens, query, partial);
+    if (!matched.empty()) answer(q, tags, matched);
+  };
+  for_each_query<text::TokenBatch>(view, wanted, attribute, prepare, match);
+}
+
+// The best documents by their nearest tag. hops: of each tag, kFar beyond reach.
 std::vector<Candidate> score_documents(AudienceView const& view, std::uint32_t query,
-                                       Incidence const& tags, std::span<Item const> matched,
-                                       TagParams const& params) {
-  std::size_t most_documents = 0;
-  for (Item tag : matched) most_documents = std::max(most_documents, tags.rows_of(tag).size());
-  double const base = tag_relevance(static_cast<std::int64_t>(most_documents));
-  std::vector<std::uint8_t> const hops = tags.hops_from(matched, params.hops);
-  TopK best(params.depth);
+                                       Incidence const& tags, std::span<std::uint8_t const> hops,
+                                       std::int64_t most_documents, std::size_t depth) {
+  double const base = tag_relevance(most_documents);
+  TopK best(depth);
   for (std::size_t row = 0; row < tags.n_rows(); ++row) {
     std::uint8_t nearest = Incidence::kFar;
     for (Item tag : tags.items_of(row)) nearest = std::min(nearest, hops[tag]);
@@ -121,42 +167,55 @@ std::vector<Candidate> score_documents(AudienceView const& view, std::uint32_t q
   return best.take();
 }
 
+// The n documents with most of the tags `held`, which may repeat, that are no results.
+std::vector<Candidate> share_documents(AudienceView const& view, std::uint32_t query,
+                                       Incidence const& tags, std::vector<Item> held,
+                                       std::vector<bool> const& is_result, std::size_t n) {
+  std::sort(held.begin(), held.end());
+  held.erase(std::unique(held.begin(), held.end()), held.end());
+  std::vector<std::uint32_t> shared(tags.n_rows(), 0);
+  for (Item tag : held) {
+    for (std::uint32_t row : tags.rows_of(tag)) ++shared[row];
+  }
+  TopK best(n);
+  for (std::size_t row = 0; row < tags.n_rows(); ++row) {
+    if (shared[row] == 0 || is_result[row] || !is_visible(view, query, tags.place(row))) continue;
+    best.offer(candidate_at(view, tags.place(row), static_cast<float>(shared[row])));
+  }
+  return best.take();
+}
+
+// Those of some tags that are in scope.
+std::vector<Item> items_at(Incidence const& tags, std::span<KeyValue const> values) {
+  std::vector<Item> out;
+  for (KeyValue const& value : values) {
+    Item const item = tags.find(value);
+    if (item != kNone32) out.push_back(item);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<std::vector<Candidate>> tag_candidates(
     AudienceView const& view, text::Analyzer const& analyzer,
     std::span<std::optional<std::string> const> queries, TagParams const& params) {
-  std::vector<std::uint32_t> wanted;
-  for (std::uint32_t q = 0; q < queries.size(); ++q) {
-    if (queries[q]) wanted.push_back(q);
-  }
-  auto const prepare = [&](Incidence const& tags, text::TokenBatch& tokens) {
-    std::vector<std::string_view> texts;
-    for (Item tag = 0; tag < tags.n_items(); ++tag)
-      texts.push_back(std::get<std::string_view>(tags.value(tag)));
-    tokens = analyzer.analyze(texts, text::Role::kDocument);
-  };
   std::vector<std::vector<Candidate>> out(queries.size());
-  auto const answer = [&](std::uint32_t q, Incidence const& tags, text::TokenBatch const& tokens) {
-    std::string_view const text = *queries[q];
-    text::TokenBatch const query = analyzer.analyze({&text, 1}, text::Role::kQuery);
-    std::vector<Item> const matched = matched_tags(tokens, query, params.partial);
-    if (!matched.empty()) out[q] = score_documents(view, q, tags, matched, params);
+  auto const answer = [&](std::uint32_t q, Incidence const& tags, std::span<Item const> named) {
+    std::size_t most_documents = 0;
+    for (Item tag : named) most_documents = std::max(most_documents, tags.rows_of(tag).size());
+    out[q] = score_documents(view, q, tags, tags.hops_from(named, params.hops),
+                             static_cast<std::int64_t>(most_documents), params.depth);
   };
-  for_each_query<text::TokenBatch>(view, wanted, params.attribute, prepare, answer);
+  for_each_named(view, analyzer, queries, params.attribute, params.partial, answer);
   return out;
 }
 
 std::vector<std::vector<Candidate>> related_documents(
     AudienceView const& view, std::span<std::vector<ListedDoc> const> results,
     std::size_t attribute, std::size_t n) {
-  std::vector<std::uint32_t> wanted;
-  for (std::uint32_t q = 0; q < results.size(); ++q) {
-    if (!results[q].empty()) wanted.push_back(q);
-  }
-  struct Nothing {};
   std::vector<std::vector<Candidate>> out(results.size());
-  auto const answer = [&](std::uint32_t q, Incidence const& tags, Nothing const&) {
+  auto const answer = [&](std::uint32_t q, Incidence const& tags) {
     std::vector<bool> is_result(tags.n_rows(), false);
     std::vector<Item> held;
     for (ListedDoc const& doc : results[q]) {
@@ -165,20 +224,75 @@ std::vector<std::vector<Candidate>> related_documents(
       is_result[row] = true;
       held.insert(held.end(), tags.items_of(row).begin(), tags.items_of(row).end());
     }
-    std::sort(held.begin(), held.end());
-    held.erase(std::unique(held.begin(), held.end()), held.end());
-    std::vector<std::uint32_t> shared(tags.n_rows(), 0);
-    for (Item tag : held) {
-      for (std::uint32_t row : tags.rows_of(tag)) ++shared[row];
-    }
-    TopK best(n);
-    for (std::size_t row = 0; row < tags.n_rows(); ++row) {
-      if (shared[row] == 0 || is_result[row] || !is_visible(view, q, tags.place(row))) continue;
-      best.offer(candidate_at(view, tags.place(row), static_cast<float>(shared[row])));
-    }
-    out[q] = best.take();
+    out[q] = share_documents(view, q, tags, std::move(held), is_result, n);
   };
-  for_each_query<Nothing>(view, wanted, attribute, [](Incidence const&, Nothing&) {}, answer);
+  for_each_query(view, queries_with(results.size(), results), attribute, answer);
+  return out;
+}
+
+std::vector<std::vector<TagCount>> named_tags(AudienceView const& view,
+                                              text::Analyzer const& analyzer,
+                                              std::span<std::optional<std::string> const> queries,
+                                              std::size_t attribute, bool partial) {
+  std::vector<std::vector<TagCount>> out(queries.size());
+  auto const answer = [&](std::uint32_t q, Incidence const& tags, std::span<Item const> named) {
+    for (Item tag : named)
+      out[q].push_back({tags.value(tag), static_cast<std::int64_t>(tags.rows_of(tag).size())});
+  };
+  for_each_named(view, analyzer, queries, attribute, partial, answer);
+  return out;
+}
+
+std::vector<std::vector<KeyValue>> tags_beside(AudienceView const& view,
+                                               ByQuery<KeyValue> const& tags,
+                                               std::size_t attribute) {
+  std::vector<std::vector<KeyValue>> out(tags.n_queries());
+  auto const answer = [&](std::uint32_t q, Incidence const& here) {
+    std::vector<std::uint8_t> const hops = here.hops_from(items_at(here, tags[q]), 1);
+    for (Item item = 0; item < here.n_items(); ++item) {
+      if (hops[item] == 1) out[q].push_back(here.value(item));
+    }
+  };
+  for_each_query(view, queries_with(tags.n_queries(), tags), attribute, answer);
+  return out;
+}
+
+std::vector<std::vector<Candidate>> documents_near(AudienceView const& view, NearTags const& near,
+                                                   std::size_t attribute, std::size_t depth) {
+  ByQuery<KeyValue> const& tags = near.tags;
+  require(near.hops.size() == tags.entries().size(), "hops of each tag");
+  require(near.most_documents.size() == tags.n_queries(), "a number for each query");
+  std::vector<std::vector<Candidate>> out(tags.n_queries());
+  auto const answer = [&](std::uint32_t q, Incidence const& here) {
+    std::vector<std::uint8_t> hops(here.n_items(), Incidence::kFar);
+    std::span<std::uint8_t const> const own = tags.of(q, near.hops);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      Item const item = here.find(tags[q][i]);
+      if (item != kNone32) hops[item] = std::min(hops[item], own[i]);
+    }
+    out[q] = score_documents(view, q, here, hops, near.most_documents[q], depth);
+  };
+  for_each_query(view, queries_with(tags.n_queries(), tags), attribute, answer);
+  return out;
+}
+
+std::vector<std::vector<Candidate>> documents_sharing(AudienceView const& view,
+                                                      ByQuery<KeyValue> const& tags,
+                                                      ByQuery<Seq> const& results,
+                                                      std::size_t attribute, std::size_t n) {
+  require(results.n_queries() == tags.n_queries(), "results of the same queries");
+  std::vector<std::vector<Candidate>> out(tags.n_queries());
+  auto const answer = [&](std::uint32_t q, Incidence const& here) {
+    std::vector<Seq> seqs(results[q].begin(), results[q].end());
+    std::sort(seqs.begin(), seqs.end());
+    std::vector<bool> is_result(here.n_rows(), false);
+    for (std::size_t row = 0; row < here.n_rows(); ++row) {
+      Seq const seq = seq_at(view, here.place(row));
+      is_result[row] = std::binary_search(seqs.begin(), seqs.end(), seq);
+    }
+    out[q] = share_documents(view, q, here, items_at(here, tags[q]), is_result, n);
+  };
+  for_each_query(view, queries_with(tags.n_queries(), tags), attribute, answer);
   return out;
 }
 
