@@ -177,7 +177,7 @@ def test_a_question_that_a_shard_cannot_answer_is_refused_by_name() -> None:
         name = "plain"
         statistics = candidates = close = None
 
-    with pytest.raises(OptionError, match=r"lookup\(\), which graphs need"):
+    with pytest.raises(OptionError, match=r"lookup\(\), which graphs and tags need"):
         looking([Plain()]).ask(keys([["a"]], ("ann", 1)))  # type: ignore[list-item]
 
 

@@ -138,12 +138,12 @@ PUBLISHED = ("loom", "l0", "honeycomb", "default", "conversation", "hypergraph",
 
 
 def published(name: str) -> Recipe:
-    """A recipe of hyrecall.recipes, without what reads a graph or whole cells."""
+    """A recipe of hyrecall.recipes, without what reads a graph."""
     recipe: Recipe = getattr(hr.recipes, name)
     if name == "l0":
         return recipe.replace(analyzer=None)
     if name == "hebb":
-        return recipe.replace(more=(), expansion=(), analyzer=None)
+        return recipe.replace(analyzer=None)
     if name == "hypergraph":
         pattern = Regex(("text", "data"), only_patterns=True)
         return recipe.replace(

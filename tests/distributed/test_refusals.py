@@ -58,12 +58,9 @@ def said(call: Callable[[], object]) -> str:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"arms": (Tags("tags"),)}, "tags: expected no Tags in a recall over parts of an index"),
         ({"arms": (EdgeLexical("net"),)}, "graphs: expected {'net': hr.Graph}, which EdgeLexical"),
         ({"shaping": (hr.Feedback(),)}, "shaping: expected no Feedback in a recall over parts"),
-        ({"recipe": hr.recipes.hebb.replace(more=())}, "expansion: expected no expansion in a rec"),
         ({"recipe": hr.recipes.hypergraph}, "graphs: expected {'graph': hr.Graph}, which Edge"),
-        ({"expansion": (hr.SharedTags("tags"),)}, "expansion: expected () in a recall over shards"),
         ({"surrounding": 2}, "surrounding: expected 0 in a recall over shards"),
         ({"graphs": {"net": object()}}, "graphs: expected graphs that are named ([]), got 'net'"),
     ],
@@ -74,6 +71,19 @@ def test_what_reads_more_than_candidates(
     tables = [documents(0), documents(6)]
     index = ShardedIndex.build(tables, SCHEMA, device="cpu")
     assert said(lambda: index.recall(**ASKED, **options)).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"arms": (Tags("tags"),)}, "tags: expected no Tags in a recall over parts of an index"),
+        ({"recipe": hr.recipes.hebb.replace(more=())}, "expansion: expected no expansion in a rec"),
+    ],
+)
+def test_what_a_request_of_the_caller_cannot_ask_of_all_shards(
+    options: dict[str, Any], message: str
+) -> None:
+    assert said(lambda: Request(**ASKED, **options)).startswith(message)
 
 
 def test_an_explanation_and_a_text_that_was_not_asked_for() -> None:

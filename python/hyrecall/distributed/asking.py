@@ -24,6 +24,7 @@ from hyrecall.distributed.turns import turns
 from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, error
 from hyrecall.hits.hits import Hits
 from hyrecall.parts.counts import Statistics
+from hyrecall.parts.lookups import Ask as LookUp
 from hyrecall.parts.lookups import Looked, Lookup
 from hyrecall.parts.merging import merge_parts
 from hyrecall.parts.part import Part
@@ -83,7 +84,7 @@ def begin_lookup(shard: Shard, lookup: Lookup) -> Question[Looked]:
     if isinstance(shard, AskedShard):
         return shard.begin_lookup(lookup)
     if not isinstance(shard, LooksUp):
-        wish = "shards with the method lookup(), which graphs need"
+        wish = "shards with the method lookup(), which graphs and tags need"
         raise error(OptionError, "shards", wish, f"{shard.name!r} without it")
     return Question(partial(shard.lookup, lookup))
 
@@ -137,21 +138,24 @@ def merged(
     parts: Sequence[Part],
     degraded: Sequence[str] = (),
     graphs: Mapping[str, GraphLike] = NO_GRAPHS,
+    look_up: LookUp | None = None,
 ) -> Hits:
     """Merge parts: small requests in a turn, others while other threads run."""
     if not graphs and _is_short(request):
         with turns.taken():
-            return merge_parts(request, parts, degraded, graphs)
+            return merge_parts(request, parts, degraded, graphs, look_up)
     turns.leave()
-    return merge_parts(request, parts, degraded, graphs)
+    return merge_parts(request, parts, degraded, graphs, look_up)
 
 
 def _is_short(request: Request) -> bool:
     """Say whether a merge takes few milliseconds, most of them in the interpreter.
 
-    A large merge is mostly native code, and a reranker may take any time.
+    A large merge is mostly native code, a reranker may take any time, and a merge that asks shards
+    waits for them.
     """
-    if request._n_packed is None or request._n_packed > SMALL_BYTES:
+    asks = request._told is not None
+    if asks or request._n_packed is None or request._n_packed > SMALL_BYTES:
         return False
     recipe = request.given["recipe"]
     recipes = recipe if isinstance(recipe, list) else [] if recipe is None else [recipe]

@@ -42,10 +42,18 @@ from hyrecall.distributed.shards import (
     closed,
     told_of,
 )
-from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, error
+from hyrecall.errors import (
+    CorruptIndexError,
+    HyrecallError,
+    OptionError,
+    ShardLostError,
+    StaleStatisticsError,
+    error,
+)
 from hyrecall.hits.hits import Hits
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.request import Request
+from hyrecall.parts.tag_rounds import follow_tags, has_tags
 from hyrecall.segments.facts import IndexFacts
 
 __all__ = ["Generation", "Generations", "OpenShards", "Opener", "n_replicas"]
@@ -140,13 +148,16 @@ class Generation:
     def answer(self, request: Request, graphs: Graphs = NO_GRAPHS) -> Hits:
         """Answer a request; see :meth:`ShardedIndex.recall` for what it raises."""
         looking = self.looking()
-        if not graphs:
+        if not graphs and not has_tags(request.given):
             return self._answer(request, looking, NO_GRAPHS)
-        told, held = hold_graphs(self.facts, request, graphs, looking)
+        held: Mapping[str, GraphLike] = NO_GRAPHS
+        if graphs:
+            request, held = hold_graphs(self.facts, request, graphs, looking)
         while True:
             looking.has_failed = False
-            hits = self._answer(told, looking, held)
-            if not looking.has_failed:
+            told = self._with_tags(request, looking)
+            hits = None if looking.has_failed else self._answer(told, looking, held)
+            if hits is not None and not looking.has_failed:
                 return hits
             # A shard whose documents are in the reply was lost: the others answer without it.
 
@@ -164,6 +175,21 @@ class Generation:
         hits = self._answer_whole(request, asked, looking, held)
         return told_by_query(hits, self.shards, routes, looking.lost)
 
+    def _with_tags(self, request: Request, looking: Looking) -> Request:
+        """Return a request that tells shards the tags that its queries reach."""
+        if not has_tags(request.given):
+            return request
+        told = request._told or {}
+        try:
+            tags = follow_tags(request, looking.ask_ahead, self.facts.cell_types)
+        except HyrecallError as fault:
+            if not isinstance(fault, ShardLostError | CorruptIndexError | StaleStatisticsError):
+                # A single index checks all arguments before it looks up tags.
+                counting = request._with_told({})
+                self._ask(self.shards, lambda one: begin_statistics(one, counting), {})
+            raise
+        return request._with_told({**told, **tags})
+
     def _answer_whole(
         self,
         request: Request,
@@ -175,7 +201,7 @@ class Generation:
         if len(shards) == 1 and isinstance(shards[0], AskedAlone):
             ((one, part),) = self._ask([shards[0]], lambda one: begin_alone(one, request), lost)
             looking.note(one.name, (part.version,))
-            return merged(request, [part], told_of(lost), held)
+            return merged(request, [part], told_of(lost), held, looking.ask)
         counting = request._for_counts()
         counted = self._ask(shards, lambda one: begin_statistics(one, counting), lost)
         for shard, statistics in counted:
@@ -183,7 +209,7 @@ class Generation:
         summed = Statistics.sum([statistics for _, statistics in counted])
         asked = [shard for shard, _ in counted]
         found = self._ask(asked, lambda one: begin_candidates(one, request, summed), lost)
-        return merged(request, [part for _, part in found], told_of(lost), held)
+        return merged(request, [part for _, part in found], told_of(lost), held, looking.ask)
 
     def _ask(
         self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, str], /

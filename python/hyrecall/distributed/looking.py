@@ -85,7 +85,9 @@ class Looking:
             A shard refuses the question, or cannot answer it.
         """
         known = tuple(one for some in self.versions.values() for one in some)
-        asked = self._asked(replace(lookup, versions=known))
+        asked = self._asked(lookup)
+        if all(one.name in self.versions for one in asked):  # else one may have any version
+            asked = self._asked(replace(lookup, versions=known))
 
         def begin(one: _Asked) -> Question[Looked]:
             return begin_lookup(one.shard, one.lookup)
@@ -130,6 +132,25 @@ class Looking:
         if self.versions.setdefault(name, versions) != versions:
             wish, remedy = "one version of each shard in a call", "call again"
             raise error(StaleStatisticsError, name, wish, "a newer one", remedy)
+
+    def ask_ahead(self, lookup: Lookup) -> list[pa.Table]:
+        """Ask as :meth:`ask` does, for what is told with a request.
+
+        If no shard that is asked answers, others may still answer other queries of the request.
+
+        Raises
+        ------
+        ShardLostError, CorruptIndexError
+            No shard is left.
+        StaleStatisticsError, OptionError, ScopeError, ShapeError
+            As :meth:`ask`.
+        """
+        try:
+            return self.ask(lookup)
+        except (ShardLostError, CorruptIndexError):
+            if all(one.name in self.lost for one in self._shards):
+                raise
+            return []
 
     def left(self, shards: Sequence[Shard]) -> list[Shard]:
         """Return those of some shards that have answered every look-up so far.

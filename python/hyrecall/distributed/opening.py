@@ -28,6 +28,7 @@ from hyrecall.errors import CorruptIndexError, OptionError, error
 from hyrecall.index import Index
 from hyrecall.parts.placing import check_shards
 from hyrecall.parts.request import Request
+from hyrecall.parts.tag_rounds import has_tags
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.manifest import MANIFEST, read_seal
 from hyrecall.table.source import open_source
@@ -221,7 +222,7 @@ def process_shards(
     ]
 
 
-_REFUSED = {"expansion": (), "surrounding": 0}
+_REFUSED = {"surrounding": 0}
 
 
 def read_request(options: Mapping[str, Any], *, has_graphs: bool = False) -> Request:
@@ -231,10 +232,11 @@ def read_request(options: Mapping[str, Any], *, has_graphs: bool = False) -> Req
     """
     given = dict(options)
     for name, nothing in _REFUSED.items():
-        if has_graphs and name == "expansion":
-            continue
         value = given.pop(name, nothing)
         if value is not None and value != nothing:
             wish = f"{nothing!r} in a recall over shards (it reads more than candidates)"
             raise error(OptionError, name, wish, repr(value)[:80])
-    return Request._asking(given) if has_graphs else Request(**given)
+    if has_graphs or has_tags(given) or given.get("expansion", ()) not in (None, ()):
+        return Request._asking(given)
+    given.pop("expansion", None)
+    return Request(**given)

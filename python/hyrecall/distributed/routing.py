@@ -217,7 +217,7 @@ def answer_routed(
             parts = _summed(routed, ask, looking)
         else:  # shards whose recipes have no form for threads name their runs differently
             return None
-        hits = merged(request, parts, told_of(lost), graphs)
+        hits = merged(request, parts, told_of(lost), graphs, looking.ask)
     except (ShardLostError, CorruptIndexError, StaleStatisticsError):
         raise
     except HyrecallError:

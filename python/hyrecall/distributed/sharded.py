@@ -293,11 +293,12 @@ class ShardedIndex(ShardUpkeep):
         """Answer a batch of queries as :meth:`hyrecall.Index.recall` does.
 
         A graph must have this object as ``nodes``; its edges are searched in this process.
-        :class:`hyrecall.arms.Tags`, :class:`hyrecall.SharedTags`, ``surrounding`` and
-        :class:`hyrecall.Feedback` are refused: they read more than candidates. Texts are not
-        embedded here. ``hit.text`` works only if its columns are in ``columns``, and
-        ``hit.evidence()`` and ``explain()`` are refused. ``hits.trace.degraded`` names each shard
-        that does not answer or whose files are damaged.
+        ``surrounding`` and :class:`hyrecall.Feedback` are refused: they read more than candidates.
+        Tags may lie in any shard: :class:`hyrecall.arms.Tags` asks once more and once for each hop,
+        :class:`hyrecall.SharedTags` once when the hits are known. Texts are not embedded here.
+        ``hit.text`` works only if its columns are in ``columns``, and ``hit.evidence()`` and
+        ``explain()`` are refused. ``hits.trace.degraded`` names each shard that does not answer or
+        whose files are damaged.
 
         Raises
         ------

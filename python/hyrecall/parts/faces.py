@@ -92,9 +92,9 @@ class IndexParts:
         Raises
         ------
         OptionError, ScopeError, ShapeError, StaleStatisticsError
-            As :func:`hyrecall.parts.lookups.look_up`.
+            As :func:`hyrecall.parts.looking_up.look_up`.
         """
-        from hyrecall.parts.lookups import look_up
+        from hyrecall.parts.looking_up import look_up
 
         state = self._state
         with state.reading():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +18,23 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.ask.filter_program import read_filters
 from hyrecall.ask.scope import read_scopes
-from hyrecall.errors import OptionError, ShapeError, StaleStatisticsError, error
+from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.parts.frames import pack, pack_table, unpack, unpack_table
-from hyrecall.parts.part import hash_of
 from hyrecall.parts.plain import decode, encode
 from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.segments import State, gather_column
+from hyrecall.segments.segments import State
 
-__all__ = ["QUERY", "Looked", "Lookup", "cell_column", "join_looked", "look_up", "lookup_keys"]
+__all__ = [
+    "QUERY",
+    "Ask",
+    "Looked",
+    "Lookup",
+    "audience_of",
+    "cell_column",
+    "join_looked",
+    "lookup_keys",
+    "sound_rows",
+]
 
 KIND = "hyrecall lookup"
 ANSWER = "hyrecall looked"
@@ -43,7 +52,7 @@ class Lookup:
     Attributes
     ----------
     kind : str
-        A key of ``LOOKUPS``.
+        A key of ``LOOKUPS`` in ``hyrecall.parts.looking_up``.
     request : str
         The ``id`` of the request that it belongs to.
     n_queries : int
@@ -174,6 +183,10 @@ class Looked:
         return made
 
 
+Ask: TypeAlias = Callable[[Lookup], Sequence[pa.Table]]
+"""Asks shards a look-up; returns the rows of each answer, with the query numbers of the batch."""
+
+
 def _check_queries(rows: pa.Table, n_queries: int | None) -> None:
     """Refuse rows whose queries are not ascending numbers; they may come from another process."""
     is_there = rows.schema.names.count(QUERY) == 1
@@ -198,28 +211,7 @@ def cell_column(at: int) -> str:
     return f"cell {at}"  # the index may have a column of any name
 
 
-def look_up(facts: IndexFacts, state: State, version: str, lookup: Lookup) -> Looked:
-    """Answer a look-up from one state of an index.
-
-    Raises
-    ------
-    OptionError
-        A kind that this version does not know.
-    StaleStatisticsError
-        The index has changed since the states that the look-up names.
-    ScopeError, ShapeError
-        As in :meth:`hyrecall.Index.recall`.
-    """
-    answer = LOOKUPS.get(lookup.kind)
-    if answer is None:
-        raise error(OptionError, "kind", f"one of {sorted(LOOKUPS)}", repr(lookup.kind))
-    if lookup.versions and version not in lookup.versions:
-        wish, remedy = "the documents that were counted", "the index changed: count again"
-        raise error(StaleStatisticsError, "lookup", wish, "others", remedy)
-    return Looked(lookup.request, hash_of(facts), version, answer(facts, state, lookup))
-
-
-def _audience(facts: IndexFacts, state: State, lookup: Lookup) -> _core.arms.Audience:
+def audience_of(facts: IndexFacts, state: State, lookup: Lookup) -> _core.arms.Audience:
     """Return what each query of a look-up may see."""
     n = lookup.n_queries
     filters, filter_of = read_filters(facts.attribute_types, lookup.filter, n)
@@ -230,22 +222,22 @@ def _audience(facts: IndexFacts, state: State, lookup: Lookup) -> _core.arms.Aud
     return _core.arms.Audience(state.snapshot, request)
 
 
-def _keys(facts: IndexFacts, state: State, lookup: Lookup) -> pa.Table:
-    """Find the documents that have one of the column ``key``: ``key`` and the parts of its cell."""
-    schema = facts.schema
-    keys, query = lookup.rows.column("key").combine_chunks(), lookup.query
-    kind = facts.row_types[schema.key]
-    if keys.type != kind:
-        raise error(OptionError, "key", f"keys of {kind}", keys.type)
-    which, segment, row = _audience(facts, state, lookup).locate(keys, query.astype(np.uint32))
-    columns = {QUERY: pa.array(query[which], pa.int64()), "key": keys.take(pa.array(which))}
-    for at, name in enumerate(schema.cell_columns):
-        columns[cell_column(at)] = gather_column(state.segments, segment, row, name)
-    return pa.table(columns)
+def sound_rows(
+    rows: pa.Table, kinds: Mapping[str, pa.DataType], others: Sequence[str] = ()
+) -> pa.Table:
+    """Return some columns of an answer, which may come from another process.
 
-
-LOOKUPS: Mapping[str, Callable[[IndexFacts, State, Lookup], pa.Table]] = {"keys": _keys}
-"""What answers each kind of look-up."""
+    Raises
+    ------
+    OptionError
+        A column is missing, or has another type than ``kinds`` says.
+    """
+    names, schema = [*kinds, *others], rows.schema
+    for name in names:
+        kind = kinds.get(name)
+        if schema.names.count(name) != 1 or kind not in (None, schema.field(name).type):
+            raise error(OptionError, "lookup", f"an answer with columns {names}", schema.names)
+    return rows.select(names)
 
 
 def lookup_keys(

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,13 @@ from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.hits.reply import Reply
 from hyrecall.hits.trace import Told
 from hyrecall.parts.counts import check_alike
+from hyrecall.parts.lookups import Ask
 from hyrecall.parts.newest import with_newest
-from hyrecall.parts.part import Array, Part, RunPart
+from hyrecall.parts.part import Part, RunPart
 from hyrecall.parts.placing import check_found_threads
 from hyrecall.parts.pool_state import pools_of
 from hyrecall.parts.request import Call, Request
+from hyrecall.parts.run_arrays import cut_exact, list_sizes, piece, without_exact
 from hyrecall.parts.runs import named_runs, nothing_found
 from hyrecall.recall.answer import answer
 from hyrecall.recall.arms.batch import FoundDocs, no_candidates, scope_request
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions
     from hyrecall.ask.request import Request as Asked
+    from hyrecall.hits.around import Related
     from hyrecall.hits.reply import BatchReply, Source
     from hyrecall.hits.second_look import SecondLook
     from hyrecall.recall.callables import CallableResults
@@ -93,7 +96,7 @@ def merge(request: Request, parts: Sequence[Part], *, degraded: Sequence[str] = 
     >>> hits[0].keys
     [1, 0]
     """
-    return merge_parts(request, parts, degraded, {})
+    return merge_parts(request, parts, degraded, {}, None)
 
 
 def merge_parts(
@@ -101,8 +104,13 @@ def merge_parts(
     parts: Sequence[Part],
     degraded: Sequence[str],
     graphs: Mapping[str, GraphLike],
+    look_up: Ask | None,
 ) -> Hits:
-    """Merge as :func:`merge` does; stages and expansions read graphs, by their names."""
+    """Merge as :func:`merge` does.
+
+    Stages and expansions read ``graphs``, by their names. ``look_up`` asks the shards for documents
+    beside the hits.
+    """
     _check(request, parts, degraded)
     pools = pools_of(parts)
     if any(len(run.arrays["found"]) for part in parts for run in part.runs.values()):
@@ -110,7 +118,8 @@ def merge_parts(
     facts, state = pools.facts, pools.state
     call = _with_graphs(request.read(facts), graphs)
     sees = parts[0].sees_threads
-    steps = _MergedSteps(call, pools.runs, bool(sees[0]) if len(sees) == 1 else sees)
+    related = _Related(request, look_up)
+    steps = _MergedSteps(call, pools.runs, bool(sees[0]) if len(sees) == 1 else sees, related)
     device = ", ".join(sorted({part.device for part in parts}))
     told = Told(degraded=tuple(degraded))
     given = call.asked, call.options, call.recipe
@@ -157,12 +166,33 @@ def _check(request: Request, parts: Sequence[Part], degraded: Sequence[str]) -> 
         raise error(OptionError, "parts", wish, f"{len(parts)} parts, or other states of theirs")
 
 
+class _Related(NamedTuple):
+    """Finds documents beside the hits, which lie in any shard."""
+
+    request: Request
+    ask: Ask | None
+
+    def find(self, reply: Reply, column: str, n: int) -> list[list[Related]]:
+        """Return the n documents with most tags in common with the hits of each query."""
+        if self.ask is None:
+            wish = "no expansion in a merge of parts alone (it asks the shards)"
+            raise error(OptionError, "expansion", wish, "SharedTags")
+        from hyrecall.parts.sharing import find_related
+
+        return find_related(reply, column, n, self.request, self.ask)
+
+
 class _MergedSteps(Steps):
     """The native steps of a recall whose statistics and candidates came from shards."""
 
     def __init__(
-        self, call: Call, runs: Sequence[dict[str, RunPart]], sees: bool | npt.NDArray[np.bool_]
+        self,
+        call: Call,
+        runs: Sequence[dict[str, RunPart]],
+        sees: bool | npt.NDArray[np.bool_],
+        related: _Related,
     ) -> None:
+        self._related = related
         self._runs = runs
         self._n = len(runs)
         self._sees = sees
@@ -175,8 +205,9 @@ class _MergedSteps(Steps):
             name, known = self._names[self._at]
             self._at += 1
             if known == how:
-                return _RunSteps([runs[name] for runs in self._runs if name in runs], self._n)
-        return _RunSteps([], self._n)
+                own = [runs[name] for runs in self._runs if name in runs]
+                return _RunSteps(own, self._n, self._related)
+        return _RunSteps([], self._n, self._related)
 
     def sees_threads(
         self, facts: IndexFacts, state: State, request: Asked
@@ -189,7 +220,8 @@ class _MergedSteps(Steps):
 class _RunSteps(Steps):
     """The steps of one run: its pools come from the parts and are merged here."""
 
-    def __init__(self, parts: Sequence[RunPart], n_parts: int) -> None:
+    def __init__(self, parts: Sequence[RunPart], n_parts: int, related: _Related) -> None:
+        self._related = related
         self._parts = list(parts)
         self._n_parts = n_parts
         self._held: dict[tuple[int, int, int], int] = {}
@@ -216,12 +248,12 @@ class _RunSteps(Steps):
             if not is_like or len(part.arrays["doc_ends"]) != n_queries + 1:
                 raise error(OptionError, "parts", "those of this request", "others")
         none = np.zeros((n_queries, n_exact), np.int64)  # for a run that only lost shards have
-        sizes = sum((_list_sizes(one)[:, one.n_arms - n_exact :] for one in self._parts), none)
+        sizes = sum((list_sizes(one)[:, one.n_arms - n_exact :] for one in self._parts), none)
         is_cut = np.asarray(sizes)[queries] >= depth
         if not np.asarray(sizes).any():
-            self._parts = [_without_exact(part) for part in self._parts]
+            self._parts = [without_exact(part) for part in self._parts]
             return Exact(queries, texts, depth, {}, is_cut, self._matches)
-        self._parts = _cut_exact(self._parts, n_exact, depth)
+        self._parts = cut_exact(self._parts, n_exact, depth)
         self._keep_held(queries)
         nothing = {arm: no_candidates(n_queries) for arm in texts}
         return Exact(queries, texts, depth, nothing, is_cut, self._matches)
@@ -260,9 +292,9 @@ class _RunSteps(Steps):
             is_like = part.n_arms == request.n_arms
             if not is_like or len(part.arrays["doc_ends"]) != plan.n_queries + 1:
                 raise error(OptionError, "parts", "those of this request", "others")
-        pieces = [_piece(part, first_query, end) for part in self._parts]
+        pieces = [piece(part, first_query, end) for part in self._parts]
         pieces = with_newest(pieces, facts, state, plan, request)
-        pools = [_core.Candidates.from_arrays(piece, request) for piece in pieces]
+        pools = [_core.Candidates.from_arrays(one, request) for one in pieces]
         reads = _core.Execution(_core.Snapshot([], None), request)
         started = time.perf_counter()
         arrays = with_columns(_core.merge(request, pools), plan.evidence)
@@ -273,6 +305,10 @@ class _RunSteps(Steps):
         seconds = {"candidates": started - began, "fusion": fused - started}
         return Ran(reads, execution, arrays, found, seconds)
 
+    def related(self, reply: Reply, column: str, n: int) -> Sequence[Sequence[Related]]:
+        """Return the documents of all shards that share tags with the hits."""
+        return self._related.find(reply, column, n)
+
     def source(
         self,
         plan: Plan,
@@ -281,16 +317,20 @@ class _RunSteps(Steps):
         looks: Mapping[int, SecondLook],
     ) -> Source:
         """Return a source that only has columns."""
-        del results, looks
-        return _PartsSource(state, plan.request)
+        del plan, results, looks
+        return _PartsSource(state)
 
 
 class _PartsSource:
     """Provides the columns of merged hits; explanations need data that stays in the shards."""
 
-    def __init__(self, state: State, request: _core.BatchRequest) -> None:
+    def __init__(self, state: State) -> None:
         self.state = state
-        self.request = request
+
+    @property
+    def request(self) -> NoReturn:
+        """Raise an error: the documents that a query sees stay in the shards."""
+        self._refuse()
 
     def _refuse(self) -> NoReturn:
         wish, got = "hits of one index", "hits of several shards, which keep their postings"
@@ -311,77 +351,3 @@ class _PartsSource:
         """Raise an error: shards do not support this."""
         del reply, query, most
         self._refuse()
-
-
-# ---- the arrays of a run ----
-
-
-def _list_sizes(part: RunPart) -> npt.NDArray[np.int64]:
-    """Return the number of documents in each list: [n_queries, n_arms]."""
-    return np.diff(part.arrays["list_ends"]).reshape(-1, part.n_arms)
-
-
-def _piece(part: RunPart, begin: int, end: int) -> dict[str, Array]:
-    """Return the arrays of some queries of a run."""
-    given = part.arrays
-    ends = given["doc_ends"]
-    n_queries, n_docs = len(ends) - 1, int(ends[-1])
-    first, last = int(ends[begin]), int(ends[end])
-    lists = given["list_ends"][begin * part.n_arms : end * part.n_arms + 1]
-    out = {"doc_ends": ends[begin : end + 1] - first, "list_ends": lists - lists[0]}
-    out["listed"] = given["listed"][int(lists[0]) : int(lists[-1])]
-    of_queries = ("found", "length_shares")
-    for name, array in given.items():
-        if name in out or name == "holds":
-            continue
-        per, low, high = (n_queries, begin, end) if name in of_queries else (n_docs, first, last)
-        width = len(array) // per if per else 0
-        out[name] = array[low * width : high * width]
-    return {name: np.ascontiguousarray(array) for name, array in out.items()}
-
-
-def _without_exact(part: RunPart) -> RunPart:
-    """Return a run without its last arms, whose lists are empty."""
-    if not part.n_exact:
-        return part
-    n_arms, kept = part.n_arms, part.n_arms - part.n_exact
-    arrays = dict(part.arrays)
-    ends = arrays["list_ends"][1:].reshape(-1, n_arms)[:, :kept]
-    arrays["list_ends"] = np.concatenate([[0], ends.reshape(-1)]).astype(np.int64)
-    arrays["scores"] = arrays["scores"].reshape(-1, n_arms)[:, :kept].reshape(-1)
-    return RunPart(kept, 0, arrays)
-
-
-def _cut_exact(parts: Sequence[RunPart], n_exact: int, depth: int) -> list[RunPart]:
-    """Cut the lists of the last arms at a depth, over all parts together."""
-    kept = [np.ones(len(part.arrays["listed"]), np.bool_) for part in parts]
-    for arm in range(parts[0].n_arms - n_exact, parts[0].n_arms):
-        entries = [_entries(part, arm) for part in parts]
-        query, score, seq = (np.concatenate([one[at] for one in entries]) for at in (1, 2, 3))
-        order = np.lexsort((seq, -score, query))
-        firsts = np.searchsorted(query[order], query[order])
-        inside = np.empty(len(order), np.bool_)
-        inside[order] = np.arange(len(order)) - firsts < depth
-        ends = np.cumsum([0, *(len(one[0]) for one in entries)])
-        for mask, one, begin, end in zip(kept, entries, ends[:-1], ends[1:], strict=True):
-            mask[one[0]] = inside[begin:end]
-    return [_kept(part, mask) for part, mask in zip(parts, kept, strict=True)]
-
-
-def _entries(part: RunPart, arm: int) -> tuple[Array, Array, Array, Array]:
-    """Return the entries of an arm's lists: their places in ``listed``, queries, scores, seqs."""
-    arrays, n_arms = part.arrays, part.n_arms
-    of_list = np.repeat(np.arange(len(arrays["list_ends"]) - 1), np.diff(arrays["list_ends"]))
-    places = np.flatnonzero(of_list % n_arms == arm)
-    query = of_list[places] // n_arms
-    docs = arrays["doc_ends"][query] + arrays["listed"][places]
-    return places, query, arrays["scores"][docs * n_arms + arm], arrays["seq"][docs]
-
-
-def _kept(part: RunPart, mask: npt.NDArray[np.bool_]) -> RunPart:
-    if mask.all():
-        return part
-    sums = np.concatenate([[0], np.cumsum(mask)])
-    arrays = {**part.arrays, "list_ends": sums[part.arrays["list_ends"]].astype(np.int64)}
-    arrays["listed"] = part.arrays["listed"][mask]
-    return part._replace(arrays=arrays)

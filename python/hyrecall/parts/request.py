@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from hyrecall.ask.arms import Tags
-from hyrecall.ask.expansion import Context, read_expansion
+from hyrecall.ask.expansion import read_expansion
 from hyrecall.ask.graph_names import graphs_of, parts_of
 from hyrecall.ask.query_keys import read_query_keys
 from hyrecall.ask.recipe import Recipe
@@ -304,11 +304,10 @@ def _check_parts(given: Mapping[str, Any], *, may_ask: bool) -> None:
                 if not (may_ask and isinstance(graph, str)):
                     wish = "no graph in a recall over parts of an index"
                     raise error(OptionError, name, wish, "one")
-            if isinstance(part, Tags):
+            if isinstance(part, Tags) and not may_ask:
                 wish = "no Tags in a recall over parts of an index (its hops cross whole cells)"
                 raise error(OptionError, part.name, wish, "Tags")
-        refused = [one for one in read_expansion(how.expansion) if not isinstance(one, Context)]
-        if refused or (how.expansion and not may_ask):
+        if read_expansion(how.expansion) and not may_ask:
             wish = "no expansion in a recall over parts of an index (it reads whole cells)"
             raise error(
                 OptionError, "expansion", wish, repr(how.expansion), "replace(expansion=())"

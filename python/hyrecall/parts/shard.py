@@ -13,6 +13,7 @@ from hyrecall import _core
 from hyrecall.ask.shaping import MMR, Budget, Dedup, Linear, RerankBy
 from hyrecall.errors import OptionError, StaleStatisticsError, error
 from hyrecall.parts.counts import Counts, Statistics
+from hyrecall.parts.known_tags import with_known_tags
 from hyrecall.parts.part import Array, Part, RunPart, Vectors, hash_of
 from hyrecall.parts.runs import REFUSALS, Run, accepted, again, has_forms, native, runs_of
 from hyrecall.parts.told import Told
@@ -189,6 +190,7 @@ class _Found:
         """Search with one run; return the queries without any result."""
         phrases = _Phrases(run.name, {}, self._statistics)
         plan = _plan(self._facts, self._state, run, phrases, self._told)
+        plan = with_known_tags(plan, self._told)
         n = plan.n_queries
         try:
             plan.complete(plan.request, 0)

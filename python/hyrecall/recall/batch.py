@@ -122,7 +122,7 @@ def run_recall(
         ),
     )
     if expansion and reaches:
-        reply = expanded(reply, expansion, plan, request.text, reaches)
+        reply = expanded(reply, expansion, plan, request.text, reaches, steps.related)
     return with_groups(reply, shaper)
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import TypeAlias
 
 from hyrecall.ask.expansion import Expansion, SharedTags
 from hyrecall.hits.around import Around, Neighbour, Related
 from hyrecall.hits.reply import Reply
 from hyrecall.recall.neighbours import find_neighbours
 from hyrecall.recall.reach import Reaches
-from hyrecall.recall.related import related_documents
 
-__all__ = ["expand"]
+__all__ = ["FindRelated", "expand"]
+
+FindRelated: TypeAlias = Callable[[Reply, str, int], Sequence[Sequence[Related]]]
+"""Returns the n documents with most tags of a column in common with the hits of each query."""
 
 
 def expand(
@@ -21,6 +24,7 @@ def expand(
     scope: object,
     texts: Sequence[str | None],
     reaches: Reaches,
+    related: FindRelated,
 ) -> Around:
     """Look around the hits of a reply, within the scopes and the snapshot of the call."""
     n = reply.n_queries
@@ -28,7 +32,7 @@ def expand(
     near: Sequence[Sequence[Related]] = [[] for _ in range(n)]
     for part in parts:
         if isinstance(part, SharedTags):
-            near = related_documents(reply, part.column, part.n)
+            near = related(reply, part.column, part.n)
             continue
         named = reply.cached("row", reply.facts.schema.key)
         keys = [named[begin:end] for begin, end in pairwise(reply.offsets.tolist())]

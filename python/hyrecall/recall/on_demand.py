@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hyrecall.recall.arms.run import Asked, CallArms, Searches
     from hyrecall.recall.evidence import Evidence
     from hyrecall.recall.exact import Exact, ExactTexts
+    from hyrecall.recall.expansion import FindRelated
     from hyrecall.recall.graph_views import BoundGraphs
     from hyrecall.recall.reach import Reaches
     from hyrecall.recall.shaper import Shaper
@@ -232,13 +233,19 @@ def with_columns(hits: Arrays, evidence: Evidence | None) -> Arrays:
 
 
 def expanded(
-    reply: Reply, parts: Sequence[Expansion], plan: Plan, text: object, reaches: Reaches
+    reply: Reply,
+    parts: Sequence[Expansion],
+    plan: Plan,
+    text: object,
+    reaches: Reaches,
+    related: FindRelated,
 ) -> Reply:
     """Return the reply with what stands around its hits, and the time that it took."""
     from hyrecall.recall.expansion import expand
 
     began = time.perf_counter()
-    around = expand(parts, reply, plan.scope, _texts(reply.facts, plan, text), reaches)
+    texts = _texts(reply.facts, plan, text)
+    around = expand(parts, reply, plan.scope, texts, reaches, related)
     reply.trace.milliseconds["expansion"] = (time.perf_counter() - began) * 1e3
     return replace(reply, around=around)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,7 +17,8 @@ from hyrecall.recall.source import RecallSource
 if TYPE_CHECKING:
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions, Request
-    from hyrecall.hits.reply import Source
+    from hyrecall.hits.around import Related
+    from hyrecall.hits.reply import Reply, Source
     from hyrecall.hits.second_look import SecondLook
     from hyrecall.recall.arms.batch import FoundDocs
     from hyrecall.recall.callables import CallableResults
@@ -108,6 +109,12 @@ class Steps:
             "fusion": fusion,
         }
         return Ran(execution, execution, with_columns(hits, plan.evidence), found, seconds)
+
+    def related(self, reply: Reply, column: str, n: int) -> Sequence[Sequence[Related]]:
+        """Return the n documents with most tags in common with the hits of each query."""
+        from hyrecall.recall.related import related_documents
+
+        return related_documents(reply, column, n)
 
     def source(
         self,

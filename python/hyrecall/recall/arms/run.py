@@ -19,7 +19,7 @@ from hyrecall.recall.arms.listed import (
     search_newest,
 )
 from hyrecall.recall.arms.regex import read_regex, search_regex
-from hyrecall.recall.arms.tags import read_tags, search_tags
+from hyrecall.recall.arms.tags import KnownTags, read_tags, search_tags
 from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State
@@ -27,7 +27,7 @@ from hyrecall.segments.segments import State
 __all__ = ["CallArms", "Searches", "read_arms", "runs", "text_readers"]
 
 Arms: TypeAlias = "dict[str, Arm]"
-Asked: TypeAlias = "Sequence[tuple[Arm, ArmQueries | ListedKeys]]"
+Asked: TypeAlias = "Sequence[tuple[Arm, ArmQueries | ListedKeys | KnownTags]]"
 
 _READERS = (EdgeLexical, Tags, Regex)
 

@@ -3,16 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall.ask.arms.tags import Tags
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.hits.trace import Notes
 from hyrecall.recall.arms.batch import ArmQueries, Batch, FoundDocs, plain_texts
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.text.analyzer import Analyzer
 
-__all__ = ["read_tags", "search_tags", "tag_attribute"]
+__all__ = ["KnownTags", "read_tags", "search_tags", "tag_attribute", "text_bytes"]
+
+
+@dataclass(frozen=True, eq=False)
+class KnownTags:
+    """The tags that each query reaches, where they are known: query q has offsets[q] to [q + 1].
+
+    Attributes
+    ----------
+    offsets : ndarray of int64, shape (n_queries + 1,)
+    tags : pyarrow.Array
+    hops : ndarray of uint8
+        Of each tag, from the nearest one that its query names.
+    most_documents : ndarray of int64, shape (n_queries,)
+        The number of documents of the largest tag that a query names.
+    notes : Notes
+        For the trace.
+    """
+
+    offsets: npt.NDArray[np.int64]
+    tags: pa.Array
+    hops: npt.NDArray[np.uint8]
+    most_documents: npt.NDArray[np.int64]
+    notes: Notes = field(default_factory=dict)
+
+    def part(self, begin: int, end: int) -> KnownTags:
+        """Return those of the queries [begin, end)."""
+        offsets = self.offsets[begin : end + 1]
+        own = slice(int(offsets[0]), int(offsets[-1]))
+        most = self.most_documents[begin:end]
+        return KnownTags(offsets - offsets[0], self.tags[own], self.hops[own], most)
 
 
 def read_tags(arm: Tags, facts: IndexFacts, texts: Sequence[object]) -> ArmQueries:
@@ -21,21 +55,21 @@ def read_tags(arm: Tags, facts: IndexFacts, texts: Sequence[object]) -> ArmQueri
     return ArmQueries(plain_texts(arm.name, texts))
 
 
-def search_tags(arm: Tags, batch: Batch, asked: ArmQueries) -> FoundDocs:
+def search_tags(arm: Tags, batch: Batch, asked: ArmQueries | KnownTags) -> FoundDocs:
     """Find the documents near each query's tags."""
-    return FoundDocs(
-        *batch.audience.tags(
-            _attribute(arm, batch.facts),
-            Analyzer(arm.analyzer).native,
-            [
-                None if text is None else text.encode("utf-8", "surrogatepass")
-                for text in asked.entries
-            ],
-            arm.depth,
-            arm.partial,
-            batch.depth,
-        )
-    )
+    attribute, audience = _attribute(arm, batch.facts), batch.audience
+    if isinstance(asked, KnownTags):
+        known = asked.offsets, asked.tags, asked.hops, asked.most_documents
+        return FoundDocs(*audience.near(attribute, *known, batch.depth))
+    texts = [None if text is None else text_bytes(text) for text in asked.entries]
+    analyzer = Analyzer(arm.analyzer).native
+    found = audience.tags(attribute, analyzer, texts, arm.depth, arm.partial, batch.depth)
+    return FoundDocs(*found)
+
+
+def text_bytes(text: str) -> bytes:
+    """Return the text of a query as an analyzer reads it."""
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _attribute(arm: Tags, facts: IndexFacts) -> int:
