@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, asking, turns
+from hyrecall.distributed.question import Question
 from hyrecall.distributed.shard_opening import ShardOpening
 from hyrecall.distributed.shards import ProcessShard
 from hyrecall.distributed.worker import MOST_RECENT, Answering
@@ -263,6 +264,27 @@ def test_recalls_that_come_in_turns_are_read_once(
             assert answering.ask(b"statistics", large)[0] == b"answer"
         assert list(vars(answering)["_recent"]) == [large]
     assert read == [MOST_RECENT + 2]
+
+
+def test_a_thread_that_waits_for_other_threads_has_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "PATIENCE", 5.0)
+
+    class Named(NamedTuple):
+        name: str
+
+    def in_a_turn() -> bool:
+        with turns.turns.taken():
+            return turns.turns._own.has
+
+    def begin(one: Named) -> Question[bool]:
+        # One question is sent at once, the others are asked in threads.
+        return Question(in_a_turn, is_under_way=one.name == "sent")
+
+    threads = asking.ShardThreads(2)
+    shards = [Named("sent"), Named("first"), Named("second")]
+    with turns.turns.kept():
+        assert asking.results_of(shards, begin, threads) == [True, True, True]
+    threads.close(waits=True)
 
 
 def test_one_thread_at_a_time_unpacks_and_merges(

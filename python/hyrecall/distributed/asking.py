@@ -117,7 +117,11 @@ def results_of(
         # Questions that are not sent yet come first. After a refusal the other answers are read
         # too: a question whose answer is never read would stay with its process.
         try:
-            results[at] = handed[at].result() if at in handed else result(asked[at])
+            if at in handed:
+                turns.leave()  # an answer that was read here may have begun one
+                results[at] = handed[at].result()
+            else:
+                results[at] = result(asked[at])
         except Exception as fault:
             refusal = refusal or fault
     if refusal is not None:
