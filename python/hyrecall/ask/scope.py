@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -26,6 +26,7 @@ __all__ = [
     "encode_part",
     "read_scopes",
     "scope_entries",
+    "scope_key",
     "scope_of",
 ]
 
@@ -285,11 +286,35 @@ def distinct_scopes(scope: object, n_queries: int) -> DistinctScopes:
     """Return each scope of a batch once, as it was given: a pattern differs from its cells."""
     if not isinstance(scope, list):
         return DistinctScopes([scope], np.zeros(n_queries, np.int64))
-    numbers: dict[str, int] = {}
-    # repr() tells 1 from True, which are equal as keys.
-    number = [numbers.setdefault(repr(one), len(numbers)) for one in scope[:n_queries]]
-    by_name = dict(zip(map(repr, reversed(scope)), reversed(scope), strict=True))
-    return DistinctScopes([by_name[name] for name in numbers], np.array(number, np.int64))
+    numbers: dict[Hashable, int] = {}
+    scopes: list[object] = []
+    number = np.zeros(len(scope[:n_queries]), np.int64)
+    for at, one in enumerate(scope[:n_queries]):
+        number[at] = numbers.setdefault(scope_key(one), len(scopes))
+        if number[at] == len(scopes):
+            scopes.append(one)
+    return DistinctScopes(scopes, number)
+
+
+def scope_key(scope: object) -> Hashable:
+    """Return a key that two scopes of a call share only if they name the same cells alike.
+
+    It tells 1 from True, which are equal in Python, and does not ask the object how it looks: a
+    string may hide its value. A value of an unknown type is like itself only.
+    """
+    match scope:
+        case Scope():
+            return ("cells", *map(scope_key, scope.cells))
+        case ScopePattern():
+            return ("pattern", *((name, scope_key(part)) for name, part in scope.parts))
+        case tuple():
+            return ("cell", *map(scope_key, scope))
+        case str():
+            return ("str", str.__str__(scope))
+        case None | bool() | int() if type(scope) in (type(None), bool, int):
+            return (type(scope), scope)
+        case _:
+            return ("object", id(scope))
 
 
 def check_no_list(scope: object) -> None:

@@ -87,6 +87,10 @@ class ShardedIndex(ShardUpkeep):
         """
         if not shards:
             raise error(OptionError, "shards", "at least one", "none")
+        names = [one.name for one in shards]
+        if twice := [name for name in names if names.count(name) > 1]:
+            wish = "a name of its own for each, which replies and errors give"
+            raise error(OptionError, "shards", wish, f"{twice[0]!r} {names.count(twice[0])} times")
         self._generations = Generations(Generation(shards))
 
     @classmethod

@@ -6,7 +6,7 @@ takes. A small state with their keys and cells then stands for all of its docume
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.ask.scope import distinct_scopes
+from hyrecall.ask.scope import distinct_scopes, scope_key
 from hyrecall.graph.states import BoundGraph
 from hyrecall.parts.lookups import cell_column
 from hyrecall.recall.arms.batch import scope_request
@@ -34,7 +34,7 @@ class AskedGraph(BoundGraph):
     """The edges of a graph at one moment; ``ask`` says which of their participants exist."""
 
     ask: Ask
-    _connected: dict[str, _core.arms.Adjacency] = field(default_factory=dict, init=False)
+    _connected: dict[Hashable, _core.arms.Adjacency] = field(default_factory=dict, init=False)
 
     @property
     def is_partial(self) -> bool:
@@ -63,7 +63,7 @@ class AskedGraph(BoundGraph):
         kind = self.graph.key_type
         if not any(map(len, sources)):
             return [pa.array([], kind)] * len(scopes)
-        name = repr(scopes)
+        name = tuple(map(scope_key, scopes))
         if name not in self._connected:  # signals and context of a call walk along the same edges
             self._connected[name] = self._all_connected(scopes)
         starts = self.graph.flat_keys("sources", sources)

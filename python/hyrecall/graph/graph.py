@@ -309,7 +309,8 @@ class Graph(GraphReads):
         return scope_entries(self._nodes._facts.cell_types, scope)
 
     def _bind(self, argument: str, facts: IndexFacts, nodes: State) -> BoundGraph:
-        if self._nodes._facts is not facts:
+        # A sharded index has the facts of its first shard, which is not the whole of its nodes.
+        if not isinstance(self._nodes, Index) or self._nodes._facts is not facts:
             raise error(OptionError, argument, "a graph over the recalled index", "another")
         return BoundGraph(self, self._edges._state, nodes)
 
