@@ -86,6 +86,18 @@ def test_what_a_request_of_the_caller_cannot_ask_of_all_shards(
     assert said(lambda: Request(**ASKED, **options)).startswith(message)
 
 
+@pytest.mark.parametrize("empty", [None, (), []])
+def test_an_empty_expansion_asks_nothing_of_all_shards(empty: Any) -> None:
+    from distributed.placement import WireShard
+
+    index = ShardedIndex([WireShard("a", built(0)), WireShard("b", built(6))])
+    want = built(0).recall(**ASKED, limit=2)[0].keys
+    assert len(want) == 2
+    got = index.recall(**ASKED, expansion=empty, limit=99)
+    assert set(want) < set(got[0].keys)
+    assert ipc_bytes(got.to_arrow()) == ipc_bytes(index.recall(**ASKED, limit=99).to_arrow())
+
+
 def test_an_explanation_and_a_text_that_was_not_asked_for() -> None:
     index = ShardedIndex.build([documents(0), documents(6)], SCHEMA, device="cpu")
     hits = index.recall(**ASKED)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hyrecall.ask.expansion import read_expansion
 from hyrecall.base.arguments import as_int, as_items, number
 from hyrecall.distributed.generations import Opener, OpenShards
 from hyrecall.distributed.replicated import ReplicatedShard
@@ -236,7 +237,7 @@ def read_request(options: Mapping[str, Any], *, has_graphs: bool = False) -> Req
         if value is not None and value != nothing:
             wish = f"{nothing!r} in a recall over shards (it reads more than candidates)"
             raise error(OptionError, name, wish, repr(value)[:80])
-    if has_graphs or has_tags(given) or given.get("expansion", ()) not in (None, ()):
+    if has_graphs or has_tags(given) or read_expansion(given.get("expansion")):
         return Request._asking(given)
-    given.pop("expansion", None)
+    given.pop("expansion", None)  # empty
     return Request(**given)
