@@ -132,6 +132,40 @@ def test_neighbours_and_distances_that_a_program_asks_for() -> None:
     assert n > 10
 
 
+READS: dict[str, Any] = {
+    "hot": lambda graph, keys, scope: graph.distances(keys, scope=scope),
+    "keys": lambda graph, keys, scope: graph.neighbours(keys, scope=scope),
+    "exclude": lambda graph, keys, scope: graph.neighbours(
+        [["k1"]] * len(keys), scope=scope, exclude=keys
+    ),
+    "among": lambda graph, keys, scope: graph.topical([{"k1": 1.0}] * len(keys), keys, scope=scope),
+}
+
+
+@pytest.mark.parametrize(
+    ("keys", "scope", "message"),
+    [
+        ([["k1"], ["k2"]], ["ann"], "scope: expected 2 entries, one per query, got 1"),
+        ([["k1"], ["k2"]], ["ann"] * 3, "scope: expected 2 entries, one per query, got 3"),
+        ([["k1"], ["k2"]], ["ann", 3], "scope[1]: expected a str or None for user, got int 3"),
+        ([["k1"]], None, "scope: expected a scope: a cell"),
+        ([[["k1"]]], "ann", "{}: expected str keys, got list ['k1'] at 0"),
+        ([["k1", 3]], "ann", "{}: expected str keys, got int 3 at 1"),
+        ([[None]], "ann", "{}: expected str keys, got NoneType None at 0"),
+    ],
+)
+def test_errors_of_a_program_are_those_of_one_index(keys: Any, scope: Any, message: str) -> None:
+    world = next(worlds([0]))
+    classes = set()
+    for graph in (world.graph, world.sharded):
+        for name, ask in READS.items():
+            with pytest.raises(hr.HyrecallError) as caught:
+                ask(graph, keys, scope)
+            assert str(caught.value).startswith(message.format(name))
+            classes.add(caught.type)
+    assert len(classes) == 1
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -45,6 +45,8 @@ class AskedGraph(BoundGraph):
         self, scope: object, n: int, sources: Sequence[Sequence[Any]] = (), hops: int = 0
     ) -> _core.arms.Adjacency:
         """Return the connections within some hops of each query's sources."""
+        # Checked for each query, as one index does; shards are asked each scope only once.
+        scope_request(self.graph.nodes._facts, NO_NODES, scope, n)
         scopes, number = distinct_scopes(scope, n)
         starts: list[dict[Any, None]] = [{} for _ in scopes]
         for at, own in zip(number.tolist(), sources, strict=True):

@@ -223,10 +223,17 @@ class Graph(GraphReads):
         list of dict
             For each query, the hops of each reached document by key, sorted by key. A start key
             without an edge is not included.
+
+        Raises
+        ------
+        DTypeError, OptionError, ScopeError, ShapeError
+            An invalid key, hops, scope, or number of scopes.
+        ShardLostError, CorruptIndexError
+            The documents lie in shards, of which one does not answer or is damaged.
         """
         read_hops(hops)
-        adjacency = self._reach(self._entries(scope), hot, hops).adjacency
         offsets, keys = self.flat_keys("hot", hot)
+        adjacency = self._reach(self._entries(scope), hot, hops).adjacency
         return [
             dict(zip(near, far, strict=True))
             for near, far in adjacency.distances(offsets, keys, hops)
@@ -256,17 +263,24 @@ class Graph(GraphReads):
         list of ndarray, float64
             For each query, a score for each of its keys; 0 if no hot document is within reach. The
             distance of a hot document to itself is 0.
+
+        Raises
+        ------
+        DTypeError, OptionError, ScopeError, ShapeError
+            As in :meth:`distances`; also for invalid scores and another number of lists of keys.
+        ShardLostError, CorruptIndexError
+            As in :meth:`distances`.
         """
         read_hops(hops)
         if len(hot) != len(among):
             raise error(ShapeError, "among", f"{len(hot)} queries, as in hot", len(among))
         sources = [list(one) for one in hot]
-        adjacency = self._reach(self._entries(scope), sources, hops).adjacency
         offsets, keys = self.flat_keys("hot", sources)
         scores = np.array([score for one in hot for score in one.values()], np.float64)
         if not (np.isfinite(scores) & (scores >= 0)).all():
             raise error(OptionError, "hot", "finite scores >= 0", list(scores))
         target_offsets, targets = self.flat_keys("among", among)
+        adjacency = self._reach(self._entries(scope), sources, hops).adjacency
         found = adjacency.spread(offsets, keys, scores, target_offsets, targets, hops)
         return [found[b:e] for b, e in pairwise(target_offsets)]
 
@@ -299,8 +313,17 @@ class Graph(GraphReads):
         -------
         list of list of tuple of Neighbour
             For each query and key, ordered by score of the edge descending, then key.
+
+        Raises
+        ------
+        DTypeError, OptionError, ScopeError, ShapeError
+            As in :meth:`distances`; also for an invalid text or ``n``, and another number of texts.
+        ShardLostError, CorruptIndexError
+            As in :meth:`distances`.
         """
         check_surroundings(len(keys), text, exclude, n)
+        for name, given in (("keys", keys), ("exclude", () if exclude is None else exclude)):
+            self.flat_keys(name, given)
         scope = self._entries(scope)
         reach = self._reach(scope, keys, 1)
         return find_neighbours(reach, keys, scope, text, exclude, n)
