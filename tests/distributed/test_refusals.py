@@ -98,6 +98,38 @@ def test_an_empty_expansion_asks_nothing_of_all_shards(empty: Any) -> None:
     assert ipc_bytes(got.to_arrow()) == ipc_bytes(index.recall(**ASKED, limit=99).to_arrow())
 
 
+class Own:
+    """A shard object that has only the methods which the guide names."""
+
+    def __init__(self, name: str, index: hr.Index) -> None:
+        self.name, self._index = name, index
+        self.statistics, self.candidates = index.statistics, index.candidates
+        self.lookup, self.close = index._look_up, index.close
+
+
+def test_graphs_and_tags_need_a_shard_of_this_package() -> None:
+    from distributed.placement import LocalShard
+
+    own = ShardedIndex([Own("a", built(0)), Own("b", built(6))])
+    beside = ShardedIndex([LocalShard("a", built(0)), Own("b", built(6))])
+    one = hr.Index.build(pa.concat_tables([documents(0), documents(6)]), SCHEMA, device="cpu")
+    how = hr.GraphSchema(key="id", cell=None, text="label", participants="who")
+    edges = pa.table({"id": [1], "label": ["near"], "who": [["k0", "k7"]]})
+    parts: list[dict[str, Any]] = [
+        {"arms": Tags("tags")}, {"expansion": hr.SharedTags("tags")},
+    ]  # fmt: skip
+    assert own.recall(**ASKED)[0].keys == one.recall(**ASKED)[0].keys
+    wish = "shards: expected one that this package opened, got others"
+    assert said(lambda: hr.Graph.build(edges, how, nodes=own)) == wish
+    for part in parts:
+        assert said(lambda part=part: own.recall(**ASKED, **part)) == wish
+        got, want = beside.recall(**ASKED, **part), one.recall(**ASKED, **part)
+        assert ipc_bytes(got.to_arrow()) == ipc_bytes(want.to_arrow())
+    graphs = [hr.Graph.build(edges, how, nodes=nodes) for nodes in (one, beside)]
+    assert graphs[1].distances([["k0"]], scope="ann") == [{"k0": 0, "k7": 1}]
+    assert graphs[0].distances([["k0"]], scope="ann") == [{"k0": 0, "k7": 1}]
+
+
 def test_an_explanation_and_a_text_that_was_not_asked_for() -> None:
     index = ShardedIndex.build([documents(0), documents(6)], SCHEMA, device="cpu")
     hits = index.recall(**ASKED)

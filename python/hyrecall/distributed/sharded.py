@@ -81,9 +81,10 @@ class ShardedIndex(ShardUpkeep):
         ----------
         shards : sequence of Shard
             Objects with ``name``, ``statistics(request)``, ``candidates(request, statistics)`` and
-            ``close()``, and for graphs ``lookup(lookup)``. The methods that ask raise
-            :class:`hyrecall.errors.ShardLostError` if the shard does not answer,
-            :class:`hyrecall.errors.CorruptIndexError` if its files are damaged.
+            ``close()``. The methods that ask raise :class:`hyrecall.errors.ShardLostError` if the
+            shard does not answer, :class:`hyrecall.errors.CorruptIndexError` if its files are
+            damaged. Over such objects alone, graphs and tags are refused; beside a shard that this
+            package opened they need ``lookup(lookup)``.
         """
         if not shards:
             raise error(OptionError, "shards", "at least one", "none")
