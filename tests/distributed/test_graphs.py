@@ -93,6 +93,20 @@ def test_every_part_with_a_graph(name: str, effort: Effort) -> None:
         assert world.same(ARMS[name], **asked(seed), filter=kept, depth=20) > 10
 
 
+def test_queries_with_the_same_scope_and_pattern_are_told_once() -> None:
+    table, sizes = documents(3), []
+    parts = [Recording("a", built(table[:30], 0)), Recording("b", built(table[30:], 30))]
+    one, shards = built(table, 0), ShardedIndex(parts)
+    made = [hr.Graph.build(edges(3), GRAPH, nodes=nodes) for nodes in (one, shards)]
+    world = GraphWorld(one, shards, *made)
+    for n in (1, 40):
+        given = {"text": ["oak", "fir"] * n, "scope": ["ann", EVERYONE] * n}
+        assert world.same(ARMS["edges first"], **given) > n
+        sizes.append([len(rows) for rows in parts[0].said.pop().values()])
+    assert sizes[0] == sizes[1]
+    assert sum(sizes[0]) > 10
+
+
 def test_signals_of_a_session(effort: Effort) -> None:
     def make(graph: hr.Graph) -> dict[str, Any]:
         stage = hr.SessionSignals(graph, hops=2, n_hot=4, half_life="20m")

@@ -252,6 +252,32 @@ def test_what_a_request_tells_crosses_the_wire_and_follows_its_queries() -> None
         assert some._told["edges"].list_of(1).to_pydict() == {"key": ["c"]}
 
 
+def test_queries_that_ask_the_same_share_a_list_of_the_told() -> None:
+    rows = pa.table({"key": ["a", "b", "c", "d"]})
+    lists = ToldLists(np.array([0, 1, 3, 4]), rows, np.array([1, 0, 1, 2, 1]))
+
+    def keys(some: ToldLists) -> list[list[str]]:
+        return [some.list_of(at)["key"].to_pylist() for at in range(some.n_queries)]
+
+    assert keys(lists) == [["b", "c"], ["a"], ["b", "c"], ["d"], ["b", "c"]]
+    for queries in ([4, 1, 2], [3], [], [1, 0, 4, 3, 2]):
+        some = lists.of_queries(np.array(queries, np.int64))
+        assert keys(some) == [keys(lists)[at] for at in queries]
+        assert some.rows.num_rows == len({key for own in keys(some) for key in own})
+    request = Request._asking({"text": ["x"] * 5})._with_told({"edges": lists})
+    again = Request.from_bytes(request.to_bytes())._told
+    assert again is not None
+    assert keys(again["edges"]) == keys(lists)
+    with pytest.raises(OptionError, match="a list of answers for each query"):
+        _ = lists.query
+    own = lists.of_queries(np.array([3, 1, 4]))
+    assert own.query.tolist() == [0, 1, 2, 2]
+    for wrong in ([-1], [3], [0, 1, 2**40]):
+        forged = ToldLists(lists.offsets, rows, np.array(wrong, np.int64))
+        with pytest.raises(OptionError, match="numbers of lists"):
+            Request.from_bytes(request._with_told({"edges": forged}).to_bytes())
+
+
 def test_what_is_missing_or_forged_among_the_told_is_refused() -> None:
     with pytest.raises(OptionError, match="got none"):
         told_to(None, "edges", 3)
@@ -260,7 +286,7 @@ def test_what_is_missing_or_forged_among_the_told_is_refused() -> None:
     with pytest.raises(OptionError, match="those of 3 queries"):
         told_to(told(3), "edges", 2)
     request = Request._asking({"text": ["x"]})
-    wrong = ToldLists(np.array([0, 5]), pa.table({"key": ["a"]}))
+    wrong = ToldLists(np.array([0, 5]), pa.table({"key": ["a"]}), np.array([0]))
     with pytest.raises(OptionError, match="offsets that fit"):
         Request.from_bytes(request._with_told({"edges": wrong}).to_bytes())
 
@@ -290,7 +316,7 @@ def test_a_shard_refuses_forged_answers_of_a_graph(name: str) -> None:
     }  # fmt: skip
     arm = hr.arms.EdgeLexical("graph")
     asked = Request._asking({"text": {"edges": ["x"]}, "scope": "ann", "arms": arm})
-    lists = ToldLists(np.array([0, 1]), pa.table(columns))
+    lists = ToldLists(np.array([0, 1]), pa.table(columns), np.array([0]))
     request = asked._with_told({question_of(arm, 100): lists})
     schema = hr.Schema(key="id", cell="user", text="text")
     index = hr.Index.build(pa.table(ROWS).slice(0, 3), schema, device="cpu")
@@ -298,6 +324,6 @@ def test_a_shard_refuses_forged_answers_of_a_graph(name: str) -> None:
     with pytest.raises(OptionError, match=message):
         index.candidates(Request.from_bytes(request.to_bytes()), counted)
     sound = {"key": pa.array(["a"], pa.large_string()), "score": pa.array([1.0], pa.float32())}
-    lists = ToldLists(np.array([0, 1]), pa.table(sound))
+    lists = ToldLists(np.array([0, 1]), pa.table(sound), np.array([0]))
     good = asked._with_told({question_of(arm, 100): lists})
     assert index.candidates(good, counted).n_rows == 1

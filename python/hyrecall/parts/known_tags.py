@@ -46,7 +46,7 @@ def _known(arm: Tags, asked: Any, told: Told | None) -> ArmQueries | KnownTags:
     rows = lists.rows
     if dict(zip(rows.schema.names, rows.schema.types, strict=True)) != TOLD:
         raise error(OptionError, "request", f"columns {list(TOLD)}", rows.schema.names)
-    sizes = np.diff(lists.offsets)
+    sizes = lists.own_sizes
     kept = rows.filter(pa.array(np.repeat(asks, sizes)))
     tags, hops, documents = (kept.column(name).combine_chunks() for name in TOLD)
     offsets = np.concatenate([[0], np.cumsum(sizes * asks)]).astype(np.int64)

@@ -120,16 +120,18 @@ class _Asking:
         return ToldLists.of(len(texts), found.query[kept], pa.table(columns))
 
     def _matching(self, arm: Regex, patterns: Sequence[Any], scope: object) -> ToldLists:
-        """Return the participants for each query, searching once per scope and pattern."""
+        """Return the participants for each scope and pattern, found and told once."""
         import pyarrow.compute as pc
 
-        number = distinct_scopes(scope, len(patterns)).number
-        known: dict[tuple[int, str], tuple[pa.Array, npt.NDArray[np.int32]]] = {}
-        keys, places, sizes = [], [], np.zeros(len(patterns), np.int64)
+        scopes = distinct_scopes(scope, len(patterns)).number
+        known: dict[tuple[int, str], int] = {}
+        keys: list[pa.Array] = []
+        places: list[npt.NDArray[np.int32]] = []
+        number = np.zeros(len(patterns), np.int64)  # list 0 is that of queries without a pattern
         for query, pattern in enumerate(patterns):
             if pattern is None:
                 continue
-            group = int(number[query]), str(pattern)
+            group = int(scopes[query]), str(pattern)
             if group not in known:
                 matches, own = edge_matcher(arm, pattern), scope_of(scope, query, query + 1)
                 found = [
@@ -137,10 +139,10 @@ class _Asking:
                     for place, graph in self._edges_of(arm).items()
                 ]
                 at = [np.full(len(one), place, np.int32) for place, one in found]
-                known[group] = pa.concat_arrays([one for _, one in found]), np.concatenate(at)
-            keys.append(known[group][0])
-            places.append(known[group][1])
-            sizes[query] = len(keys[-1])
+                keys.append(pa.concat_arrays([one for _, one in found]))
+                places.append(np.concatenate(at))
+                known[group] = len(keys)
+            number[query] = known[group]
         kind = self._facts.row_types[self._facts.schema.key]
         none = np.zeros(0, np.int32)
         rows = pa.table(
@@ -149,7 +151,8 @@ class _Asking:
                 PLACE: pa.array(np.concatenate([none, *places]), pa.int32()),
             }
         )
-        return ToldLists(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), rows)
+        offsets = np.cumsum([0, 0, *map(len, keys)], dtype=np.int64)
+        return ToldLists(offsets, rows, number)
 
     def _edges_of(self, arm: Regex) -> Mapping[int, Any]:
         return {

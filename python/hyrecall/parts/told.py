@@ -25,45 +25,68 @@ __all__ = ["Told", "ToldLists", "pack_told", "question_of", "told_to", "unpack_t
 
 @dataclass(frozen=True, eq=False)
 class ToldLists:
-    """A list of rows for each query: query q has the rows offsets[q] to offsets[q + 1].
+    """A list of rows for each query; queries that ask the same may share one.
 
     Attributes
     ----------
-    offsets : ndarray of int64, shape (n_queries + 1,)
+    offsets : ndarray of int64, shape (n_lists + 1,)
+        List i has the rows offsets[i] to offsets[i + 1].
     rows : pyarrow.Table
+    number : ndarray of int64, shape (n_queries,)
+        The list of each query.
     """
 
     offsets: npt.NDArray[np.int64]
     rows: pa.Table
+    number: npt.NDArray[np.int64]
 
     @staticmethod
     def of(n_queries: int, query: npt.NDArray[Any], rows: pa.Table) -> ToldLists:
-        """Make lists of rows that are ordered by ``query``."""
+        """Make lists of rows that are ordered by ``query``, one for each query."""
         offsets = np.searchsorted(query, np.arange(n_queries + 1)).astype(np.int64)
-        return ToldLists(offsets, rows)
+        return ToldLists(offsets, rows, np.arange(n_queries, dtype=np.int64))
 
     @property
     def n_queries(self) -> int:
-        """The number of lists."""
-        return len(self.offsets) - 1
+        """The number of queries."""
+        return len(self.number)
+
+    @property
+    def own_sizes(self) -> npt.NDArray[np.int64]:
+        """The number of rows of each query, which share no list: rows are ordered by query.
+
+        Raises
+        ------
+        OptionError
+            Queries share lists. A few bytes could then stand for more rows than memory holds.
+        """
+        sizes = np.diff(self.offsets)
+        if not np.array_equal(self.number, np.arange(len(sizes))):
+            raise error(OptionError, "request", "a list of answers for each query", "shared ones")
+        return sizes
 
     @property
     def query(self) -> npt.NDArray[np.int64]:
-        """The query of each row."""
-        return np.repeat(np.arange(self.n_queries), np.diff(self.offsets))
+        """The query of each row; raises as :attr:`own_sizes`."""
+        return np.repeat(np.arange(self.n_queries), self.own_sizes)
 
     def list_of(self, query: int) -> pa.Table:
         """Return the rows of one query."""
-        begin, end = int(self.offsets[query]), int(self.offsets[query + 1])
+        at = int(self.number[query])
+        begin, end = int(self.offsets[at]), int(self.offsets[at + 1])
         return self.rows.slice(begin, end - begin)
 
     def of_queries(self, queries: npt.NDArray[np.int64]) -> ToldLists:
-        """Return the lists of some queries, in the order given."""
-        sizes = np.diff(self.offsets)[queries]
+        """Return the lists of some queries, in the order given, without rows of others."""
+        _, first, number = np.unique(self.number[queries], return_index=True, return_inverse=True)
+        order = np.argsort(first)  # a list's number is the place of its first query
+        lists = self.number[queries][first[order]]
+        sizes = np.diff(self.offsets)[lists]
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        begins = self.offsets[:-1][queries]
+        begins = self.offsets[:-1][lists]
         places = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - begins, sizes)
-        return ToldLists(offsets, self.rows.take(pa.array(places)).combine_chunks())
+        rows = self.rows.take(pa.array(places)).combine_chunks()
+        return ToldLists(offsets, rows, np.argsort(order)[number].astype(np.int64, copy=False))
 
 
 Told: TypeAlias = Mapping[str, ToldLists]
@@ -100,6 +123,7 @@ def pack_told(told: Told) -> dict[str, npt.NDArray[Any] | bytes]:
     arrays: dict[str, npt.NDArray[Any] | bytes] = {}
     for at, lists in enumerate(told.values()):
         arrays[f"told.{at}.offsets"] = lists.offsets
+        arrays[f"told.{at}.number"] = lists.number
         arrays[f"told.{at}.rows"] = pack_table(lists.rows)
     return arrays
 
@@ -114,11 +138,15 @@ def unpack_told(questions: Sequence[Any], arrays: Mapping[str, Any]) -> dict[str
     KeyError
         An array is missing.
     """
-    check_arrays("data", arrays, {f"told.{at}.offsets": np.int64 for at in range(len(questions))})
+    named = [f"told.{at}.{one}" for at in range(len(questions)) for one in ("offsets", "number")]
+    check_arrays("data", arrays, dict.fromkeys(named, np.int64))
     out = {}
     for at, question in enumerate(questions):
         offsets, rows = arrays[f"told.{at}.offsets"], unpack_table(arrays[f"told.{at}.rows"])
         if not len(offsets) or not are_ends(offsets, len(offsets) - 1, rows.num_rows):
             raise error(OptionError, "data", "offsets that fit their rows", "others")
-        out[str(question)] = ToldLists(offsets, rows)
+        number = arrays[f"told.{at}.number"]
+        if not ((number >= 0) & (number < len(offsets) - 1)).all():
+            raise error(OptionError, "data", "numbers of lists", "others")
+        out[str(question)] = ToldLists(offsets, rows, number)
     return out
