@@ -220,6 +220,25 @@ def test_without_its_folder_the_old_generation_goes_on(
         assert reply_of(index).equals(want(2))
 
 
+@pytest.mark.parametrize("part", ["shards.json", "a shard"])
+def test_a_folder_in_place_of_a_file_is_refused_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    folder = make(tmp_path, 1, monkeypatch)
+    with opened(folder) as index:
+        path = folder / SHARDS
+        if part == "a shard":
+            build_anew(tmp_path, 2, monkeypatch)
+            path = folder / Shards.read(folder).shards[0].folder / "MANIFEST"
+        path.unlink()
+        path.mkdir()
+        assert index.is_stale
+        with pytest.raises(CorruptIndexError, match=r"got a folder") as raised:
+            index.reload()
+        assert str(path) in str(raised.value)
+        assert reply_of(index).equals(want(1))
+
+
 @kinds("here")
 @pytest.mark.parametrize("part", ["shards.json", "a shard"])
 def test_a_damaged_generation_is_not_taken_up(

@@ -7,7 +7,6 @@ import time
 from concurrent.futures import Executor, Future
 
 from hyrecall.distributed.sharded import ShardedIndex
-from hyrecall.errors import HyrecallError
 from hyrecall.index import Index
 
 __all__ = ["LOOK_AGAIN", "NewerVersions"]
@@ -46,6 +45,6 @@ class NewerVersions:
         try:
             if self._index.is_stale and self._index.reload() is not False:
                 self._log.info("index: took up the version that was saved anew")
-        except HyrecallError as fault:
+        except Exception as fault:  # also those of the file system; nothing reads the Future
             kind = type(fault).__name__
             self._log.error("index: the new version cannot be read (%s)", kind)

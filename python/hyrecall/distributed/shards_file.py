@@ -195,7 +195,7 @@ class Shards:
         IndexNotFoundError
             The folder has no ``shards.json``.
         CorruptIndexError
-            As :meth:`from_bytes`.
+            It is a folder; or as :meth:`from_bytes`.
         """
         folder = read_path(folder)
         path = folder / SHARDS
@@ -208,6 +208,8 @@ class Shards:
                 remedy = "finish it: build_shards(..., resume=True)"
             wish = f"a folder of shards, with {SHARDS}"
             raise error(IndexNotFoundError, "path", wish, got, remedy) from None
+        except IsADirectoryError:
+            raise error(CorruptIndexError, str(path), "a file", "a folder") from None
 
 
 def write_shards(folder: Path, shards: Shards) -> None:
@@ -231,6 +233,8 @@ def check_seals(folder: Path, shards: Shards) -> None:
             found = read_seal(path)
         except (FileNotFoundError, NotADirectoryError):
             found = "no such file"
+        except IsADirectoryError:
+            found = "a folder"
         if found != one.manifest:
             raise error(CorruptIndexError, str(path), wish, found)
 
