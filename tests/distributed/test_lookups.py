@@ -16,6 +16,7 @@ from distributed.placement import WireShard
 from hyrecall.distributed import Request, ShardedIndex
 from hyrecall.distributed.asking import ShardThreads
 from hyrecall.distributed.looking import Looking
+from hyrecall.distributed.lost_shards import told_of
 from hyrecall.distributed.routing import Router
 from hyrecall.distributed.shards import LocalShard, Shard
 from hyrecall.errors import (
@@ -156,7 +157,7 @@ def test_a_shard_that_does_not_answer_is_named_and_not_asked_again() -> None:
     lost, here = Lost("lost", first), LocalShard("here", second)
     look = looking([lost, here])
     assert found(look.ask(keys(ASKED, SCOPES))) < EXPECTED
-    assert look.lost == {"lost": "gone"}
+    assert told_of(look.lost) == ["lost: its documents are missing (gone)"]
     assert look.left([lost, here]) == [here]
     with pytest.raises(ShardLostError, match="at least one"):
         looking([lost]).ask(keys(ASKED, SCOPES))

@@ -11,15 +11,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.shaping import RerankBy, check_stages
 from hyrecall.distributed.asked_shard import AskedShard
 from hyrecall.distributed.channel import SMALL_BYTES
 from hyrecall.distributed.children import renew_in_children
+from hyrecall.distributed.lost_shards import Fault, all_lost
 from hyrecall.distributed.question import Question
-from hyrecall.distributed.shards import AskedAlone, LooksUp, Named, Shard, closed, why_lost
+from hyrecall.distributed.shards import AskedAlone, LooksUp, Named, Shard, closed
 from hyrecall.distributed.turns import turns
 from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, error
 from hyrecall.hits.hits import Hits
@@ -47,9 +48,6 @@ S_ = TypeVar("S_")
 T_ = TypeVar("T_")
 
 NO_GRAPHS: Mapping[str, Any] = MappingProxyType({})
-
-Fault: TypeAlias = ShardLostError | CorruptIndexError
-"""Why a shard has no answer; the reply then comes from the other shards."""
 
 
 def begin_statistics(shard: Shard, request: Request) -> Question[Statistics]:
@@ -168,7 +166,7 @@ def _is_short(request: Request) -> bool:
 
 
 def answers_of(
-    answers: Iterable[tuple[N_, T_ | Fault]], lost: dict[str, str]
+    answers: Iterable[tuple[N_, T_ | Fault]], lost: dict[str, Fault]
 ) -> list[tuple[N_, T_]]:
     """Return the answers of shards; shards without an answer are recorded in ``lost``.
 
@@ -180,18 +178,14 @@ def answers_of(
         The files of all shards are damaged.
     """
     out: list[tuple[N_, T_]] = []
-    faults: list[Fault] = []
     for shard, answer in answers:
         if isinstance(answer, ShardLostError | CorruptIndexError):
-            lost[shard.name] = why_lost(answer)
-            faults.append(answer)
+            lost[shard.name] = answer
         else:
             out.append((shard, answer))
-    if out:
-        return out
-    if len(lost) == len(faults) and all(isinstance(one, CorruptIndexError) for one in faults):
-        raise faults[0]
-    raise error(ShardLostError, "shards", "an answer of at least one", "; ".join(lost.values()))
+    if not out:
+        raise all_lost(lost.values())
+    return out
 
 
 class ShardThreads:

@@ -28,6 +28,7 @@ from hyrecall.distributed.asking import (
 from hyrecall.distributed.children import renew_in_children
 from hyrecall.distributed.graph_calls import Graphs, hold_graphs
 from hyrecall.distributed.looking import Looking
+from hyrecall.distributed.lost_shards import Fault, told_of
 from hyrecall.distributed.placed import PlacedShards
 from hyrecall.distributed.question import Question
 from hyrecall.distributed.replicated import ReplicatedShard
@@ -40,7 +41,6 @@ from hyrecall.distributed.shards import (
     OpenShard,
     Shard,
     closed,
-    told_of,
 )
 from hyrecall.errors import (
     CorruptIndexError,
@@ -212,7 +212,7 @@ class Generation:
         return merged(request, [part for _, part in found], told_of(lost), held, looking.ask)
 
     def _ask(
-        self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, str], /
+        self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, Fault], /
     ) -> list[tuple[N_, T_]]:
         """Ask shards; record in ``lost`` those that do not answer or are damaged.
 

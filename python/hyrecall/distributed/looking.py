@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall.distributed.asking import ShardThreads, answers_of, begin_lookup, results_of
+from hyrecall.distributed.lost_shards import Fault, all_lost
 from hyrecall.distributed.question import Question
-from hyrecall.distributed.shards import Shard, why_lost
+from hyrecall.distributed.shards import Shard
 from hyrecall.errors import CorruptIndexError, ShardLostError, StaleStatisticsError, error
 from hyrecall.parts.lookups import Looked, Lookup, join_looked
 
@@ -53,7 +54,7 @@ class Looking:
 
     Attributes
     ----------
-    lost : dict of str to str
+    lost : dict of str to ShardLostError or CorruptIndexError
         Why a shard did not answer, by its name.
     versions : dict of str to tuple of str
         The state of each shard that answered, by its name.
@@ -68,7 +69,7 @@ class Looking:
         self._shards = shards
         self._router = router
         self._threads = threads
-        self.lost: dict[str, str] = {}
+        self.lost: dict[str, Fault] = {}
         self.versions: dict[str, tuple[str, ...]] = {}
         self.has_failed = False
 
@@ -97,7 +98,7 @@ class Looking:
         if known:
             for one, answer in zip(asked, results, strict=True):
                 if isinstance(answer, ShardLostError | CorruptIndexError):
-                    self.lost[one.name] = why_lost(answer)
+                    self.lost[one.name] = answer
                     self.has_failed = True
                 else:
                     found.append((one, answer))
@@ -159,9 +160,10 @@ class Looking:
         ------
         ShardLostError
             There is none.
+        CorruptIndexError
+            There is none: the files of all are damaged.
         """
         left = [one for one in shards if one.name not in self.lost]
         if not left:
-            got = "; ".join(self.lost.values())
-            raise error(ShardLostError, "shards", "an answer of at least one", got)
+            raise all_lost(self.lost[one.name] for one in shards)
         return left

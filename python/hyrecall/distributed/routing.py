@@ -20,9 +20,10 @@ from hyrecall.ask.scope import ANY, CellTypes, Scope, ScopePattern, scope_entrie
 from hyrecall.base.arguments import as_list, python_scalar
 from hyrecall.distributed.asking import begin_alone, begin_candidates, begin_statistics, merged
 from hyrecall.distributed.looking import Looking
+from hyrecall.distributed.lost_shards import Fault, told_of
 from hyrecall.distributed.placement import Placement
 from hyrecall.distributed.question import Question
-from hyrecall.distributed.shards import Ask, AskedAlone, Shard, told_of
+from hyrecall.distributed.shards import Ask, AskedAlone, Shard
 from hyrecall.errors import (
     CorruptIndexError,
     HyrecallError,
@@ -258,7 +259,7 @@ def _summed(routed: Sequence[Routed], ask: Ask, looking: Looking) -> list[Part]:
 
 
 def told_by_query(
-    hits: Hits, shards: Sequence[Shard], routes: Routes, lost: Mapping[str, str]
+    hits: Hits, shards: Sequence[Shard], routes: Routes, lost: Mapping[str, Fault]
 ) -> Hits:
     """Return hits that report a lost shard only for the queries that may have documents there."""
     about = {}

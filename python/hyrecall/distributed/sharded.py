@@ -14,6 +14,7 @@ from hyrecall.base.workers import off_loop
 from hyrecall.distributed.asking import NO_GRAPHS
 from hyrecall.distributed.generations import Generation, Generations, Opener
 from hyrecall.distributed.graph_calls import Graphs, take_graphs
+from hyrecall.distributed.lost_shards import told_of
 from hyrecall.distributed.opening import (
     Replication,
     check_alike,
@@ -25,7 +26,7 @@ from hyrecall.distributed.opening import (
     read_tables,
 )
 from hyrecall.distributed.shard_opening import ShardOpening
-from hyrecall.distributed.shards import LocalShard, Shard, told_of
+from hyrecall.distributed.shards import LocalShard, Shard
 from hyrecall.distributed.turns import turns
 from hyrecall.distributed.upkeep import ShardUpkeep
 from hyrecall.errors import OptionError, ShardLostError, StaleStatisticsError, error

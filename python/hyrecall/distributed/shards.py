@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,12 @@ from hyrecall.base.arguments import number
 from hyrecall.distributed.asked_shard import AskedShard
 from hyrecall.distributed.channel import Channel, Ended, Late, Pending
 from hyrecall.distributed.children import renew_in_children
+from hyrecall.distributed.lost_shards import Fault
 from hyrecall.distributed.pipes import rebuild
 from hyrecall.distributed.question import Question
 from hyrecall.distributed.shard_opening import CheckedVersion, ShardOpening
 from hyrecall.distributed.turns import turns
-from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, error
+from hyrecall.errors import OptionError, ShardLostError, error
 from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.lookups import Looked, Lookup
@@ -39,8 +40,6 @@ __all__ = [
     "Shard",
     "closed",
     "read_timeout",
-    "told_of",
-    "why_lost",
 ]
 
 MOST_SECONDS = 1e6  # of a timeout; locks refuse much longer ones
@@ -138,20 +137,10 @@ class Ask(Protocol):
     """Asks shards; those that do not answer are recorded in ``lost``."""
 
     def __call__(
-        self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, str], /
+        self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, Fault], /
     ) -> list[tuple[N_, T_]]:
         """Return each shard that answers, with its answer. ``begin`` makes the question of one."""
         ...
-
-
-def told_of(lost: Mapping[str, str]) -> list[str]:
-    """Return the messages about lost shards for ``degraded``."""
-    return [f"{name}: its documents are missing ({why})" for name, why in lost.items()]
-
-
-def why_lost(fault: ShardLostError | CorruptIndexError) -> str:
-    """Return why the documents of a shard are missing."""
-    return f"its files are damaged: {fault}" if isinstance(fault, CorruptIndexError) else str(fault)
 
 
 class SavedShard(NamedTuple):
