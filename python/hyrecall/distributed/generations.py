@@ -320,10 +320,11 @@ class Generations:
             with self._lock:
                 if self._is_closed:
                     raise closed()
-                self._retired.append(self.current)
-                self.current = made
+                # One statement: an interrupt comes before or after both.
+                self.current, self._retired = made, [*self._retired, self.current]
         except BaseException:
-            made.close(fresh, waits=False)
+            if self.current is not made:  # else an interrupt came after the exchange
+                made.close(fresh, waits=False)
             raise
         self._close_unused()
 
