@@ -345,40 +345,6 @@ def test_an_index_that_is_closed_meanwhile_opens_nothing(
                 one.index.recall(text=["tea"], scope="u1")
 
 
-class InterruptedLock:
-    """A lock at whose end the program is interrupted, once the generations were exchanged."""
-
-    def __init__(self, generations: Generations) -> None:
-        self._lock, self._generations = threading.Lock(), generations
-        self._before = generations.current
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *exc: object) -> None:
-        self._lock.release()
-        if self._generations.current is not self._before:
-            self._before = self._generations.current
-            raise KeyboardInterrupt
-
-
-def test_an_interrupt_after_the_exchange_leaves_the_new_shards_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = make(tmp_path, 1, monkeypatch)
-    with opened(folder) as index:
-        old = index.shards
-        rebalance(folder, shards=3, threads=1)
-        monkeypatch.setattr(index._generations, "_lock", InterruptedLock(index._generations))
-        with pytest.raises(KeyboardInterrupt):
-            index.reload()
-        assert len(index) == 3
-        assert reply_of(index).equals(want(1))
-        for one in old:
-            with pytest.raises(OptionError, match="a closed one"):
-                one.index.recall(text=["tea"], scope="u1")  # type: ignore[attr-defined]
-
-
 def test_the_program_may_change_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make(tmp_path, 1, monkeypatch)
     monkeypatch.chdir(tmp_path)

@@ -254,9 +254,14 @@ class Generations:
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Make the locks, also in a forked child, where threads of the parent may hold them."""
+        """Make the locks and count no users, also in a forked child.
+
+        Threads of the parent, which may hold the locks and recall, do not run there.
+        """
         self._lock = threading.Lock()
         self._taking_up = threading.Lock()
+        for one in (self.current, *self._retired):
+            one.n_users = 0
 
     @contextmanager
     def used(self) -> Iterator[Generation]:
@@ -267,7 +272,7 @@ class Generations:
         OptionError
             The index was closed.
         """
-        with self._lock:
+        with (lock := self._lock):
             if self._is_closed:
                 raise closed()
             one = self.current
@@ -276,7 +281,8 @@ class Generations:
             yield one
         finally:
             with self._lock:
-                one.n_users -= 1
+                if self._lock is lock:  # else the call was forked: the child does not count it
+                    one.n_users -= 1
             self._close_unused()
 
     @property
