@@ -154,12 +154,13 @@ class Generation:
         if graphs:
             request, held = hold_graphs(self.facts, request, graphs, looking)
         while True:
-            looking.has_failed = False
             told = self._with_tags(request, looking)
             hits = None if looking.has_failed else self._answer(told, looking, held)
             if hits is not None and not looking.has_failed:
                 return hits
-            # A shard whose documents are in the reply was lost: the others answer without it.
+            # Answers of a lost shard are in the reply: the other shards answer without it. Each
+            # turn leaves out one shard more, for good, so there are at most as many as shards.
+            looking.forget_lost()
 
     def _answer(self, request: Request, looking: Looking, held: Mapping[str, GraphLike]) -> Hits:
         lost = dict(looking.lost)

@@ -50,7 +50,8 @@ class Looking:
     """The look-ups of one recall.
 
     All questions of a recall read one version of each shard. A shard that did not answer one of
-    them is not asked again, so that a reply lacks all or nothing of it.
+    them is not asked again. If it had answered others, a recall with tags or graphs begins again,
+    so that its reply lacks all or nothing of the shard.
 
     Attributes
     ----------
@@ -58,8 +59,6 @@ class Looking:
         Why a shard did not answer, by its name.
     versions : dict of str to tuple of str
         The state of each shard that answered, by its name.
-    has_failed : bool
-        Whether a shard that had answered did not answer a look-up.
     """
 
     def __init__(
@@ -71,7 +70,16 @@ class Looking:
         self._threads = threads
         self.lost: dict[str, Fault] = {}
         self.versions: dict[str, tuple[str, ...]] = {}
-        self.has_failed = False
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a shard is lost that had answered."""
+        return not self.lost.keys().isdisjoint(self.versions)
+
+    def forget_lost(self) -> None:
+        """Forget that lost shards had answered, since the recall begins again without them."""
+        for name in self.lost:
+            self.versions.pop(name, None)
 
     def ask(self, lookup: Lookup) -> list[pa.Table]:
         """Ask the shards that a look-up needs; return the rows of each that answers.
@@ -99,7 +107,6 @@ class Looking:
             for one, answer in zip(asked, results, strict=True):
                 if isinstance(answer, ShardLostError | CorruptIndexError):
                     self.lost[one.name] = answer
-                    self.has_failed = True
                 else:
                     found.append((one, answer))
         elif asked:
