@@ -196,16 +196,15 @@ def test_answers_of_another_form_are_refused(spoil: Callable[[pa.Table], pa.Tabl
 
 def test_shards_without_look_ups_are_refused() -> None:
     class Plain:
-        name = "plain"
-
-        def __init__(self) -> None:
+        def __init__(self, name: str) -> None:
+            self.name = name
             self.own = LocalShard("own", built(chain("ann"), 0))
             self.statistics, self.candidates = self.own.statistics, self.own.candidates
 
         def close(self) -> None:
             self.own.close()
 
-    index = ShardedIndex([Plain(), Plain()])
+    index = ShardedIndex([Plain("first"), Plain("second")])
     assert index.recall(text=["tea"], scope="ann", limit=3) is not None
     with pytest.raises(OptionError, match="shards: expected one that this package"):
         index.recall(text={"tags": ["t0"]}, scope="ann", arms=Tags("tags"))
