@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hyrecall.base.arguments import as_items, read_path
 from hyrecall.distributed.placed import PlacedShards
-from hyrecall.distributed.shards_file import SHARDS, WORK
+from hyrecall.distributed.shards_file import SHARDS, WORK, Shards
 from hyrecall.errors import IndexNotFoundError, OptionError, error
 from hyrecall.segments.manifest import MANIFEST, read_seal
 from hyrecall.segments.parts import UNFINISHED
@@ -62,8 +62,12 @@ def find_folders(paths: Sequence[Path]) -> SavedFolders:
         The single folder has no saved index, or an unfinished one.
     CorruptIndexError
         ``shards.json`` is damaged, or a saved index is not the one that it names.
+    OptionError
+        Several paths are shards of one folder, but not all of them.
     """
     folder = paths[0]
+    if len(paths) > 1:
+        _check_whole(paths)
     if len(paths) > 1 or (folder / MANIFEST).exists():
         return SavedFolders(list(paths), None, len(paths) == 1)
     if (folder / SHARDS).exists() or (folder / WORK).exists():  # even if the build is unfinished
@@ -78,3 +82,16 @@ def find_folders(paths: Sequence[Path]) -> SavedFolders:
     if not found:
         raise error(IndexNotFoundError, "path", wish, f"none in {folder}")
     return SavedFolders(found, None, is_index=False)
+
+
+def _check_whole(paths: Sequence[Path]) -> None:
+    """Refuse some shards of a folder without the others: replies would lack their rows."""
+    absolute = {path.absolute() for path in paths}
+    for parent in sorted({path.parent for path in absolute}):
+        if not (parent / SHARDS).is_file():
+            continue
+        shards = {parent / entry.folder for entry in Shards.read(parent).shards}
+        n = len(shards & absolute)
+        if 0 < n < len(shards):
+            wish, remedy = f"all {len(shards)} shards of {parent}", "open the folder of the shards"
+            raise error(OptionError, "paths", wish, f"{n} of them", remedy)

@@ -195,6 +195,9 @@ class ReaderLock(_Lock):
         return None
 
 
+_OF_SHARDS = {"shards.json", "building"}  # a folder of shards has a lock of the same name
+
+
 def make_folder(folder: Path, known: set[str]) -> None:
     """Make the folder of a store, for its owner only; refuse one that holds other things.
 
@@ -205,6 +208,9 @@ def make_folder(folder: Path, known: set[str]) -> None:
     """
     if folder.is_dir():
         names = {path.name for path in folder.iterdir()}
+        if names & _OF_SHARDS:
+            wish, remedy = "a store, or an empty or new folder", "hyrecall shards serve, or batch"
+            raise error(OptionError, str(folder), wish, "a folder of shards", remedy)
         if names and not names & known:
             got = f"one with {sorted(names)[0]!r} in it"
             raise error(OptionError, str(folder), "a store, or an empty or new folder", got)
