@@ -182,7 +182,7 @@ def test_a_shard_that_is_gone_is_named_and_the_others_answer(
         shards = [sharded.shards[0], index.shards[0], sharded.shards[2]]
         for question in ("statistics", "candidates"):
             lost = object.__new__(Gone)
-            vars(lost).update(vars(shards[1]), name="gone")
+            vars(lost).update(vars(shards[1]))
             lost.question = question
             with_lost = ShardedIndex([shards[0], lost, shards[2]])
             got = with_lost.recall(**asked())
@@ -195,7 +195,7 @@ def test_a_shard_that_is_gone_is_named_and_the_others_answer(
             lost.close()
         lost.question = "statistics"
         with pytest.raises(ShardLostError, match="an answer of at least one"):
-            ShardedIndex([lost, lost]).recall(**asked())
+            ShardedIndex([lost]).recall(**asked())
 
 
 def test_a_shard_that_takes_too_long_is_lost(paths: list[Path]) -> None:
