@@ -194,8 +194,10 @@ def test_a_shard_that_is_gone_is_named_and_the_others_answer(
             assert not keys & {f"k{at}" for at in range(N // N_SHARDS, 2 * N // N_SHARDS)}
             lost.close()
         lost.question = "statistics"
+        other = object.__new__(Gone)
+        vars(other).update(vars(lost), name="other")
         with pytest.raises(ShardLostError, match="an answer of at least one"):
-            ShardedIndex([lost]).recall(**asked())
+            ShardedIndex([lost, other]).recall(**asked())
 
 
 def test_a_shard_that_takes_too_long_is_lost(paths: list[Path]) -> None:
