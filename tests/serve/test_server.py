@@ -184,7 +184,7 @@ def test_an_encoded_slash_reaches_the_routes_of_a_real_server(service: Served) -
             link.sendall(f"GET /v1/memories/{path} HTTP/1.1\r\n".encode() + head)
             reply = read_all(link)
         wanted = b"text of a" if path == "a/history" else b"text of a/history"
-        assert b'"' + wanted + b'"' in reply
+        assert b'"' + wanted + b'"' in reply, (path, service.lines[-20:])
         assert (b'"versions"' in reply) == path.endswith("/history")
 
 
