@@ -73,7 +73,7 @@ def test_a_planted_bug_is_seen(bug: type[Planted], subject: type[EngineSubject])
         same_replies(range(40), subject, bug=bug)
 
 
-@pytest.mark.slow
-def test_without_a_bug_the_planted_index_is_right() -> None:
+def test_without_a_bug_the_planted_index_is_right(effort: Effort) -> None:
+    n = effort.cases(quick=1, full=8)  # otherwise a bug might be caught because all of it fails
     for subject in (EngineSubject, Ranks, Scaled, Moments, Lengths, AroundSubject):
-        assert same_replies(range(8), subject, bug=Planted) == 8 * CALLS
+        assert same_replies(range(n), subject, bug=Planted) == n * CALLS
