@@ -43,9 +43,11 @@ class Outcomes:
 
     @staticmethod
     def test_of(node: str) -> str:
-        """``path::name`` from this folder; of a method its class."""
+        """Return ``path::name`` from this folder, with its class instead of a method. Pytest counts
+        paths from the repository's root, wherever a test has changed the working directory to.
+        """
         path, *names = node.split("[", maxsplit=1)[0].split("::")
-        return "::".join([Path(path).resolve().relative_to(TESTS).as_posix(), *names[:1]])
+        return "::".join([(TESTS.parent / path).relative_to(TESTS).as_posix(), *names[:1]])
 
     def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
         """Leave the other tests of the files out."""
@@ -165,6 +167,15 @@ def lines_of(
 _OPEN = ("partly", "skipped")
 
 
+def headline(counts: Mapping[str, int]) -> str:
+    """Count the rows all of whose tests passed; the others by their verdict."""
+    told = ", ".join(f"{verdict} {n}" for verdict, n in counts.items() if verdict != "pass")
+    elsewhere = len(ROWS) - sum(counts.values())
+    return (
+        f"{counts['pass']} of {len(ROWS)} rows are proved here: {told}, not tried here {elsewhere}."
+    )
+
+
 def _other_door(doors: Set[Door]) -> str:
     """Say what the tests of a row use instead of its door."""
     if "index" in doors:
@@ -180,9 +191,7 @@ def main(options: list[str]) -> int:
     doors = {test: doors_of(TESTS, test) for test in wanted}
     lines, counts = lines_of(ROWS, named, outcomes, doors)
     print(*lines, sep="\n")
-    here = sum(row.place == "here" for row in ROWS) - counts["part"]
-    told = ", ".join(f"{verdict} {n}" for verdict, n in counts.items())
-    print(f"{here} of {len(ROWS)} rows are proved here: {told}.")
+    print(headline(counts))
     return int(counts["FAIL"] + counts["missing"] > 0)
 
 

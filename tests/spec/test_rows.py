@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coverage_of_spec import Outcomes, lines_of
+from coverage_of_spec import Outcomes, headline, lines_of
 from spec.doors import doors_of
 from spec.naming import functions_in, named_tests, rows_of
 from spec.rows import ALSO, BY_NAME, ROWS, Door, Row
@@ -107,6 +107,21 @@ def test_a_row_that_skipped_is_shown_with_its_reason_and_is_not_missing(tmp_path
     (tmp_path / "other.xml").write_text(other)
     outcomes.read(tmp_path / "other.xml")
     assert lines_of(rows, named, outcomes, doors)[1]["skipped"] == 1
+
+
+def test_the_headline_counts_only_rows_whose_tests_all_passed() -> None:
+    counts = {"FAIL": 1, "missing": 212, "partly": 2, "skipped": 3, "part": 4, "pass": 5}
+    assert headline(counts) == (
+        f"5 of {len(ROWS)} rows are proved here: FAIL 1, missing 212, partly 2, skipped 3, part 4, "
+        f"not tried here {len(ROWS) - 227}."
+    )
+
+
+def test_a_test_is_known_by_its_path_whatever_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Outcomes.test_of("tests/spec/x.py::TestA01Two::test_it[a]") == "spec/x.py::TestA01Two"
 
 
 FILES = {
