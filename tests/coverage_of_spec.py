@@ -1,12 +1,13 @@
 """Runs the tests of the acceptance rows and shows row -> tests -> verdict.
 
-``python -m tests.coverage_of_spec``, in the repository's root; what follows goes to pytest
-(``--laws=full``), unless it is files that ``pytest --junitxml=FILE`` has written: then the tests
-are not run again, and one that some runs skipped counts as the others found it. A row whose tests
-all skipped is shown with the reasons. Each row is printed with its door, each test with the doors
-that it goes through (``spec.doors``); a row is proved only by tests that go through its door. A row
-with tests through other doors only is ``part``. Exit code 1 where a row that is proved here has no
-test that ran or skipped, or a failing one; not for ``part``.
+``python -m tests.coverage_of_spec``, in the repository's root, runs slow cases too (some five
+minutes); what follows goes to pytest (``--laws=full``), unless it is files that ``pytest
+--junitxml=FILE`` has written: then the tests are not run again, and one that some runs skipped
+counts as the others found it. A row whose tests all skipped is shown with the reasons. Each row is
+printed with its door, each test with the doors that it goes through (``spec.doors``); a row is
+proved only by tests that go through its door. A row with tests through other doors only is
+``part``. Exit code 1 where a row that is proved here has no test that ran or skipped, or a failing
+one; not for ``part``.
 """
 
 import sys
@@ -134,6 +135,8 @@ def ran(options: list[str], wanted: set[str]) -> Outcomes:
             outcomes.read(Path(one))
         return outcomes
     files = {str(TESTS / test.split("::")[0]) for test in wanted}
+    if not any(one.startswith("--laws") for one in options):
+        options = ["--laws=slow", *options]  # some rows have slow tests only
     # In this process: workers would not have the plugin that leaves other tests out.
     quiet = ["-q", "--no-header", "--no-summary", "-p", "no:cacheprovider", "-n", "0"]
     pytest.main([*quiet, *options, *sorted(files)], plugins=[outcomes])
