@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from hyrecall.memory import MemorySync
+from hyrecall.memory import Memory, MemorySync
 from hyrecall.memory.memory import THREADS, Opening
+from hyrecall.recipes import loom
 from hyrecall.serve import ServiceOptions, create_app
 from hyrecall.serve.guards import ARROW
 from hyrecall.serve.replies import recall_data
@@ -221,6 +223,34 @@ def test_an_export_that_takes_too_long_breaks_off(
         return str(reply.text)
 
     assert 0 < len(served(store, work).splitlines()) < 100
+
+
+def test_after_an_export_that_broke_off_a_new_memory_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[BaseException] = []  # as whoever looks at the fault's traceback keeps it
+    plain = export._write
+
+    def broken(*args: Any, **options: Any) -> None:
+        try:
+            plain(*args, **options)
+        except export._SlowError as fault:
+            kept.append(fault)
+            raise
+
+    monkeypatch.setattr(export, "_write", broken)
+    monkeypatch.setattr(export, "MOST_SECONDS", 0.0)
+
+    async def work(client: Any) -> None:
+        texts = [{"text": "x" * 9_000, **USER} for _ in range(100)]
+        await client.post("/v1/memories/batch", json={"memories": texts})
+        await client.get("/v1/export", params=USER)
+        assert len(kept) == 1
+        await client.post("/v1/memories", json={"text": "tea", "id": "new", **USER})
+        for _ in range(20):
+            assert (await client.get("/v1/memories/new", params=USER)).status_code == 200
+
+    served(Memory.open(tmp_path / "m", recipe=loom, embedder=None), work)
 
 
 def test_requests_beyond_the_queue_are_sent_away_and_the_others_are_answered(
