@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
-from fastapi.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hyrecall.base.version import __version__
@@ -21,7 +20,6 @@ from hyrecall.memory import Memory
 from hyrecall.memory.memory import Opening
 from hyrecall.memory.recall.recalling import CALLERS_ARE_NAMED
 from hyrecall.serve import doors, errors, metrics, page
-from hyrecall.serve.encoded_paths import EncodedPaths
 from hyrecall.serve.guards import Guard
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.routes import (
@@ -35,6 +33,7 @@ from hyrecall.serve.routes import (
     memories,
     recall,
 )
+from hyrecall.serve.routing import EncodedPaths
 from hyrecall.serve.served_index import AnyIndex, ServedIndex
 from hyrecall.serve.tokens import TokenFile
 
@@ -95,6 +94,7 @@ def create_app(
         lifespan=_lifespan,
         docs_url=None,  # its scripts would come from elsewhere
         redoc_url=None,
+        redirect_slashes=False,
     )
     state = app.state
     state.options = options
@@ -113,13 +113,6 @@ def create_app(
         # include_router() would build the models of every route again, in an app's first request.
         app.router.routes.extend(router.routes)
     app.add_middleware(EncodedPaths)
-    if options.allowed_origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=options.allowed_origins,
-            allow_methods=("GET", "POST", "PUT", "PATCH", "DELETE"),
-            allow_headers=("authorization", "content-type"),
-        )
     app.add_middleware(Guard, options=options, state=state)
     app.add_middleware(_NamedCallers)
     return app

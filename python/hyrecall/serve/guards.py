@@ -1,7 +1,7 @@
 """Stands before the app: refuses what is too much, from elsewhere or too slow, before any work.
 
-A request passes, in this order: the client's address, Host and Origin, token, size and time of the
-body, levels of JSON, the queue, the deadline. What fails inside is logged by its place alone.
+A request passes, in this order: the client's address, Host and Origin, preflight, token, size and
+time of the body, levels of JSON, the queue, the deadline. What fails inside is logged by its place.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, State
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hyrecall.serve.callers import identify
@@ -51,9 +52,10 @@ class _GoneError(Exception):
 class Reply:
     """Sends one reply, and remembers how far it is."""
 
-    def __init__(self, send: Send) -> None:
-        """Send nothing yet."""
-        self._send = send
+    def __init__(self, send: Send, *, is_head: bool = False) -> None:
+        """Send nothing yet; of a reply to HEAD, headers alone."""
+        self._send, self._is_head = send, is_head
+        self.origin: str | None = None  # of a page that may read the reply
         self.status, self.n_bytes = 0, 0
         self.is_complete = False
         self.limit: asyncio.Timeout | None = None
@@ -65,10 +67,14 @@ class Reply:
             if self.limit is not None:
                 self.limit.reschedule(None)
             headers = Headers(raw=message.get("headers", []))
-            extra = (("x-content-type-options", "nosniff"), ("cache-control", "no-store"))
+            extra = [("x-content-type-options", "nosniff"), ("cache-control", "no-store")]
+            if self.origin is not None:
+                extra += [("access-control-allow-origin", self.origin), ("vary", "Origin")]
             added = [(k.encode(), v.encode()) for k, v in extra if k not in headers]
             message = {**message, "headers": [*message.get("headers", []), *added]}
         else:
+            if self._is_head:
+                message = {**message, "body": b""}
             self.n_bytes += len(message.get("body", b""))
             self.is_complete = not message.get("more_body", False)
         await self._send(message)
@@ -101,7 +107,7 @@ class Guard:
         if scope["type"] != "http":  # the service has no websockets; before it is accepted: 403
             await send({"type": "websocket.close", "code": 1008})
             return
-        began, reply = time.perf_counter(), Reply(send)
+        began, reply = time.perf_counter(), Reply(send, is_head=scope["method"] == "HEAD")
         try:
             await self._guarded(scope, receive, reply)
         except ServiceError as fault:
@@ -133,6 +139,11 @@ class Guard:
             check_client(scope)
         check_host(self._hosts, self._options, headers)
         check_origin(self._options, scope, headers)
+        if headers.get("origin", "").lower() in self._options.allowed_origins:
+            reply.origin = headers["origin"]
+            if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+                await _preflight(headers)(scope, receive, reply)
+                return
         if self._state.tokens is not None and (_has_body(headers) or not _is_open(scope)):
             scope["hyrecall.caller"] = identify(self._state.tokens, headers).name
         body = await self._body(headers, receive)
@@ -301,6 +312,16 @@ def _host_name(given: str) -> str:
         return (urlsplit(f"//{given}").hostname or "").lower()
     except ValueError:
         return ""
+
+
+def _preflight(headers: Headers) -> Response:
+    """Tell a page of an allowed origin that it may send what it asks to send."""
+    told = {
+        "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
+        "Access-Control-Allow-Headers": headers.get("access-control-request-headers", ""),
+        "Access-Control-Max-Age": "600",
+    }
+    return Response(status_code=204, headers=told)
 
 
 def _is_open(scope: Scope) -> bool:

@@ -177,7 +177,7 @@ class _Answers:
         listed = [
             tool.listed(self.options, free_names(session.caller))
             for tool in self.tools.values()
-            if not tool.writes or "write" in session.caller.rights
+            if tool.rights <= session.caller.rights
         ]
         return types.ListToolsResult(tools=listed)
 
@@ -211,7 +211,8 @@ class _Answers:
         session = self._session(context)
         named = {name: given.pop(name, None) for name in free_names(session.caller)}
         session = session.narrowed({k: one for k, one in named.items() if one is not None})
-        session.check_right("write" if tool.writes else "read")
+        for right in sorted(tool.rights):
+            session.check_right(right)
         return await tool.answer(session, tool.read(given, self.options))
 
     async def list_resources(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import pyarrow as pa
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.responses import Response
 
@@ -36,11 +36,13 @@ from hyrecall.serve.bodies import RecallBody
 from hyrecall.serve.callers import Caller, Reader
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.guards import ARROW
+from hyrecall.serve.json_shape import read_json
 from hyrecall.serve.limits import check_lists, check_page, check_size, options_of
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import ERRORS
 from hyrecall.serve.routes.index_recall import authorised, served_by
 from hyrecall.serve.routes.recall import answer_all, check_recall
+from hyrecall.serve.routing import Router
 from hyrecall.serve.served_index import AnyIndex, recipe_named
 
 __all__ = ["index_router", "store_router"]
@@ -68,8 +70,8 @@ MAX_KEY = 512
 """Bytes of a query's key, which stands beside each of its hits."""
 
 
-def _router() -> APIRouter:
-    return APIRouter(prefix="/v1", responses=ERRORS)
+def _router() -> Router:
+    return Router(prefix="/v1", responses=ERRORS)
 
 
 index_router, store_router = _router(), _router()
@@ -281,7 +283,7 @@ def _values(table: pa.Table, name: str) -> list[Any]:
 
 def _parsed(name: str, value: Any) -> Any:
     try:
-        return json.loads(value)
+        return read_json(value)
     except (TypeError, ValueError, RecursionError):
         raise ServiceError(422, "Invalid", f"{name}: expected JSON in a text") from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from hyrecall.ask.filter_json import filter_from_json
@@ -18,13 +18,12 @@ from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_lists, check_page, check_query, check_size, options_of
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import ERRORS, IndexReply, JsonResponse
+from hyrecall.serve.routing import Router
 from hyrecall.serve.served_index import AnyIndex, IndexQuery, ServedIndex, recipe_named
 
 __all__ = ["authorised", "read_query", "router", "served_by"]
 
-router = APIRouter(
-    prefix="/v1", tags=["index"], responses=ERRORS, default_response_class=JsonResponse
-)
+router = Router(prefix="/v1", tags=["index"], responses=ERRORS, default_response_class=JsonResponse)
 
 _ANY_OF = "any_of"
 

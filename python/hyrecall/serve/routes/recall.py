@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from hyrecall import recipes
@@ -25,11 +25,12 @@ from hyrecall.serve.replies import (
     recall_data,
 )
 from hyrecall.serve.routes.parameters import store_filter
+from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import ScopedStore, scoped_store
 
 __all__ = ["MOST_OF_BATCHES", "answer_all", "check_recall", "recipe_of", "router", "search"]
 
-router = APIRouter(prefix="/v1", tags=["recall"], responses=ERRORS)
+router = Router(prefix="/v1", tags=["recall"], responses=ERRORS)
 
 MOST_OF_A_BATCH = 4
 """Queries of one batch that are on threads of the store at a time."""
