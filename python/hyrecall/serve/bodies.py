@@ -52,8 +52,6 @@ def _not_blank(text: str) -> str:
 Text: TypeAlias = Annotated[
     str, AfterValidator(_not_blank), Field(json_schema_extra={"minLength": 1})
 ]
-    str, AfterValidator(_not_blank), Field(json_schema_extra={"minLength": 1})
-]
 """The text of a memory, at every door."""
 
 JsonObject: TypeAlias = dict[str, JsonValue]
