@@ -52,17 +52,26 @@ class _GoneError(Exception):
 class Reply:
     """Sends one reply, and remembers how far it is."""
 
-    def __init__(self, send: Send, *, is_head: bool = False) -> None:
+    def __init__(self, send: Send, *, is_head: bool, most: int) -> None:
         """Send nothing yet; of a reply to HEAD, headers alone."""
-        self._send, self._is_head = send, is_head
+        self._send, self._is_head, self._most = send, is_head, most
+        self._is_replaced = False
         self.origin: str | None = None  # of a page that may read the reply
         self.status, self.n_bytes = 0, 0
         self.is_complete = False
         self.limit: asyncio.Timeout | None = None
 
     async def __call__(self, message: Message) -> None:
-        """Send a part; the first one ends the deadline."""
+        """Send a part; the first one ends the deadline. In place of too long a reply, say so."""
+        if self._is_replaced:
+            return
         if message["type"] == "http.response.start":
+            n_bytes = int(Headers(raw=message.get("headers", [])).get("content-length", 0))
+            if n_bytes > self._most and message["status"] < 400:
+                told = f"reply: expected <= {self._most} bytes; ask for fewer at a time"
+                await error_response(422, "Invalid", told)({"type": "http"}, _nothing, self)
+                self._is_replaced = True
+                return
             self.status = message["status"]
             if self.limit is not None:
                 self.limit.reschedule(None)
@@ -107,7 +116,7 @@ class Guard:
         if scope["type"] != "http":  # the service has no websockets; before it is accepted: 403
             await send({"type": "websocket.close", "code": 1008})
             return
-        began, reply = time.perf_counter(), Reply(send, is_head=scope["method"] == "HEAD")
+        began, reply = time.perf_counter(), self._reply(scope, send)
         try:
             await self._guarded(scope, receive, reply)
         except ServiceError as fault:
@@ -123,6 +132,9 @@ class Guard:
             await _refuse(scope, reply, ServiceError(500, "InternalError", INTERNAL))
         finally:
             self._tell(scope, reply, time.perf_counter() - began)
+
+    def _reply(self, scope: Scope, send: Send) -> Reply:
+        return Reply(send, is_head=scope["method"] == "HEAD", most=self._options.max_reply)
 
     def _tell(self, scope: Scope, reply: Reply, seconds: float) -> None:
         """Count the request, and write a line about it, with the path's template, not the path."""
@@ -366,9 +378,9 @@ async def _refuse(scope: Scope, reply: Reply, fault: ServiceError) -> None:
         headers["WWW-Authenticate"] = "Bearer"
     if fault.status in (400, 401, 403, 408, 413, 415, 421):
         headers["Connection"] = "close"
-
-    async def nothing() -> Message:
-        return {"type": "http.disconnect"}
-
     response = error_response(fault.status, fault.kind, fault.message, headers)
-    await response(scope, nothing, reply)
+    await response(scope, _nothing, reply)
+
+
+async def _nothing() -> Message:
+    return {"type": "http.disconnect"}

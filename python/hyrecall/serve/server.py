@@ -25,9 +25,6 @@ __all__ = ["Protocol", "listen", "run", "run_workers"]
 
 _log = logging.getLogger("hyrecall.serve")
 
-KEEP_ALIVE = 5
-"""Seconds that a connection may rest between two requests."""
-
 STARTUP = 60
 """Seconds that a worker may take to answer the supervisor, which kills one that is slower.
 
@@ -112,7 +109,7 @@ def settings_of(options: ServiceOptions) -> dict[str, Any]:
         "access_log": False,
         "proxy_headers": False,
         "server_header": False,
-        "timeout_keep_alive": KEEP_ALIVE,
+        "timeout_keep_alive": options.keep_alive,
         "timeout_graceful_shutdown": max(1, round(options.drain)),
         "h11_max_incomplete_event_size": MAX_HEADERS,
     }
