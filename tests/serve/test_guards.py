@@ -43,7 +43,7 @@ HERE, NAMED, ELSEWHERE = (
 def refusal(options: ServiceOptions, **headers: str) -> int:
     """The status of a request's refusal, 200 if it is none."""
     given = Headers({"host": "127.0.0.1:8765", **headers})
-    guard = Guard(None, options=options, state=State())  # type: ignore[arg-type]
+    guard = Guard(None, options=options, state=State({"index": None}))  # type: ignore[arg-type]
     try:
         check_host(guard._hosts, options, given)
         check_origin(options, {"type": "http", "scheme": "http"}, given)

@@ -36,6 +36,7 @@ from hyrecall.serve.routes import (
 from hyrecall.serve.routing import EncodedPaths
 from hyrecall.serve.served_index import AnyIndex, ServedIndex
 from hyrecall.serve.tokens import TokenFile
+from hyrecall.serve.turns import Turns
 
 __all__ = ["create_app"]
 
@@ -101,7 +102,7 @@ def create_app(
     state.tokens = None if options.tokens is None else TokenFile(options.tokens)
     state.metrics = metrics.Metrics()
     health.add_probes(state)
-    state.of_batches = asyncio.Semaphore(recall.MOST_OF_BATCHES)
+    state.of_batches = Turns(recall.MOST_OF_BATCHES, recall.MOST_OF_BATCHES)
     state.exports = asyncio.Semaphore(export.MOST_AT_A_TIME)
     state.served = served
     state.fault = None

@@ -19,10 +19,12 @@ from starlette.datastructures import Headers, State
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hyrecall.memory.memory import THREADS
 from hyrecall.serve.callers import identify
 from hyrecall.serve.errors import INTERNAL, ServiceError, error_response, internal_error
 from hyrecall.serve.json_shape import is_deeper, is_json
 from hyrecall.serve.options import LOOPBACK, ServiceOptions
+from hyrecall.serve.turns import Turns
 
 __all__ = ["ALWAYS_ANSWERED", "ARROW", "Guard"]
 
@@ -97,14 +99,16 @@ class Guard:
     app : ASGI app
     options : ServiceOptions
     state : State
-        Of the app: its ``tokens``, and its ``metrics``, which count requests.
+        Of the app: its ``tokens``, its ``index``, and its ``metrics``, which count requests.
     """
 
     def __init__(self, app: ASGIApp, *, options: ServiceOptions, state: State) -> None:
         """Admit nobody yet."""
         self._app, self._options, self._state = app, options, state
-        self._slots = asyncio.Semaphore(options.max_running)
-        self._n_waiting = self._n_buffered = 0
+        # A store's requests are as many as its threads at a time, whatever runs on the loop.
+        busy = options.max_running if state.index is not None else min(THREADS, options.max_running)
+        self._turns = Turns(options.max_running, share=3 * busy // 4)
+        self._n_buffered = 0
         self._by_caller: Counter[str] = Counter()
         self._hosts = {*LOOPBACK, options.host.lower(), *options.allowed_hosts}
 
@@ -248,7 +252,7 @@ class Guard:
 
     @contextlib.asynccontextmanager
     async def _slot(self, scope: Scope) -> AsyncIterator[None]:
-        """Wait until the request may run; refuse it if too many wait."""
+        """Wait for the turn of the request's token; refuse it if too many wait."""
         if scope["path"] in ALWAYS_ANSWERED:
             yield
             return
@@ -256,25 +260,16 @@ class Guard:
         if name and self._by_caller[name] >= self._options.max_per_token:
             message = f"the token has {self._options.max_per_token} requests under way"
             raise ServiceError(429, "TooManyRequests", message, retry_after=RETRY_AFTER)
-        if self._slots.locked() and self._n_waiting >= self._options.max_waiting:
+        if not self._turns.is_free(name) and self._turns.n_waiting >= self._options.max_waiting:
             raise _busy(f"{self._options.max_waiting} requests wait already")
         self._by_caller[name] += 1
-        self._n_waiting += 1
-        is_waiting = True
         try:
-            async with self._slots:
-                self._n_waiting -= 1
-                is_waiting = False
+            async with self._turns.turn(name):
                 yield
         finally:
-            self._n_waiting -= is_waiting
             self._by_caller[name] -= 1
             if not self._by_caller[name]:
                 del self._by_caller[name]
-
-    def loads(self) -> tuple[int, int]:
-        """Return how many requests run and how many wait."""
-        return self._options.max_running - self._slots._value, self._n_waiting
 
 
 # ---- checks ----

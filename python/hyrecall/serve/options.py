@@ -68,7 +68,8 @@ class ServiceOptions:
         Requests at work, and those that wait for one of them to end. One more is refused (503).
     max_per_token : int, default 64
         Requests of one token, at work or waiting. One more is refused (429). Tokens whose requests
-        wait take turns, and one token alone leaves a quarter of `max_running` to others.
+        wait take turns, and one token has three quarters of `max_running` at work at most; of a
+        store, which answers on 16 threads, 12 requests.
     slow : float, default 10
         Seconds for a request's headers, for its body, and for a client to take a part of a reply.
     drain : float, default 10

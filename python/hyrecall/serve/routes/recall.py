@@ -35,6 +35,7 @@ from hyrecall.serve.replies import (
 from hyrecall.serve.routes.parameters import store_filter
 from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import ScopedStore, scoped_store
+from hyrecall.serve.turns import Turns
 
 __all__ = [
     "MOST_OF_BATCHES",
@@ -108,7 +109,7 @@ async def answer_all(request: Request, who: Reader, queries: list[RecallBody]) -
     No query begins after one has failed. The error of the first is named and raised.
     """
     stores = [scoped_store(request, who, query) for query in queries]
-    places: asyncio.Semaphore = request.app.state.of_batches
+    places: Turns = request.app.state.of_batches
     rest = iter(enumerate(zip(stores, queries, strict=True)))
     found: dict[int, Matches | HyrecallError | ServiceError] = {}
     room = options_of(request).max_reply
@@ -116,7 +117,7 @@ async def answer_all(request: Request, who: Reader, queries: list[RecallBody]) -
     async def work() -> None:
         nonlocal room
         for at, (store, query) in rest:
-            async with places:  # in turn with other batches
+            async with places.turn(who.name):  # with the batches of other callers
                 one = found[at] = await _answer(store, query, at)
             if isinstance(one, Matches):
                 room -= sum(len(match.episode.text) for match in one)
