@@ -389,6 +389,18 @@ def test_an_encoded_body_a_form_and_a_false_length_are_refused(store: Opening) -
     assert [one.status_code for one in replies] == [415, 422, 400, 422, 422]
 
 
+def test_a_length_beside_chunks_is_refused_and_the_connection_closed(store: Opening) -> None:
+    both = {**JSON, "content-length": "12", "transfer-encoding": "chunked"}
+    app = create_app(store)
+    refused, fine = ask(
+        app,
+        ("POST", "/v1/memories", {"content": b'{"text":"x"}', "headers": both}),
+        ("POST", "/v1/memories", {"content": b'{"text":"x"}', "headers": JSON}),
+    )
+    assert (refused.status_code, refused.headers["connection"]) == (400, "close")
+    assert fine.status_code == 201
+
+
 # ---- too many, too slow ----
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
+
+from hyrecall.base.warned import warn_caller
 
 __all__ = ["DegradedWarning", "warn_if_degraded"]
 
@@ -16,8 +17,7 @@ class DegradedWarning(UserWarning):
 
     Examples
     --------
-    >>> import warnings
-    >>> with warnings.catch_warnings(record=True) as told:
+    >>>     >>> with warnings.catch_warnings(record=True) as told:
     ...     warnings.simplefilter("always", DegradedWarning)
     ...     warn_if_degraded(["embed_timeout"])
     >>> str(told[0].message)
@@ -38,4 +38,4 @@ def warn_if_degraded(reasons: Iterable[object]) -> None:
     DegradedWarning
     """
     if told := ", ".join(map(str, reasons)):
-        warnings.warn(f"degraded: {told}", DegradedWarning, stacklevel=2)
+        warn_caller(f"degraded: {told}", DegradedWarning)

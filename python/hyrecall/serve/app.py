@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hyrecall.base.version import __version__
 from hyrecall.distributed import ShardedIndex
+from hyrecall.errors import DTypeError, error
 from hyrecall.index import Index
 from hyrecall.memory import Memory
 from hyrecall.memory.memory import Opening
@@ -70,7 +71,7 @@ def create_app(
     Raises
     ------
     OptionError, DTypeError
-        The options are invalid, or the file of tokens is.
+        The options are invalid, or the file of tokens is, or nothing is served that can be.
     FileNotFoundError
         There is no file of tokens.
 
@@ -87,6 +88,9 @@ def create_app(
     >>> app.title
     'hyrecall'
     """
+    if not isinstance(served, Memory | Opening | Index | ShardedIndex):
+        wish = "a Memory, what Memory.open(path) returns, an Index or a ShardedIndex"
+        raise error(DTypeError, "served", wish, type(served).__name__)
     options = ServiceOptions() if options is None else options
     app = FastAPI(
         title="hyrecall",

@@ -181,6 +181,9 @@ class Guard:
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
         """Return the whole body, which never grows beyond its limit."""
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # Where one layer believes one and another the other, a body smuggles a request.
+            raise ServiceError(400, "BadRequest", "Content-Length: expected none beside chunks")
         if headers.get("content-encoding", "identity") != "identity":
             raise ServiceError(415, "UnsupportedMediaType", "expected a body without encoding")
         is_arrow = headers.get("content-type", "").partition(";")[0].strip() == ARROW
