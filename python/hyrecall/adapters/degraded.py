@@ -17,7 +17,8 @@ class DegradedWarning(UserWarning):
 
     Examples
     --------
-    >>>     >>> with warnings.catch_warnings(record=True) as told:
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as told:
     ...     warnings.simplefilter("always", DegradedWarning)
     ...     warn_if_degraded(["embed_timeout"])
     >>> str(told[0].message)
