@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -348,6 +349,37 @@ def test_tokens_whose_requests_wait_take_turns(
             assert sum(isinstance(one, asyncio.CancelledError) for one in done) == 2
             go_on.release()
             assert (await ask(other)).status_code == 200
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_turns_are_given_back_whoever_leaves_when(seed: int) -> None:
+    draw = random.Random(seed)
+
+    async def run() -> None:
+        turns, most, share = Turns(3, 2), 3, 2
+        inside: Counter[str] = Counter()
+
+        async def ask(name: str) -> None:
+            async with turns.turn(name):
+                inside[name] += 1
+                assert inside.total() <= most
+                assert not name or inside[name] <= share
+                for _ in range(draw.randrange(4)):
+                    await asyncio.sleep(0)
+                inside[name] -= 1
+
+        asked = []
+        for _ in range(60):
+            asked.append(asyncio.create_task(ask(draw.choice(("a", "b", "c", "")))))
+            if draw.random() < 0.4:
+                await asyncio.sleep(0)
+            if draw.random() < 0.3:
+                draw.choice(asked).cancel()
+        await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 10)
+        assert turns.n_waiting == 0
+        assert (turns._n_inside, turns._inside, turns._waiting) == (0, Counter(), {})
 
     asyncio.run(run())
 
