@@ -35,6 +35,7 @@ __all__ = [
     "KeyConflictError",
     "MissingExtraError",
     "NotFoundError",
+    "NotOpenError",
     "OptionError",
     "OwnerError",
     "PushConflictError",
@@ -60,6 +61,13 @@ class UnknownOptionError(OptionError, TypeError):
     """A call has no option of this name; the message suggests the right one.
 
     Also a TypeError, which Python raises for an unexpected keyword.
+    """
+
+
+class NotOpenError(OptionError, AttributeError):
+    """A store that was not awaited is used; the message says how it is opened.
+
+    Also an AttributeError, which Python raises for a method that an object lacks.
     """
 
 

@@ -42,7 +42,7 @@ def test_an_index_is_served_as_asked(run, folder, served):
 
 def test_a_worker_of_the_service_gets_the_options(run, folder, served, monkeypatch):
     monkeypatch.setenv("HYRECALL_SERVE", "")  # the command sets it
-    monkeypatch.setattr("hyrecall.serve.server.run_workers", lambda *_, **__: None)
+    monkeypatch.setattr("hyrecall.serve.workers.run_workers", lambda *_, **__: None)
     assert run("serve", folder, "--workers", "2", *HOW).code == 0
     serve_command.app_of_a_worker()
     assert options(served[0]) == ("ram", "structure", ())

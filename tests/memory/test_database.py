@@ -263,6 +263,17 @@ def test_a_reader_sees_one_state_whatever_is_written(store: Database) -> None:
         assert connection.execute("SELECT count(*) FROM models").get == 2
 
 
+def test_a_statement_that_was_left_unfinished_shows_nobody_an_old_state(store: Database) -> None:
+    for name in "abc":
+        put(store, name)
+    with store.reading() as connection:
+        left = connection.execute("SELECT model FROM models")
+        next(left)  # and a traceback, for one, keeps the cursor
+    put(store, "d")
+    assert names(store) == ["a", "b", "c", "d"]
+    assert store.checkpoint(wait=0)
+
+
 def test_readers_in_threads_never_see_half_of_a_transaction(store: Database) -> None:
     for name in ("a", "b"):
         put(store, name, 1)

@@ -16,6 +16,7 @@ from hyrecall.memory import Memory, MemorySync
 from hyrecall.recipes import loom
 from hyrecall.serve import Caller, ServiceOptions, create_app
 from hyrecall.serve.guards import ARROW
+from hyrecall.serve.routes import arrow_recall
 from serve.conftest import ANN
 from serve.test_index_routes import CELLS, SCHEMA, table
 from serve_client import calling
@@ -230,3 +231,61 @@ def test_a_row_of_a_store_is_checked_as_a_body_and_names_its_place(
     assert refused(pa.table({"query": ["oak"], "user_id": ["bob"]}))[0] == 403
     assert refused(pa.table({"limit": [1]}))[0] == 422
     assert refused(pa.table({"query": ["oak"], "explain": [True]}))[0] == 422
+
+
+# ---- how much ----
+
+
+def test_queries_times_limit_and_the_bytes_of_a_reply_are_bounded(index: hr.Index) -> None:
+    asked = pa.table({"text": ["oak"] * 30, "scope": ["ann"] * 30})
+    for options, limit, told in (
+        (ServiceOptions(max_arrow_hits=300), 10, None),
+        (ServiceOptions(max_arrow_hits=299), 10, "queries x limit: expected <= 299 hits"),
+        (ServiceOptions(max_reply=100_000), 10, None),
+        (ServiceOptions(max_reply=10_000), 10, "reply: expected <= 10000 bytes"),
+    ):
+        got = ask(index, asked, None, options, limit=limit, columns=["text"])
+        if told is None:
+            assert table_in(got).num_rows == 300
+        else:
+            assert got.status_code == 422
+            assert got.json()["error"]["message"].startswith(told)
+
+
+def test_few_queries_do_not_become_a_large_reply_by_default(index: hr.Index) -> None:
+    asked = pa.table({"text": ["oak"] * 4_096, "scope": ["ann"] * 4_096})
+    assert ask(index, asked, limit=1_000, depth=1_000).status_code == 422
+
+
+@pytest.mark.parametrize("recipes", [(), ("default",)])
+def test_a_long_reply_is_sent_in_pieces_and_is_the_same_table(
+    recipes: tuple[str, ...], index: hr.Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = {"recipe": recipes[0]} if recipes else {}
+    asked = batch(filter=[None, '{"kind": "none"}', '{"kind": "note"}'] * (N // 3))
+    params = {"limit": 5, "columns": ["text", "kind"], **more}
+    whole = ask(index, asked, **params)
+    monkeypatch.setattr(arrow_recall, "AT_ONCE", 0)
+    monkeypatch.setattr(arrow_recall, "PIECE", 7)
+    sizes: list[int] = []
+    plain = arrow_recall.Hits.to_arrow
+
+    def to_arrow(hits: hr.Hits) -> pa.Table:
+        sizes.append(hits.n_hits)
+        return plain(hits)
+
+    monkeypatch.setattr(arrow_recall.Hits, "to_arrow", to_arrow)
+    pieces = ask(index, asked, **params)
+    assert "content-length" not in pieces.headers
+    assert table_in(pieces).equals(table_in(whole))
+    assert len(sizes) > 6
+    assert max(sizes) <= 7
+    assert sum(sizes) == 2 * table_in(whole).num_rows  # measured, then made again
+
+
+def test_a_stream_to_a_store_is_bounded_too() -> None:
+    asked = pa.table({"query": ["tea"] * 4, "limit": [10] * 4})
+    for most, status in ((40, 200), (39, 422)):
+        store = Memory.in_memory(recipe=loom, embedder=None)
+        got = ask(store, asked, None, ServiceOptions(max_hits=most))
+        assert got.status_code == status

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from hyrecall.memory import MemorySync
+from hyrecall.memory import Memory, MemorySync
 from hyrecall.memory.memory import THREADS, Opening
+from hyrecall.recipes import loom
 from hyrecall.serve import ServiceOptions, create_app
+from hyrecall.serve.callers import CallerOf
 from hyrecall.serve.guards import ARROW
 from hyrecall.serve.replies import recall_data
 from hyrecall.serve.routes import export, recall
+from hyrecall.serve.turns import Turns
 from serve.blocked import Blocked
 from serve.conftest import ANN
 from serve.test_arrow_routes import stream
@@ -223,6 +229,34 @@ def test_an_export_that_takes_too_long_breaks_off(
     assert 0 < len(served(store, work).splitlines()) < 100
 
 
+def test_after_an_export_that_broke_off_a_new_memory_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[BaseException] = []  # as whoever looks at the fault's traceback keeps it
+    plain = export._write
+
+    def broken(*args: Any, **options: Any) -> None:
+        try:
+            plain(*args, **options)
+        except export._SlowError as fault:
+            kept.append(fault)
+            raise
+
+    monkeypatch.setattr(export, "_write", broken)
+    monkeypatch.setattr(export, "MOST_SECONDS", 0.0)
+
+    async def work(client: Any) -> None:
+        texts = [{"text": "x" * 9_000, **USER} for _ in range(100)]
+        await client.post("/v1/memories/batch", json={"memories": texts})
+        await client.get("/v1/export", params=USER)
+        assert len(kept) == 1
+        await client.post("/v1/memories", json={"text": "tea", "id": "new", **USER})
+        for _ in range(20):
+            assert (await client.get("/v1/memories/new", params=USER)).status_code == 200
+
+    served(Memory.open(tmp_path / "m", recipe=loom, embedder=None), work)
+
+
 def test_requests_beyond_the_queue_are_sent_away_and_the_others_are_answered(
     store: Opening,
 ) -> None:
@@ -266,6 +300,106 @@ def test_requests_without_a_body_count_for_their_token_and_without_one_do_not_wa
                 assert (await client.get(path)).status_code != 401, path
 
     asyncio.run(run())
+
+
+def test_tokens_whose_requests_wait_take_turns(
+    store: Opening, token_of: Callable[..., str], tmp_path: Any
+) -> None:
+    """However many requests of one are in the queue, another's first is the next to run."""
+
+    async def run() -> None:
+        greedy, other = token_of(ANN), token_of(ANN)
+        options = ServiceOptions(tokens=tmp_path / "tokens.json", max_running=4)
+        app = create_app(store, options)
+        began: list[str] = []
+        go_on = asyncio.Semaphore(0)
+
+        async def held(who: CallerOf) -> None:
+            began.append(who.name)
+            await go_on.acquire()
+
+        app.add_api_route("/held", held)
+        names = {token: token.split("_")[1] for token in (greedy, other)}
+        async with calling(app) as client:
+
+            def ask(token: str) -> asyncio.Task[Any]:
+                head = {"authorization": f"Bearer {token}"}
+                return asyncio.create_task(client.get("/held", headers=head))
+
+            async def at_work(n: int) -> None:
+                while len(began) < n:
+                    await asyncio.sleep(0)
+                await asyncio.sleep(0.02)
+                assert len(began) == n
+
+            asked = [ask(greedy) for _ in range(20)]
+            await at_work(3)  # one place is left to others
+            asked += [ask(other) for _ in range(3)]
+            await at_work(4)
+            assert began == [names[greedy]] * 3 + [names[other]]
+            for n in range(5, 9):
+                go_on.release()  # the first that is held ends
+                await at_work(n)
+            assert Counter(began[4:]) == {names[greedy]: 2, names[other]: 2}
+            asked[-1].cancel()
+            asked[10].cancel()  # of those that wait
+            for _ in asked:
+                go_on.release()
+            done = await asyncio.gather(*asked, return_exceptions=True)
+            assert sum(isinstance(one, asyncio.CancelledError) for one in done) == 2
+            go_on.release()
+            assert (await ask(other)).status_code == 200
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_turns_are_given_back_whoever_leaves_when(seed: int) -> None:
+    draw = random.Random(seed)
+
+    async def run() -> None:
+        turns, most, share = Turns(3, 2), 3, 2
+        inside: Counter[str] = Counter()
+
+        async def ask(name: str) -> None:
+            async with turns.turn(name):
+                inside[name] += 1
+                assert inside.total() <= most
+                assert not name or inside[name] <= share
+                for _ in range(draw.randrange(4)):
+                    await asyncio.sleep(0)
+                inside[name] -= 1
+
+        asked = []
+        for _ in range(60):
+            asked.append(asyncio.create_task(ask(draw.choice(("a", "b", "c", "")))))
+            if draw.random() < 0.4:
+                await asyncio.sleep(0)
+            if draw.random() < 0.3:
+                draw.choice(asked).cancel()
+        await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 10)
+        assert turns.n_waiting == 0
+        assert (turns._n_inside, turns._inside, turns._waiting) == (0, Counter(), {})
+
+    asyncio.run(run())
+
+
+def test_batches_of_several_callers_take_turns(store: Opening) -> None:
+    async def run() -> list[str]:
+        turns, order = Turns(2, 2), []
+
+        async def query(name: str) -> None:
+            async with turns.turn(name):
+                order.append(name)
+                await asyncio.sleep(0)
+
+        await asyncio.gather(*(query("a") for _ in range(10)), *(query("b") for _ in range(3)))
+        return order
+
+    order = asyncio.run(run())
+    assert Counter(order) == {"a": 10, "b": 3}
+    assert order.index("b") <= 3
+    assert "".join(order).rindex("b") <= 9
 
 
 def test_one_token_cannot_take_the_whole_queue(

@@ -43,7 +43,7 @@ HERE, NAMED, ELSEWHERE = (
 def refusal(options: ServiceOptions, **headers: str) -> int:
     """The status of a request's refusal, 200 if it is none."""
     given = Headers({"host": "127.0.0.1:8765", **headers})
-    guard = Guard(None, options=options, state=State())  # type: ignore[arg-type]
+    guard = Guard(None, options=options, state=State({"index": None}))  # type: ignore[arg-type]
     try:
         check_host(guard._hosts, options, given)
         check_origin(options, {"type": "http", "scheme": "http"}, given)
@@ -214,6 +214,169 @@ def test_every_limit_holds_to_the_last_unit(store: Opening) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/recall", {"query": "tea"}),
+        ("POST", "/v1/recall/batch", {"queries": [{"query": "tea", "limit": 1}] * 2}),
+        ("GET", "/v1/memories", None),
+        ("GET", "/v1/memories/m0", None),
+        ("GET", "/v1/memories/m0/history", None),
+        ("GET", "/v1/browse/grep?pattern=tea", None),
+        ("GET", "/api/v1/memories", None),
+        ("GET", "/memories/m0", None),
+    ],
+)
+def test_no_reply_is_longer_than_it_may_be(
+    method: str, path: str, body: Any, store: Opening
+) -> None:
+    kept = {"text": "tea " * 500, "id": "m0"}
+    small, reply = ask(
+        create_app(store, ServiceOptions(max_reply=2_000)),
+        ("POST", "/v1/memories", {"json": kept}),
+        (method, path, {} if body is None else {"json": body}),
+    )
+    assert small.status_code == 201
+    assert reply.status_code == 422
+    told = reply.json()["error"]["message"]
+    assert told.startswith("reply: expected <= 2000 bytes")
+    assert "tea" not in told
+
+
+def test_what_is_shown_around_a_hit_counts_for_the_hits_of_a_request(store: Opening) -> None:
+    asked = {"query": "x", "limit": 10, "around": 2}
+    more = {"queries": [asked, {**asked, "around": 0}]}
+    replies = ask(
+        create_app(store, ServiceOptions(max_hits=50)),
+        ("POST", "/v1/recall", {"json": asked}),
+        ("POST", "/v1/recall", {"json": {**asked, "around": 3}}),
+        ("POST", "/v1/recall/batch", {"json": more}),
+    )
+    assert [one.status_code for one in replies] == [200, 422, 422]
+
+
+def test_a_refusal_does_not_repeat_a_number_of_the_request(store: Opening) -> None:
+    n_beyond = 81_726
+    many = {"messages": [{"role": "r", "content": "x"}] * 4, "user_id": "u"}
+    for one in ask(
+        create_app(store, SMALL),
+        ("POST", "/v1/recall", {"json": {"query": "x", "limit": n_beyond}}),
+        ("POST", "/v1/recall", {"json": {"query": "x", "depth": n_beyond}}),
+        ("POST", "/v1/recall", {"json": {"query": "x", "offset": n_beyond}}),
+        ("GET", f"/v1/memories?limit={n_beyond}", {}),
+        ("GET", f"/v1/browse/ls?limit={n_beyond}", {}),
+        ("POST", "/v1/recall", {"json": {"query": "x", "alpha": n_beyond}}),
+        ("POST", "/v1/recall", {"json": {"query": "x", "around": n_beyond}}),
+        ("POST", "/v1/memories", {"json": {"text": "x", "importance": n_beyond}}),
+        ("POST", "/memories", {"json": many}),
+    ):
+        assert one.status_code == 422
+        assert str(n_beyond) not in one.text
+        assert "got" not in one.text
+
+
+# ---- HEAD, Allow, other origins, last slashes, empty texts ----
+
+
+def test_head_is_get_without_a_body(store: Opening) -> None:
+    paths = ("/healthz", "/readyz", "/v1/memories", "/v1/info", "/openapi.json", "/")
+    replies = ask(
+        create_app(store),
+        *((method, path, {}) for path in paths for method in ("GET", "HEAD")),
+        ("HEAD", "/v1/memories/none", {}),
+        ("HEAD", "/v1/recall", {}),
+    )
+    for get, head in zip(replies[:-2:2], replies[1:-2:2], strict=True):
+        assert (get.status_code, head.status_code, head.content) == (200, 200, b"")
+        assert head.headers["content-length"] == get.headers["content-length"]
+    missing, wrong = replies[-2:]
+    assert (missing.status_code, missing.content) == (404, b"")
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
+
+
+def test_a_wrong_method_learns_all_that_the_path_takes(store: Opening) -> None:
+    wanted = {
+        ("PUT", "/v1/memories"): "GET, HEAD, POST",
+        ("POST", "/v1/memories/m0"): "DELETE, GET, HEAD, PATCH",
+        ("GET", "/v1/recall"): "POST",
+        ("PATCH", "/memories"): "DELETE, GET, HEAD, POST",
+        ("DELETE", "/healthz"): "GET, HEAD",
+    }
+    replies = ask(create_app(store), *((*one, {}) for one in wanted))
+    assert [one.status_code for one in replies] == [405] * len(wanted)
+    assert [one.headers["allow"] for one in replies] == list(wanted.values())
+
+
+def test_every_reply_to_a_page_of_an_allowed_origin_can_be_read_by_it(
+    store: Opening, token_of: Callable[..., str], tmp_path: Any
+) -> None:
+    page = {"origin": "https://app.example"}
+    mine = {**page, "authorization": f"Bearer {token_of(ANN)}"}
+    how = {
+        **page, "access-control-request-method": "PATCH",
+        "access-control-request-headers": "authorization, x-graph-id",
+    }  # fmt: skip
+    options = ServiceOptions(
+        tokens=tmp_path / "tokens.json", allowed_origins=("https://app.example",)
+    )
+    *replies, preflight = ask(
+        create_app(store, options),
+        ("GET", "/v1/memories", {"headers": page}),
+        ("GET", "/healthz", {"headers": page}),
+        ("GET", "/none", {"headers": mine}),
+        ("GET", "/v1/memories", {"headers": mine}),
+        ("GET", "/v1/memories", {"headers": {**mine, "content-encoding": "gzip"}}),
+        ("OPTIONS", "/v1/memories/m", {"headers": how}),
+    )
+    assert [one.status_code for one in replies] == [401, 200, 404, 200, 415]
+    for one in (*replies, preflight):
+        assert one.headers["access-control-allow-origin"] == "https://app.example"
+        assert one.headers["vary"] == "Origin"
+    assert preflight.status_code == 204
+    assert "PATCH" in preflight.headers["access-control-allow-methods"]
+    assert preflight.headers["access-control-allow-headers"] == "authorization, x-graph-id"
+
+
+def test_a_last_slash_changes_nothing_but_never_forgets_a_list(store: Opening) -> None:
+    kept = {"text": "tea", "id": "a/", "user_id": "ann"}
+    replies = ask(
+        create_app(store),
+        ("POST", "/v1/memories/", {"json": kept}),
+        ("GET", "/v1/memories/?user_id=ann", {}),
+        ("GET", "/v1/memories/a%2F?user_id=ann", {}),
+        ("POST", "/v1/recall/", {"json": {"query": "tea", "user_id": "ann"}}),
+        ("DELETE", "/memories/?user_id=ann", {}),
+        ("DELETE", "/v1/memories/?user_id=ann", {}),
+        ("GET", "/none/", {}),
+        ("GET", "/v1/memories?user_id=ann", {}),
+    )
+    assert [one.status_code for one in replies] == [201, 200, 200, 200, 404, 404, 404, 200]
+    assert [one["id"] for one in replies[-1].json()["memories"]] == ["a/"]
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t", None])
+def test_an_empty_text_is_refused_at_every_door(text: str | None, store: Opening) -> None:
+    wish = "expected a valid string" if text is None else "expected a non-empty string"
+    whose = {"user_id": "ann"}
+    bodies = (
+        ("POST", "/v1/memories", {"text": text, **whose}),
+        ("POST", "/v1/memories/batch", {"memories": [{"text": text, **whose}]}),
+        ("PATCH", "/v1/memories/m0", {"text": text, **whose}),
+        ("POST", "/v1/memories/m0/supersede", {"text": text, **whose}),
+        ("POST", "/memories", {"messages": [{"role": "user", "content": text}], **whose}),
+        ("PUT", "/memories/m0?user_id=ann", {"text": text}),
+        ("POST", "/api/v1/memories?user_id=ann", {"content": text}),
+        ("POST", "/api/v1/memories/batch?user_id=ann", [{"content": text}]),
+        ("POST", "/api/memories", {"content": text}),
+        ("POST", "/api/memories/m0/modify", {"content": text, "reason": "x"}),
+    )
+    replies = ask(create_app(store), *((how, path, {"json": body}) for how, path, body in bodies))
+    for (_, path, _), got in zip(bodies, replies, strict=True):
+        told = got.json()["error"]["message"]
+        assert (got.status_code, wish in told) == (422, True), (path, told)
+        assert "output" not in told
+
+
 def test_an_encoded_body_a_form_and_a_false_length_are_refused(store: Opening) -> None:
     replies = ask(
         create_app(store, SMALL),
@@ -224,6 +387,18 @@ def test_an_encoded_body_a_form_and_a_false_length_are_refused(store: Opening) -
         ("POST", "/v1/memories", {"content": b'{"text": NaN}', "headers": JSON}),
     )
     assert [one.status_code for one in replies] == [415, 422, 400, 422, 422]
+
+
+def test_a_length_beside_chunks_is_refused_and_the_connection_closed(store: Opening) -> None:
+    both = {**JSON, "content-length": "12", "transfer-encoding": "chunked"}
+    app = create_app(store)
+    refused, fine = ask(
+        app,
+        ("POST", "/v1/memories", {"content": b'{"text":"x"}', "headers": both}),
+        ("POST", "/v1/memories", {"content": b'{"text":"x"}', "headers": JSON}),
+    )
+    assert (refused.status_code, refused.headers["connection"]) == (400, "close")
+    assert fine.status_code == 201
 
 
 # ---- too many, too slow ----

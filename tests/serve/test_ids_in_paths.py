@@ -13,7 +13,7 @@ from hyrecall.memory import Memory
 from hyrecall.memory.memory import Opening
 from hyrecall.recipes import hebb, honeycomb, loom
 from hyrecall.serve import create_app
-from hyrecall.serve.encoded_paths import to_route
+from hyrecall.serve.routing import to_route
 from serve_client import calling
 
 USER = {"user_id": "ann"}

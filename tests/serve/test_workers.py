@@ -15,7 +15,6 @@ from pathlib import Path
 import apsw
 import httpx2 as httpx
 import pytest
-import uvicorn
 from fastapi import FastAPI
 
 import hyrecall
@@ -27,7 +26,7 @@ from hyrecall.memory.sql.lock import read_holder
 from hyrecall.memory.sql.schema import FORMAT
 from hyrecall.recipes import loom
 from hyrecall.serve import ServiceOptions, create_app
-from hyrecall.serve.server import run_workers
+from hyrecall.serve.workers import Supervisor, run_workers
 
 N_WRITES = 200
 MODULE = """
@@ -133,15 +132,133 @@ def test_nobody_else_gets_the_port_while_workers_start(
     monkeypatch.syspath_prepend(tmp_path)
     tried = []
 
-    def start(_: str, *, host: str, port: int, **__: object) -> None:
+    def run(supervisor: Supervisor) -> bool:
+        *_, sock = supervisor._args
         with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
-            stranger.bind((host, port))
-        with socket.create_server((host, port)):  # as uvicorn does, with SO_REUSEADDR
-            tried.append(port)
+            stranger.bind(sock.getsockname())
+        tried.append(sock)
+        return True
 
-    monkeypatch.setattr(uvicorn, "run", start)
+    monkeypatch.setattr(Supervisor, "run", run)
     run_workers("service:make", ServiceOptions(port=0), 2)
     assert len(tried) == 1
+
+
+# ---- workers that end ----
+
+SUPERVISED = """
+import os, sys
+from hyrecall.serve.workers import Supervisor
+
+def work(link, kind):
+    if kind == "broken":
+        sys.exit(3)
+    print(os.getpid(), flush=True)
+    while True:
+        link.recv()
+        link.send(True)
+
+if __name__ == "__main__":
+    sys.exit(0 if Supervisor(work, (sys.argv[1],), 2, 1.0).run() else 9)
+"""
+
+
+@contextmanager
+def supervised(folder: Path, kind: str) -> Iterator[subprocess.Popen[str]]:
+    """Two workers that answer their supervisor, or that do not start."""
+    script = folder / "supervised.py"
+    script.write_text(SUPERVISED)
+    env = {**os.environ, "PYTHONPATH": str(Path(hyrecall.__file__).parents[1])}
+    process = subprocess.Popen(
+        [sys.executable, str(script), kind], stdout=subprocess.PIPE, text=True, env=env
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def pids(process: subprocess.Popen[str]) -> list[int]:
+    assert process.stdout is not None
+    return [int(process.stdout.readline()) for _ in range(2)]
+
+
+def test_workers_that_are_stopped_and_killed_are_replaced_and_end_with_the_parent(
+    tmp_path: Path,
+) -> None:
+    with supervised(tmp_path, "well") as process:
+        first = pids(process)
+        time.sleep(1.5)  # both are asked how they are, and answer
+        os.kill(first[0], signal.SIGSTOP)
+        time.sleep(1.2)  # the next question is under way
+        for pid in first:
+            os.kill(pid, signal.SIGKILL)
+        began = time.monotonic()
+        second = pids(process)
+        assert time.monotonic() - began < 30  # a start of the interpreter; STARTUP is 60
+        assert not set(first) & set(second)
+        os.kill(second[1], signal.SIGSTOP)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+        for pid in second:
+            with pytest.raises(ProcessLookupError):
+                os.kill(pid, 0)
+
+
+def test_a_service_ends_if_none_of_its_workers_can_start(tmp_path: Path) -> None:
+    with supervised(tmp_path, "broken") as process:
+        assert process.wait(120) == 9
+
+
+@contextmanager
+def two_workers(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str, list[int]]]:
+    """A service, its URL once it is ready, and its workers."""
+    command = [sys.executable, "-m", "hyrecall", "serve", "agent.mem", "--recipe", "loom"]
+    env = {**os.environ, "PYTHONPATH": str(Path(hyrecall.__file__).parents[1])}
+    env |= {"HYRECALL_EMBED_DISABLE": "1", "HYRECALL_CONFIG": str(folder / "config.json")}
+    process = subprocess.Popen(
+        [*command, "--workers", "2", "--port", "0", "--log-level", "error"],
+        cwd=folder, env=env, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    try:
+        url = process.stderr.readline().split(" at ")[1].split()[0]
+        until_answered("GET", f"{url}/readyz")
+        listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_text() for pid in listed}
+        yield process, url, [pid for pid, one in commands.items() if "spawn_main" in one]
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+@pytest.mark.slow
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    with two_workers(tmp_path) as (process, url, workers):
+        assert len(workers) == 2
+        process.kill()
+        for _ in range(600):
+            if not any(Path(f"/proc/{pid}").exists() for pid in workers):
+                break
+            time.sleep(0.1)
+        with pytest.raises(httpx.TransportError):
+            CLIENT.get(f"{url}/healthz")
+
+
+@pytest.mark.slow
+def test_a_store_that_is_damaged_under_workers_that_die_ends_the_service(tmp_path: Path) -> None:
+    with two_workers(tmp_path) as (process, _, workers):
+        (tmp_path / "agent.mem" / DATABASE).write_bytes(b"no database" * 1_000)
+        for pid in workers:
+            os.kill(pid, signal.SIGKILL)
+        told = process.communicate(timeout=180)[1]
+        assert process.returncode == 3, told
+        assert "expected an SQLite database" in told
+        assert "Traceback" not in told
 
 
 def foreign_folder(folder: Path) -> None:
@@ -193,7 +310,7 @@ def test_workers_do_not_start_if_what_they_serve_cannot_be_opened(
     spoil(tmp_path / "data")
     factory, kind, message = BROKEN[spoil]
     started: list[str] = []
-    monkeypatch.setattr(uvicorn, "run", lambda *_, **__: started.append("workers"))
+    monkeypatch.setattr(Supervisor, "run", lambda _: started.append("workers"))
     with pytest.raises(kind, match=message):
         run_workers(
             f"{__name__}:{factory.__name__}", ServiceOptions(port=0), 2, started=started.append

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
+
+from hyrecall.base.warned import warn_caller
 
 __all__ = ["DegradedWarning", "warn_if_degraded"]
 
@@ -38,4 +39,4 @@ def warn_if_degraded(reasons: Iterable[object]) -> None:
     DegradedWarning
     """
     if told := ", ".join(map(str, reasons)):
-        warnings.warn(f"degraded: {told}", DegradedWarning, stacklevel=2)
+        warn_caller(f"degraded: {told}", DegradedWarning)

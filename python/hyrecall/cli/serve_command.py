@@ -165,7 +165,7 @@ def _serve(asked: _Asked) -> None:
 
 
 def _serve_by_workers(asked: _Asked, workers: int) -> None:
-    from hyrecall.serve.server import run_workers
+    from hyrecall.serve.workers import run_workers
 
     log_to_stderr(asked.log_level)
     os.environ[_ENVIRONMENT] = json.dumps(asdict(asked))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import functools
 import inspect
 import re
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from hyrecall.base.keywords import check_keywords
-from hyrecall.errors import OptionError, error
+from hyrecall.base.warned import awaited_call
+from hyrecall.errors import NotOpenError, OptionError, error
 from hyrecall.memory.agent_memory import AgentMemory
 from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.methods import MADE, NamedMethods, awaited
@@ -61,6 +61,24 @@ class Opening:
         """Close it."""
         if self._memory is not None:
             await self._memory.close()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse what the open store has, and say how it is opened."""
+        if hasattr(Memory, name):
+            raise _not_open(name)
+        raise AttributeError(f"'Opening' object has no attribute {name!r}")
+
+    def __enter__(self) -> NoReturn:
+        """Refuse ``with``: this store opens by ``async with``."""
+        raise _not_open("with")
+
+    def __exit__(self, *exc: object) -> None:
+        """Close nothing."""
+
+
+def _not_open(name: str) -> NotOpenError:
+    wish, remedy = "an open store", "memory = await Memory.open(path), or MemorySync.open(path)"
+    return error(NotOpenError, name, wish, "one that is not awaited", remedy)
 
 
 def _close_unclaimed(job: Future[MemorySync]) -> None:
@@ -136,9 +154,7 @@ class Memory(NamedMethods):
         """Call a function on a thread of this handle, with the context of the caller."""
         if self._is_closed:
             raise error(OptionError, "memory", "an open store", "a closed one")
-        call = functools.partial(
-            contextvars.copy_context().run, functools.partial(function, *args, **options)
-        )
+        call = functools.partial(awaited_call().run, functools.partial(function, *args, **options))
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
 
     remember = awaited(MemorySync.remember, writes=True)

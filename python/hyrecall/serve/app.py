@@ -11,17 +11,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
-from fastapi.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hyrecall.base.version import __version__
 from hyrecall.distributed import ShardedIndex
+from hyrecall.errors import DTypeError, error
 from hyrecall.index import Index
 from hyrecall.memory import Memory
 from hyrecall.memory.memory import Opening
 from hyrecall.memory.recall.recalling import CALLERS_ARE_NAMED
 from hyrecall.serve import doors, errors, metrics, page
-from hyrecall.serve.encoded_paths import EncodedPaths
 from hyrecall.serve.guards import Guard
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.routes import (
@@ -35,8 +34,10 @@ from hyrecall.serve.routes import (
     memories,
     recall,
 )
+from hyrecall.serve.routing import EncodedPaths
 from hyrecall.serve.served_index import AnyIndex, ServedIndex
 from hyrecall.serve.tokens import TokenFile
+from hyrecall.serve.turns import Turns
 
 __all__ = ["create_app"]
 
@@ -70,7 +71,7 @@ def create_app(
     Raises
     ------
     OptionError, DTypeError
-        The options are invalid, or the file of tokens is.
+        The options are invalid, or the file of tokens is, or nothing is served that can be.
     FileNotFoundError
         There is no file of tokens.
 
@@ -87,6 +88,9 @@ def create_app(
     >>> app.title
     'hyrecall'
     """
+    if not isinstance(served, Memory | Opening | Index | ShardedIndex):
+        wish = "a Memory, what Memory.open(path) returns, an Index or a ShardedIndex"
+        raise error(DTypeError, "served", wish, type(served).__name__)
     options = ServiceOptions() if options is None else options
     app = FastAPI(
         title="hyrecall",
@@ -95,13 +99,14 @@ def create_app(
         lifespan=_lifespan,
         docs_url=None,  # its scripts would come from elsewhere
         redoc_url=None,
+        redirect_slashes=False,
     )
     state = app.state
     state.options = options
     state.tokens = None if options.tokens is None else TokenFile(options.tokens)
     state.metrics = metrics.Metrics()
     health.add_probes(state)
-    state.of_batches = asyncio.Semaphore(recall.MOST_OF_BATCHES)
+    state.of_batches = Turns(recall.MOST_OF_BATCHES, recall.MOST_OF_BATCHES)
     state.exports = asyncio.Semaphore(export.MOST_AT_A_TIME)
     state.served = served
     state.fault = None
@@ -113,13 +118,6 @@ def create_app(
         # include_router() would build the models of every route again, in an app's first request.
         app.router.routes.extend(router.routes)
     app.add_middleware(EncodedPaths)
-    if options.allowed_origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=options.allowed_origins,
-            allow_methods=("GET", "POST", "PUT", "PATCH", "DELETE"),
-            allow_headers=("authorization", "content-type"),
-        )
     app.add_middleware(Guard, options=options, state=state)
     app.add_middleware(_NamedCallers)
     return app

@@ -121,7 +121,7 @@ def _check_types(schema: pa.Schema, wanted: Mapping[str, Kind]) -> None:
     for field in schema:
         # A column of no type holds nulls alone, as many as it has rows.
         if not pa.types.is_null(field.type) and not wanted[field.name].fits(field.type):
-            wish, got = wanted[field.name].wish, f"{field.type!s:.80}"
+            wish, got = wanted[field.name].wish, str(field.type).partition("<")[0]
             raise ServiceError(422, "Invalid", f"{field.name}: expected {wish}, got {got}")
 
 

@@ -8,7 +8,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool, StrictFloat, StrictInt
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+)
+from pydantic_core import PydanticCustomError
 
 __all__ = [
     "BatchBody",
@@ -26,10 +36,24 @@ __all__ = [
     "RecallBody",
     "ScopedBody",
     "SupersedeBody",
+    "Text",
 ]
 
 Number: TypeAlias = StrictFloat | StrictInt
 Count: TypeAlias = Annotated[StrictInt, Field(ge=0)]
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("blank", "Input should be a non-empty string")
+    return text
+
+
+Text: TypeAlias = Annotated[
+    str, AfterValidator(_not_blank), Field(json_schema_extra={"minLength": 1})
+]
+"""The text of a memory, at every door."""
+
 JsonObject: TypeAlias = dict[str, JsonValue]
 
 
@@ -122,7 +146,7 @@ class MemoryBody(MemoryFields, ScopedBody):
 
     model_config = _example(text="The replica lags by 40 s", tags=["postgres"], kind="episodic")
 
-    text: str = Field(description="What was said or learnt: the memory's output.")
+    text: Text = Field(description="What was said or learnt: the memory's output.")
     id: str | None = Field(None, description="Default: drawn at random.")
     vector: list[Number] | None = Field(None, description="In place of an embedding.")
 
@@ -140,7 +164,7 @@ class PatchBody(ScopedBody):
 
     model_config = _example(text="The replica lags by 2 s", reason="measured again")
 
-    text: str | None = None
+    text: Text = Field(default_factory=str)  # so that the description names no default
     input: str | None = None
     kind: str | None = None
     source: str | None = None
@@ -159,7 +183,7 @@ class SupersedeBody(MemoryFields, ScopedBody):
 
     model_config = _example(text="The replica is gone", reason="decommissioned")
 
-    text: str
+    text: Text
     id: str | None = None
     reason: str | None = None
 

@@ -16,6 +16,7 @@ __all__ = [
     "RIGHTS",
     "Caller",
     "CallerOf",
+    "Editor",
     "Keeper",
     "Reader",
     "Right",
@@ -58,7 +59,8 @@ def identify(tokens: Tokens, headers: Headers) -> Caller:
     ServiceError
         401.
     """
-    scheme, _, token = headers.get("authorization", "").partition(" ")
+    given = headers.getlist("authorization")
+    scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
     found = tokens.find(token.strip()) if scheme.lower() == "bearer" else None
     if found is None:
         raise ServiceError(401, "Unauthorized", "expected the header Authorization: Bearer TOKEN")
@@ -89,14 +91,21 @@ async def _writer(who: CallerOf) -> Caller:
     return require(who, "write")
 
 
+async def _editor(who: CallerOf) -> Caller:
+    return require(require(who, "write"), "read")
+
+
 async def _keeper(who: CallerOf) -> Caller:
     return require(who, "upkeep")
 
 
 Reader: TypeAlias = Annotated[Caller, Depends(_reader)]
 Writer: TypeAlias = Annotated[Caller, Depends(_writer)]
+Editor: TypeAlias = Annotated[Caller, Depends(_editor)]
 Keeper: TypeAlias = Annotated[Caller, Depends(_keeper)]
-"""The caller of a route; one that lacks the right is refused."""
+"""The caller of a route; one that lacks the right is refused.
+
+An editor writes, and the reply shows what the store holds, so that it has to have both rights."""
 
 
 def narrow(who: Caller, asked: Mapping[str, Any] | object) -> dict[str, str | None]:

@@ -16,6 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
 from starlette.types import Scope
 
 from hyrecall.errors import (
@@ -182,10 +183,23 @@ async def _of_hyrecall(request: Request, fault: Exception) -> Response:
     return error_response(status, kind, message, headers)
 
 
-async def _of_http(_: Request, fault: Exception) -> Response:
+async def _of_http(request: Request, fault: Exception) -> Response:
     assert isinstance(fault, HTTPException)
-    kind = _KINDS.get(fault.status_code, "Error")
-    return error_response(fault.status_code, kind, str(fault.detail), fault.headers)
+    kind, headers = _KINDS.get(fault.status_code, "Error"), fault.headers
+    if fault.status_code == 405:  # raised by the first of the routes with this path
+        headers = {**(headers or {}), "Allow": _allowed(request)}
+    return error_response(fault.status_code, kind, str(fault.detail), headers)
+
+
+def _allowed(request: Request) -> str:
+    """Return the methods that the routes of a request's path take."""
+    methods = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
+    asked = ((one, {**request.scope, "method": one}) for one in methods)
+    return ", ".join(
+        method
+        for method, scope in asked
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
+    )
 
 
 async def _of_validation(request: Request, fault: Exception) -> Response:
@@ -232,6 +246,7 @@ def _first_fault(faults: Any, media_type: str) -> str:
     # A message of our own validators may quote the value behind ", got".
     reason = _WISHES.get(kind) or str(first["msg"])
     reason = reason.partition(", got ")[0].removeprefix("Value error, ")
+    reason = reason.replace("Input should be", "expected", 1)
     return f"{place}: {reason}" if place else reason
 
 

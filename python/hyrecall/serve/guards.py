@@ -1,7 +1,7 @@
 """Stands before the app: refuses what is too much, from elsewhere or too slow, before any work.
 
-A request passes, in this order: the client's address, Host and Origin, token, size and time of the
-body, levels of JSON, the queue, the deadline. What fails inside is logged by its place alone.
+A request passes, in this order: the client's address, Host and Origin, preflight, token, size and
+time of the body, levels of JSON, the queue, the deadline. What fails inside is logged by its place.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, State
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hyrecall.memory.memory import THREADS
 from hyrecall.serve.callers import identify
 from hyrecall.serve.errors import INTERNAL, ServiceError, error_response, internal_error
 from hyrecall.serve.json_shape import is_deeper, is_json
 from hyrecall.serve.options import LOOPBACK, ServiceOptions
+from hyrecall.serve.turns import Turns
 
 __all__ = ["ALWAYS_ANSWERED", "ARROW", "Guard"]
 
@@ -51,24 +54,38 @@ class _GoneError(Exception):
 class Reply:
     """Sends one reply, and remembers how far it is."""
 
-    def __init__(self, send: Send) -> None:
-        """Send nothing yet."""
-        self._send = send
+    def __init__(self, send: Send, *, is_head: bool, most: int) -> None:
+        """Send nothing yet; of a reply to HEAD, headers alone."""
+        self._send, self._is_head, self._most = send, is_head, most
+        self._is_replaced = False
+        self.origin: str | None = None  # of a page that may read the reply
         self.status, self.n_bytes = 0, 0
         self.is_complete = False
         self.limit: asyncio.Timeout | None = None
 
     async def __call__(self, message: Message) -> None:
-        """Send a part; the first one ends the deadline."""
+        """Send a part; the first one ends the deadline. In place of too long a reply, say so."""
+        if self._is_replaced:
+            return
         if message["type"] == "http.response.start":
+            n_bytes = int(Headers(raw=message.get("headers", [])).get("content-length", 0))
+            if n_bytes > self._most and message["status"] < 400:
+                told = f"reply: expected <= {self._most} bytes; ask for fewer at a time"
+                await error_response(422, "Invalid", told)({"type": "http"}, _nothing, self)
+                self._is_replaced = True
+                return
             self.status = message["status"]
             if self.limit is not None:
                 self.limit.reschedule(None)
             headers = Headers(raw=message.get("headers", []))
-            extra = (("x-content-type-options", "nosniff"), ("cache-control", "no-store"))
+            extra = [("x-content-type-options", "nosniff"), ("cache-control", "no-store")]
+            if self.origin is not None:
+                extra += [("access-control-allow-origin", self.origin), ("vary", "Origin")]
             added = [(k.encode(), v.encode()) for k, v in extra if k not in headers]
             message = {**message, "headers": [*message.get("headers", []), *added]}
         else:
+            if self._is_head:
+                message = {**message, "body": b""}
             self.n_bytes += len(message.get("body", b""))
             self.is_complete = not message.get("more_body", False)
         await self._send(message)
@@ -82,14 +99,16 @@ class Guard:
     app : ASGI app
     options : ServiceOptions
     state : State
-        Of the app: its ``tokens``, and its ``metrics``, which count requests.
+        Of the app: its ``tokens``, its ``index``, and its ``metrics``, which count requests.
     """
 
     def __init__(self, app: ASGIApp, *, options: ServiceOptions, state: State) -> None:
         """Admit nobody yet."""
         self._app, self._options, self._state = app, options, state
-        self._slots = asyncio.Semaphore(options.max_running)
-        self._n_waiting = self._n_buffered = 0
+        # A store's requests are as many as its threads at a time, whatever runs on the loop.
+        busy = options.max_running if state.index is not None else min(THREADS, options.max_running)
+        self._turns = Turns(options.max_running, share=3 * busy // 4)
+        self._n_buffered = 0
         self._by_caller: Counter[str] = Counter()
         self._hosts = {*LOOPBACK, options.host.lower(), *options.allowed_hosts}
 
@@ -101,7 +120,7 @@ class Guard:
         if scope["type"] != "http":  # the service has no websockets; before it is accepted: 403
             await send({"type": "websocket.close", "code": 1008})
             return
-        began, reply = time.perf_counter(), Reply(send)
+        began, reply = time.perf_counter(), self._reply(scope, send)
         try:
             await self._guarded(scope, receive, reply)
         except ServiceError as fault:
@@ -118,6 +137,9 @@ class Guard:
         finally:
             self._tell(scope, reply, time.perf_counter() - began)
 
+    def _reply(self, scope: Scope, send: Send) -> Reply:
+        return Reply(send, is_head=scope["method"] == "HEAD", most=self._options.max_reply)
+
     def _tell(self, scope: Scope, reply: Reply, seconds: float) -> None:
         """Count the request, and write a line about it, with the path's template, not the path."""
         route = getattr(scope.get("route"), "path", "other")
@@ -133,6 +155,11 @@ class Guard:
             check_client(scope)
         check_host(self._hosts, self._options, headers)
         check_origin(self._options, scope, headers)
+        if headers.get("origin", "").lower() in self._options.allowed_origins:
+            reply.origin = headers["origin"]
+            if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+                await _preflight(headers)(scope, receive, reply)
+                return
         if self._state.tokens is not None and (_has_body(headers) or not _is_open(scope)):
             scope["hyrecall.caller"] = identify(self._state.tokens, headers).name
         body = await self._body(headers, receive)
@@ -154,6 +181,9 @@ class Guard:
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
         """Return the whole body, which never grows beyond its limit."""
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # Where one layer believes one and another the other, a body smuggles a request.
+            raise ServiceError(400, "BadRequest", "Content-Length: expected none beside chunks")
         if headers.get("content-encoding", "identity") != "identity":
             raise ServiceError(415, "UnsupportedMediaType", "expected a body without encoding")
         is_arrow = headers.get("content-type", "").partition(";")[0].strip() == ARROW
@@ -225,7 +255,7 @@ class Guard:
 
     @contextlib.asynccontextmanager
     async def _slot(self, scope: Scope) -> AsyncIterator[None]:
-        """Wait until the request may run; refuse it if too many wait."""
+        """Wait for the turn of the request's token; refuse it if too many wait."""
         if scope["path"] in ALWAYS_ANSWERED:
             yield
             return
@@ -233,25 +263,16 @@ class Guard:
         if name and self._by_caller[name] >= self._options.max_per_token:
             message = f"the token has {self._options.max_per_token} requests under way"
             raise ServiceError(429, "TooManyRequests", message, retry_after=RETRY_AFTER)
-        if self._slots.locked() and self._n_waiting >= self._options.max_waiting:
+        if not self._turns.is_free(name) and self._turns.n_waiting >= self._options.max_waiting:
             raise _busy(f"{self._options.max_waiting} requests wait already")
         self._by_caller[name] += 1
-        self._n_waiting += 1
-        is_waiting = True
         try:
-            async with self._slots:
-                self._n_waiting -= 1
-                is_waiting = False
+            async with self._turns.turn(name):
                 yield
         finally:
-            self._n_waiting -= is_waiting
             self._by_caller[name] -= 1
             if not self._by_caller[name]:
                 del self._by_caller[name]
-
-    def loads(self) -> tuple[int, int]:
-        """Return how many requests run and how many wait."""
-        return self._options.max_running - self._slots._value, self._n_waiting
 
 
 # ---- checks ----
@@ -303,6 +324,16 @@ def _host_name(given: str) -> str:
         return ""
 
 
+def _preflight(headers: Headers) -> Response:
+    """Tell a page of an allowed origin that it may send what it asks to send."""
+    told = {
+        "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
+        "Access-Control-Allow-Headers": headers.get("access-control-request-headers", ""),
+        "Access-Control-Max-Age": "600",
+    }
+    return Response(status_code=204, headers=told)
+
+
 def _is_open(scope: Scope) -> bool:
     """Say whether a request needs no token: a preflight has none."""
     path = scope["path"]
@@ -345,9 +376,9 @@ async def _refuse(scope: Scope, reply: Reply, fault: ServiceError) -> None:
         headers["WWW-Authenticate"] = "Bearer"
     if fault.status in (400, 401, 403, 408, 413, 415, 421):
         headers["Connection"] = "close"
-
-    async def nothing() -> Message:
-        return {"type": "http.disconnect"}
-
     response = error_response(fault.status, fault.kind, fault.message, headers)
-    await response(scope, nothing, reply)
+    await response(scope, _nothing, reply)
+
+
+async def _nothing() -> Message:
+    return {"type": "http.disconnect"}

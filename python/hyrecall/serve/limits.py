@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import zip_longest
 from typing import Any
 
 from fastapi import Request
@@ -9,7 +11,7 @@ from fastapi import Request
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.options import ServiceOptions
 
-__all__ = ["check_lists", "check_page", "check_query", "check_size", "options_of"]
+__all__ = ["check_hits", "check_lists", "check_page", "check_query", "check_size", "options_of"]
 
 
 def options_of(request: Request) -> ServiceOptions:
@@ -31,6 +33,13 @@ def check_page(options: ServiceOptions, limit: int, offset: int = 0) -> None:
         check_size("limit + offset", limit + offset, options.max_limit, "")
 
 
+def check_hits(most: int, limits: Iterable[int], around: Iterable[int] = ()) -> None:
+    """Refuse queries that ask for too many hits in all, each with the rows around it."""
+    shown = zip_longest(limits, around, fillvalue=0)
+    n_hits = sum(limit * (1 + 2 * beside) for limit, beside in shown)
+    check_size("queries x limit", n_hits, most, "hits, those around each included")
+
+
 def check_lists(options: ServiceOptions, **fields: Any) -> None:
     """Refuse a list or object with too many entries, however deep in a field it lies."""
     for name, value in fields.items():
@@ -43,7 +52,7 @@ def check_lists(options: ServiceOptions, **fields: Any) -> None:
 
 
 def check_size(name: str, size: int, most: int, unit: str) -> None:
-    """Refuse a number above the most.
+    """Refuse a number above the most; the message does not repeat what a request says.
 
     Raises
     ------
@@ -52,4 +61,4 @@ def check_size(name: str, size: int, most: int, unit: str) -> None:
     """
     if size > most:
         wish = f"<= {most}{f' {unit}' if unit else ''}"
-        raise ServiceError(422, "Invalid", f"{name}: expected {wish}, got {size}")
+        raise ServiceError(422, "Invalid", f"{name}: expected {wish}")

@@ -16,10 +16,10 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 _COUNTS = (
     *("max_body", "max_arrow_body", "max_query", "max_limit", "max_batch", "max_levels"),
-    *("max_arrow_batch", "max_store_batch"),
+    *("max_arrow_batch", "max_store_batch", "max_hits", "max_arrow_hits", "max_reply"),
     *("max_ids", "max_running", "max_waiting", "max_per_token", "max_joined"),
 )
-_SECONDS = ("deadline", "slow", "drain")
+_SECONDS = ("deadline", "slow", "drain", "keep_alive")
 
 
 @check_keywords
@@ -53,6 +53,11 @@ class ServiceOptions:
     max_store_batch : int, default 1,024
         Queries in one Arrow stream to a store, which searches a few at a time: a stream that
         needs more than `deadline` has no reply.
+    max_hits, max_arrow_hits : int, default 100,000, 1,000,000
+        Hits that one request may ask for: its queries times their limits, each hit with what is
+        shown around it; the second for Arrow streams to an index, whose hits are no objects.
+    max_reply : int, default 256 MiB
+        Bytes of a reply, but for exports.
     max_levels : int, default 16
         Levels of JSON in a request.
     max_ids : int, default 10,000
@@ -61,12 +66,17 @@ class ServiceOptions:
         Seconds that a request may take from its last byte to the first byte of its reply.
     max_running, max_waiting : int, default 64, 256
         Requests at work, and those that wait for one of them to end. One more is refused (503).
-    max_per_token : int, default 256
-        Requests of one token, at work or waiting. One more is refused (429).
+    max_per_token : int, default 64
+        Requests of one token, at work or waiting. One more is refused (429). Tokens whose requests
+        wait take turns, and one token has three quarters of `max_running` at work at most; of a
+        store, which answers on 16 threads, 12 requests.
     slow : float, default 10
         Seconds for a request's headers, for its body, and for a client to take a part of a reply.
     drain : float, default 10
         Seconds for requests under way after SIGTERM.
+    keep_alive : float, default 5
+        Seconds that a connection may rest between two requests. Behind a proxy it has to be longer
+        than the proxy's own, which is often 60.
     join : bool, default True
         Join index searches that wait for one another to one batch. No reply changes by it.
     max_joined : int, default 64
@@ -99,14 +109,18 @@ class ServiceOptions:
     max_batch: int = 256
     max_arrow_batch: int = 65_536
     max_store_batch: int = 1_024
+    max_hits: int = 100_000
+    max_arrow_hits: int = 1_000_000
+    max_reply: int = 256 << 20
     max_levels: int = 16
     max_ids: int = 10_000
     deadline: float = 30.0
     max_running: int = 64
     max_waiting: int = 256
-    max_per_token: int = 256
+    max_per_token: int = 64
     slow: float = 10.0
     drain: float = 10.0
+    keep_alive: float = 5.0
     join: bool = True
     max_joined: int = 64
 

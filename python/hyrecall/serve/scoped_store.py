@@ -16,10 +16,11 @@ from hyrecall.ask.recipe import Recipe
 from hyrecall.errors import NotFoundError, OptionError, error
 from hyrecall.memory import AgentMemorySync, Browse, Episode, Memory
 from hyrecall.memory.store import Store
-from hyrecall.serve.callers import Caller, Reader, Writer, narrow
+from hyrecall.serve.callers import Caller, Editor, Reader, Writer, narrow
 from hyrecall.serve.errors import ServiceError
 
 __all__ = [
+    "EditScope",
     "ReadScope",
     "RequestScope",
     "ScopedStore",
@@ -82,8 +83,15 @@ async def _scope_to_write(
     return scope_of(who, {"user_id": user_id, "org": org, "workspace": workspace})
 
 
+async def _scope_to_edit(
+    who: Editor, user_id: Name = None, org: Name = None, workspace: Name = None
+) -> RequestScope:
+    return scope_of(who, {"user_id": user_id, "org": org, "workspace": workspace})
+
+
 ReadScope: TypeAlias = Annotated[RequestScope, Depends(_scope_to_read)]
 WriteScope: TypeAlias = Annotated[RequestScope, Depends(_scope_to_write)]
+EditScope: TypeAlias = Annotated[RequestScope, Depends(_scope_to_edit)]
 """The scope of a route whose documents have no field for it: its query string may narrow it."""
 
 

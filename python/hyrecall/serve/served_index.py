@@ -22,6 +22,7 @@ from hyrecall.distributed.newer_versions import NewerVersions
 from hyrecall.errors import OptionError, ShardLostError, error
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
+from hyrecall.serve.limits import check_size
 from hyrecall.serve.metrics import index_numbers
 from hyrecall.serve.replies import encode, index_data
 
@@ -102,10 +103,25 @@ class ServedIndex:
         self._versions.look_again()
         return await self._joiner.call(query, query.key)
 
-    async def recall_batch(self, queries: Sequence[IndexQuery]) -> list[bytes]:
-        """Return the replies to a batch of a caller's own, as if each were alone."""
+    async def recall_batch(self, queries: Sequence[IndexQuery], *, most_bytes: int) -> list[bytes]:
+        """Return the replies to a batch of a caller's own, as if each were alone.
+
+        Raises
+        ------
+        ServiceError
+            422: they are longer together.
+        """
         self._versions.look_again()
-        return list(await asyncio.gather(*(self._joiner.call(one, one.key) for one in queries)))
+        n_bytes = 0
+
+        async def reply(one: IndexQuery) -> bytes:
+            nonlocal n_bytes
+            made = await self._joiner.call(one, one.key)
+            n_bytes += len(made)
+            check_size("reply", n_bytes, most_bytes, "bytes")
+            return made
+
+        return list(await asyncio.gather(*map(reply, queries)))
 
     async def run(self, options: dict[str, Any]) -> Hits:
         """Answer a batch with arguments of :meth:`hyrecall.Index.recall`."""

@@ -14,25 +14,15 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.importer import import_from_string
 from uvicorn.lifespan.on import LifespanOn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hyrecall.errors import OptionError, error
 from hyrecall.serve.options import ServiceOptions
 
-__all__ = ["Protocol", "listen", "run", "run_workers"]
+__all__ = ["Protocol", "QuietLifespan", "listen", "run", "settings_of", "url_of"]
 
 _log = logging.getLogger("hyrecall.serve")
-
-KEEP_ALIVE = 5
-"""Seconds that a connection may rest between two requests."""
-
-STARTUP = 60
-"""Seconds that a worker may take to answer the supervisor, which kills one that is slower.
-
-A worker answers once it has imported its packages: 3 s of a core, and more if many start at once.
-"""
 
 MAX_HEADERS = 64 << 10
 """Bytes of a request's headers, its path and query string among them."""
@@ -112,7 +102,7 @@ def settings_of(options: ServiceOptions) -> dict[str, Any]:
         "access_log": False,
         "proxy_headers": False,
         "server_header": False,
-        "timeout_keep_alive": KEEP_ALIVE,
+        "timeout_keep_alive": options.keep_alive,
         "timeout_graceful_shutdown": max(1, round(options.drain)),
         "h11_max_incomplete_event_size": MAX_HEADERS,
     }
@@ -144,7 +134,7 @@ def url_of(sock: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-class _Lifespan(LifespanOn):
+class QuietLifespan(LifespanOn):
     """Prints no traceback of an app that does not start: :func:`run` raises its fault."""
 
     async def send(self, message: Any) -> None:
@@ -205,7 +195,7 @@ def run(app: FastAPI, *, started: Callable[[str], None] | None = None) -> None:
     url = url_of(sock)
     config = uvicorn.Config(app, **settings_of(options))
     config.load()
-    config.lifespan_class = _Lifespan
+    config.lifespan_class = QuietLifespan
     server = _Server(config, lambda: started(url) if started else None)
     try:
         server.run(sockets=[sock])
@@ -216,56 +206,3 @@ def run(app: FastAPI, *, started: Callable[[str], None] | None = None) -> None:
         raise fault from None
     finally:
         sock.close()
-
-
-def run_workers(
-    factory: str,
-    options: ServiceOptions,
-    workers: int,
-    *,
-    started: Callable[[str], None] | None = None,
-) -> None:
-    """Serve from several processes, each of which makes its app; one that ends is started again.
-
-    This process first makes the app once, opens the store and closes it: a store that no worker can
-    open is an error here, and nothing is started.
-
-    Parameters
-    ----------
-    factory : str
-        ``"module:function"``, which returns the app.
-    options : ServiceOptions
-    workers : int
-    started : callable, optional
-        Called with the URL before the processes start.
-
-    Raises
-    ------
-    OptionError
-        Nothing can listen at the address.
-    HyrecallError
-        The store cannot be opened.
-    """
-    listen(options).close()  # uvicorn itself ends the process where a port is taken
-    with _bound(options) as sock:  # until the end, so that nobody is given the port meanwhile
-        asyncio.run(_try_out(import_from_string(factory)()))
-        if started is not None:
-            started(url_of(sock))
-        uvicorn.run(
-            factory, factory=True, workers=workers, host=options.host, port=sock.getsockname()[1],
-            timeout_worker_healthcheck=STARTUP, **settings_of(options),
-        )  # fmt: skip
-
-
-def _bound(options: ServiceOptions) -> socket.socket:
-    """Return a socket that has the address and does not listen, so that uvicorn can take it too."""
-    sock = socket.socket(_family(options))
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind((options.host, options.port))
-    return sock
-
-
-async def _try_out(app: FastAPI) -> None:
-    """Start an app and end it, since uvicorn starts a worker that fails again for ever."""
-    async with app.router.lifespan_context(app):
-        pass

@@ -53,7 +53,7 @@ def test_E49_the_reply_has_the_documents_shape() -> None:
         hits = {one["id"]: one for one in found["hits"]}
         assert set(hits["fact"]) == {
             "source", "id", "text", "score", "kind", "secondary", "createdAt", "freshnessScore",
-            "memoryId", "memoryType",
+            "memoryId", "memoryType", "org", "workspace", "agent", "visibility",
         }  # fmt: skip
         assert {name: one["source"] for name, one in hits.items()} == {
             "raw": "sessions", "fact": "memories", "sum": "memory",
@@ -65,6 +65,53 @@ def test_E49_the_reply_has_the_documents_shape() -> None:
         assert "memoryId" not in hits["raw"]
         assert set(found["sources"]) == {"sessions", "memories", "memory"}
         assert found["degraded"] is False
+
+    run(recipes.honeycomb, work)
+
+
+def test_E16_a_hit_says_whose_it_is_over_rest() -> None:
+    async def work(house: Served) -> None:
+        fill(house)
+        house.memory.set_policy("codex", **HOUSE, policy="shared")
+        house.memory.remember("deploy at noon", id="of codex", user_id="codex", **HOUSE)
+        house.memory.remember(
+            "deploy", id="shown", user_id="claude", visibility="global", source="memory", **HOUSE
+        )
+        found = await house.post(RECALL, {"query": "deploy"}, headers=as_agent("codex"))
+        names = ("source", "org", "workspace", "agent", "visibility")
+        assert {one["id"]: tuple(one[name] for name in names) for one in found["hits"]} == {
+            "of codex": ("memories", "acme", "lab", "codex", "private"),
+            "shown": ("memories", "acme", "lab", "claude", "global"),
+        }
+
+    run(recipes.honeycomb, work)
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t"])
+def test_E35_a_blank_agent_is_isolated_and_told_so(blank: str) -> None:
+    async def work(house: Served) -> None:
+        for agent in ("default", "claude"):
+            house.memory.remember(
+                "deploy", id=agent, user_id=agent, visibility="global", source="memory", **HOUSE
+            )
+        headers = as_agent("default")
+        assert ids(await house.post(RECALL, {"query": "deploy"}, headers=headers)) == ["default"]
+        headers |= {"x-honeycomb-agent": blank}
+        found = await house.post(RECALL, {"query": "deploy"}, headers=headers)
+        assert found["hits"] == []
+        (fault,) = found["scopeFaults"]
+        assert (fault["org"], fault["workspace"]) == ("acme", "lab")
+        assert fault["reason"] == "a blank agent"
+        assert (await house.get("/api/memories", headers=headers))["memories"] == []
+        told = await house.get("/memory/grep", params={"q": "deploy"}, headers=headers)
+        assert told["hits"] == []
+        await house.get("/api/memories/default", 404, headers=headers)
+        body = {"content": "deploy", "reason": "x"}
+        await house.post("/api/memories", {"content": "x"}, 400, headers=headers)
+        await house.post("/api/memories/default/modify", body, 400, headers=headers)
+        for name in ("x-honeycomb-org", "x-honeycomb-workspace"):
+            other = as_agent("default") | {name: blank}
+            await house.post(RECALL, {"query": "deploy"}, 400, headers=other)
 
     run(recipes.honeycomb, work)
 

@@ -309,6 +309,8 @@ def test_honeycombs_tools_keep_find_change_and_forget() -> None:
                 assert (first["source"], first["memoryType"]) == ("memories", "fact")
                 assert (second["id"], second["kind"], second["secondary"]) == ("t", "session", True)
                 assert second["source"] == "sessions"
+                whose = [first[name] for name in ("org", "workspace", "agent", "visibility")]
+                assert whose == [None, None, "ann", "private"]
                 assert {"memoryId", "memoryType"} & set(second) == set()
                 assert found["sources"] == ["memories", "sessions"]
                 assert set(found) == {"hits", "sources", "degraded", "scope"}

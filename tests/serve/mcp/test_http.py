@@ -222,7 +222,8 @@ def test_host_origin_and_content_type_are_checked(
             sent = message("initialize", HELLO)
             got = await http.post("/mcp", json=sent, headers={**ACCEPT, **headers})
             assert got.status_code == status
-            assert "access-control-allow-origin" not in got.headers
+            is_allowed = headers.get("origin") in options.get("allowed_origins", ())
+            assert ("access-control-allow-origin" in got.headers) == is_allowed
 
     run(main)
 

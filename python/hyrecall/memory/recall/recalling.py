@@ -8,7 +8,6 @@ rows that the index named and the audience may read.
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import numpy.typing as npt
 
 from hyrecall.ask.expansion import Context
 from hyrecall.ask.session import Session
+from hyrecall.base.warned import warn_caller
 from hyrecall.embed.guard import Guard
 from hyrecall.embed.protocol import EmbedFault, NoVectors
 from hyrecall.errors import CorruptIndexError, HyrecallError
@@ -135,7 +135,7 @@ def warn_of_isolation(by: AskedBy, seen: Audience) -> None:
         return
     if by.user is None and not by.is_agent and seen.has_named_users:
         told = "user_id: this call sees the anonymous memories only, and the store has named users"
-        warnings.warn(told, IsolationWarning, stacklevel=5)
+        warn_caller(told, IsolationWarning)
 
 
 def _ranked(

@@ -6,7 +6,6 @@ none: it counts as sound if all of it can be read.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -14,6 +13,8 @@ from typing import Any
 import apsw
 import apsw.ext
 import xxhash
+
+from hyrecall.base.warned import warn_caller
 
 __all__ = ["DamageWarning", "checksum", "is_text", "rows", "warn_of_damage"]
 
@@ -97,4 +98,4 @@ def warn_of_damage(n_rows: int) -> None:
     """Warn that so many damaged rows were left out; of none, say nothing."""
     if n_rows:
         told = f"{n_rows} damaged rows were left out: doctor(full=True) names them"
-        warnings.warn(told, DamageWarning, stacklevel=3)
+        warn_caller(told, DamageWarning)

@@ -413,7 +413,10 @@ class Database:
                 yield reader
             finally:
                 _end(reader)
-                self._give_reader(reader)
+                if reader.txn_state() == apsw.SQLITE_TXN_NONE:
+                    self._give_reader(reader)
+                else:  # a statement that was left unfinished keeps the state that it reads
+                    self._drop_reader(reader)
 
     def sequence(self) -> int:
         """Return the number of the last change that is committed, by whatever process."""
@@ -519,15 +522,19 @@ class Database:
         return self._open_reader()
 
     def _give_reader(self, reader: apsw.Connection) -> None:
-        shared = self._fixed.pop(reader, None)
-        if shared is not None:
-            shared.close()
-            return
         with self._pool:
-            if not self._closed and len(self._idle) < IDLE_READERS:
+            is_kept = not self._closed and len(self._idle) < IDLE_READERS
+            if is_kept and reader not in self._fixed:
                 self._idle.append(reader)
                 return
-        reader.close(True)
+        self._drop_reader(reader)
+
+    def _drop_reader(self, reader: apsw.Connection) -> None:
+        shared = self._fixed.pop(reader, None)
+        if shared is None:
+            reader.close(True)
+        else:
+            shared.close()
 
     def _leave_to_parent(self) -> None:
         """Keep a parent's connections from being closed in its child, whose locks they are not."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from hyrecall.ask.filters import Filter
 from hyrecall.base.version import __version__
 from hyrecall.recipes import hebb
+from hyrecall.serve.bodies import Text
 from hyrecall.serve.callers import Reader
 from hyrecall.serve.documented.hebb import (
     MOST,
@@ -24,13 +25,19 @@ from hyrecall.serve.documented.hebb import (
     shown,
 )
 from hyrecall.serve.doors.shapes import BY_REST, ERRORS, tell_degraded
-from hyrecall.serve.encoded_paths import PathId
 from hyrecall.serve.limits import check_lists, check_query, check_size, options_of
-from hyrecall.serve.scoped_store import ReadScope, ScopedStore, WriteScope, memory_of
+from hyrecall.serve.routing import PathId, Router
+from hyrecall.serve.scoped_store import (
+    EditScope,
+    ReadScope,
+    ScopedStore,
+    WriteScope,
+    memory_of,
+)
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["hebb"], responses=ERRORS)
+router = Router(tags=["hebb"], responses=ERRORS)
 
 STRICT = 0.8
 """The least score with ``strict_recall``."""
@@ -40,7 +47,7 @@ MOST_COUNTED = 10_000
 
 Weight = Annotated[float | None, Field(ge=0, le=1e6, allow_inf_nan=False)]
 Rating = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
-Content = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
+Content = Annotated[Text, Field(max_length=MOST_CHARACTERS)]
 
 
 class _Body(BaseModel):
@@ -175,7 +182,7 @@ async def search(
 
 
 @router.post("/api/v1/memories", status_code=201, summary="Keep a memory")
-async def create(body: NewMemory, scope: WriteScope, request: Request) -> dict[str, Any]:
+async def create(body: NewMemory, scope: EditScope, request: Request) -> dict[str, Any]:
     """Keep a memory, and return it."""
     store = ScopedStore(memory_of(request), scope)
     kept = await store.call("remember", body.content, **body.fields())
@@ -185,7 +192,7 @@ async def create(body: NewMemory, scope: WriteScope, request: Request) -> dict[s
 
 @router.post("/api/v1/memories/batch", status_code=201, summary="Keep several memories")
 async def create_batch(
-    body: list[NewMemory], scope: WriteScope, request: Request
+    body: list[NewMemory], scope: EditScope, request: Request
 ) -> list[dict[str, Any]]:
     """Keep memories one after the other, and return them."""
     store = ScopedStore(memory_of(request), scope)
@@ -229,7 +236,7 @@ async def get(id: PathId, scope: ReadScope, request: Request) -> dict[str, Any]:
 async def change(
     id: PathId,  # noqa: A002
     body: ChangedMemory,
-    scope: WriteScope,
+    scope: EditScope,
     request: Request,
 ) -> dict[str, Any]:
     """Change fields of a memory, and return it."""

@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 
 from hyrecall.errors import NotFoundError, error
 from hyrecall.memory import Episode
 from hyrecall.serve.doors.shapes import ERRORS
-from hyrecall.serve.encoded_paths import PathId
 from hyrecall.serve.limits import check_size
+from hyrecall.serve.routing import PathId, Router
 from hyrecall.serve.scoped_store import ReadScope, ScopedStore, memory_of
 
 __all__ = ["TagGraph", "router", "tag_graph"]
 
 T_ = TypeVar("T_")
 
-router = APIRouter(prefix="/api/v1/graph", tags=["hebb"], responses=ERRORS)
+router = Router(prefix="/api/v1/graph", tags=["hebb"], responses=ERRORS)
 
 MOST_READ = 10_000
 MOST_PAIRS = 200_000

@@ -11,13 +11,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any, Literal, TypeAlias
 
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import Depends, Header, Request
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.shaping import Dedup, Recency, Rerank
 from hyrecall.recipes import honeycomb
+from hyrecall.serve.bodies import Text
 from hyrecall.serve.callers import Caller, Reader, Writer, narrow
 from hyrecall.serve.documented.honeycomb import (
     LIMIT,
@@ -30,19 +31,19 @@ from hyrecall.serve.documented.honeycomb import (
     as_stored,
 )
 from hyrecall.serve.doors.shapes import ERRORS
-from hyrecall.serve.encoded_paths import PathId
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_query, options_of
+from hyrecall.serve.routing import PathId, Router
 from hyrecall.serve.scoped_store import RequestScope, ScopedStore, memory_of
 
 __all__ = ["ReadAgent", "router", "scope_of_headers"]
 
-router = APIRouter(prefix="/api/memories", tags=["honeycomb"], responses=ERRORS)
+router = Router(prefix="/api/memories", tags=["honeycomb"], responses=ERRORS)
 
 DEFAULT = "default"
 """The workspace and the agent of requests that name none."""
 
-WITHOUT_PROJECTS = "a store has no projects: the directory did not narrow the reply"
+WITHOUT_PROJECTS = "a store has no projects: the directory had no effect"
 
 
 class _Body(BaseModel):
@@ -144,7 +145,7 @@ class NewMemory(_Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"content": "CI runs on Debian 12"}]})
 
-    content: str = Field(min_length=1)
+    content: Text
     type: MemoryType = "fact"
     normalized_content: str | None = None
     agent_id: str | None = Field(default=None, min_length=1, max_length=512)
@@ -155,7 +156,7 @@ class NewMemory(_Body):
 class Modified(_Body):
     """Another text of a memory, and why."""
 
-    content: str = Field(min_length=1)
+    content: Text
     reason: str = Field(min_length=1, max_length=512)
     agent_id: str | None = Field(default=None, min_length=1, max_length=512)
 
@@ -178,33 +179,69 @@ def scope_of_headers(who: Caller, request: Request, agent_id: str | None = None)
     ServiceError
         400: no organisation; 403: headers that would widen the token.
     """
-    headers = request.headers
-    names = narrow(
-        who, {name: headers.get(f"x-honeycomb-{name}") or None for name in ("org", "workspace")}
-    )
+    told = {name: request.headers.get(f"x-honeycomb-{name}") for name in ("org", "workspace")}
+    if any(one is not None and not one.strip() for one in told.values()):
+        raise ServiceError(400, "BadRequest", "x-honeycomb-org, -workspace: expected names")
+    names = narrow(who, told)
     if not names["org"]:
         raise ServiceError(400, "BadRequest", "expected the header x-honeycomb-org")
     workspace = names["workspace"] or (DEFAULT if who.may_choose_partition else None)
-    asked = agent_id or headers.get("x-honeycomb-agent") or None
+    asked = request.headers.get("x-honeycomb-agent")
+    if agent_id is not None and asked not in (None, agent_id):
+        raise ServiceError(422, "Invalid", "agentId: expected that of x-honeycomb-agent")
+    asked = agent_id if asked is None else asked
     if who.agent is not None:
         if asked not in (None, who.agent):
             raise ServiceError(403, "ScopeError", "agent: expected that of the token")
         return RequestScope(None, names["org"], workspace, who.agent)
     if who.may_choose_user and who.user_id is None:
-        return RequestScope(None, names["org"], workspace, asked or DEFAULT)
+        agent = DEFAULT if asked is None else asked  # a blank one is isolated by the store
+        return RequestScope(None, names["org"], workspace, agent)
     if asked not in (None, who.user_id):
         raise ServiceError(403, "ScopeError", "agent: expected that of the token")
     return RequestScope(who.user_id, names["org"], workspace)
 
 
-async def _reading(
-    who: Reader,
+_Name: TypeAlias = Annotated[str | None, Header()]
+
+
+def _named(
     request: Request,
-    x_honeycomb_org: Annotated[str | None, Header()] = None,
-    x_honeycomb_workspace: Annotated[str | None, Header()] = None,
-    x_honeycomb_agent: Annotated[str | None, Header()] = None,
-) -> RequestScope:
+    x_honeycomb_org: _Name = None,
+    x_honeycomb_workspace: _Name = None,
+    x_honeycomb_agent: _Name = None,
+    x_honeycomb_cwd: _Name = None,
+) -> Request:
+    """Return a request whose route declares honeycomb's headers."""
+    return request
+
+
+Named: TypeAlias = Annotated[Request, Depends(_named)]
+
+
+async def _reading(who: Reader, request: Named) -> RequestScope:
     return scope_of_headers(who, request)
+
+
+def _writing(who: Caller, request: Request, agent_id: str | None) -> ScopedStore:
+    """Return the store as the agent of a change.
+
+    Raises
+    ------
+    ServiceError
+        As :func:`scope_of_headers`; 400 too for a blank agent, since all of them would be one.
+    """
+    scope = scope_of_headers(who, request, agent_id)
+    if scope.agent is not None and not scope.agent.strip():
+        raise ServiceError(400, "BadRequest", "x-honeycomb-agent: expected a name")
+    return ScopedStore(memory_of(request), scope)
+
+
+def _with_directory(made: dict[str, Any], request: Request, cwd: str | None) -> dict[str, Any]:
+    """Add to a reply that the directory of a request had no effect."""
+    if not (cwd or request.headers.get("x-honeycomb-cwd")):
+        return made
+    return made | {"projectScopeDegraded": True, "warning": WITHOUT_PROJECTS}
 
 
 ReadAgent: TypeAlias = Annotated[RequestScope, Depends(_reading)]
@@ -222,23 +259,19 @@ async def recall(body: RecallBody, scope: ReadAgent, request: Request) -> dict[s
     matches = await store.call(
         "search", body.query, limit=body.most(), recipe=recipe, token_budget=body.token_budget
     )
-    directory = body.cwd or request.headers.get("x-honeycomb-cwd")
-    made = as_recall(matches)
-    if directory:
-        made |= {"projectScopeDegraded": True, "warning": WITHOUT_PROJECTS}
-    return made
+    return _with_directory(as_recall(matches), request, body.cwd)
 
 
 @router.post("", status_code=201, summary="Keep a memory")
-async def keep(body: NewMemory, who: Writer, request: Request) -> dict[str, Any]:
+async def keep(body: NewMemory, who: Writer, request: Named) -> dict[str, Any]:
     """Keep a memory of the agent."""
-    store = ScopedStore(memory_of(request), scope_of_headers(who, request, body.agent_id))
+    store = _writing(who, request, body.agent_id)
     more = {} if body.normalized_content is None else {"normalizedContent": body.normalized_content}
     kept = await store.call(
         "remember", body.content, kind=body.type, source="memory", visibility=body.visibility,
         metadata=more,
     )  # fmt: skip
-    return as_stored(kept.id)
+    return _with_directory(as_stored(kept.id), request, body.cwd)
 
 
 @router.get("", summary="List memories")
@@ -258,16 +291,16 @@ async def get(id: PathId, scope: ReadAgent, request: Request) -> dict[str, Any]:
 
 
 @router.post("/{id}/modify", summary="Change a memory")
-async def modify(id: PathId, body: Modified, who: Writer, request: Request) -> dict[str, Any]:  # noqa: A002
+async def modify(id: PathId, body: Modified, who: Writer, request: Named) -> dict[str, Any]:  # noqa: A002
     """Append a version with another text; the reason is kept with it."""
-    store = ScopedStore(memory_of(request), scope_of_headers(who, request, body.agent_id))
+    store = _writing(who, request, body.agent_id)
     await store.call("update", id, reason=body.reason, output=body.content, input="")
     return as_changed(id, "modified")
 
 
 @router.post("/{id}/forget", summary="Forget a memory")
-async def forget(id: PathId, body: Forgotten, who: Writer, request: Request) -> dict[str, Any]:  # noqa: A002
+async def forget(id: PathId, body: Forgotten, who: Writer, request: Named) -> dict[str, Any]:  # noqa: A002
     """Take a memory out of recall; the reason is kept with it."""
-    store = ScopedStore(memory_of(request), scope_of_headers(who, request, body.agent_id))
+    store = _writing(who, request, body.agent_id)
     await store.forget(id, reason=body.reason)
     return as_changed(id, "forgotten")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -16,11 +16,12 @@ from hyrecall.serve.callers import Reader
 from hyrecall.serve.doors.honeycomb import ReadAgent
 from hyrecall.serve.doors.shapes import ERRORS
 from hyrecall.serve.errors import ServiceError, error_response
+from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import ScopedStore, memory_of
 
 __all__ = ["mounted", "router"]
 
-router = APIRouter(prefix="/memory", tags=["honeycomb"], responses=ERRORS)
+router = Router(prefix="/memory", tags=["honeycomb"], responses=ERRORS)
 
 MOUNT = "/memory/"
 OWN = ("/memories/", "/shared/", "/sessions/", "/facts/", "/graph/", "/pinned/")

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Request
+from fastapi import Header, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from hyrecall.memory import ahm_recall
 from hyrecall.recipes import hypergraph
 from hyrecall.serve.callers import Reader
 from hyrecall.serve.doors.shapes import ERRORS
+from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_query, options_of
+from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import scoped_store
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["hypergraph"], responses=ERRORS)
+router = Router(tags=["hypergraph"], responses=ERRORS)
 
 MOST_RESULTS = 50
 
@@ -57,6 +59,8 @@ async def recall(
     x_graph_id: Annotated[str | None, Header()] = None,
 ) -> dict[str, Any]:
     """Recall as HyperMemory's documents say; ``X-Graph-Id`` or ``user_id`` names whose graph."""
+    if user_id is not None and x_graph_id not in (None, user_id):
+        raise ServiceError(422, "Invalid", "user_id: expected that of X-Graph-Id")
     names = {"user_id": x_graph_id if user_id is None else user_id}
     store = scoped_store(request, who, {**names, "org": org, "workspace": workspace})
     store.recipe_for(hypergraph)

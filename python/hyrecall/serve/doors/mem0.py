@@ -10,16 +10,17 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from hyrecall.ask.filters import Filter
 from hyrecall.memory import Episode, Version
+from hyrecall.serve.bodies import Text
 from hyrecall.serve.callers import Caller, Reader, Writer
 from hyrecall.serve.doors.shapes import BY_REST, ERRORS, iso, tell_degraded
-from hyrecall.serve.encoded_paths import PathId
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_lists, check_page, check_query, check_size, options_of
+from hyrecall.serve.routing import PathId, Router
 from hyrecall.serve.scoped_store import (
     ReadScope,
     RequestScope,
@@ -31,7 +32,7 @@ from hyrecall.serve.scoped_store import (
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["mem0"], responses=ERRORS)
+router = Router(tags=["mem0"], responses=ERRORS)
 
 LIMIT = 100
 OWN_KEYS = ("agent_id", "role", "actor_id")
@@ -50,7 +51,7 @@ class Message(_Body):
     """A message of a conversation; ``name`` is who said it."""
 
     role: str = Field(min_length=1, max_length=512)
-    content: str = Field(min_length=1)
+    content: Text
     name: Id = None
 
 
@@ -120,7 +121,7 @@ class SearchBody(Identifiers):
 class ChangedMemory(_Body):
     """Another text of a memory, and other metadata."""
 
-    text: str = Field(min_length=1, validation_alias=AliasChoices("text", "memory", "data"))
+    text: Text = Field(validation_alias=AliasChoices("text", "memory", "data"))
     metadata: dict[str, Any] | None = None
 
 

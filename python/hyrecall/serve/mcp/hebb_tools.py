@@ -20,13 +20,13 @@ from hyrecall.serve.documented.hebb import (
     shown,
 )
 from hyrecall.serve.mcp.session import Session, missing
-from hyrecall.serve.mcp.tool import Arguments, Query, Reply, Structure, Tool
+from hyrecall.serve.mcp.tool import Arguments, Query, Reply, Structure, Text, Tool
 
 __all__ = ["TOOLS"]
 
 
 class _Write(Arguments):
-    content: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
+    content: Annotated[Text, Field(max_length=MOST_CHARACTERS)]
     tags: list[Annotated[str, Field(max_length=512)]] = Field(default_factory=list)
     importance: Annotated[float, Field(ge=0, le=10)] = 5
 
@@ -90,7 +90,7 @@ async def _search(session: Session, given: _Search) -> Reply:
 
 TOOLS: Final = (
     Tool("write_memory", "Write a memory", "Keep a memory with its importance, 0 to 10.",
-         _Write, OneMemory, "adds", _write),
+         _Write, OneMemory, "adds", _write, shows=True),
     Tool("search_memory", "Search memories",
          "Find memories by words, meaning and tags; recent and important ones rank higher.",
          _Search, Results, "reads", _search),

@@ -43,6 +43,10 @@ class Hit(Structure):
     id: str
     text: str
     score: float
+    org: str | None
+    workspace: str | None
+    agent: str | None
+    visibility: str
     kind: Literal["memory", "session"]
     secondary: bool = Field(description="Raw dialogue, which weighs less than a memory.")
     created_at: datetime = Field(alias="createdAt")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from hyrecall.base.version import __version__
 from hyrecall.errors import OptionError, error
@@ -19,9 +19,11 @@ from hyrecall.serve import errors, metrics
 from hyrecall.serve.callers import Tokens, identify
 from hyrecall.serve.guards import Guard
 from hyrecall.serve.identity import Caller
+from hyrecall.serve.json_shape import read_json
 from hyrecall.serve.mcp.server import CALLER, create_server
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.routes import health
+from hyrecall.serve.routing import check_request
 from hyrecall.serve.tokens import TokenFile
 
 __all__ = ["PATH", "http_app"]
@@ -126,7 +128,20 @@ class _Endpoint:
         if scope["method"] != "POST":
             await _not_allowed()(scope, receive, send)
             return
-        await self._manager.handle_request(scope, receive, send)
+        request = Request(scope, receive)
+        check_request(request, {}, {})
+        body: bytes | None = await request.body()
+        with suppress(ValueError):  # the SDK says what is no JSON
+            read_json(body or b"")
+
+        async def again() -> Message:
+            nonlocal body
+            given, body = body, None
+            if given is None:
+                return await receive()
+            return {"type": "http.request", "body": given, "more_body": False}
+
+        await self._manager.handle_request(scope, again, send)
 
 
 def _not_allowed() -> Response:

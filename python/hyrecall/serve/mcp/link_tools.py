@@ -157,7 +157,7 @@ TOOLS: Final = (
          _Unlink, Removed, "removes", _unlink, is_repeatable=True),
     Tool("feedback", "Say what helped", "Say which memories helped with a query: the store learns "
          "from it how to rank for this user.",
-         _Feedback, Noted, "adds", _feedback, is_repeatable=True),
+         _Feedback, Noted, "adds", _feedback, is_repeatable=True, shows=True),
     Tool("browse_ls", "List a folder", "List a folder of memories as files, newest first.",
          _Ls, Entries, "reads", _ls),
     Tool("browse_cat", "Read a file", "Return the text of a file of memories.",

@@ -142,7 +142,7 @@ class Listed(Structure):
 
 class _Update(Arguments):
     id: Id
-    text: Annotated[str | None, Field(min_length=1)] = None
+    text: Text | None = None
     input: str | None = None
     kind: Annotated[str | None, Field(min_length=1, max_length=512)] = None
     tags: Annotated[_Tags | None, Field(description="In place of those that it has.")] = None

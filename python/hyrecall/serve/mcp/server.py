@@ -20,7 +20,14 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
 from hyrecall.base.version import __version__
-from hyrecall.errors import HyrecallError, OptionError, StoreBusyError, StoreError, error
+from hyrecall.errors import (
+    DTypeError,
+    HyrecallError,
+    OptionError,
+    StoreBusyError,
+    StoreError,
+    error,
+)
 from hyrecall.memory import Memory
 from hyrecall.serve.identity import Caller, free_names
 from hyrecall.serve.mcp import (
@@ -93,6 +100,8 @@ def create_server(
     ------
     OptionError
         There is no such system, or the store cannot serve it.
+    DTypeError
+        No Memory.
 
     Examples
     --------
@@ -110,6 +119,8 @@ def create_server(
     >>> asyncio.run(ask())
     'tea'
     """
+    if not isinstance(memory, Memory):
+        raise error(DTypeError, "memory", "an open Memory", type(memory).__name__)
     if caller is None:
         caller = Caller(user_id=default_user(memory), rights=frozenset(("read", "write")))
     options = ServiceOptions() if options is None else options
@@ -177,7 +188,7 @@ class _Answers:
         listed = [
             tool.listed(self.options, free_names(session.caller))
             for tool in self.tools.values()
-            if not tool.writes or "write" in session.caller.rights
+            if tool.rights <= session.caller.rights
         ]
         return types.ListToolsResult(tools=listed)
 
@@ -211,7 +222,8 @@ class _Answers:
         session = self._session(context)
         named = {name: given.pop(name, None) for name in free_names(session.caller)}
         session = session.narrowed({k: one for k, one in named.items() if one is not None})
-        session.check_right("write" if tool.writes else "read")
+        for right in sorted(tool.rights):
+            session.check_right(right)
         return await tool.answer(session, tool.read(given, self.options))
 
     async def list_resources(

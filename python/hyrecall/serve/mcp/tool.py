@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hyrecall.base.keywords import unknown_option
 from hyrecall.memory.data.given_fields import checked
+from hyrecall.serve.bodies import Text
+from hyrecall.serve.identity import Right
 from hyrecall.serve.mcp.session import Session
 from hyrecall.serve.mcp.sizes import check_page, check_shape, show_sizes, with_defaults
 from hyrecall.serve.options import ServiceOptions
@@ -48,7 +50,6 @@ class Structure(BaseModel):
 
 
 Query: TypeAlias = Annotated[str, Field(description="What to look for, in plain words.")]
-Text: TypeAlias = Annotated[str, Field(min_length=1)]
 Id: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=512, description="The id of the memory.")
 ]
@@ -89,6 +90,8 @@ class Tool:
         Of the session of the caller and the arguments.
     is_repeatable : bool
         Whether a second call with the same arguments changes nothing more.
+    shows : bool
+        Whether the reply of a tool that writes shows what the store holds.
     """
 
     name: str
@@ -99,11 +102,18 @@ class Tool:
     effect: Effect
     answer: Callable[[Session, Any], Awaitable[Reply]]
     is_repeatable: bool = False
+    shows: bool = False
 
     @property
     def writes(self) -> bool:
-        """Whether the caller needs the right to write."""
+        """Whether it changes the store."""
         return self.effect != "reads"
+
+    @property
+    def rights(self) -> frozenset[Right]:
+        """What the caller has to be allowed."""
+        needed: dict[Right, bool] = {"write": self.writes, "read": self.shows or not self.writes}
+        return frozenset(right for right, is_needed in needed.items() if is_needed)
 
     def listed(self, options: ServiceOptions, names: Iterable[str] = ()) -> ListedTool:
         """Return the tool as a list of tools shows it.

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pyarrow as pa
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.filters import Filter
+from hyrecall.hits.hits import Hits
 from hyrecall.memory import Matches
 from hyrecall.serve.arrow_streams import (
     CELLS,
@@ -36,11 +41,14 @@ from hyrecall.serve.bodies import RecallBody
 from hyrecall.serve.callers import Caller, Reader
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.guards import ARROW
-from hyrecall.serve.limits import check_lists, check_page, check_size, options_of
+from hyrecall.serve.json_shape import read_json
+from hyrecall.serve.limits import check_hits, check_lists, check_page, check_size, options_of
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import ERRORS
+from hyrecall.serve.routes.export import MOST_SECONDS
 from hyrecall.serve.routes.index_recall import authorised, served_by
-from hyrecall.serve.routes.recall import answer_all, check_recall
+from hyrecall.serve.routes.recall import answer_all, check_all, check_recall
+from hyrecall.serve.routing import Router
 from hyrecall.serve.served_index import AnyIndex, recipe_named
 
 __all__ = ["index_router", "store_router"]
@@ -64,12 +72,18 @@ MATCHES = pa.schema(
 )  # fmt: skip
 """Columns of a store's reply."""
 
+PIECE = 2_048
+"""Hits whose columns are gathered at a time for a reply."""
+
+AT_ONCE = 8 << 20
+"""Bytes of a reply that is sent whole; a longer one is measured, then made again in pieces."""
+
 MAX_KEY = 512
 """Bytes of a query's key, which stands beside each of its hits."""
 
 
-def _router() -> APIRouter:
-    return APIRouter(prefix="/v1", responses=ERRORS)
+def _router() -> Router:
+    return Router(prefix="/v1", responses=ERRORS)
 
 
 index_router, store_router = _router(), _router()
@@ -116,9 +130,10 @@ async def recall_index(
     table = await _read(request, sizes, wanted, sizes.max_arrow_batch)
     check_page(sizes, options.limit, options.offset)
     check_size("depth", options.depth, sizes.max_limit, "")
+    check_hits(sizes.max_arrow_hits, [options.limit * table.num_rows])
     asked = await asyncio.to_thread(_index_arguments, served.index, sizes, who, table, options)
     hits = await served.run(asked)
-    return await _written(hits.to_arrow)
+    return await _written(lambda: _pieces(hits), sizes.max_reply)
 
 
 def _index_arguments(
@@ -210,8 +225,9 @@ async def recall_store(request: Request, who: Reader) -> Response:
     most = min(sizes.max_store_batch, sizes.max_arrow_batch)
     table = await _read(request, sizes, OF_A_STORE, most)
     queries = await asyncio.to_thread(_bodies, sizes, table)
+    check_all(sizes, queries)
     found = await answer_all(request, who, queries)
-    return await _written(lambda: _table_of(found))
+    return await _written(lambda: iter([_table_of(found)]), sizes.max_reply)
 
 
 def _bodies(sizes: ServiceOptions, table: pa.Table) -> list[RecallBody]:
@@ -281,19 +297,79 @@ def _values(table: pa.Table, name: str) -> list[Any]:
 
 def _parsed(name: str, value: Any) -> Any:
     try:
-        return json.loads(value)
+        return read_json(value)
     except (TypeError, ValueError, RecursionError):
         raise ServiceError(422, "Invalid", f"{name}: expected JSON in a text") from None
 
 
-async def _written(make: Any) -> Response:
-    """Return a table as a response."""
+def _pieces(hits: Hits) -> Iterator[pa.Table]:
+    """Yield the table of hits, some queries at a time, so that few values are gathered at once."""
+    rest = [(hits, 0, len(hits))]
+    while rest:
+        part, begin, end = rest.pop()
+        if part.n_hits <= PIECE or end - begin <= 1:
+            yield part.to_arrow()
+            continue
+        middle, queries = (begin + end) // 2, np.arange(len(hits))
+        rest.append((part.only(queries >= middle), middle, end))
+        rest.append((part.only(queries < middle), begin, middle))
 
-    def work() -> bytes:
-        table, sink = make(), pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        made: bytes = sink.getvalue().to_pybytes()
-        return made
 
-    return Response(await asyncio.to_thread(work), media_type=ARROW)
+class _Sink(io.RawIOBase):
+    """A file whose content is taken away as it is written."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, part: Any) -> int:
+        self.parts.append(bytes(part))
+        return len(self.parts[-1])
+
+    def take(self) -> bytes:
+        parts, self.parts = self.parts, []
+        return b"".join(parts)
+
+
+def _stream(pieces: Iterator[pa.Table]) -> Iterator[bytes]:
+    """Yield an Arrow stream, a piece at a time."""
+    first, sink = next(pieces), _Sink()
+    with pa.ipc.new_stream(sink, first.schema) as writer:
+        for piece in chain([first], pieces):
+            writer.write_table(piece)
+            yield sink.take()
+    yield sink.take()
+
+
+async def _written(make: Callable[[], Iterator[pa.Table]], most: int) -> Response:
+    """Return the pieces of a table as a response, which never lies in memory whole if it is long.
+
+    Raises
+    ------
+    ServiceError
+        422: it is longer than it may be, which is known before anything is sent.
+    """
+
+    def first_look() -> bytes | None:
+        kept, n_bytes = [], 0
+        for part in _stream(make()):
+            n_bytes += len(part)
+            check_size("reply", n_bytes, most, "bytes")
+            if n_bytes <= AT_ONCE:
+                kept.append(part)
+        return b"".join(kept) if n_bytes <= AT_ONCE else None
+
+    whole = await asyncio.to_thread(first_look)
+    if whole is not None:
+        return Response(whole, media_type=ARROW)
+
+    async def parts() -> AsyncIterator[bytes]:
+        made, until = _stream(make()), time.monotonic() + MOST_SECONDS
+        while (part := await asyncio.to_thread(next, made, None)) is not None:
+            if time.monotonic() > until:
+                raise TimeoutError
+            yield part
+
+    return StreamingResponse(parts(), media_type=ARROW)

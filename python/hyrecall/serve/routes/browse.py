@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from hyrecall.serve.callers import Reader
@@ -13,11 +13,12 @@ from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_page, check_size, options_of
 from hyrecall.serve.replies import ERRORS, JsonResponse, encode
 from hyrecall.serve.routes.parameters import ScopeParams
+from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import scoped_store
 
 __all__ = ["router"]
 
-router = APIRouter(
+router = Router(
     prefix="/v1/browse", tags=["browse"], responses=ERRORS, default_response_class=JsonResponse
 )
 

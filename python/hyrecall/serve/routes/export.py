@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from hyrecall.serve.callers import Reader
@@ -16,11 +16,12 @@ from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.guards import RETRY_AFTER
 from hyrecall.serve.replies import ERRORS
 from hyrecall.serve.routes.parameters import ScopeParams
+from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import ScopedStore, scoped_store
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1", tags=["memories"], responses=ERRORS)
+router = Router(prefix="/v1", tags=["memories"], responses=ERRORS)
 
 CHUNK = 64 << 10  # characters
 AHEAD = 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from hyrecall.memory import Fact
@@ -19,11 +19,12 @@ from hyrecall.serve.replies import (
     encode,
     remembered_data,
 )
+from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import scoped_store
 
 __all__ = ["router"]
 
-router = APIRouter(
+router = Router(
     prefix="/v1/facts", tags=["facts"], responses=ERRORS, default_response_class=JsonResponse
 )
 

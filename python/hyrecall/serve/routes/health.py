@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
 from hyrecall.errors import ShardLostError
 from hyrecall.serve.callers import Keeper
 from hyrecall.serve.replies import ERRORS
+from hyrecall.serve.routing import Router
 
 __all__ = ["Probe", "add_probes", "router"]
 
@@ -54,7 +55,7 @@ def add_probes(state: Any) -> None:
     state.readiness, state.scrape = Probe("readiness"), Probe("metrics")
 
 
-router = APIRouter(tags=["health"])
+router = Router(tags=["health"])
 
 
 @router.get("/healthz", summary="The process answers")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from hyrecall.ask.filter_json import filter_from_json
@@ -15,16 +15,22 @@ from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.serve.bodies import IndexBatchBody, IndexQueryBody
 from hyrecall.serve.callers import Caller, Reader
 from hyrecall.serve.errors import ServiceError
-from hyrecall.serve.limits import check_lists, check_page, check_query, check_size, options_of
+from hyrecall.serve.limits import (
+    check_hits,
+    check_lists,
+    check_page,
+    check_query,
+    check_size,
+    options_of,
+)
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import ERRORS, IndexReply, JsonResponse
+from hyrecall.serve.routing import Router
 from hyrecall.serve.served_index import AnyIndex, IndexQuery, ServedIndex, recipe_named
 
 __all__ = ["authorised", "read_query", "router", "served_by"]
 
-router = APIRouter(
-    prefix="/v1", tags=["index"], responses=ERRORS, default_response_class=JsonResponse
-)
+router = Router(prefix="/v1", tags=["index"], responses=ERRORS, default_response_class=JsonResponse)
 
 _ANY_OF = "any_of"
 
@@ -39,6 +45,7 @@ def served_by(request: Request) -> ServedIndex:
 async def recall(request: Request, body: IndexQueryBody, who: Reader) -> Response:
     """Rank the documents of the caller's cells for one query."""
     served = served_by(request)
+    check_all(options_of(request), [body])
     query = read_query(served.index, options_of(request), who, body)
     return JsonResponse(await served.recall(query))
 
@@ -48,6 +55,7 @@ async def recall_batch(request: Request, body: IndexBatchBody, who: Reader) -> R
     """Answer several queries together; each reply is what the query alone would get."""
     options, served = options_of(request), served_by(request)
     check_size("queries", len(body.queries), options.max_batch, "queries")
+    check_all(options, body.queries)
     queries = []
     for at, one in enumerate(body.queries):
         try:
@@ -55,8 +63,13 @@ async def recall_batch(request: Request, body: IndexBatchBody, who: Reader) -> R
         except HyrecallError as fault:
             fault.args = (f"queries[{at}].{fault}",)
             raise
-    replies = await served.recall_batch(queries)
+    replies = await served.recall_batch(queries, most_bytes=options.max_reply)
     return JsonResponse(b'{"replies":[' + b",".join(replies) + b"]}")
+
+
+def check_all(options: ServiceOptions, queries: list[IndexQueryBody]) -> None:
+    """Refuse queries that ask for too much together."""
+    check_hits(options.max_hits, (q.limit for q in queries), (q.surrounding for q in queries))
 
 
 def read_query(

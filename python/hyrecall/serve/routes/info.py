@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 
 from hyrecall import recipes
 from hyrecall.base.version import __version__
@@ -13,11 +13,12 @@ from hyrecall.memory.store import Store
 from hyrecall.serve.callers import Caller, Reader
 from hyrecall.serve.limits import options_of
 from hyrecall.serve.replies import ERRORS
+from hyrecall.serve.routing import Router
 from hyrecall.serve.served_index import AnyIndex
 
 __all__ = ["recipes_of", "router"]
 
-router = APIRouter(prefix="/v1", tags=["info"], responses=ERRORS)
+router = Router(prefix="/v1", tags=["info"], responses=ERRORS)
 
 
 @router.get("/info", summary="What is served, and to whom")

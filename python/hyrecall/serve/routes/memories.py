@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from hyrecall.errors import NotFoundError, error
@@ -19,8 +19,7 @@ from hyrecall.serve.bodies import (
     PinBody,
     SupersedeBody,
 )
-from hyrecall.serve.callers import Reader, Writer
-from hyrecall.serve.encoded_paths import PathId
+from hyrecall.serve.callers import Editor, Reader, Writer
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_lists, check_page, check_query, check_size, options_of
 from hyrecall.serve.replies import (
@@ -33,17 +32,18 @@ from hyrecall.serve.replies import (
     version_data,
 )
 from hyrecall.serve.routes.parameters import PageParams, Scoped, ScopeParams
+from hyrecall.serve.routing import PathId, Router
 from hyrecall.serve.scoped_store import ScopedStore, scoped_store
 
 __all__ = ["router"]
 
-router = APIRouter(
+router = Router(
     prefix="/v1", tags=["memories"], responses=ERRORS, default_response_class=JsonResponse
 )
 
 MISSING: dict[int | str, dict[str, Any]] = {404: {"description": "The caller has no such memory."}}
 TAKEN: dict[int | str, dict[str, Any]] = {409: {"description": "The id is taken."}}
-ID = "/memories/{id:path}"
+ID = "/memories/{id:id}"
 
 _SCOPE = {"user_id", "org", "workspace"}
 
@@ -215,7 +215,7 @@ async def link(request: Request, body: LinkBody, who: Writer) -> Response:
     return _json(edge, 201)
 
 
-@router.delete("/links/{id:path}", summary="Remove an edge")
+@router.delete("/links/{id:id}", summary="Remove an edge")
 async def unlink(request: Request, id: PathId, scope: Scoped, who: Writer) -> Response:  # noqa: A002
     """Remove an edge; 404 if the caller has none of that id."""
     if not await scoped_store(request, who, scope).call("unlink", id):
@@ -224,10 +224,10 @@ async def unlink(request: Request, id: PathId, scope: Scoped, who: Writer) -> Re
 
 
 @router.post("/feedback", status_code=201, summary="Say which memories helped", responses=MISSING)
-async def feedback(request: Request, body: FeedbackBody, who: Writer) -> Response:
+async def feedback(request: Request, body: FeedbackBody, who: Editor) -> Response:
     """Keep which memories helped with a query; 404 if the caller has no memory of one of the ids.
 
-    ``new`` says how many of them were not known to have helped with it.
+    ``new`` says how many of them were not known to have helped with it: needs the right to read.
     """
     options = options_of(request)
     check_query(options, body.query)

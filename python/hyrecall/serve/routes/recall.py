@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from hyrecall import recipes
@@ -14,7 +14,15 @@ from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.memory import Matches
 from hyrecall.serve.bodies import BatchBody, RecallBody
 from hyrecall.serve.callers import Reader
-from hyrecall.serve.limits import check_lists, check_page, check_query, check_size, options_of
+from hyrecall.serve.errors import ServiceError
+from hyrecall.serve.limits import (
+    check_hits,
+    check_lists,
+    check_page,
+    check_query,
+    check_size,
+    options_of,
+)
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import (
     ERRORS,
@@ -25,11 +33,21 @@ from hyrecall.serve.replies import (
     recall_data,
 )
 from hyrecall.serve.routes.parameters import store_filter
+from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import ScopedStore, scoped_store
+from hyrecall.serve.turns import Turns
 
-__all__ = ["MOST_OF_BATCHES", "answer_all", "check_recall", "recipe_of", "router", "search"]
+__all__ = [
+    "MOST_OF_BATCHES",
+    "answer_all",
+    "check_all",
+    "check_recall",
+    "recipe_of",
+    "router",
+    "search",
+]
 
-router = APIRouter(prefix="/v1", tags=["recall"], responses=ERRORS)
+router = Router(prefix="/v1", tags=["recall"], responses=ERRORS)
 
 MOST_OF_A_BATCH = 4
 """Queries of one batch that are on threads of the store at a time."""
@@ -50,6 +68,7 @@ async def recall(request: Request, body: RecallBody, who: Reader) -> Response:
     """Rank the caller's memories for one query."""
     began = time.perf_counter()
     check_recall(options_of(request), body)
+    check_all(options_of(request), [body])
     store = scoped_store(request, who, body)
 
     def work(store: ScopedStore) -> bytes:
@@ -70,14 +89,16 @@ async def recall_batch(request: Request, body: BatchBody, who: Reader) -> Respon
     check_size("queries", len(body.queries), options.max_batch, "queries")
     for at, query in enumerate(body.queries):
         check_recall(options, query, f"queries[{at}].")
+    check_all(options, body.queries)
     found = await answer_all(request, who, body.queries)
 
     def written() -> bytes:  # on a thread: explanations are computed
-        replies = [
-            recall_data(matches, explain=query.explain, began=began)
-            for query, matches in zip(body.queries, found, strict=True)
-        ]
-        return encode({"replies": replies})
+        replies, n_bytes = [], 0
+        for query, matches in zip(body.queries, found, strict=True):
+            replies.append(encode(recall_data(matches, explain=query.explain, began=began)))
+            n_bytes += len(replies[-1])
+            check_size("reply", n_bytes, options.max_reply, "bytes")
+        return b'{"replies":[' + b",".join(replies) + b"]}"
 
     return JsonResponse(await asyncio.to_thread(written))
 
@@ -88,24 +109,31 @@ async def answer_all(request: Request, who: Reader, queries: list[RecallBody]) -
     No query begins after one has failed. The error of the first is named and raised.
     """
     stores = [scoped_store(request, who, query) for query in queries]
-    places: asyncio.Semaphore = request.app.state.of_batches
+    places: Turns = request.app.state.of_batches
     rest = iter(enumerate(zip(stores, queries, strict=True)))
-    found: dict[int, Matches | HyrecallError] = {}
+    found: dict[int, Matches | HyrecallError | ServiceError] = {}
+    room = options_of(request).max_reply
 
     async def work() -> None:
+        nonlocal room
         for at, (store, query) in rest:
-            async with places:  # in turn with other batches
-                found[at] = await _answer(store, query, at)
-            if isinstance(found[at], HyrecallError):
-                for _ in rest:  # the other workers end too
-                    pass
+            async with places.turn(who.name):  # with the batches of other callers
+                one = found[at] = await _answer(store, query, at)
+            if isinstance(one, Matches):
+                room -= sum(len(match.episode.text) for match in one)
+                if room >= 0:
+                    continue
+                message = f"reply: expected <= {options_of(request).max_reply} bytes"
+                found[at] = ServiceError(422, "Invalid", message)
+            for _ in rest:  # the other workers end too
+                pass
 
     async with asyncio.TaskGroup() as group:
         for _ in range(min(MOST_OF_A_BATCH, len(queries))):
             group.create_task(work())
     in_order = [found[at] for at in sorted(found)]
     for one in in_order:
-        if isinstance(one, HyrecallError):
+        if isinstance(one, HyrecallError | ServiceError):
             raise one
     return [one for one in in_order if isinstance(one, Matches)]
 
@@ -116,6 +144,11 @@ async def _answer(store: ScopedStore, query: RecallBody, at: int) -> Matches | H
     except HyrecallError as fault:
         fault.args = (f"queries[{at}].{fault}",)
         return fault
+
+
+def check_all(options: ServiceOptions, queries: list[RecallBody]) -> None:
+    """Refuse queries that ask for too much together."""
+    check_hits(options.max_hits, (q.limit for q in queries), (q.around for q in queries))
 
 
 def check_recall(options: ServiceOptions, body: RecallBody, place: str = "") -> None:

@@ -1,0 +1,219 @@
+"""Routes, each of which reads all that a request says or refuses it, and the paths to them.
+
+A query parameter, a body, a field or a header that says who is meant is an error at a route that
+does not read it: a request would act on another user than it names. The check follows from what a
+route declares. An encoded slash of a path stays within its segment, so that an id may hold slashes:
+``/v1/memories/a%2Fhistory`` is the memory ``a/history``, and ``/v1/memories/a/history`` the history
+of ``a``. A server decodes a path before routes see it; here it is decoded anew from the raw path,
+but for ``%2F`` and ``%25``, which :data:`PathId` decodes once a route is found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from typing import Annotated, Any, TypeAlias, get_args, get_origin
+from urllib.parse import unquote
+
+from fastapi import APIRouter, Request
+from fastapi.routing import APIRoute
+from pydantic import AfterValidator, BaseModel
+from starlette.convertors import PathConvertor, register_url_convertor
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from hyrecall.serve.errors import ServiceError
+from hyrecall.serve.json_shape import read_json
+
+__all__ = ["EncodedPaths", "PathId", "Router", "check_request"]
+
+_WHO = re.compile(r"(x[-_])?(honeycomb[-_])?(user|org|workspace|agent|graph)([-_]id)?")
+"""Headers that say whose memories are meant; a route reads those that it declares."""
+
+
+# ---- what a route reads ----
+
+
+class _Request(Request):
+    """A request whose JSON names no field twice."""
+
+    async def json(self) -> Any:
+        """Return the body; of a name that stands twice, one value would not be read."""
+        if not hasattr(self, "_json"):
+            self._json = read_json(await self.body())
+        return self._json
+
+
+class Route(APIRoute):
+    """A route that refuses what it does not read, and answers HEAD as GET."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Match HEAD where GET is taken."""
+        return super().matches(self._read(scope))
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer HEAD as GET; the guard leaves out the body of the reply."""
+        await super().handle(self._read(scope), receive, send)
+
+    def _read(self, scope: Scope) -> Scope:
+        is_read = scope.get("method") == "HEAD" and "GET" in (self.methods or ())
+        return {**scope, "method": "GET"} if is_read else scope
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler behind a check of the whole request."""
+        handler = super().get_route_handler()
+        query, headers = (
+            dict(_declared(self.dependant, kind)) for kind in ("query_params", "header_params")
+        )
+        takes_body = self.body_field is not None or "requestBody" in (self.openapi_extra or {})
+        is_refusal = (self.status_code or 200) >= 400
+
+        async def checked(request: Request) -> Response:
+            if not is_refusal:
+                check_request(request, query, headers)
+                if not takes_body and await request.body():
+                    wish = "none, because this route reads its path, query string and headers"
+                    raise ServiceError(422, "Invalid", f"body: expected {wish}")
+            return await handler(_Request(request.scope, request.receive))
+
+        return checked
+
+
+class Router(APIRouter):
+    """A group of routes that refuse what they do not read."""
+
+    def __init__(self, **options: Any) -> None:
+        """Take the options of an APIRouter."""
+        super().__init__(route_class=Route, **options)
+
+
+def _declared(dependant: Any, kind: str) -> Iterator[tuple[str, bool]]:
+    """Yield the parameters of a route and of its dependencies, and whether each may be repeated."""
+    for one in dependant.dependencies:
+        yield from _declared(one, kind)
+    for field in getattr(dependant, kind):
+        model = field.field_info.annotation
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            for name, inner in model.model_fields.items():
+                yield inner.alias or name, _is_list(inner.annotation)
+        else:
+            yield field.alias, _is_list(model)
+
+
+def _is_list(annotation: Any) -> bool:
+    return any(get_origin(one) is list for one in (annotation, *get_args(annotation)))
+
+
+def check_request(request: Request, query: Mapping[str, bool], headers: Mapping[str, bool]) -> None:
+    """Refuse parameters, and headers that say who is meant, which a route does not read.
+
+    Parameters
+    ----------
+    request : Request
+    query, headers : mapping of str to bool
+        The names that it reads, and whether one may be repeated.
+
+    Raises
+    ------
+    ServiceError
+        422: another one, or one that stands twice.
+    """
+    named = Counter(name for name, _ in request.query_params.multi_items())
+    who = (name for name, _ in request.headers.items() if name in headers or _WHO.fullmatch(name))
+    for given, reads, what in (
+        (named, query, "field in the query string"),
+        (Counter(who), headers, "header"),
+    ):
+        for name, n_times in given.items():
+            if name not in reads:
+                raise ServiceError(422, "Invalid", f"{name:.80}: expected no such {what}")
+            if n_times > 1 and not reads[name]:
+                raise ServiceError(422, "Invalid", f"{name:.80}: expected once")
+
+
+def _is_matched(routes: Iterable[BaseRoute], scope: Scope, *kinds: Match) -> bool:
+    return any(route.matches(scope)[0] in kinds for route in routes)
+
+
+# ---- paths ----
+
+
+class EncodedPaths:
+    """The layer before the routes.
+
+    Parameters
+    ----------
+    app : ASGI app
+        Its routes take ids as :data:`PathId`.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Hold the app."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Route a request by its path with encoded slashes; layers before see it as it came."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        before = scope["path"]
+        scope["path"] = to_route(before, scope.get("raw_path"))
+        self._without_slash(scope)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            scope["path"] = before
+
+    def _without_slash(self, scope: Scope) -> None:
+        """Leave out a last slash that leads nowhere; not where an empty id would forget a list."""
+        path, routes = scope["path"], scope["app"].routes
+        if path.endswith("/") and scope["method"] != "DELETE":
+            plain = {**scope, "path": path.rstrip("/")}
+            is_known = _is_matched(routes, scope, Match.FULL, Match.PARTIAL)
+            if not is_known and _is_matched(routes, plain, Match.FULL, Match.PARTIAL):
+                scope["path"] = plain["path"]
+
+
+def to_route(path: str, raw: bytes | None) -> str:
+    """Return a path in which ``%2F`` is a slash within a segment, and ``%25`` a percent sign.
+
+    Parameters
+    ----------
+    path : str
+        Decoded.
+    raw : bytes or None
+        As the client sent it. Where it is not the same path, because a layer before has changed
+        that, every slash separates.
+
+    Examples
+    --------
+    >>> to_route("/memories/a/history", b"/memories/a%2Fhistory")
+    '/memories/a%2Fhistory'
+    >>> to_route("/memories/50% \\u00e9", b"/memories/50%25%20%C3%A9")
+    '/memories/50%25 \\xe9'
+    """
+    given = (raw or b"").decode("latin-1")
+    if unquote(given) == path:
+        parts = [unquote(part) for part in given.split("/")]
+    else:
+        parts = path.split("/")
+    return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
+
+
+class _IdConvertor(PathConvertor):
+    """The rest of a path, slashes too, and not nothing."""
+
+    regex = ".+"
+
+
+register_url_convertor("id", _IdConvertor())
+
+
+def _decoded(segment: str) -> str:
+    return segment.replace("%2F", "/").replace("%25", "%")
+
+
+PathId: TypeAlias = Annotated[str, AfterValidator(_decoded)]
+"""An id in a path, which may hold slashes."""

@@ -1,0 +1,251 @@
+"""Serves from several processes: starts them, looks after them, and ends when none can serve.
+
+A worker that ends is known at once, by its sentinel. One that lives answers a question a second,
+and is killed and replaced if it does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing import connection, get_context
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.importer import import_from_string
+
+from hyrecall.base import threads
+from hyrecall.errors import StoreError, error
+from hyrecall.serve.options import ServiceOptions
+from hyrecall.serve.server import QuietLifespan, listen, settings_of, url_of
+
+__all__ = ["Supervisor", "run_workers"]
+
+STARTUP = 60.0
+"""Seconds that a worker may be silent before it serves: it imports packages, beside many others."""
+
+HEALTH = 10.0
+"""Seconds that a worker that serves may be silent: no call holds the interpreter so long."""
+
+ASK_AGAIN = 1.0
+MOST_WAVES = 2
+"""Failed starts of all workers after which none is started again, if none serves."""
+
+_log = logging.getLogger("hyrecall.serve")
+_spawn = get_context("spawn")
+
+
+def run_workers(
+    factory: str,
+    options: ServiceOptions,
+    workers: int,
+    *,
+    started: Callable[[str], None] | None = None,
+) -> None:
+    """Serve from several processes, each of which makes its app; one that ends is started again.
+
+    This process first makes the app once, opens the store and closes it: a store that no worker can
+    open is an error here, and nothing is started. It ends too if later no worker can start.
+
+    Parameters
+    ----------
+    factory : str
+        ``"module:function"``, which returns the app.
+    options : ServiceOptions
+    workers : int
+    started : callable, optional
+        Called with the URL before the processes start.
+
+    Raises
+    ------
+    OptionError
+        Nothing can listen at the address.
+    HyrecallError
+        The store cannot be opened, or no longer.
+    """
+    with listen(options) as sock:
+        asyncio.run(_try_out(import_from_string(factory)()))
+        if started is not None:
+            started(url_of(sock))
+        supervisor = Supervisor(_work, (factory, options, sock), workers, options.drain)
+        if supervisor.run():
+            return
+        asyncio.run(_try_out(import_from_string(factory)()))  # which says why
+        wish = "workers that start"
+        raise error(StoreError, "workers", wish, "none; the log of the service says more")
+
+
+async def _try_out(app: FastAPI) -> None:
+    """Start an app and end it."""
+    async with app.router.lifespan_context(app):
+        pass
+
+
+# ---- a worker ----
+
+
+def _work(link: Any, factory: str, options: ServiceOptions, sock: socket.socket) -> None:
+    """Serve in a process of its own."""
+    config = uvicorn.Config(factory, factory=True, **settings_of(options))
+    server = uvicorn.Server(config)
+    over = threading.Event()
+    threads.start(lambda: _answer(link, server, over), name="hyrecall-worker", stop=over.set)
+    try:
+        config.load()
+        config.lifespan_class = QuietLifespan
+        server.run(sockets=[sock])
+    except KeyboardInterrupt:
+        pass
+    except (Exception, SystemExit) as end:
+        state = getattr(getattr(config, "loaded_app", None), "state", None)
+        fault = getattr(state, "fault", None) or end
+        _log.error("a worker did not start: %s", type(fault).__name__)
+        raise SystemExit(STARTUP_FAILURE) from None
+
+
+def _answer(link: Any, server: uvicorn.Server, over: threading.Event) -> None:
+    """Say whether the server has started whenever it is asked; end it if nobody can ask again."""
+    try:
+        while not over.is_set():
+            if link.poll(0.5):
+                link.recv()
+                link.send(server.started)
+    except (EOFError, OSError):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+class _Worker:
+    """A process that serves, and what is known of it."""
+
+    def __init__(self, work: Callable[..., None], args: tuple[Any, ...]) -> None:
+        self.link, theirs = _spawn.Pipe()
+        self.process = _spawn.Process(target=work, args=(theirs, *args))
+        self.process.start()
+        theirs.close()
+        self.is_ready = self._is_asked = False
+        self._heard = time.monotonic()
+
+    def is_well(self) -> bool:
+        """Ask how it is, take its answers, and say whether it is to be left alone."""
+        if not self.process.is_alive():
+            return False
+        now = time.monotonic()
+        try:
+            while self.link.poll():
+                self.is_ready |= self.link.recv()
+                self._heard, self._is_asked = now, False
+            if not self._is_asked and (not self.is_ready or now >= self._heard + ASK_AGAIN):
+                self.link.send(None)
+                self._is_asked = True
+        except (EOFError, OSError):
+            return False
+        return not self.is_silent()
+
+    def is_silent(self) -> bool:
+        """Whether it has not answered for too long."""
+        return time.monotonic() > self._heard + (HEALTH if self.is_ready else STARTUP)
+
+    def end(self, kind: int) -> None:
+        """Send a signal, also to a process that is stopped."""
+        if self.process.is_alive() and self.process.pid is not None:
+            os.kill(self.process.pid, kind)
+            os.kill(self.process.pid, signal.SIGCONT)
+
+
+# ---- those who look after them ----
+
+
+class Supervisor:
+    """Keeps so many processes at work.
+
+    Parameters
+    ----------
+    work : callable
+        What each does, with a link as its first argument.
+    args : tuple
+        The others.
+    n_workers : int
+    drain : float
+        Seconds that they have to end.
+    """
+
+    def __init__(
+        self, work: Callable[..., None], args: tuple[Any, ...], n_workers: int, drain: float
+    ) -> None:
+        """Start nothing yet."""
+        self._work, self._args = work, args
+        self._n_workers, self._drain = n_workers, drain
+        self._workers: list[_Worker] = []
+        self._n_failed = 0
+        self._not_before = 0.0
+        self._is_stopped = False
+
+    def run(self) -> bool:
+        """Start the workers and replace those that end, until a signal comes.
+
+        Returns
+        -------
+        bool
+            False: none of them can start any more.
+        """
+        kinds = (signal.SIGINT, signal.SIGTERM)
+        before = [signal.signal(kind, self._stop) for kind in kinds]
+        try:
+            while not self._is_stopped:
+                self._replace()
+                if self._n_failed >= MOST_WAVES * self._n_workers and not self._workers:
+                    return False
+                sentinels = [one.process.sentinel for one in self._workers]
+                connection.wait([*sentinels, *(one.link for one in self._workers)], 0.2)
+            return True
+        finally:
+            self._end()
+            for kind, handler in zip(kinds, before, strict=True):
+                signal.signal(kind, handler)
+
+    def _stop(self, *_: object) -> None:
+        self._is_stopped = True
+
+    def _replace(self) -> None:
+        """Drop the workers that are not well, and start others in their place."""
+        for one in list(self._workers):
+            was_ready = one.is_ready
+            if one.is_well():
+                if one.is_ready and not was_ready:
+                    self._n_failed = 0
+                continue
+            one.process.join(0 if one.is_silent() else 5)  # it may be ending by itself
+            one.end(signal.SIGKILL)
+            one.process.join()
+            one.link.close()
+            self._workers.remove(one)
+            _log.error("worker %s ended (%s)", one.process.pid, one.process.exitcode)
+            if not one.is_ready:
+                self._n_failed += 1
+                self._not_before = time.monotonic() + min(0.1 * 2**self._n_failed, 10.0)
+        is_over = self._n_failed >= MOST_WAVES * self._n_workers
+        if is_over and not any(one.is_ready for one in self._workers):
+            for one in self._workers:
+                one.end(signal.SIGKILL)
+            self._workers = []
+        elif time.monotonic() >= self._not_before:
+            while len(self._workers) < self._n_workers and not self._is_stopped:
+                self._workers.append(_Worker(self._work, self._args))
+
+    def _end(self) -> None:
+        """Ask the workers to end, and kill those that do not in time."""
+        for one in self._workers:
+            one.end(signal.SIGTERM)
+        until = time.monotonic() + self._drain + 3
+        for one in self._workers:
+            one.process.join(max(until - time.monotonic(), 0))
+            one.end(signal.SIGKILL)
+            one.process.join()

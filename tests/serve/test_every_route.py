@@ -1,0 +1,323 @@
+"""At every route: nothing is taken that it does not read, and nothing shown without the right.
+
+The routes are those of the apps themselves, so that a new one is asked too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+from fastapi.routing import APIRoute
+from pydantic import TypeAdapter
+
+import hyrecall as hr
+from hyrecall.memory import Memory
+from hyrecall.recipes import hebb, honeycomb, hypergraph, loom
+from hyrecall.serve import Caller, create_app
+from hyrecall.serve.guards import ARROW
+from hyrecall.serve.mcp import create_server, http_app
+from hyrecall.serve.mcp.server import SYSTEMS
+from hyrecall.serve.routing import Route
+from serve.doors.world import HOUSE, Tokens, bearer
+from serve.test_index_routes import SCHEMA, table
+from serve_client import calling
+
+CANARY = "canary of the store"
+WITHOUT_RULE = {"/", "/page/{name}", "/openapi.json"}
+"""Static files, which hold nothing of anybody."""
+
+
+def of_a_store(recipe: Any = loom) -> Any:
+    return create_app(Memory.in_memory(recipe=recipe, embedder=None))
+
+
+def of_an_index() -> Any:
+    return create_app(hr.Index.build(table(), SCHEMA))
+
+
+def routes(app: Any) -> Iterator[tuple[str, Route]]:
+    """Every method and route of an app but those of static files."""
+    for route in app.routes:
+        if route.path not in WITHOUT_RULE:
+            assert type(route) is Route, f"{route.path} reads more than it declares"
+            yield from ((method, route) for method in sorted(route.methods or ()))
+
+
+def asked(app: Any, route: APIRoute, method: str) -> dict[str, Any]:
+    """A request that a route takes, or that has all that it needs at least."""
+    body = route.body_field
+    given: dict[str, Any] = {"headers": {"x-honeycomb-org": "acme", "x-honeycomb-agent": "ann"}}
+    if not route.path.startswith(("/api/memories", "/memory")):
+        given["headers"] = {}
+    if body is not None:
+        given["json"] = example(body.field_info.annotation)
+    elif (route.openapi_extra or {}).get("requestBody"):
+        given |= {"content": b"", "headers": {**given["headers"], "content-type": ARROW}}
+    declared = app.openapi()["paths"].get(route.path_format, {}).get(method.lower(), {})
+    needed = [one["name"] for one in declared.get("parameters", ()) if one["in"] == "query"]
+    shared = {"path": "/index.md", "pattern": "x", "q": "x", "from": "a", "to": "b"}
+    given["params"] = {name: one for name, one in shared.items() if name in needed}
+    if "agent_id" in needed:
+        given["params"]["user_id"] = "ann"
+    return given
+
+
+def example(model: Any) -> Any:
+    if get_args(model):
+        return [example(get_args(model)[0])]
+    extra = model.model_config.get("json_schema_extra") or {}
+    texts = {"content": "new", "reason": "why", "text": "new"}
+    return next(
+        iter(extra.get("examples", ())),
+        {name: one for name, one in texts.items() if name in model.model_fields},
+    )
+
+
+def path_of(route: APIRoute) -> str:
+    return route.path_format.replace("{id}", "m0").replace("{path}", "x")
+
+
+APPS = {"store": of_a_store, "index": of_an_index}
+
+
+# ---- what a route does not read ----
+
+
+@pytest.mark.parametrize("kind", APPS)
+def test_no_route_takes_a_parameter_a_body_or_a_header_that_it_does_not_read(kind: str) -> None:
+    async def run() -> int:
+        app, n_asked = APPS[kind](), 0
+        async with calling(app) as client:
+
+            async def refused(method: str, route: Route, given: dict[str, Any], word: str) -> None:
+                got = await client.request(method, path_of(route), **given)
+                told = got.json()["error"]["message"]
+                assert (got.status_code, word in told) == (422, True), (method, route.path, told)
+
+            for method, route in routes(app):
+                if route.status_code == 405:  # it takes nothing at all
+                    continue
+                n_asked += 1
+                plain = asked(app, route, method)
+                query = {f.alias for f in route.dependant.query_params} | {"user_id"}
+                unknown = {**plain, "params": {**plain["params"], "whose": "ann"}}
+                await refused(method, route, unknown, "whose")
+                for name in sorted(query):
+                    twice = [*plain["params"].items(), (name, "ann"), (name, "bob")]
+                    got = await client.request(method, path_of(route), **{**plain, "params": twice})
+                    assert got.status_code == 422, (method, route.path, name)
+                for header in ("x-user-id", "x-org", "x-agent-id"):
+                    headers = {**plain["headers"], header: "ann"}
+                    await refused(method, route, {**plain, "headers": headers}, header)
+                if "json" not in plain and "content" not in plain:
+                    await refused(method, route, {**plain, "json": {"user_id": "ann"}}, "body")
+                if isinstance(body := plain.get("json"), dict):
+                    other = {**plain, "json": {**body, "whose": "ann"}}
+                    await refused(method, route, other, "whose")
+                    first = next(iter(body))
+                    inner = json.dumps(body)[1:]
+                    twice_ = f"{{{json.dumps(first)}: {json.dumps(body[first])}, {inner}"
+                    sent = {name: one for name, one in plain.items() if name != "json"}
+                    sent["headers"] = {**plain["headers"], "content-type": "application/json"}
+                    await refused(method, route, {**sent, "content": twice_}, first)
+        return n_asked
+
+    assert asyncio.run(run()) >= {"store": 50, "index": 7}[kind]
+
+
+@pytest.mark.parametrize("kind", APPS)
+def test_a_header_of_one_door_is_refused_at_the_others(kind: str) -> None:
+    async def run() -> None:
+        app = APPS[kind]()
+        async with calling(app) as client:
+            for method, route in routes(app):
+                plain = asked(app, route, method)
+                own = {f.alias for d in flat(route.dependant) for f in d.header_params}
+                for header in ("x-graph-id", "x-honeycomb-agent", "x-honeycomb-org"):
+                    if header in own or route.status_code == 405:
+                        continue
+                    given = {**plain, "headers": {**plain["headers"], header: "ann"}}
+                    got = await client.request(method, path_of(route), **given)
+                    assert got.status_code == 422, (method, route.path, header)
+
+    asyncio.run(run())
+
+
+def flat(dependant: Any) -> Iterator[Any]:
+    yield dependant
+    for one in dependant.dependencies:
+        yield from flat(one)
+
+
+@pytest.mark.parametrize("kind", APPS)
+def test_every_object_of_every_body_refuses_unknown_fields(kind: str) -> None:
+    n_objects = 0
+    for _, route in routes(APPS[kind]()):
+        if route.body_field is None:
+            continue
+        schema = TypeAdapter(route.body_field.field_info.annotation).json_schema()
+        for one in (schema, *schema.get("$defs", {}).values()):
+            if one.get("type") == "object" and "properties" in one:
+                n_objects += 1
+                assert one["additionalProperties"] is False, (route.path, one["title"])
+    assert n_objects >= {"store": 25, "index": 2}[kind]
+
+
+@pytest.mark.filterwarnings("ignore::hyrecall.memory.IsolationWarning")
+@pytest.mark.parametrize(
+    ("method", "path", "given"),
+    [
+        ("POST", "/v1/memories?user_id=ann", {"json": {"text": "new"}}),
+        ("PATCH", "/v1/memories/m0?user_id=ann", {"json": {"text": "new"}}),
+        ("DELETE", "/v1/memories/m0", {"json": {"user_id": "ann"}}),
+        ("DELETE", "/v1/memories/m0", {"content": b'{"user_id": "ann"}'}),
+        ("DELETE", "/v1/memories/m0?user_id=ann&user_id=bob", {}),
+        ("POST", "/api/v1/memory/recall?user_id=ann", {"headers": {"x-graph-id": "bob"}}),
+        ("POST", "/memories?user_id=ann", {"json": {"messages": [], "user_id": "bob"}}),
+    ],
+)
+def test_a_user_in_the_wrong_place_changes_nothing(
+    method: str, path: str, given: dict[str, Any]
+) -> None:
+    async def run() -> None:
+        app = of_a_store(hypergraph)
+        async with calling(app) as client:
+            memory = app.state.memory._sync
+            for user in (None, "ann", "bob"):
+                memory.remember(CANARY, id="m0", user_id=user)
+            asked_ = {**given, "json": {"query": "x"}} if path.startswith("/api") else given
+            got = await client.request(method, path, **asked_)
+            assert got.status_code == 422, got.text
+            for user in (None, "ann", "bob"):
+                assert [one.output for one in memory.list(user_id=user)] == [CANARY]
+
+    asyncio.run(run())
+
+
+def test_an_agent_in_a_body_and_another_in_the_header_are_refused() -> None:
+    async def run() -> None:
+        async with calling(of_a_store(honeycomb)) as client:
+            head = {"x-honeycomb-org": "acme", "x-honeycomb-agent": "ann"}
+            for agent, status in (("bob", 422), ("ann", 201)):
+                body = {"content": "x", "agentId": agent}
+                got = await client.post("/api/memories", json=body, headers=head)
+                assert got.status_code == status
+            told = (await client.post("/api/memories", json={"content": "x", "cwd": "/a"},
+                                      headers=head)).json()  # fmt: skip
+            assert told["projectScopeDegraded"] is True
+
+    asyncio.run(run())
+
+
+def test_a_call_over_mcp_takes_no_user_beside_its_message() -> None:
+    save = {"name": "save", "arguments": {"text": "tea"}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": save}
+    twice = json.dumps(call).replace('"text"', '"id": "a", "id": "b", "text"')
+    accept = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+
+    async def run() -> None:
+        async with (
+            Memory.in_memory(embedder=None) as memory,
+            calling(http_app(memory)) as client,
+        ):
+            for path, head, body in (
+                ("/mcp?user_id=ann", {}, json.dumps(call)),
+                ("/mcp", {"x-user-id": "ann"}, json.dumps(call)),
+                ("/mcp", {}, twice),
+            ):
+                got = await client.post(path, content=body, headers={**accept, **head})
+                assert got.status_code == 422, (path, head)
+            assert await memory.list() == []
+            got = await client.post("/mcp", json=call, headers=accept)
+            assert got.status_code == 200
+            assert len(await memory.list()) == 1
+
+    asyncio.run(run())
+
+
+# ---- rights ----
+
+RIGHTS = ("read", "write", "upkeep")
+OPEN = {"/healthz", "/readyz", "/health"}
+NEEDS: dict[str, tuple[str, ...]] = {
+    "GET": ("read",), "PUT": ("write",), "PATCH": ("write",), "DELETE": ("write",),
+    "POST": ("write",), "GET /metrics": ("upkeep",),
+    "POST /memory/{path:path}": ("read",), "PUT /memory/{path:path}": ("read",),
+    "PATCH /memory/{path:path}": ("read",), "DELETE /memory/{path:path}": ("read",),
+    "POST /v1/feedback": ("read", "write"), "POST /api/v1/memories": ("read", "write"),
+    "POST /api/v1/memories/batch": ("read", "write"),
+    "PATCH /api/v1/memories/{id}": ("read", "write"),
+    **{f"POST {path}": ("read",) for path in (
+        "/v1/recall", "/v1/recall/batch", "/v1/recall/arrow", "/v1/facts/recall", "/search",
+        "/api/v1/search", "/api/memories/recall", "/api/v1/memory/recall",
+    )},
+}  # fmt: skip
+"""The rights that a route needs: by its method, unless it is named."""
+
+
+def test_every_route_needs_its_rights_and_shows_nothing_without_read() -> None:
+    rights = [{one} for one in RIGHTS] + [{"read", "write"}]
+
+    async def run() -> int:
+        app, n_asked, n_shown = of_a_store(hebb), 0, 0
+        async with calling(app) as client:
+            named = {"+".join(sorted(one)): one for one in rights}
+            callers = {name: Caller(user_id="ann", rights=frozenset(one), **HOUSE) for name, one in
+                       named.items()}  # fmt: skip
+            app.state.tokens = Tokens(callers)
+            memory = app.state.memory._sync
+            for method, route in routes(app):
+                needed = NEEDS.get(f"{method} {route.path}") or NEEDS[method]
+                for name, caller in callers.items():
+                    n_asked += 1
+                    memory.remember(CANARY, id=f"k{n_asked}", user_id="ann", tags=["a"], **HOUSE)
+                    given = asked(app, route, method)
+                    given["headers"] = {**given["headers"], **bearer(name)}
+                    for whole in (given["params"], given.get("json")):
+                        if isinstance(whole, dict):
+                            whole.pop("user_id", None)
+                    path = path_of(route).replace("m0", f"k{n_asked}")
+                    got = await client.request(method, path, **given)
+                    is_refused = route.path not in OPEN and not caller.rights >= set(needed)
+                    assert ("the right" in got.text) == is_refused, (method, path, name, got.text)
+                    if "read" not in caller.rights:
+                        assert CANARY not in got.text, (method, path, name)
+                    n_shown += CANARY in got.text
+        return n_shown
+
+    assert asyncio.run(run()) > 10  # with the right to read
+
+
+def test_every_tool_needs_its_rights_and_is_listed_with_them_alone() -> None:
+    async def run() -> None:
+        for system in (None, *SYSTEMS):
+            recipe = loom if system is None else getattr(hr.recipes, system)
+            async with Memory.in_memory(recipe=recipe, embedder=None) as memory:
+                for rights in ({"read"}, {"write"}, {"read", "write"}):
+                    caller = Caller(user_id="ann", rights=frozenset(rights))
+                    await tools_of(memory, caller)
+
+    async def tools_of(memory: Memory, caller: Caller) -> None:
+        from mcp.client import Client
+
+        await memory.remember(CANARY, user_id="ann")
+        everything = Caller(user_id="ann", rights=frozenset(("read", "write")))
+        async with Client(create_server(memory, caller=everything)) as client:
+            known = (await client.list_tools()).tools
+        async with Client(create_server(memory, caller=caller)) as client:
+            listed = {tool.name for tool in (await client.list_tools()).tools}
+            for tool in known:
+                shows = tool.name in ("feedback", "write_memory")
+                needed = {"read"} if tool.annotations.read_only_hint else {"write"}
+                needed |= {"read"} if shows else set()
+                assert (tool.name in listed) == (needed <= caller.rights), tool.name
+                got = await client.call_tool(tool.name, {})
+                text = got.content[0].text
+                is_refused = "the right to" in text
+                assert is_refused == (not needed <= caller.rights), (tool.name, text)
+
+    asyncio.run(run())
