@@ -90,6 +90,7 @@ class AgentMemorySync:
         candidates: Hints | None = None,
         around: int = 0,
         touch: bool = False,
+        include_ended: bool = False,
         embed_timeout: float | None = None,
         now: datetime | None = None,
     ) -> Matches:
@@ -99,7 +100,8 @@ class AgentMemorySync:
             tags=tags, filter=filter, metadata=metadata, alpha=alpha, recipe=recipe, vector=vector,
             session_id=session_id, reranker=reranker, diversity=diversity, normalize=normalize,
             min_score=min_score, weights=weights, token_budget=token_budget, candidates=candidates,
-            around=around, touch=touch, embed_timeout=embed_timeout, now=now,
+            around=around, touch=touch, include_ended=include_ended, embed_timeout=embed_timeout,
+            now=now,
         )  # fmt: skip
 
     def recall_facts(

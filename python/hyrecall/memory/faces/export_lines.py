@@ -105,7 +105,8 @@ class VersionLine(BaseModel):
     @staticmethod
     def content_of(kept: Episode | Fact) -> dict[str, JsonValue]:
         """Return the content of a line: without identity and pin."""
-        return kept.model_dump(mode="json", exclude={*_IDENTITY, "created_at", "pinned"})
+        unsaid = {"single"} if isinstance(kept, Fact) and kept.single else set[str]()
+        return kept.model_dump(mode="json", exclude={*_IDENTITY, "created_at", "pinned", *unsaid})
 
 
 class AgentLine(BaseModel):
