@@ -143,13 +143,19 @@ def remember_fact(store: Store, fact: Fact, *, embed_timeout: float | None = Non
     return Remembered(key, version, is_embedded, () if is_embedded else why)
 
 
-def end_fact(view: View, key: str, end: object, *, reason: str | None) -> Remembered:
-    """Set when a fact ends; None: where the next one begins, or never."""
+def end_fact(view: View, key: str, at: object, *, reason: str | None) -> Remembered:
+    """End a fact; None: now, unless it has ended."""
+    return _ended(view, key, at, reason, is_open=False)
+
+
+def _ended(view: View, key: str, at: object, reason: str | None, *, is_open: bool) -> Remembered:
+    """Set when a fact ends; None beside ``is_open``: where the next one begins, or never."""
     check_id("id", key)
-    if end is not None and not isinstance(end, datetime):
-        raise error(DTypeError, "valid_to", "a datetime", type(end).__name__)
-    until = None if end is None else in_utc(end, "valid_to")
-    version, is_embedded = view.store.write(EndFact(view.by, key, until, said(reason)))
+    if at is not None and not isinstance(at, datetime):
+        raise error(DTypeError, "valid_to" if is_open else "at", "a datetime", type(at).__name__)
+    end = None if at is None else in_utc(at, "valid_to" if is_open else "at")
+    latest = view.store.now() if end is None and not is_open else None
+    version, is_embedded = view.store.write(EndFact(view.by, key, end, latest, said(reason)))
     return Remembered(key, version, is_embedded)
 
 
@@ -171,7 +177,7 @@ def update(
         if others:
             wish = "no other field beside valid_to (a fact changes by a new one)"
             raise error(OptionError, others[0], wish, "one")
-        return end_fact(view, key, changes["valid_to"], reason=reason)
+        return _ended(view, key, changes["valid_to"], reason, is_open=True)
     unknown = sorted(set(changes) - set(Episode.model_fields))
     if unknown:
         raise error(OptionError, unknown[0], "a field of Episode", repr(unknown[0]))

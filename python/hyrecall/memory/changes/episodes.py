@@ -79,18 +79,20 @@ class RememberFact(Change[tuple[int, int, bool]]):
 class EndFact(Change[tuple[int, bool]]):
     """Set when a fact of a caller ends; replies with its version and whether that has a vector.
 
-    ``end``: None is where the next fact begins, or never.
+    ``end``: None is where the next fact begins, or never; at the latest at ``latest``.
     """
 
     by: AskedBy
     key: str
     end: datetime | None
+    latest: datetime | None = None
     reason: str | None = None
 
     def run(self, connection: apsw.Connection, now: datetime) -> tuple[int, bool]:
         """Append a version that ends then."""
         cell, _ = owned(connection, self.by, self.key)
-        one = end_fact(connection, cell, self.key, self.end, self.reason, now)
+        times = self.end, self.latest
+        one = end_fact(connection, cell, self.key, *times, self.reason, now)
         return one.version, bool(connection.execute(_HAS_VECTOR, (one.row,)).get)
 
 

@@ -144,10 +144,13 @@ def end_fact(
     cell: Cell,
     key: str,
     end: datetime | None,
+    latest: datetime | None,
     reason: str | None,
     now: datetime,
 ) -> Written:
     """Set when a fact ends; None: where the next one of its subject and predicate begins, or never.
+
+    ``latest``: then, if it would not have ended before.
 
     Raises
     ------
@@ -171,7 +174,9 @@ def end_fact(
         one.valid_from for _, one in slot if one.valid_from > held.valid_from and not _is_empty(one)
     ]
     last = _earliest(following)
-    if end is None:
+    if end is None and latest is not None:
+        end = max(_earliest([held.valid_to, latest]) or latest, held.valid_from)
+    elif end is None:
         end = last
     elif end < held.valid_from:
         wish = f"a time from valid_from ({held.valid_from.isoformat()}) on, or None"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import apsw
@@ -24,8 +25,10 @@ from hyrecall.memory.sql.damaged_rows import is_text, rows, warn_of_damage
 
 __all__ = [
     "HIGHEST",
+    "Accesses",
     "Change",
     "Counts",
+    "accesses",
     "changed_since",
     "counts",
     "episode_by_id",
@@ -72,6 +75,13 @@ class Counts(NamedTuple):
     sessions: int
     pinned: int
     with_vector: int
+
+
+class Accesses(NamedTuple):
+    """How often a memory was accessed, and when last."""
+
+    count: int
+    last: datetime | None
 
 
 def changed_since(connection: apsw.Connection, sequence: int, limit: int) -> list[Change]:
@@ -197,6 +207,21 @@ def episodes_by_id(
     }
     found = episodes_of_rows(connection, tuple(at_row), {cell for cell, _ in homes}, damaged)
     return {at_row[row]: episode for row, episode in found.items()}
+
+
+def accesses(
+    connection: apsw.Connection, keys: Collection[str], cells: Collection[int]
+) -> dict[tuple[int, str], Accesses]:
+    """Return the accesses of documents of cells, by (cell, id)."""
+    select = (
+        "SELECT cell, id, access_count, last_accessed FROM documents "
+        f"WHERE cell IN {_LISTED} AND id IN {_LISTED}"
+    )
+    given = (to_json(tuple(cells)), to_json(tuple(keys)))
+    return {
+        (cell, key): Accesses(count, None if last is None else from_micros(last))
+        for cell, key, count, last in rows(connection, select, given)
+    }
 
 
 def history(connection: apsw.Connection, cell: int, key: str) -> list[Version]:
