@@ -165,7 +165,9 @@ def test_shared_tags(effort: Effort) -> None:
         world = world_of(seed, is_placed=seed % 2 == 0)
         given = asked(seed)
         for column, n in (("tags", 1), ("tags", 4), ("kind", 50)):
-            n_found += world.same(**given, expansion=(hr.SharedTags(column, n=n),), offset=1)
+            for hops in (0, 1):
+                part = hr.SharedTags(column, n=n, hops=hops)
+                n_found += world.same(**given, expansion=(part,), offset=1)
     assert n_found > 100
 
 

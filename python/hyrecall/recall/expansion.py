@@ -14,8 +14,8 @@ from hyrecall.recall.reach import Reaches
 
 __all__ = ["FindRelated", "expand"]
 
-FindRelated: TypeAlias = Callable[[Reply, str, int], Sequence[Sequence[Related]]]
-"""Returns the n documents with most tags of a column in common with the hits of each query."""
+FindRelated: TypeAlias = Callable[[Reply, SharedTags], Sequence[Sequence[Related]]]
+"""Returns the documents near the hits of each query by their tags."""
 
 
 def expand(
@@ -32,7 +32,7 @@ def expand(
     near: Sequence[Sequence[Related]] = [[] for _ in range(n)]
     for part in parts:
         if isinstance(part, SharedTags):
-            near = related(reply, part.column, part.n)
+            near = related(reply, part)
             continue
         named = reply.cached("row", reply.facts.schema.key)
         keys = [named[begin:end] for begin, end in pairwise(reply.offsets.tolist())]
