@@ -129,7 +129,11 @@ def forget(
     ] = None,
     before: Annotated[
         str | None,
-        typer.Option("--before", metavar="TIME", help="All memories before this time, ISO 8601."),
+        typer.Option(
+            "--before",
+            metavar="TIME",
+            help="What happened, and facts stored, before this time, ISO 8601.",
+        ),
     ] = None,
     reason: Annotated[
         str | None,

@@ -336,8 +336,8 @@ class MemorySync(RecordsOfMemorySync):
         tags : sequence of str, optional
             One of them is enough.
         filter : Filter or pyarrow.compute.Expression, optional
-            On kind, source, session_id, occurred_at, updated_at, last_accessed, importance,
-            pinned, tags, valid_from, valid_to, version, and a key of the metadata as
+            On kind, source, session_id, occurred_at, stored_at (when the store kept it), updated_at
+            (its last version), last_accessed, importance, pinned, tags, valid_from, valid_to, version, and a key of the metadata as
             ``metadata.key``, one in an object as ``metadata.run.id``.
         metadata : mapping of str to object, optional
             What is asked of keys of the metadata, each as :class:`hyrecall.Filter` takes it: a

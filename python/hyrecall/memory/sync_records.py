@@ -533,7 +533,8 @@ class MemorySync(NamedMethods):
         ----------
         id, session_id : str, optional
         before : datetime, optional
-            What happened before; with the others: all must hold.
+            What happened before, and facts that were stored before, however long they have held;
+            with the others: all must hold.
         user_id, org, workspace : str, optional
             The user and its partition.
         reason : str, optional

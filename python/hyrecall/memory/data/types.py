@@ -88,7 +88,10 @@ class Episode(_Kept):
         Where it comes from, for recipes that weigh it: "memory", "summary", "session".
     session_id : str, optional
     occurred_at, created_at : datetime, default now
-        Two names of one time; naive is UTC.
+        When it happened: two names of one time; naive is UTC.
+    stored_at : datetime, optional
+        When the store kept it; the store sets it, and two episodes that differ in it alone are
+        equal.
     importance : float, optional
         A rating in [0, 10].
     pinned : bool, default False
@@ -119,6 +122,7 @@ class Episode(_Kept):
     session_id: Label = None
     occurred_at: Time = Field(default_factory=lambda: datetime.now(UTC))
     created_at: Time = Field(default_factory=lambda: datetime.now(UTC))
+    stored_at: Time | None = None
     importance: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] | None = None
     pinned: bool = False
     tags: TagList = ()
@@ -140,6 +144,14 @@ class Episode(_Kept):
             wish = f"that of occurred_at ({self.occurred_at.isoformat()}), or none"
             raise error(OptionError, "created_at", wish, self.created_at.isoformat())
         return self
+
+    def __eq__(self, other: object) -> bool:
+        """Compare all fields but ``stored_at``."""
+        if not isinstance(other, Episode):
+            return NotImplemented
+        return vars(self) | {"stored_at": None} == vars(other) | {"stored_at": None}
+
+    __hash__ = None  # type: ignore[assignment]
 
     @property
     def text(self) -> str:

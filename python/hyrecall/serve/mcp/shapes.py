@@ -38,6 +38,7 @@ class OneMemory(Structure):
     kind: str
     tags: list[str]
     occurred_at: datetime
+    stored_at: datetime | None
     pinned: bool
     importance: float | None
     session_id: str | None
@@ -103,7 +104,7 @@ def memory_shape(one: Episode) -> OneMemory:
     """Return a memory as data."""
     return OneMemory(
         id=one.id, text=one.output, input=one.input or None, kind=one.kind, tags=list(one.tags),
-        occurred_at=one.occurred_at, pinned=one.pinned, importance=one.importance,
+        occurred_at=one.occurred_at, stored_at=one.stored_at, pinned=one.pinned, importance=one.importance,
         session_id=one.session_id, source=one.source, visibility=one.visibility,
         user_id=one.user_id, metadata=one.metadata,
     )  # fmt: skip
