@@ -28,7 +28,8 @@ class Context:
     top : int, default 5
         Number of first hits that get neighbours.
     n : int, default 3
-        Most neighbours per hit, in [1, 1000]; ordered by BM25 of the connecting edge, then key.
+        Most neighbours per hit, in [1, 1000]; those that the query's session has received first,
+        ordered by BM25 of the connecting edge, then key.
 
     Raises
     ------

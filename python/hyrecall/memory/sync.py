@@ -337,8 +337,9 @@ class MemorySync(RecordsOfMemorySync):
             One of them is enough.
         filter : Filter or pyarrow.compute.Expression, optional
             On kind, source, session_id, occurred_at, stored_at (when the store kept it), updated_at
-            (its last version), last_accessed, importance, pinned, tags, valid_from, valid_to, version, and a key of the metadata as
-            ``metadata.key``, one in an object as ``metadata.run.id``.
+            (its last version), last_accessed, importance, pinned, tags, valid_from, valid_to,
+            version, and a key of the metadata as ``metadata.key``, one in an object as
+            ``metadata.run.id``.
         metadata : mapping of str to object, optional
             What is asked of keys of the metadata, each as :class:`hyrecall.Filter` takes it: a
             value, a list for any of its values, a pair for a range. All must hold.

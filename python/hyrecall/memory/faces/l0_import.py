@@ -42,8 +42,9 @@ _NEEDED = {"key", "value", "created_at", "updated_at"}
 def read_l0(path: Path) -> Iterator[Numbered]:
     """Read the memories and links of an l0 database; it is not changed.
 
-    Each becomes a note: a scope its user, a key its id, a value its output; what is archived stays so. Vectors that
-    are none are left out, and links between two scopes are errors: an edge lies in one cell.
+    Each becomes a note: a scope its user, a key its id, a value its output; what is archived stays
+    so. Vectors that are none are left out, and links between two scopes are errors: an edge lies in
+    one cell.
 
     Raises
     ------

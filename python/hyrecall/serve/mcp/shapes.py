@@ -104,9 +104,9 @@ def memory_shape(one: Episode) -> OneMemory:
     """Return a memory as data."""
     return OneMemory(
         id=one.id, text=one.output, input=one.input or None, kind=one.kind, tags=list(one.tags),
-        occurred_at=one.occurred_at, stored_at=one.stored_at, pinned=one.pinned, importance=one.importance,
-        session_id=one.session_id, source=one.source, visibility=one.visibility,
-        user_id=one.user_id, metadata=one.metadata,
+        occurred_at=one.occurred_at, stored_at=one.stored_at, pinned=one.pinned,
+        importance=one.importance, session_id=one.session_id, source=one.source,
+        visibility=one.visibility, user_id=one.user_id, metadata=one.metadata,
     )  # fmt: skip
 
 
