@@ -199,6 +199,8 @@ def compare(seeds: range) -> None:
     for seed in seeds:
         world, given = world_of(seed), asked(seed)
         world.same(**given, recipe=hr.recipes.hebb)
+        beside = hr.SharedTags("tags", n=100, hops=1)
+        world.same(**{**given, "limit": 1, "offset": 0}, expansion=(beside,))
         world.same(**alone(given), arms=ARMS[2])
 
 

@@ -68,7 +68,9 @@ HOLD = {"tuesday", "freeze", "talk"}
 
 @WITH_VECTORS
 @BY_RECIPE
-def test_ended_facts_are_left_out_of_every_search_of_a_store(recipe: Recipe, embedder: Any) -> None:
+def test_E53_ended_facts_are_left_out_of_every_search_of_a_store(
+    recipe: Recipe, embedder: Any
+) -> None:
     with fill(opened(recipe, embedder)) as memory:
         agent = memory.agent("ann", **HOUSE)
         for matches in (
@@ -91,7 +93,7 @@ def test_ended_facts_are_left_out_of_every_search_of_a_store(recipe: Recipe, emb
 
 @WITH_VECTORS
 @BY_RECIPE
-def test_an_ended_fact_that_is_asked_for_says_so_and_stands_behind_its_successor(
+def test_E53_an_ended_fact_that_is_asked_for_says_so_and_stands_behind_its_successor(
     recipe: Recipe, embedder: Any
 ) -> None:
     with fill(opened(recipe, embedder)) as memory:
@@ -177,7 +179,7 @@ async def over_arrow(client: Any, **more: Any) -> Any:
 
 
 @BY_RECIPE
-def test_ended_facts_are_left_out_over_rest(recipe: Recipe) -> None:
+def test_E53_ended_facts_are_left_out_over_rest(recipe: Recipe) -> None:
     async def work(client: Any, memory: Memory) -> None:
         asked = {"query": QUERY, **ANN}
         for more in ({}, {"token_budget": 1000}):
@@ -210,7 +212,7 @@ SYSTEMS = [
 
 
 @pytest.mark.parametrize(("name", "path", "body", "query", "headers"), SYSTEMS)
-def test_ended_facts_are_left_out_at_doors_of_systems(
+def test_E53_ended_facts_are_left_out_at_doors_of_systems(
     name: str, path: str, body: Any, query: Any, headers: Any
 ) -> None:
     async def work(client: Any, memory: Memory) -> None:
@@ -223,7 +225,7 @@ def test_ended_facts_are_left_out_at_doors_of_systems(
 
 
 @BY_RECIPE
-def test_ended_facts_are_left_out_over_mcp_and_can_be_ended_there(recipe: Recipe) -> None:
+def test_E53_ended_facts_are_left_out_over_mcp_and_can_be_ended_there(recipe: Recipe) -> None:
     async def work(_: Any, memory: Memory) -> None:
         caller = Caller(**ANN, rights=READS)
         async with Client(create_server(memory, caller=caller)) as client:
@@ -272,7 +274,7 @@ def test_a_fact_is_ended_over_rest_and_its_history_stays() -> None:
     served(recipes.default, work)
 
 
-def test_the_command_leaves_them_out_and_ends_facts(tmp_path: Path, monkeypatch: Any) -> None:
+def test_E53_the_command_leaves_them_out_and_ends_facts(tmp_path: Path, monkeypatch: Any) -> None:
     from typer.testing import CliRunner
 
     from hyrecall.cli.app import app
