@@ -20,6 +20,8 @@ from hyrecall import recipes
 from hyrecall.ask.recipe import Recipe
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Fact, Memory, MemorySync, hm_recall
+from hyrecall.memory.recall import recalling
+from hyrecall.memory.recall.call import Ask
 from hyrecall.serve import Caller, create_app
 from hyrecall.serve.guards import ARROW
 from hyrecall.serve.mcp import create_server
@@ -68,9 +70,7 @@ HOLD = {"tuesday", "freeze", "talk"}
 
 @WITH_VECTORS
 @BY_RECIPE
-def test_E53_ended_facts_are_left_out_of_every_search_of_a_store(
-    recipe: Recipe, embedder: Any
-) -> None:
+def test_E53_ended_facts_are_left_out_of_every_search(recipe: Recipe, embedder: Any) -> None:
     with fill(opened(recipe, embedder)) as memory:
         agent = memory.agent("ann", **HOUSE)
         for matches in (
@@ -333,3 +333,29 @@ def test_nothing_is_found_of_a_misspelt_option() -> None:
     with fill(opened(recipes.default)) as memory, pytest.raises(hr.errors.DTypeError) as fault:
         memory.search(QUERY, include_ended=1, **ANN)  # type: ignore[arg-type]
     assert str(fault.value) == "include_ended: expected True or False, got 1"
+
+
+def _without_ended(self: Ask, now: datetime) -> Ask:
+    return self
+
+
+def _in_order_of_scores(connection: Any, rows: Any, ask: Ask, *_: Any) -> Any:
+    return range(len(rows))[ask.offset : ask.offset + ask.limit]
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "wrong", "check"),
+    [
+        (Ask, "without_ended", _without_ended, test_E53_ended_facts_are_left_out_of_every_search),
+        (
+            recalling, "_page", _in_order_of_scores,
+            test_E53_an_ended_fact_that_is_asked_for_says_so_and_stands_behind_its_successor,
+        ),
+    ],
+)  # fmt: skip
+def test_planted_bugs_are_seen(
+    place: Any, name: str, wrong: Any, check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, name, wrong)
+    with pytest.raises(AssertionError):
+        check(recipes.honeycomb, None)
