@@ -281,7 +281,7 @@ def test_E53_the_command_leaves_them_out_and_ends_facts(tmp_path: Path, monkeypa
 
     monkeypatch.setenv("HYRECALL_EMBEDDING_URL", "")
     path = tmp_path / "s.mem"
-    with MemorySync.open(path, embedder=None) as memory:
+    with MemorySync.open(path, embedder=None, recipe=recipes.default) as memory:
         fill(memory)
 
     def run(*arguments: str) -> str:

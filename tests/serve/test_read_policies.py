@@ -79,7 +79,7 @@ def test_E54_nobody_sets_its_own_policy_or_that_of_others_unless_it_may_name_any
 
 def test_E54_policies_are_set_and_read_over_mcp() -> None:
     async def main() -> None:
-        async with Memory.in_memory(embedder=None) as memory:
+        async with Memory.in_memory(embedder=None, recipe=recipes.default) as memory:
             await asyncio.to_thread(fill, memory._sync)
             async with (
                 Client(create_server(memory, caller=TOKENS["admin"])) as admin,
@@ -108,7 +108,7 @@ def test_E54_the_command_sets_and_shows_a_policy(tmp_path: Path) -> None:
     from hyrecall.cli.app import app
 
     path = tmp_path / "s.mem"
-    with MemorySync.open(path, embedder=None) as memory:
+    with MemorySync.open(path, embedder=None, recipe=recipes.default) as memory:
         fill(memory)
 
     def call(*arguments: str) -> Any:
@@ -120,5 +120,5 @@ def test_E54_the_command_sets_and_shows_a_policy(tmp_path: Path) -> None:
     assert call("shared").stdout == "shared\n"
     assert call("all").exit_code == 1
     assert call("--group", "crew").exit_code == 1
-    with MemorySync.open(path, embedder=None) as memory:
+    with MemorySync.open(path, embedder=None, recipe=recipes.default) as memory:
         assert len(memory.agent("planner", **HOUSE).search("friday")) == 2
