@@ -195,6 +195,7 @@ READING: dict[str, Case] = {
     "snapshot": lambda f, w, v, r: f.snapshot(),
     "wait_until_ready": lambda f, w, v, r: f.wait_until_ready(30.0),
     "reembed": lambda f, w, v, r: f.reembed(force=True, **_place(f, v)),
+    "get_policy": lambda f, w, v, r: f.get_policy("spy", org="x", workspace="y"),
 }
 WRITING: dict[str, Case] = {
     "remember": lambda f, w, v, r: f.remember("oak tea", **_place(f, v)),
@@ -212,6 +213,9 @@ WRITING: dict[str, Case] = {
             valid_from=NOON + HOUR,
             **v.place,
         )
+    ),
+    "end_fact": lambda f, w, v, r: f.end_fact(
+        r.choice([_id(r), "none"]), at=NOON + HOUR, **_reason(v), **_place(f, v)
     ),
     "update": lambda f, w, v, r: f.update(_id(r), tags=("walked",), **_reason(v), **_place(f, v)),
     "supersede": lambda f, w, v, r: f.supersede(_id(r), "elm fir", **_place(f, v)),

@@ -228,7 +228,7 @@ class Fact(_Kept):
         return self.valid_from <= at and (self.valid_to is None or at < self.valid_to)
 
     @property
-    def slot(self) -> tuple[object, ...]:
+    def slot(self) -> tuple[Any, ...]:
         """What at most one fact says at a time; predicates in their normal form."""
         whose = (self.org, self.workspace, self.user_id, self.visibility)
         said = (self.subject, normal_predicate(self.predicate), self.single)

@@ -238,7 +238,7 @@ def episode_of(
             "session_id": session_id,
             "occurred_at": time,
             "created_at": time,
-            "stored_at": from_micros(stored) if is_time(stored) else None,
+            "stored_at": None if stored is None or not is_time(stored) else from_micros(stored),
             "importance": importance,
             "pinned": bool(pinned),
             "tags": () if tags == "[]" else tuple(from_json(tags)),

@@ -88,7 +88,7 @@ class Counts(NamedTuple):
 class Accesses(NamedTuple):
     """How often a memory was accessed, and when last."""
 
-    count: int
+    times: int
     last: datetime | None
 
 

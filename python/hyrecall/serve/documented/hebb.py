@@ -76,6 +76,6 @@ def _as_memory(episode: Episode, updated_at: str | None, met: Accesses) -> dict[
         "created_at": episode.occurred_at.isoformat(),
         "updated_at": updated_at,
         "last_accessed_at": None if met.last is None else met.last.isoformat(),
-        "access_count": met.count,
+        "access_count": met.times,
         "expires_at": None,
     }
