@@ -225,7 +225,7 @@ def policy(
     if as_json:
         print_json({"agent": agent, **where, **found._asdict()})
     else:
-        print(found.policy if found.policy_group is None else " ".join(found))
+        print(" ".join(part for part in found if part is not None))
 
 
 def reembed(

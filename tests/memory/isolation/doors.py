@@ -61,8 +61,8 @@ OTHERS: dict[type, set[str]] = {
 DATA = {
     "ANONYMOUS", "AUTO", "DamageWarning", "EVERYONE", "Degradation", "DegradedReason", "Edge",
     "Episode", "EpisodeMatch", "Fact", "Facts", "IsolationWarning", "Matches", "Participant",
-    "MatchParts", "NoteHit", "Note", "Partition", "QueryFeedback", "ReadPolicyFault", "Reading",
-    "Remembered", "Version",
+    "MatchParts", "NoteHit", "Note", "Partition", "QueryFeedback", "ReadPolicy",
+    "ReadPolicyFault", "Reading", "Remembered", "Version",
 }  # fmt: skip
 """What doors take and give; nothing is read or written by it."""
 FUNCTIONS = {"default_recall_scored"}  # asks a memory that it is given

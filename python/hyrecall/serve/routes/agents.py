@@ -36,7 +36,9 @@ async def set_policy(request: Request, id: PathId, body: PolicyBody, who: Writer
     if not who.may_choose_user or who.user_id is not None or who.agent is not None:
         raise ServiceError(403, "Forbidden", "expected a token that may name any user")
     found = ReadPolicy(body.policy, body.policy_group)
-    await memory_of(request).set_policy(id, **place, **found._asdict())
+    await memory_of(request).set_policy(
+        id, policy=found.policy, policy_group=found.policy_group, **place
+    )
     return _as_reply(id, place, found)
 
 
