@@ -114,6 +114,7 @@ def test_a_memory_is_saved_found_changed_and_forgotten() -> None:
             )  # fmt: skip
             assert data_of(saved) == {"id": "d", "version": 1, "embedded": False, "reasons": []}
             got = data_of(await client.call_tool("get", {"id": "d"}))
+            assert datetime.fromisoformat(got["memory"].pop("stored_at")).tzinfo is not None
             assert got["memory"] == {
                 "id": "d", "text": "Deploys run on Friday", "input": "When?", "kind": "note",
                 "tags": ["ci", "ops"], "occurred_at": "2026-06-01T12:00:00Z", "pinned": True,
