@@ -159,6 +159,12 @@ def test_related_documents_share_most_tags_with_the_results(effort: Effort) -> N
             results = [doc for doc in mine if (doc.key, doc.user) in places]
             expected = world.related_keys(mine, results, 5)
             assert [(one.key, one.shared) for one in found[query]] == expected
+            for n in (2, 5, 30):
+                part = hr.SharedTags("tags", n=n, hops=1)
+                asked = index.recall(text=["oak", "fir pine"], scope=said(scope), limit=3,
+                                     expansion=part)  # fmt: skip
+                wish = world.related_keys(mine, results, n, hops=1)
+                assert [(one.key, one.shared) for one in asked[query].related] == wish
             texts = {(doc.key, doc.user): doc.text for doc in mine}
             assert all(one.values["text"] == texts[one.key, one.cell[0]] for one in found[query])
 

@@ -209,13 +209,21 @@ def distances(groups: Sequence[set[str]], sources: Iterable[str], most: int) -> 
     return far
 
 
-def related_keys(docs: Sequence[Doc], results: Sequence[Doc], n: int) -> list[tuple[str, int]]:
+def related_keys(
+    docs: Sequence[Doc], results: Sequence[Doc], n: int, hops: int = 0
+) -> list[tuple[str, int]]:
+    """Key and number of shared tags; with a hop, those with tags beside the shared ones after."""
     tags = {tag for doc in results for tag in doc.tags or ()}
-    shared = [
-        (len(tags & set(doc.tags or ())), doc) for doc in docs if doc not in results and doc.tags
-    ]
-    best = ranked(((float(count), doc) for count, doc in shared if count), n)
-    return [(doc.key, int(count)) for count, doc in best]
+    others = [(doc, set(doc.tags or ())) for doc in docs if doc not in results]
+    best = ranked(((float(len(tags & own)), doc) for doc, own in others if tags & own), n)
+    found = [(doc.key, int(count)) for count, doc in best]
+    if hops:
+        near = set().union(*(set(doc.tags or ()) for doc in docs if tags & set(doc.tags or ())))
+        near -= tags
+        rest = [(doc, own) for doc, own in others if not tags & own]
+        more = ranked(((float(len(near & own)), doc) for doc, own in rest if near & own), n)
+        found += [(doc.key, 0) for _, doc in more]
+    return found[:n]
 
 
 def groups_of(docs: Sequence[Doc], edges: Sequence[Edge]) -> list[set[str]]:

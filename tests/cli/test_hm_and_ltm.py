@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from collections.abc import Callable, Iterator
@@ -13,10 +14,14 @@ import pytest
 
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
+from mcp.client import Client
+
 from embed.stub_server import StubServer, serving
 from hyrecall import recipes
 from hyrecall.errors import StoreError
-from hyrecall.memory import EVERYONE, MemorySync, Notes, hm_recall
+from hyrecall.memory import EVERYONE, Memory, MemorySync, Notes, hm_recall
+from hyrecall.serve.mcp import create_server
+from memory.test_transfer import an_l0_file
 
 Run = Callable[..., SimpleNamespace]
 QUERY = "JWT authentication decisions"
@@ -274,3 +279,38 @@ def test_D31_D17_reembed_names_what_failed(
     assert reply.data["embedded"] == 0
     assert reply.data["error_detail"]
     assert "error: " in reply.err
+
+
+# ---- l0's own database ----
+
+
+@pytest.mark.parametrize("schema", ["v0.1", "v0.6"])
+def test_notes_of_an_imported_database_are_notes(
+    run: Run, notes: Path, tmp_path: Path, schema: str
+) -> None:
+    path = an_l0_file(tmp_path / "l0.db", schema)
+    run("import", path, "--from", "l0", "--path", notes)
+    there = {"key 0", "key 1", "key 4"}
+    listed = json.loads(run("ltm", "list", "--scope", "user").out)
+    assert there <= {one["key"] for one in listed}
+    found = json.loads(run("ltm", "search", "value", "--scope", "user").out)
+    assert there <= {one["key"] for one in found}
+    assert run("ltm", "get", "key 0").data["value"] == "value 0"
+    assert run("ltm", "save", "key 0", "another").code == 0
+    with MemorySync.open(notes, recipe=recipes.l0, embedder=None) as memory:
+        kept = Notes(memory)
+        assert kept.get("key 0").value == "another"  # type: ignore[union-attr]
+        assert {"key 1", "key 4"} <= {one.key for one in kept.list()}
+        kept.save("key 1", "third")
+        assert kept.search("third")[0].key == "key 1"
+    reply = asyncio.run(_searched(notes))
+    assert there - {"key 0", "key 1"} <= {one["key"] for one in reply["results"]}
+
+
+async def _searched(path: Path) -> Any:
+    async with (
+        Memory.open(path, recipe=recipes.l0, embedder=None) as memory,
+        Client(create_server(memory)) as client,
+    ):
+        reply = await client.call_tool("memory_search", {"query": "value", "scope": "user"})
+        return reply.structured_content

@@ -155,6 +155,13 @@ SCREENS = {
         "forget --session s1 --user ann --yes",
         "forget no-such --user ann --json",
     ),
+    "end-fact": of_store("end-fact m3 --user ann", "end-fact none --user ann --at 2026-01-01"),
+    "policy": of_store(
+        "policy planner --org acme --workspace lab",
+        "policy planner group --group crew --org acme --workspace lab",
+        "policy planner --org acme --workspace lab --json",
+        "policy planner all --org acme --workspace lab",
+    ),
     "feedback": of_store(
         "feedback 'is replication synchronous?' db-1 m3 --user ann",
         "feedback 'is replication synchronous?' m4 --user ann",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
+import numpy as np
 import pytest
 
 import hyrecall as hr
@@ -66,22 +66,25 @@ def related_twice(patch: Patch) -> None:
     """A related document is counted twice."""
     find = sharing.find_related
 
-    def twice(reply: Any, column: str, n: int, request: Any, ask: Any) -> Any:
-        return find(reply, column, n, request, lambda lookup: [*ask(lookup), *ask(lookup)])
+    def twice(reply: Any, part: Any, request: Any, ask: Any) -> Any:
+        return find(reply, part, request, lambda lookup: [*ask(lookup), *ask(lookup)])
 
     patch.setattr(sharing, "find_related", twice)
 
 
 def hits_returned(patch: Patch) -> None:
     """A hit is its own related document."""
-    shown = sharing._shown
+    seqs = sharing.seqs_of
+    patch.setattr(sharing, "seqs_of", lambda *places: np.full_like(seqs(*places), -1))
 
-    def without(reply: Any, column: str) -> pa.Table:
-        rows = shown(reply, column)
-        at = rows.schema.names.index("seq")
-        return rows.set_column(at, "seq", pa.nulls(rows.num_rows, pa.int64()))
 
-    patch.setattr(sharing, "_shown", without)
+def beside_of_one_shard(patch: Patch) -> None:
+    """The tags beside those of the hits are asked of one shard."""
+    beside = sharing._Asked.beside
+    patch.setattr(
+        sharing._Asked, "beside",
+        lambda self, tags: beside(replace(self, ask=lambda one: self.ask(one)[:1]), tags),
+    )  # fmt: skip
 
 
 def ties_turned(patch: Patch) -> None:
@@ -99,5 +102,6 @@ PLANTED: dict[str, Callable[[Patch], None]] = {
     "the filter forgotten": filter_forgotten,
     "related documents twice": related_twice,
     "hits as related documents": hits_returned,
+    "a hop from hits of one shard": beside_of_one_shard,
     "ties of related documents turned": ties_turned,
 }

@@ -165,7 +165,9 @@ def test_shared_tags(effort: Effort) -> None:
         world = world_of(seed, is_placed=seed % 2 == 0)
         given = asked(seed)
         for column, n in (("tags", 1), ("tags", 4), ("kind", 50)):
-            n_found += world.same(**given, expansion=(hr.SharedTags(column, n=n),), offset=1)
+            for hops in (0, 1):
+                part = hr.SharedTags(column, n=n, hops=hops)
+                n_found += world.same(**given, expansion=(part,), offset=1)
     assert n_found > 100
 
 
@@ -197,6 +199,8 @@ def compare(seeds: range) -> None:
     for seed in seeds:
         world, given = world_of(seed), asked(seed)
         world.same(**given, recipe=hr.recipes.hebb)
+        beside = hr.SharedTags("tags", n=100, hops=1)
+        world.same(**{**given, "limit": 1, "offset": 0}, expansion=(beside,))
         world.same(**alone(given), arms=ARMS[2])
 
 

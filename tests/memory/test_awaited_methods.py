@@ -16,7 +16,7 @@ from hyrecall.memory.methods import CANCELLED
 PAIRS = ((Memory, MemorySync), (AgentMemory, AgentMemorySync))
 WRITING = {
     *("remember", "remember_batch", "remember_fact", "update", "supersede", "forget", "pin"),
-    *("link", "unlink", "set_policy", "import_", "reembed", "feedback"),
+    *("end_fact", "link", "unlink", "set_policy", "import_", "reembed", "feedback"),
 }
 METHODS = [
     pytest.param(kind, plain, name, id=f"{kind.__name__}.{name}")

@@ -76,8 +76,12 @@ def test_an_older_fact_ends_where_the_next_begins(store: apsw.Connection) -> Non
 def test_what_is_held_already_is_not_written_again(store: apsw.Connection) -> None:
     first = tell(store, a_fact("Oslo", 10))
     assert tell(store, a_fact("Oslo", 15)) == first
-    assert tell(store, a_fact("Oslo", 10, 12)) == first
     assert store.execute("SELECT count(*) FROM versions").get == 1
+    ended = tell(store, a_fact("Oslo", 10, 12))
+    assert (ended.id, ended.version) == (first.id, 2), "an end that is said later is taken"
+    assert (held(store, 11), held(store, 12)) == (["Oslo"], [])
+    assert tell(store, a_fact("Oslo", 11, 12)) == ended
+    assert store.execute("SELECT count(*) FROM versions").get == 2
     tell(store, a_fact("Rome", 20, 25))
     tell(store, a_fact("Rome", 22))
     assert held(store, 30) == ["Rome"], "the longer one is new"

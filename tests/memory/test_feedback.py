@@ -16,7 +16,7 @@ from hyrecall.errors import DTypeError, NotFoundError, OptionError, ScopeError, 
 from hyrecall.memory import EVERYONE, DamageWarning, MemorySync, QueryFeedback
 from hyrecall.memory.sql.database import DATABASE, LOG, Database
 from hyrecall.memory.sql.formats import MIGRATIONS
-from hyrecall.memory.sql.schema import check_format, meta, migrate
+from hyrecall.memory.sql.schema import FORMAT, check_format, meta, migrate
 from memory.golden_stores import GOLDEN
 from memory.stores import HOUR, NOON, Clock, folder, open_store
 
@@ -369,7 +369,7 @@ def test_an_older_program_does_not_write_where_it_would_not_erase(tmp_path: Path
     connection = apsw.Connection(str(tmp_path / DATABASE))
     migrate(connection, now=NOON, made_by="a test")
     check_format(connection, "store", writing=False, known=4)
-    with pytest.raises(StoreFormatError, match="format 5, which needs 5"):
+    with pytest.raises(StoreFormatError, match=f"format {FORMAT}, which needs {FORMAT}"):
         check_format(connection, "store", writing=True, known=4)
     connection.close()
 

@@ -177,7 +177,7 @@ def test_versions_need_their_document_and_go_with_it(store: apsw.Connection) -> 
     cell = add_cell(store, None, None, "ana", "private")
     row = add_document(store, cell, "a")
     store.execute(
-        "INSERT INTO facts VALUES (?, ?, 'ana', 'lives in', 'Oslo', 5, NULL, NULL)", (row, cell)
+        "INSERT INTO facts VALUES (?, ?, 'ana', 'lives in', 'Oslo', 5, NULL, NULL, 1)", (row, cell)
     )
     with pytest.raises(apsw.ConstraintError):
         store.execute("UPDATE facts SET valid_to = 4")

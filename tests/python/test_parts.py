@@ -79,6 +79,8 @@ REFUSED: list[tuple[Callable[[], object], type[hr.HyrecallError], str]] = [
      "min_fused: expected a finite number or hr.Above(number), got str 'x'"),
     (lambda: made(fusion=BALANCED, arms=(Lexical(scale="minmax"), Dense(scale="unit"))),
      hr.OptionError, "scale: expected 'minmax' (the fusion has a balance), got 'unit'"),
+    (lambda: hr.SharedTags("tags", hops=2), hr.OptionError,
+     "hops: expected an int in [0, 1], got 2"),
     (lambda: hr.SharedTags("tags", n=1001), hr.OptionError,
      "n: expected an int in [1, 1000], got 1001"),
     (lambda: hr.Context("graph", n=1001), hr.OptionError,

@@ -268,7 +268,12 @@ def test_every_example_of_the_api_description_runs(store: Opening) -> None:
                     name = media["schema"]["$ref"].rpartition("/")[2]
                     (example,) = schemas[name]["examples"]
                     key = f"m{n_run}"
-                    await client.post("/v1/memories", json={"text": "the replica", "id": key})
+                    if path.endswith("/end"):
+                        fact = {"subject": "s", "predicate": key, "object": "o", "id": key}
+                        begin = {"valid_from": "2020-01-01T00:00:00Z"}
+                        await client.post("/v1/facts", json=fact | begin)
+                    else:
+                        await client.post("/v1/memories", json={"text": "the replica", "id": key})
                     url = path.replace("{id}", key)
                     reply = await client.request(method.upper(), url, json=example)
                     assert reply.status_code in (200, 201), (url, reply.text)

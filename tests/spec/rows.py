@@ -135,6 +135,8 @@ ROWS: tuple[Row, ...] = (
     Row("C25", "here", "the command line"),
     Row("C26", "here", "MCP", door="service"),
     Row("C27", "here", "the same in every process"),
+    Row("C28", "here", "neighbours that the session met come first"),
+    Row("C29", "here", "phase and weights with force_regex"),
     Row("D01", "here", "off by default"),
     Row("D02", "here", "tokens and prefixes"),
     Row(
@@ -261,6 +263,8 @@ ROWS: tuple[Row, ...] = (
         "the vector lies beside the row",
         note="the saved index holds copies of vectors and texts; an erase removes them there too",
     ),
+    Row("E53", "here", "ended facts are left out unless asked for"),
+    Row("E54", "here", "read policies at every door", door="service"),
     Row("F01", "here", "three paths, each can be the only one"),
     Row("F02", "here", "embeddings switched off"),
     Row("F03", "here", "words answer where all else fails"),

@@ -76,6 +76,8 @@ class FactsAgainstAListOfDays(RuleBasedStateMachine):
         end = min([end, *(other for _, other, _ in self.intervals if other > begin)])
         now = [one for one in self.intervals if one[1] <= begin < one[2]]
         if any(one[0] == object_ and one[2] >= end for one in now):
+            if length is not None and begin + length < now[0][2]:  # it is said to end earlier
+                self.intervals[self.intervals.index(now[0])] = (*now[0][:2], begin + length)
             return
         self.intervals = [one for one in self.intervals if one not in now]
         self.intervals += [(one[0], one[1], begin) for one in now]

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hyrecall import recipes
 from hyrecall.errors import KeyConflictError
-from hyrecall.memory import EVERYONE, Edge, MemorySync, Participant
+from hyrecall.memory import EVERYONE, Edge, MemorySync, Participant, hm_recall
 from laws.effort import Effort
 from memory.stores import folder, open_store
 
@@ -113,3 +113,36 @@ def test_C22_nodes_and_edges_are_what_was_put_and_not_taken_away(effort: Effort)
         max_examples=effort.cases(quick=3, full=100), stateful_step_count=12
     )
     GraphAgainstADict.TestCase().runTest()
+
+
+def test_C28_neighbours_that_the_session_met_come_first() -> None:
+    with open_store(embedder=None, recipe=recipes.hypergraph) as memory:
+        memory.remember("gateway", id="hub")
+        for at in range(6):
+            memory.remember(f"leaf{at}", id=f"n{at}")
+            memory.link(["hub", f"n{at}"], "to")
+        for session, met in (("a", "leaf5"), ("b", "leaf4")):
+            hm_recall(memory, met, session)
+
+        def near(session: str) -> list[str]:
+            (found,) = hm_recall(memory, "gateway", session)["results"]
+            return [one["key"] for one in found["expansion_context"]]
+
+        assert [near(one) for one in "abc"] == [
+            ["n5", "n0", "n1"], ["n4", "n0", "n1"], ["n0", "n1", "n2"],
+        ]  # fmt: skip
+
+
+def test_C29_phase_and_weights_are_told_with_force_regex_too() -> None:
+    with open_store(embedder=None, recipe=recipes.hypergraph) as memory:
+        for key in ("gate_a", "gate_b"):
+            memory.remember("a gateway", id=key)
+        phases = []
+        for _ in range(11):
+            reply = hm_recall(memory, "gate_.", "s", force_regex=True)
+            assert [one["key"] for one in reply["results"]] == ["gate_a", "gate_b"]
+            told = reply["metadata"]
+            assert told["weights"] == {"general": 1.0, "topical": 0.0, "session": 0.0}
+            assert told["tiers"] == {"regex": 2}
+            phases.append(told["phase"])
+        assert phases == ["early"] * 3 + ["mid"] * 7 + ["deep"]

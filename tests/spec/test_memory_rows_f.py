@@ -158,6 +158,20 @@ def test_F18_up_to_five_related_memories_none_of_them_a_result_or_another_users(
         assert related <= {f"near{at}" for at in range(8)}
 
 
+def test_F18_related_memories_are_reached_by_following_tags_one_step() -> None:
+    """[deploy], [deploy, gateway], [gateway]: the first leads to the second and to the third."""
+    with opened(recipes.hebb) as memory:
+        keep(memory, "third", "cables", tags=("gateway",))
+        keep(memory, "hit", "rollout", tags=("deploy",))
+        keep(memory, "second", "cables", tags=("deploy", "gateway"))
+        keep(memory, "two steps", "cables", tags=("router",))
+        keep(memory, "bridge", "cables", tags=("gateway", "router"))
+        keep(memory, "bob", "cables", tags=("gateway",), user_id="bob")
+        matches = memory.search("rollout", **ASKED)
+        assert [match.episode.id for match in matches] == ["hit"]
+        assert [one.id for one in matches.related] == ["second", "third", "bridge"]
+
+
 def test_F19_a_floor_acts_on_the_score_and_0_is_none() -> None:
     with opened(recipes.hebb) as memory:
         for at in range(6):

@@ -229,13 +229,15 @@ def test_F10_relevance_lies_in_0_and_1_on_every_path() -> None:
 
 
 def test_F18_up_to_five_related_memories_none_of_them_a_result_all_in_scope(effort: Effort) -> None:
-    assert hebb.expansion == (hr.SharedTags("tags", n=5),)
+    assert hebb.expansion == (hr.SharedTags("tags", n=5, hops=1),)
     memories = [
         Memory("found", "deploy today", tags=("cluster", "office")),
         Memory("too", "deploy on friday", tags=("music",)),
         *(Memory(f"one{at}", tags=("cluster",)) for at in range(6)),
         Memory("both", tags=("office", "cluster", "garden")),
-        Memory("step", tags=("garden",)),  # two steps
+        Memory("step", tags=("garden",)),  # its tag is beside one of the result's
+        Memory("chain", tags=("garden", "tree")),
+        Memory("far", tags=("tree",)),  # two steps
         Memory("away", "deploy", tags=("cluster", "office"), partition="work"),
     ]
     index = build(memories)
@@ -257,7 +259,12 @@ def test_F18_up_to_five_related_memories_none_of_them_a_result_all_in_scope(effo
             known = set().union(*(tags[key] for key in one.keys))
             shared = {m.id: len(known & tags[m.id]) for m in made
                       if m.partition == "home" and m.id not in one.keys}  # fmt: skip
+            near = set().union(*(tags[m.id] for m in made
+                                 if m.partition == "home" and known & tags[m.id]))  # fmt: skip
+            beside = {key: len((near - known) & tags[key]) for key in shared}
             best = sorted((key for key in shared if shared[key]), key=lambda key: -shared[key])
+            rest = [key for key in shared if not shared[key] and beside[key]]
+            best += sorted(rest, key=lambda key: -beside[key])
             assert [(r.key, r.shared) for r in one.related] == [(k, shared[k]) for k in best[:5]]
             assert all(r.cell == ("home",) for r in one.related)
             n_related += len(one.related)

@@ -28,7 +28,8 @@ class Context:
     top : int, default 5
         Number of first hits that get neighbours.
     n : int, default 3
-        Most neighbours per hit, in [1, 1000]; ordered by BM25 of the connecting edge, then key.
+        Most neighbours per hit, in [1, 1000]; those that the query's session has received first,
+        ordered by BM25 of the connecting edge, then key.
 
     Raises
     ------
@@ -54,7 +55,7 @@ class Context:
 @check_keywords
 @dataclass(frozen=True)
 class SharedTags:
-    """Adds documents that share tags with the hits and are not hits: ``hits[q].related``.
+    """Adds documents near the hits by their tags that are not hits: ``hits[q].related``.
 
     Parameters
     ----------
@@ -62,6 +63,9 @@ class SharedTags:
         An attribute column of strings or lists of strings.
     n : int, default 5
         Most documents per query, in [1, 1000]; ordered by number of shared tags, then seq.
+    hops : int, default 0
+        0: only documents with a tag of the hits. 1: after them also those with a tag that a
+        document of the scope has beside one of the hits', ordered by number of such tags, then seq.
 
     Raises
     ------
@@ -78,10 +82,12 @@ class SharedTags:
 
     column: str
     n: int = field(default=5, kw_only=True)
+    hops: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
         """Check the options."""
         column_name("column", self.column)
+        convert_field(self, "hops", integer, 0, 1)
         convert_field(self, "n", integer, 1, MOST_BESIDE)
 
 

@@ -28,6 +28,8 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "learn": ("learn_command", "learn"),
     "remember": ("memory_commands", "remember"),
     "forget": ("memory_commands", "forget"),
+    "end-fact": ("memory_commands", "end_fact"),
+    "policy": ("memory_commands", "policy"),
     "feedback": ("feedback_command", "feedback"),
     "reembed": ("memory_commands", "reembed"),
     "export": ("transfer_command", "export"),

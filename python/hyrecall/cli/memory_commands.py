@@ -1,4 +1,4 @@
-"""``hyrecall remember``, ``forget``, ``reembed``, ``compact`` and ``doctor``: manage a store."""
+"""Commands that keep, end and forget memories, set policies of agents, and tend a store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import print_json, print_lines, print_table, say, screen_width
 from hyrecall.errors import OptionError, error
 
-__all__ = ["compact", "doctor", "forget", "reembed", "remember"]
+__all__ = ["compact", "doctor", "end_fact", "forget", "policy", "reembed", "remember"]
 
 
 def remember(
@@ -129,7 +129,11 @@ def forget(
     ] = None,
     before: Annotated[
         str | None,
-        typer.Option("--before", metavar="TIME", help="All memories before this time, ISO 8601."),
+        typer.Option(
+            "--before",
+            metavar="TIME",
+            help="What happened, and facts stored, before this time, ISO 8601.",
+        ),
     ] = None,
     reason: Annotated[
         str | None,
@@ -164,6 +168,64 @@ def forget(
         print_json({"forgotten": forgotten, "erased": erase})
     else:
         print(forgotten)
+
+
+def end_fact(
+    key: Annotated[str, typer.Argument(metavar="ID", help="The fact.")],
+    path: StorePath = None,
+    user: User = None,
+    org: Org = None,
+    workspace: Workspace = None,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="TIME", show_default="now", help="When it ends, ISO 8601."),
+    ] = None,
+    reason: Annotated[
+        str | None,
+        typer.Option("--reason", metavar="TEXT", help="The reason, kept in the history."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """End a fact; recall leaves it out from then on, and its history stays."""
+    end = read_time("--at", at)
+    with opened(path) as memory:
+        kept = memory.end_fact(
+            key, at=end, user_id=user, org=org, workspace=workspace, reason=reason
+        )
+    print_json({"id": kept.id, "version": kept.version}) if as_json else print(kept.version)
+
+
+def policy(
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent.")],
+    wanted: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="isolated|shared|group",
+            show_default="show the policy",
+            help="Beside its own memories: none, the global ones of the workspace, or of these "
+            "those of its group.",
+        ),
+    ] = None,
+    path: StorePath = None,
+    org: Org = None,
+    workspace: Workspace = None,
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="NAME", help="Its group, with group.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show or set what an agent may read beside its own memories."""
+    where: dict[str, Any] = {"org": org, "workspace": workspace}
+    if group is not None and wanted is None:
+        raise error(OptionError, "--group", "a policy with it", "none")
+    with opened(path, read_only=wanted is None) as memory:
+        if wanted is not None:
+            memory.set_policy(agent, policy=wanted, policy_group=group, **where)
+        found = memory.get_policy(agent, **where)
+    if as_json:
+        print_json({"agent": agent, **where, **found._asdict()})
+    else:
+        print(" ".join(part for part in found if part is not None))
 
 
 def reembed(

@@ -62,6 +62,7 @@ class Asked:
     around: int
     filters: list[str] | None
     touch: bool
+    include_ended: bool
     normalize: bool
     force_regex: bool
 
@@ -74,6 +75,7 @@ def recall_from_store(asked: Asked, *, as_json: bool, explain: bool) -> None:
         "offset": asked.offset, "touch": asked.touch, "normalize": asked.normalize,
         "session_id": asked.conversation, "weights": _weights(asked.weights),
         "token_budget": asked.token_budget, "around": asked.around,
+        "include_ended": asked.include_ended,
         "time_range": None if begin is None and end is None else (begin, end),
         "filter": _filter(asked),
     }  # fmt: skip
@@ -187,7 +189,10 @@ def _print(asked: Asked, matches: Matches, analyzer: Analyzer, *, explain: bool)
         parts = [_part(one) for one in (match.bm25_score, match.vector_score)]
         cells = [str(asked.offset + rank), clean(match.episode.id), score, *parts]
         when = match.episode.occurred_at.isoformat(" ", "minutes")[:16]
-        text = snippets.show(match.episode.text).after(Line(f"{when}  ", ((0, 16, "faint"),)))
+        if match.valid_to is not None:
+            when += f" until {match.valid_to.isoformat(' ', 'minutes')[:16]}"
+        begin = Line(f"{when}  ", ((0, len(when), "faint"),))
+        text = snippets.show(match.episode.text).after(begin)
         near = [_of_session(one) for one in (matches.around[rank - 1] if matches.around else ())]
         rows.append(Row(cells, [text.after(EXACT) if match.is_exact else text, *near]))
     print_table(_COLUMNS, rows)

@@ -42,7 +42,7 @@ _OF_AN_INDEX = {
 }  # fmt: skip
 _OF_A_STORE = {
     "path", "user", "org", "workspace", "kind", "since", "until", "tags", "alpha", "session",
-    "touch", "agent", "conversation", "weights", "token_budget", "force_regex",
+    "touch", "include_ended", "agent", "conversation", "weights", "token_budget", "force_regex",
 }  # fmt: skip
 
 
@@ -162,6 +162,12 @@ def recall(
     touch: Annotated[
         bool, typer.Option("--touch", help="Count the shown memories as accessed.")
     ] = False,
+    include_ended: Annotated[
+        bool,
+        typer.Option(
+            "--include-ended", help="Also facts that have ended, each behind what followed it."
+        ),
+    ] = False,
     scope: Scopes = None,
     vector: Annotated[
         list[str] | None,
@@ -219,7 +225,8 @@ def recall(
                 query or "", folder, user, org, workspace, kind, since, until, tags, session, alpha,
                 recipe, limit, offset, agent, conversation, weights, token_budget, around,
                 filters,
-                touch=touch, normalize=normalize, force_regex=force_regex,
+                touch=touch, include_ended=include_ended, normalize=normalize,
+                force_regex=force_regex,
             ),
             as_json=as_json, explain=explain,
         )  # fmt: skip

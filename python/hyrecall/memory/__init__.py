@@ -36,6 +36,7 @@ from hyrecall.memory.notes import Note, NoteHit, Notes
 from hyrecall.memory.recall.audience import EVERYONE, Partition
 from hyrecall.memory.recall.redis_sessions import RedisSessions
 from hyrecall.memory.sql.damaged_rows import DamageWarning
+from hyrecall.memory.sql.read_policies import ReadPolicy
 from hyrecall.memory.store import AUTO
 from hyrecall.memory.sync import MemorySync
 
@@ -67,6 +68,7 @@ __all__ = [
     "Participant",
     "Partition",
     "QueryFeedback",
+    "ReadPolicy",
     "ReadPolicyFault",
     "Reading",
     "RedisSessions",

@@ -90,6 +90,7 @@ class AgentMemorySync:
         candidates: Hints | None = None,
         around: int = 0,
         touch: bool = False,
+        include_ended: bool = False,
         embed_timeout: float | None = None,
         now: datetime | None = None,
     ) -> Matches:
@@ -99,8 +100,24 @@ class AgentMemorySync:
             tags=tags, filter=filter, metadata=metadata, alpha=alpha, recipe=recipe, vector=vector,
             session_id=session_id, reranker=reranker, diversity=diversity, normalize=normalize,
             min_score=min_score, weights=weights, token_budget=token_budget, candidates=candidates,
-            around=around, touch=touch, embed_timeout=embed_timeout, now=now,
+            around=around, touch=touch, include_ended=include_ended, embed_timeout=embed_timeout,
+            now=now,
         )  # fmt: skip
+
+    def recall_scored(
+        self,
+        query: str,
+        *,
+        kind: str | None = "episodic",
+        limit: int = 5,
+        time_range: TimeRange | None = None,
+        alpha: float = 0.5,
+        normalize: bool = False,
+    ) -> Matches:
+        """Recall episodes, as :meth:`hyrecall.memory.MemorySync.recall_scored`."""
+        return self._view.scored(
+            query, kind=kind, limit=limit, time_range=time_range, alpha=alpha, normalize=normalize
+        )
 
     def recall_facts(
         self, query: str, *, limit: int = 5, valid_at: datetime | None = None
@@ -240,6 +257,21 @@ class AgentMemorySync:
         why = changing.needed(reason)
         return changing.update(self._view, id, changes, reason=why, embed_timeout=embed_timeout)
 
+    def end_fact(self, id: str, *, at: datetime | None = None, reason: str) -> Remembered:  # noqa: A002
+        """End a fact of its own, as :meth:`hyrecall.memory.MemorySync.end_fact`.
+
+        ``reason`` has to be said.
+
+        Raises
+        ------
+        ScopeError
+            The agent has no name.
+        NotFoundError, OptionError, DTypeError, StoreError
+            As there.
+        """
+        changing.writer(self._view.by)
+        return changing.end_fact(self._view, id, at, reason=changing.needed(reason))
+
     def forget(self, id: str, *, reason: str) -> int:  # noqa: A002
         """Take a memory of its own out of recall; its history stays.
 
@@ -328,6 +360,7 @@ class AgentMemory(NamedMethods):
         self._sync, self._run = sync, run
 
     search = awaited(AgentMemorySync.search)
+    recall_scored = awaited(AgentMemorySync.recall_scored)
     recall_facts = awaited(AgentMemorySync.recall_facts)
     list_facts = awaited(AgentMemorySync.list_facts)
     get = awaited(AgentMemorySync.get)
@@ -336,6 +369,7 @@ class AgentMemory(NamedMethods):
     links = awaited(AgentMemorySync.links)
     remember = awaited(AgentMemorySync.remember, writes=True)
     update = awaited(AgentMemorySync.update, writes=True)
+    end_fact = awaited(AgentMemorySync.end_fact, writes=True)
     forget = awaited(AgentMemorySync.forget, writes=True)
     feedback = awaited(AgentMemorySync.feedback, writes=True)
     list_feedback = awaited(AgentMemorySync.list_feedback)

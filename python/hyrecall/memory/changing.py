@@ -16,6 +16,7 @@ from hyrecall.errors import DTypeError, OptionError, ScopeError, error
 from hyrecall.memory.changes.edges import Link, Unlink
 from hyrecall.memory.changes.episodes import (
     TEXT_FIELDS,
+    EndFact,
     Forget,
     Pin,
     Remember,
@@ -36,6 +37,7 @@ from hyrecall.memory.recall.call import read_seconds
 from hyrecall.memory.sql import writing
 from hyrecall.memory.sql.cells import cell_of
 from hyrecall.memory.sql.fact_rows import as_episode
+from hyrecall.memory.sql.reading import homes_of_rows
 from hyrecall.memory.sql.selection import Selection, check_which
 from hyrecall.memory.sql.store_sessions import StoreSessions
 from hyrecall.memory.store import Store
@@ -134,8 +136,27 @@ def remember_fact(store: Store, fact: Fact, *, embed_timeout: float | None = Non
     fact = checked(Fact, _fields_of(fact))
     (row,), (why,) = _vectors(store, [as_episode(fact).text], None, embed_timeout, None)
     model = None if row is None else store.model
-    version = store.write(RememberFact(fact, row, model))
-    return Remembered(fact.id, version, row is not None, why)
+    at, version, is_embedded = store.write(RememberFact(fact, row, model))
+    with store.database.reading() as connection:  # another fact may say the same already
+        homes = homes_of_rows(connection, [at])
+    key = homes[0][1] if homes else fact.id
+    return Remembered(key, version, is_embedded, () if is_embedded else why)
+
+
+def end_fact(view: View, key: str, at: object, *, reason: str | None) -> Remembered:
+    """End a fact; None: now, unless it has ended."""
+    return _ended(view, key, at, reason, is_open=False)
+
+
+def _ended(view: View, key: str, at: object, reason: str | None, *, is_open: bool) -> Remembered:
+    """Set when a fact ends; None beside ``is_open``: where the next one begins, or never."""
+    check_id("id", key)
+    if at is not None and not isinstance(at, datetime):
+        raise error(DTypeError, "valid_to" if is_open else "at", "a datetime", type(at).__name__)
+    end = None if at is None else in_utc(at, "valid_to" if is_open else "at")
+    latest = view.store.now() if end is None and not is_open else None
+    version, is_embedded = view.store.write(EndFact(view.by, key, end, latest, said(reason)))
+    return Remembered(key, version, is_embedded)
 
 
 def update(
@@ -151,6 +172,12 @@ def update(
     check_id("id", key)
     if not changes:
         raise error(OptionError, "changes", "a field to change", "none")
+    if "valid_to" in changes:
+        others = sorted(set(changes) - {"valid_to"})
+        if others:
+            wish = "no other field beside valid_to (a fact changes by a new one)"
+            raise error(OptionError, others[0], wish, "one")
+        return _ended(view, key, changes["valid_to"], reason, is_open=True)
     unknown = sorted(set(changes) - set(Episode.model_fields))
     if unknown:
         raise error(OptionError, unknown[0], "a field of Episode", repr(unknown[0]))

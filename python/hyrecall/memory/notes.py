@@ -16,13 +16,14 @@ from hyrecall.errors import NotFoundError, OptionError, error
 from hyrecall.memory.data.fields import check_id
 from hyrecall.memory.data.given_fields import checked
 from hyrecall.memory.data.types import Episode, EpisodeMatch
+from hyrecall.memory.faces.l0_import import NOTE
 from hyrecall.memory.recall.audience import EVERYONE, Partition
 from hyrecall.memory.sync import MemorySync
 from hyrecall.recipes import l0
 
 __all__ = ["Note", "NoteHit", "Notes"]
 
-KIND: Final = "note"
+KIND: Final = NOTE
 SNIPPET_WORDS: Final = 12
 _WORD = re.compile(r"\w+")
 

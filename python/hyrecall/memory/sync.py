@@ -314,6 +314,7 @@ class MemorySync(RecordsOfMemorySync):
         candidates: Hints | None = None,
         around: int = 0,
         touch: bool = False,
+        include_ended: bool = False,
         embed_timeout: float | None = None,
         now: datetime | None = None,
     ) -> Matches:
@@ -335,9 +336,10 @@ class MemorySync(RecordsOfMemorySync):
         tags : sequence of str, optional
             One of them is enough.
         filter : Filter or pyarrow.compute.Expression, optional
-            On kind, source, session_id, occurred_at, updated_at, last_accessed, importance,
-            pinned, tags, valid_from, valid_to, version, and a key of the metadata as
-            ``metadata.key``, one in an object as ``metadata.run.id``.
+            On kind, source, session_id, occurred_at, stored_at (when the store kept it), updated_at
+            (its last version), last_accessed, importance, pinned, tags, valid_from, valid_to,
+            version, and a key of the metadata as ``metadata.key``, one in an object as
+            ``metadata.run.id``.
         metadata : mapping of str to object, optional
             What is asked of keys of the metadata, each as :class:`hyrecall.Filter` takes it: a
             value, a list for any of its values, a pair for a range. All must hold.
@@ -374,10 +376,13 @@ class MemorySync(RecordsOfMemorySync):
             Each memory is there once: one that stands around a better match is no match itself.
         touch : bool, default False
             Count an access of what is given back: a transaction more.
+        include_ended : bool, default False
+            Find facts too that have ended, ``valid_to <= now``: each says so by ``valid_to``, and
+            stands behind the fact that followed it, if that is found, whatever their scores.
         embed_timeout : float, optional
             Seconds for the embedder, in [0, 3600]; default: ``recall_timeout`` of the store.
         now : datetime, optional
-            The time that ages are counted from; default: the clock.
+            The time that ages are counted from, and at which facts must hold; default: the clock.
 
         Returns
         -------
@@ -423,7 +428,8 @@ class MemorySync(RecordsOfMemorySync):
             filter=filter, metadata=metadata, alpha=alpha, recipe=recipe, vector=vector,
             session_id=session_id, reranker=reranker, diversity=diversity, normalize=normalize,
             min_score=min_score, weights=weights, token_budget=token_budget, candidates=candidates,
-            around=around, touch=touch, embed_timeout=embed_timeout, now=now,
+            around=around, touch=touch, include_ended=include_ended, embed_timeout=embed_timeout,
+            now=now,
         )  # fmt: skip
 
     def recall_scored(

@@ -19,6 +19,7 @@ from hyrecall.memory.data.given_fields import Changes, EpisodeFields
 from hyrecall.memory.data.types import Edge, Episode, Fact, Participant, Visibility
 from hyrecall.memory.methods import NamedMethods
 from hyrecall.memory.recall.audience import User, read_owner, read_partition
+from hyrecall.memory.sql.read_policies import ReadPolicy
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import Edges, Episodes, Versions, View
 
@@ -307,7 +308,8 @@ class MemorySync(NamedMethods):
     def remember_fact(self, fact: Fact, *, embed_timeout: float | None = None) -> Remembered:
         """Keep a fact; the one that held for its subject and predicate ends where it begins.
 
-        It ends itself where the next one begins, if there is a later one.
+        It ends itself where the next one begins, if there is a later one. With ``single=False``
+        only facts with the same object end each other.
 
         Parameters
         ----------
@@ -318,8 +320,8 @@ class MemorySync(NamedMethods):
         Returns
         -------
         Remembered
-            Where the same is held to be valid already for all that time, nothing is written, and
-            this is the fact that says so.
+            Where the same is held to be valid already for all that time, no fact is added, and this
+            is the one that says so. If ``fact`` has an end, that one ends there.
 
         Raises
         ------
@@ -334,6 +336,57 @@ class MemorySync(NamedMethods):
         and predicate.
         """
         return changing.remember_fact(self._store, fact, embed_timeout=embed_timeout)
+
+    def end_fact(
+        self,
+        id: str,  # noqa: A002
+        *,
+        at: datetime | None = None,
+        user_id: str | None = None,
+        org: str | None = None,
+        workspace: str | None = None,
+        reason: str | None = None,
+    ) -> Remembered:
+        """End a fact: it holds until then. ``update(id, valid_to=None)`` takes its end away.
+
+        Parameters
+        ----------
+        id : str
+        at : datetime, optional
+            Its ``valid_to``, at most where the next fact begins; naive is UTC. Default: now, or
+            the end that it has, if that is past.
+        user_id, org, workspace : str, optional
+            The user and its partition.
+        reason : str, optional
+            Kept with the version; at most 512 bytes.
+
+        Returns
+        -------
+        Remembered
+            With the new version; the last one if the fact ends then already.
+
+        Raises
+        ------
+        NotFoundError
+            The user has no such memory.
+        OptionError, DTypeError
+            It is no fact, or cannot end then.
+        StoreError
+            The disk or SQLite fails; nothing is changed.
+
+        Examples
+        --------
+        >>> from datetime import datetime
+        >>> from hyrecall.memory import Fact, MemorySync
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     oslo = Fact(subject="ann", predicate="lives in", object="Oslo",
+        ...                 valid_from=datetime(2024, 1, 1))
+        ...     ended = memory.end_fact(memory.remember_fact(oslo).id, at=datetime(2026, 1, 1))
+        ...     memory.search("ann"), memory.list_facts()[0].valid_to.year
+        (<Matches: 0>, 2026)
+        """
+        return changing.end_fact(self._view(user_id, org, workspace), id, at, reason=reason)
 
     def update(
         self,
@@ -361,6 +414,9 @@ class MemorySync(NamedMethods):
             Fields of :class:`Episode`.
         importance, pinned, tags, metadata : optional
             Fields of :class:`Episode`.
+        valid_to : datetime or None
+            When a fact ends, alone: of a fact nothing else changes. None: where the next one
+            begins, or never.
         visibility : {"private", "global"}, optional
             Another one moves it: it is deleted where it was and new where it goes, without its
             edges and its history, and the version that is given counts there.
@@ -379,7 +435,7 @@ class MemorySync(NamedMethods):
         UnknownOptionError
             A field that no episode has, or that cannot be changed.
         OptionError, DTypeError
-            No change, a fact, or what no episode may hold.
+            No change, a fact with another change than ``valid_to``, or what no episode may hold.
         StoreError
             The disk or SQLite fails; nothing is changed.
 
@@ -477,7 +533,8 @@ class MemorySync(NamedMethods):
         ----------
         id, session_id : str, optional
         before : datetime, optional
-            What happened before; with the others: all must hold.
+            What happened before, and facts that were stored before, however long they have held;
+            with the others: all must hold.
         user_id, org, workspace : str, optional
             The user and its partition.
         reason : str, optional
@@ -676,3 +733,26 @@ class MemorySync(NamedMethods):
         ['Friday is free']
         """
         changing.set_policy(self._view(agent, org, workspace), agent, policy, policy_group)
+
+    def get_policy(
+        self, agent: str, *, org: str | None = None, workspace: str | None = None
+    ) -> ReadPolicy:
+        """Return what an agent may read beside its own memories: "isolated" if nobody set it.
+
+        Parameters
+        ----------
+        agent : str
+        org, workspace : str, optional
+            Where it is.
+
+        Returns
+        -------
+        ReadPolicy
+            Its policy and its group.
+
+        Raises
+        ------
+        OptionError, DTypeError, StoreError
+            As for every call.
+        """
+        return self._view(agent, org, workspace).policy()

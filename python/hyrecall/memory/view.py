@@ -27,7 +27,16 @@ from hyrecall.memory.recall.recalling import recall, recall_facts, warn_of_isola
 from hyrecall.memory.recall.recipe_options import weighted
 from hyrecall.memory.sql.edge_rows import incident
 from hyrecall.memory.sql.fact_rows import KIND, valid_facts
-from hyrecall.memory.sql.reading import Change, episode_by_id, history, last_changes, newest
+from hyrecall.memory.sql.read_policies import ReadPolicy, read_policy
+from hyrecall.memory.sql.reading import (
+    Accesses,
+    Change,
+    accesses,
+    episode_by_id,
+    history,
+    last_changes,
+    newest,
+)
 from hyrecall.memory.store import Store
 
 __all__ = ["Edges", "Episodes", "Facts", "Versions", "View"]
@@ -173,6 +182,26 @@ class View:
         name = check_id("id", key)
         with self.store.database.reading() as connection:
             return incident(connection, tuple(audience(connection, self.by).cells), name)
+
+    def policy(self) -> ReadPolicy:
+        """Return the read policy of the caller as an agent."""
+        by = self.by
+        agent = check_id("agent", by.user)
+        with self.store.database.reading() as connection:
+            found = read_policy(connection, by.org, by.workspace, agent)
+        return ReadPolicy("isolated", None) if found is None else found
+
+    def accesses(self, keys: Sequence[str]) -> dict[str, Accesses]:
+        """Return how often, and when last, memories that the caller sees were accessed."""
+        with self.store.database.reading() as connection:
+            places = own_first(audience(connection, self.by).cells, self.by)
+            found = accesses(connection, keys, [number for number, _ in places])
+        return {
+            key: found[number, key]
+            for key in keys
+            for number, _ in reversed(places)
+            if (number, key) in found
+        }
 
     def browse(self) -> Browse:
         """Return the memories as files to read; reads nothing yet."""

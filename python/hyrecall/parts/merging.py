@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
+from hyrecall.ask.expansion import SharedTags
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits.hits import Hits
@@ -172,14 +173,14 @@ class _Related(NamedTuple):
     request: Request
     ask: Ask | None
 
-    def find(self, reply: Reply, column: str, n: int) -> list[list[Related]]:
-        """Return the n documents with most tags in common with the hits of each query."""
+    def find(self, reply: Reply, part: SharedTags) -> list[list[Related]]:
+        """Return the documents near the hits of each query by their tags."""
         if self.ask is None:
             wish = "no expansion in a merge of parts alone (it asks the shards)"
             raise error(OptionError, "expansion", wish, "SharedTags")
         from hyrecall.parts.sharing import find_related
 
-        return find_related(reply, column, n, self.request, self.ask)
+        return find_related(reply, part, self.request, self.ask)
 
 
 class _MergedSteps(Steps):
@@ -305,9 +306,9 @@ class _RunSteps(Steps):
         seconds = {"candidates": started - began, "fusion": fused - started}
         return Ran(reads, execution, arrays, found, seconds)
 
-    def related(self, reply: Reply, column: str, n: int) -> Sequence[Sequence[Related]]:
-        """Return the documents of all shards that share tags with the hits."""
-        return self._related.find(reply, column, n)
+    def related(self, reply: Reply, part: SharedTags) -> Sequence[Sequence[Related]]:
+        """Return the documents of all shards that are near the hits by their tags."""
+        return self._related.find(reply, part)
 
     def source(
         self,

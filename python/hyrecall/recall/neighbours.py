@@ -40,17 +40,19 @@ def find_neighbours(
     scope: object,
     text: Sequence[object] | None,
     exclude: Keys | None,
-    n: int,
+    n: int | None,
 ) -> list[list[tuple[Neighbour, ...]]]:
-    """Find the neighbours of each query's documents, best edge first."""
+    """Find the neighbours of each query's documents, best edge first; None: all of them."""
     bound = reach.bound
     offsets, flat = bound.graph.flat_keys("keys", keys)
     hidden_offsets, hidden = bound.graph.flat_keys(
         "exclude", [()] * len(keys) if exclude is None else exclude
     )
     found = _core.arms.Neighbours(reach.adjacency, offsets, flat)
-    scores = _edge_scores(bound, keys, scope, text, int(found.counts.max(initial=0)))
-    bounds, names, segment, row, score = found.best(*scores, hidden_offsets, hidden, n)
+    n_edges = int(found.counts.max(initial=0))
+    scores = _edge_scores(bound, keys, scope, text, n_edges)
+    most = max(n_edges, 1) if n is None else n
+    bounds, names, segment, row, score = found.best(*scores, hidden_offsets, hidden, most)
     column = bound.graph.edges.schema.key
     edges = gather_column(bound.edges.segments, segment, row, column).to_pylist()
     best = list(map(Neighbour, names, edges, score.tolist()))

@@ -245,7 +245,7 @@ def expanded(
 
     began = time.perf_counter()
     texts = _texts(reply.facts, plan, text)
-    around = expand(parts, reply, plan.scope, texts, reaches, related)
+    around = expand(parts, reply, plan.scope, texts, reaches, related, plan.sessions)
     reply.trace.milliseconds["expansion"] = (time.perf_counter() - began) * 1e3
     return replace(reply, around=around)
 

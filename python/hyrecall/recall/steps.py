@@ -15,6 +15,7 @@ from hyrecall.recall.on_demand import find_exact, with_columns
 from hyrecall.recall.source import RecallSource
 
 if TYPE_CHECKING:
+    from hyrecall.ask.expansion import SharedTags
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions, Request
     from hyrecall.hits.around import Related
@@ -110,11 +111,11 @@ class Steps:
         }
         return Ran(execution, execution, with_columns(hits, plan.evidence), found, seconds)
 
-    def related(self, reply: Reply, column: str, n: int) -> Sequence[Sequence[Related]]:
-        """Return the n documents with most tags in common with the hits of each query."""
+    def related(self, reply: Reply, part: SharedTags) -> Sequence[Sequence[Related]]:
+        """Return the documents near the hits of each query by their tags."""
         from hyrecall.recall.related import related_documents
 
-        return related_documents(reply, column, n)
+        return related_documents(reply, part.column, part.n, hops=part.hops)
 
     def source(
         self,

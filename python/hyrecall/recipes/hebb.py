@@ -22,7 +22,7 @@ hebb = Recipe(
             recency=1.0, importance=1.0, relevance=1.0,
         ),
     ),
-    expansion=(SharedTags("tags", n=5),),
+    expansion=(SharedTags("tags", n=5, hops=1),),
     tie_break=(TieBreak("id"),),
     depth=300,
     on_empty="error",

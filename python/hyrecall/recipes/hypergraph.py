@@ -42,12 +42,21 @@ hypergraph = Recipe(
 )  # fmt: skip
 
 # The query is a pattern for the only arm. Matches in the same column have equal scores and are
-# ordered by key, so the depth must include all of them.
+# ordered by key, so the depth must include all of them. The conversation's phase is told, but its
+# signals change nothing.
 hypergraph_regex = Recipe(
     name="hypergraph_regex",
     arms=(),
     more=(Regex(("key", "description", Edges("graph"), "data")),),
     fusion=RRF(rank_constant=60),
+    shaping=(
+        SessionSignals(
+            phases=tuple(
+                Phase(name, first, general=1.0, topical=0.0, session=0.0)
+                for name, first in (("early", 0), ("mid", 3), ("deep", 10))
+            ),
+        ),
+    ),
     expansion=(Context("graph", top=5, n=3),),
     tie_break=(TieBreak("key"),),
     depth=1_000_000,

@@ -24,6 +24,7 @@ from hyrecall.serve import doors, errors, metrics, page
 from hyrecall.serve.guards import Guard
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.routes import (
+    agents,
     arrow_recall,
     browse,
     export,
@@ -45,7 +46,7 @@ _log = logging.getLogger("hyrecall.serve")
 
 _OF_A_STORE = (
     *(recall.router, arrow_recall.store_router, memories.router, facts.router),
-    *(browse.router, export.router),
+    *(agents.router, browse.router, export.router),
 )
 _OF_AN_INDEX = (index_recall.router, arrow_recall.index_router)
 

@@ -23,6 +23,7 @@ from pydantic_core import PydanticCustomError
 __all__ = [
     "BatchBody",
     "Body",
+    "EndBody",
     "FactBody",
     "FactsBody",
     "FeedbackBody",
@@ -33,6 +34,7 @@ __all__ = [
     "MemoryBody",
     "PatchBody",
     "PinBody",
+    "PolicyBody",
     "RecallBody",
     "ScopedBody",
     "SupersedeBody",
@@ -111,6 +113,9 @@ class RecallBody(ScopedBody):
         0, description="Memories on either side of a match in its session, shown with it."
     )
     touch: StrictBool = False
+    include_ended: StrictBool = Field(
+        False, description="Also facts that have ended, each behind the fact that followed it."
+    )
     now: datetime | None = None
     explain: StrictBool = Field(
         False,
@@ -175,6 +180,9 @@ class PatchBody(ScopedBody):
     tags: list[str] | None = None
     metadata: JsonObject | None = None
     visibility: Literal["private", "global"] | None = None
+    valid_to: datetime | None = Field(
+        None, description="When a fact ends, alone; null: where the next one begins, or never."
+    )
     reason: str | None = None
 
 
@@ -235,6 +243,7 @@ class FactBody(ScopedBody):
     id: str | None = None
     valid_from: datetime | None = None
     valid_to: datetime | None = None
+    single: StrictBool = Field(True, description="False: one of several objects of the predicate.")
     metadata: JsonObject = {}
     visibility: Literal["private", "global"] = "private"
 
@@ -247,6 +256,26 @@ class FactsBody(ScopedBody):
     query: str
     limit: Count = 5
     valid_at: datetime | None = None
+
+
+class EndBody(ScopedBody):
+    """When a fact ends."""
+
+    model_config = _example(at="2026-01-01T00:00:00Z", reason="moved")
+
+    at: datetime | None = Field(None, description="Default: now.")
+    reason: str | None = None
+
+
+class PolicyBody(Body):
+    """What an agent may read beside its own memories."""
+
+    model_config = _example(policy="group", policy_group="planners", org="acme", workspace="lab")
+
+    policy: Literal["isolated", "shared", "group"]
+    policy_group: str | None = None
+    org: str | None = None
+    workspace: str | None = None
 
 
 class IndexQueryBody(Body):

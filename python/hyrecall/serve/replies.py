@@ -85,6 +85,7 @@ class MatchReply(_Reply):
     parts: MatchParts | None
     is_fill: bool
     is_exact: bool
+    valid_to: datetime | None
     memory: Episode
     explanation: dict[str, Any] | None = None
 
@@ -219,6 +220,7 @@ def recall_data(matches: Matches, *, explain: bool, began: float) -> dict[str, A
             "parts": match.parts,
             "is_fill": match.is_fill,
             "is_exact": match.is_exact,
+            "valid_to": match.valid_to,
             "memory": match.episode,
         }
         if is_explained:

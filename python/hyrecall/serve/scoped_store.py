@@ -6,7 +6,7 @@ the store. An agent's scope leads to the agent's own view of the store, with its
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias, TypeVar
 
@@ -15,6 +15,7 @@ from fastapi import Depends, Query, Request
 from hyrecall.ask.recipe import Recipe
 from hyrecall.errors import NotFoundError, OptionError, error
 from hyrecall.memory import AgentMemorySync, Browse, Episode, Memory
+from hyrecall.memory.sql.reading import Accesses
 from hyrecall.memory.store import Store
 from hyrecall.serve.callers import Caller, Editor, Reader, Writer, narrow
 from hyrecall.serve.errors import ServiceError
@@ -188,6 +189,12 @@ class ScopedStore:
     async def history(self, key: str) -> Any:
         """Return all versions of a memory, oldest first; none of one that is not there."""
         return await self.call("history", key)
+
+    async def accesses(self, keys: Sequence[str]) -> dict[str, Accesses]:
+        """Return how often, and when last, memories were accessed."""
+        agent = self.scope.agent
+        view = self.memory._sync._view(**self.scope.names) if agent is None else self._agent()._view
+        return await self.memory._run(view.accesses, keys)
 
     def browse(self) -> Browse:
         """Return the memories as files, whose methods block."""

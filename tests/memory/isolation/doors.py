@@ -61,8 +61,8 @@ OTHERS: dict[type, set[str]] = {
 DATA = {
     "ANONYMOUS", "AUTO", "DamageWarning", "EVERYONE", "Degradation", "DegradedReason", "Edge",
     "Episode", "EpisodeMatch", "Fact", "Facts", "IsolationWarning", "Matches", "Participant",
-    "MatchParts", "NoteHit", "Note", "Partition", "QueryFeedback", "ReadPolicyFault", "Reading",
-    "Remembered", "Version",
+    "MatchParts", "NoteHit", "Note", "Partition", "QueryFeedback", "ReadPolicy",
+    "ReadPolicyFault", "Reading", "Remembered", "Version",
 }  # fmt: skip
 """What doors take and give; nothing is read or written by it."""
 FUNCTIONS = {"default_recall_scored"}  # asks a memory that it is given
@@ -195,6 +195,7 @@ READING: dict[str, Case] = {
     "snapshot": lambda f, w, v, r: f.snapshot(),
     "wait_until_ready": lambda f, w, v, r: f.wait_until_ready(30.0),
     "reembed": lambda f, w, v, r: f.reembed(force=True, **_place(f, v)),
+    "get_policy": lambda f, w, v, r: f.get_policy("spy", org="x", workspace="y"),
 }
 WRITING: dict[str, Case] = {
     "remember": lambda f, w, v, r: f.remember("oak tea", **_place(f, v)),
@@ -212,6 +213,9 @@ WRITING: dict[str, Case] = {
             valid_from=NOON + HOUR,
             **v.place,
         )
+    ),
+    "end_fact": lambda f, w, v, r: f.end_fact(
+        r.choice([_id(r), "none"]), at=NOON + HOUR, **_reason(v), **_place(f, v)
     ),
     "update": lambda f, w, v, r: f.update(_id(r), tags=("walked",), **_reason(v), **_place(f, v)),
     "supersede": lambda f, w, v, r: f.supersede(_id(r), "elm fir", **_place(f, v)),

@@ -37,6 +37,8 @@ CASES: dict[str, list[list[str]]] = {
     "feedback": [[], ["--json"], ["oak disk", "m0", "--json"], ["oak", "m1", "none"]],
     "export": [[], ["--history"]],
     "import": [["FILE"]],
+    "end-fact": [["m0"], ["none", "--at", "2026-01-01"]],
+    "policy": [["walker"], ["walker", "shared"]],
     "reembed": [["--force", "--json"]],
     "doctor": [["--full", "--json"], ["--repair"]],
     "compact": [[], ["--json"]],
@@ -72,6 +74,8 @@ def leaves(command: object, name: str = "") -> Iterator[str]:
 def run(world: World, viewer: Viewer, name: str, arguments: list[str], folder: Path) -> list[str]:
     """What a command says on both streams, once the store is closed for it."""
     place = {"--user": viewer.user, "--org": viewer.org, "--workspace": viewer.workspace}
+    if name == "policy":  # of an agent, by its name
+        del place["--user"]
     options = [] if name in EVERYBODYS else [
         word for option, value in place.items() if value is not None for word in (option, value)
     ]  # fmt: skip

@@ -326,3 +326,24 @@ def test_age_counts_from_the_last_access() -> None:
         assert ids(found) == ["new", "old"]
 
     run(recipes.hebb, work)
+
+
+def test_accesses_are_told_of_results_and_memories() -> None:
+    async def work(house: Served) -> None:
+        fill(house)
+        ask = {"query": "issues", "strict_recall": True, "min_score": 0.0}
+        every = [one["memory"] for one in (await house.post(SEARCH, ask, params=CY))["results"]]
+        assert {(one["access_count"], one["last_accessed_at"]) for one in every} == {
+            (1, NOON.isoformat())
+        }
+        one = await house.get("/api/v1/memories/issues", params=CY)
+        met = {found["id"] for found in every}
+        assert (one["access_count"], one["last_accessed_at"]) == (
+            (1, NOON.isoformat()) if "issues" in met else (0, None)
+        )
+        listed = (await house.get("/api/v1/memories", params=CY))["items"]
+        counts = {one["id"]: one["access_count"] for one in listed}
+        assert counts == {key: int(key in met) for key in counts}
+        assert met
+
+    run(recipes.hebb, work, clock=lambda: NOON)

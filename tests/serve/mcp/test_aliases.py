@@ -67,7 +67,7 @@ def test_a_store_lists_the_tools_of_its_own_system(name: str) -> None:
         async with serving(getattr(recipes, name)) as client:
             tools = [tool.name for tool in (await client.list_tools()).tools]
             assert len(tools) == len(set(tools))
-            assert set(tools[14:]) == BY_RECIPE[name]
+            assert set(tools[17:]) == BY_RECIPE[name]
             for missing in {"hm_recall", "memory_save", "search_memory"} - set(tools):
                 told = refusal_of(await client.call_tool(missing, {}))
                 assert told.startswith("OptionError: name: expected one of save")
@@ -82,7 +82,7 @@ def test_systems_that_share_the_index_may_be_named() -> None:
             tools = {tool.name for tool in (await client.list_tools()).tools}
             assert tools >= BY_RECIPE["hebb"] | BY_RECIPE["honeycomb"]
         async with serving(recipes.l0, systems=[]) as client:
-            assert len((await client.list_tools()).tools) == 14
+            assert len((await client.list_tools()).tools) == 17
         for wrong, told in (
             ("l0", "systems whose recipe shares an index with default"),
             ("loom", "one of hypergraph, l0, honeycomb, hebb"),

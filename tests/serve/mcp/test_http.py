@@ -68,7 +68,7 @@ def test_the_sdks_client_calls_tools_and_reads_resources() -> None:
             app_of(caller=ANN) as app,
             over_http(app) as client,
         ):
-            assert len((await client.list_tools()).tools) == 14
+            assert len((await client.list_tools()).tools) == 17
             text = {"text": "Tea at four", "id": "tea", "pinned": True}
             assert data_of(await client.call_tool("save", text))["id"] == "tea"
             found = data_of(await client.call_tool("search", {"query": "tea"}))

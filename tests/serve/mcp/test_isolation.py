@@ -15,7 +15,7 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 from mcp.client import Client
 
 from hyrecall import recipes
-from hyrecall.memory import Memory, ahm_recall
+from hyrecall.memory import Fact, Memory, ahm_recall
 from hyrecall.serve import Caller
 from hyrecall.serve.mcp import create_server, hypergraph_tools, server
 from hyrecall.serve.mcp.session import Session
@@ -30,7 +30,7 @@ SYSTEMS = ("default", "hypergraph", "l0", "honeycomb", "hebb")
 
 FIND, GET, READ = {"query": "tea"}, {"id": "c"}, {"path": "/index.md"}
 CALLS: dict[str, dict[str, Any]] = {
-    "search": FIND, "get": GET, "list": {}, "history": GET,
+    "search": FIND, "get": GET, "list": {}, "history": GET, "get_policy": {},
     "browse_ls": {"path": "/memories"}, "browse_cat": READ,
     "browse_grep": {"pattern": "tea"}, "browse_find": {},
     "hm_recall": FIND, "memory_search": FIND, "memory_get": GET, "memory_list": {},
@@ -41,7 +41,8 @@ CALLS: dict[str, dict[str, Any]] = {
     "memory_store": {"content": "new tea"}, "write_memory": {"content": "new tea"},
     "link": {"nodes": ["c", "s"], "relationship": "new"}, "unlink": {"id": "?"},
     "feedback": {"query": "tea", "used": ["c"]},
-    "update": {"id": "c", "text": "changed"},
+    "update": {"id": "c", "text": "changed"}, "end_fact": {"id": "f"},
+    "set_policy": {"agent": "bob", "policy": "shared"},
     "memory_modify": {"id": "c", "content": "changed", "reason": "r"},
     "forget": {"id": "c"}, "memory_forget": {"id": "c", "reason": "r"},
 }  # fmt: skip
@@ -55,6 +56,8 @@ async def seeded(memory: Memory) -> dict[str, str]:
         for key in ("c", "s"):
             await memory.remember(f"{word} tea", id=key, user_id=user, kind="note", tags=(word,))
         edges[user] = (await memory.link(["c", "s"], word, user_id=user)).id
+        fact = Fact(id="f", subject=word, predicate="is", object="tea", user_id=user)
+        await memory.remember_fact(fact)
     return edges
 
 
@@ -80,7 +83,8 @@ async def check_users_apart(name: str) -> None:
                 reply = await client.call_tool(tool, given)
                 shown = f"{text_of(reply)} {reply.structured_content}"
                 assert CANARY not in shown, tool
-                if tool not in {"unlink", "memory_forget"}:  # they find nothing of bob's
+                # They find nothing of bob's, who is no keeper of policies.
+                if tool not in {"unlink", "memory_forget", "set_policy"}:
                     assert not reply.is_error, (tool, shown)
             assert CANARY not in str(await client.list_resources())
         assert await kept_by(memory, "ann") == before
@@ -140,7 +144,7 @@ def as_ann(method: str) -> Callable[..., Any]:
     "method",
     [
         *("search", "get", "newest", "history", "links", "browse"),
-        *("remember", "update", "forget", "link", "unlink", "feedback"),
+        *("remember", "update", "end_fact", "forget", "link", "unlink", "feedback"),
     ],
 )
 def test_a_session_without_its_scope_would_be_caught(

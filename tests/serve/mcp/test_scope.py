@@ -21,12 +21,13 @@ from hyrecall.serve import Caller
 from hyrecall.serve.mcp import create_server, resources
 from mcp_world import data_of, refusal_of, text_of
 
-WRITES = {"save", "update", "forget", "link", "unlink", "feedback"}
+WRITES = {"save", "update", "end_fact", "forget", "link", "unlink", "feedback", "set_policy"}
 READS = {
     "search",
     "get",
     "list",
     "history",
+    "get_policy",
     "browse_ls",
     "browse_cat",
     "browse_grep",

@@ -24,12 +24,13 @@ from hyrecall.serve.mcp import create_server
 from hyrecall.serve.mcp.gate import BusyError, Gate
 from mcp_world import data_of, refusal_of, text_of
 
-WRITES = {"save", "update", "forget", "link", "unlink", "feedback"}
+WRITES = {"save", "update", "end_fact", "forget", "link", "unlink", "feedback", "set_policy"}
 READS = {
     "search",
     "get",
     "list",
     "history",
+    "get_policy",
     "browse_ls",
     "browse_cat",
     "browse_grep",
@@ -83,7 +84,7 @@ def test_tools_say_what_they_do_and_their_schemas_are_strict() -> None:
             for name, tool in tools.items():
                 assert tool.annotations is not None
                 assert tool.annotations.read_only_hint is (name in READS), name
-                removes = name in {"update", "forget", "unlink"}
+                removes = name in {"update", "end_fact", "forget", "unlink", "set_policy"}
                 assert tool.annotations.destructive_hint is removes, name
                 once = name in {"save", "update", "link"}
                 assert tool.annotations.idempotent_hint is not once, name
@@ -113,6 +114,7 @@ def test_a_memory_is_saved_found_changed_and_forgotten() -> None:
             )  # fmt: skip
             assert data_of(saved) == {"id": "d", "version": 1, "embedded": False, "reasons": []}
             got = data_of(await client.call_tool("get", {"id": "d"}))
+            assert datetime.fromisoformat(got["memory"].pop("stored_at")).tzinfo is not None
             assert got["memory"] == {
                 "id": "d", "text": "Deploys run on Friday", "input": "When?", "kind": "note",
                 "tags": ["ci", "ops"], "occurred_at": "2026-06-01T12:00:00Z", "pinned": True,
@@ -239,6 +241,10 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("get", {"id": "no"}, "NotFoundError: id: expected a memory of the caller"),
     ("update", {"id": "no", "text": "x"}, "NotFoundError: id: expected"),
     ("update", {"id": "m"}, "OptionError: text: expected a field to change"),
+    ("end_fact", {"id": "no"}, "NotFoundError: id: expected"),
+    ("end_fact", {"id": "m"}, "OptionError: valid_to: expected a fact"),
+    ("get_policy", {"agent": "bob"}, "ScopeError: agent: expected the caller's own"),
+    ("set_policy", {"agent": "x", "policy": "shared"}, "ScopeError: caller: expected one that may"),
     ("save", {"text": ""}, "OptionError: text: expected"),
     ("save", {"text": "x", "id": "m"}, "KeyConflictError: id: expected"),
     ("save", {"text": "x", "importance": 11}, "OptionError: importance: expected"),

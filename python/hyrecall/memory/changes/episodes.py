@@ -17,12 +17,13 @@ from hyrecall.memory.data.given_fields import checked
 from hyrecall.memory.data.types import Episode, Fact
 from hyrecall.memory.recall.audience import AskedBy
 from hyrecall.memory.sql import writing
-from hyrecall.memory.sql.fact_rows import assert_fact
+from hyrecall.memory.sql.fact_rows import assert_fact, end_fact
 from hyrecall.memory.sql.selection import Selection
 from hyrecall.memory.sql.writing import NewVersion
 
 __all__ = [
     "TEXT_FIELDS",
+    "EndFact",
     "Forget",
     "Pin",
     "Remember",
@@ -58,16 +59,41 @@ class Remember(Change[tuple[int, ...]]):
 
 
 @dataclass(frozen=True, eq=False)
-class RememberFact(Change[int]):
-    """Keep a fact, and end the interval of the fact that it follows; replies with its version."""
+class RememberFact(Change[tuple[int, int, bool]]):
+    """Keep a fact, and end the interval of the fact that it follows.
+
+    Replies with the row of the version that says it, its number, and whether it has a vector.
+    """
 
     fact: Fact
     vector: Vector | None = None
     model: str | None = None
 
-    def run(self, connection: apsw.Connection, now: datetime) -> int:
+    def run(self, connection: apsw.Connection, now: datetime) -> tuple[int, int, bool]:
         """Append the version of the fact."""
-        return assert_fact(connection, self.fact, self.vector, self.model, now).version
+        one = assert_fact(connection, self.fact, self.vector, self.model, now)
+        return one.row, one.version, bool(connection.execute(_HAS_VECTOR, (one.row,)).get)
+
+
+@dataclass(frozen=True)
+class EndFact(Change[tuple[int, bool]]):
+    """Set when a fact of a caller ends; replies with its version and whether that has a vector.
+
+    ``end``: None is where the next fact begins, or never; at the latest at ``latest``.
+    """
+
+    by: AskedBy
+    key: str
+    end: datetime | None
+    latest: datetime | None = None
+    reason: str | None = None
+
+    def run(self, connection: apsw.Connection, now: datetime) -> tuple[int, bool]:
+        """Append a version that ends then."""
+        cell, _ = owned(connection, self.by, self.key)
+        times = self.end, self.latest
+        one = end_fact(connection, cell, self.key, *times, self.reason, now)
+        return one.version, bool(connection.execute(_HAS_VECTOR, (one.row,)).get)
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,9 +49,10 @@ class EpisodeFields(OwnFields, total=False):
 
 
 class Changes(_Fields, total=False):
-    """Fields of an episode that an update may change."""
+    """Fields that an update may change; ``valid_to`` is that of a fact."""
 
     output: str
+    valid_to: datetime | None
     visibility: Visibility
 
 

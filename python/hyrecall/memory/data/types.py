@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import secrets
+import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StrictBool, model_validator
 
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.fields import JsonObject, Label, Name, TagList, Text, Time, User, in_utc
@@ -27,6 +29,7 @@ __all__ = [
     "Status",
     "Version",
     "Visibility",
+    "normal_predicate",
 ]
 
 Visibility: TypeAlias = Literal["private", "global"]
@@ -85,7 +88,10 @@ class Episode(_Kept):
         Where it comes from, for recipes that weigh it: "memory", "summary", "session".
     session_id : str, optional
     occurred_at, created_at : datetime, default now
-        Two names of one time; naive is UTC.
+        When it happened: two names of one time; naive is UTC.
+    stored_at : datetime, optional
+        When the store kept it; the store sets it, and two episodes that differ in it alone are
+        equal.
     importance : float, optional
         A rating in [0, 10].
     pinned : bool, default False
@@ -116,6 +122,7 @@ class Episode(_Kept):
     session_id: Label = None
     occurred_at: Time = Field(default_factory=lambda: datetime.now(UTC))
     created_at: Time = Field(default_factory=lambda: datetime.now(UTC))
+    stored_at: Time | None = None
     importance: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] | None = None
     pinned: bool = False
     tags: TagList = ()
@@ -138,6 +145,14 @@ class Episode(_Kept):
             raise error(OptionError, "created_at", wish, self.created_at.isoformat())
         return self
 
+    def __eq__(self, other: object) -> bool:
+        """Compare all fields but ``stored_at``."""
+        if not isinstance(other, Episode):
+            return NotImplemented
+        return vars(self) | {"stored_at": None} == vars(other) | {"stored_at": None}
+
+    __hash__ = None  # type: ignore[assignment]
+
     @property
     def text(self) -> str:
         """Input and output, a line each where both are there: what is embedded."""
@@ -148,7 +163,8 @@ class Fact(_Kept):
     """Something that holds for a time: subject, predicate and object.
 
     It is valid in [valid_from, valid_to). When the same user learns another object for the same
-    subject and predicate, the fact that was valid then ends where the new one begins.
+    subject and predicate, the fact that was valid then ends where the new one begins. Predicates
+    are compared without case, and with ``_`` and ``-`` as spaces: "lives in" is "Lives_In".
 
     Parameters
     ----------
@@ -160,6 +176,9 @@ class Fact(_Kept):
         When it begins to hold; naive is UTC.
     valid_to : datetime, optional
         When it ends; not before it begins. None: it is not known to end.
+    single : bool, default True
+        Whether the subject has one object at a time. False: one of several ("likes"), which ends no
+        fact with another object, and none of these ends it.
     metadata : dict, default {}
         JSON.
     user_id, org, workspace, visibility
@@ -184,6 +203,7 @@ class Fact(_Kept):
     object: Name
     valid_from: Time = Field(default_factory=lambda: datetime.now(UTC))
     valid_to: Time | None = None
+    single: StrictBool = True
     metadata: JsonObject = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -208,9 +228,31 @@ class Fact(_Kept):
         return self.valid_from <= at and (self.valid_to is None or at < self.valid_to)
 
     @property
+    def slot(self) -> tuple[Any, ...]:
+        """What at most one fact says at a time; predicates in their normal form."""
+        whose = (self.org, self.workspace, self.user_id, self.visibility)
+        said = (self.subject, normal_predicate(self.predicate), self.single)
+        return (*whose, *said, None if self.single else self.object)
+
+    @property
     def text(self) -> str:
         """The fact as a sentence: what is searched and embedded."""
         return f"{self.subject} {self.predicate} {self.object}"
+
+
+_SEPARATORS = re.compile(r"[\s_-]+")
+
+
+def normal_predicate(predicate: str) -> str:
+    """Return the form by which predicates are compared.
+
+    Examples
+    --------
+    >>> {normal_predicate(one) for one in ("lives in", "Lives In", "lives_in", "LIVES-IN")}
+    {'lives in'}
+    """
+    folded = unicodedata.normalize("NFKC", predicate).casefold()
+    return _SEPARATORS.sub(" ", folded).strip() or folded
 
 
 class Participant(BaseModel):
@@ -354,6 +396,8 @@ class EpisodeMatch(BaseModel):
     is_exact : bool, default False
         Whether an index put it first because it holds the query whole: a recipe with ``exact`` does
         that if the query is one identifier or one quoted string.
+    valid_to : datetime, optional
+        When the fact that it is ends; None: it is no fact, or not known to end.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -366,6 +410,7 @@ class EpisodeMatch(BaseModel):
     parts: MatchParts | None = None
     is_fill: bool = False
     is_exact: bool = False
+    valid_to: datetime | None = None
     _origin: Origin = PrivateAttr(default_factory=Origin)
 
     def explain(self) -> Explanation:

@@ -23,6 +23,7 @@ from hyrecall.graph.schema import GraphSchema
 from hyrecall.memory.data.metadata import COLUMN as METADATA
 from hyrecall.memory.data.metadata import metadata_tokens
 from hyrecall.memory.sql.cells import FACT_SOURCE
+from hyrecall.memory.sql.reading import STORED
 from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 
@@ -87,6 +88,7 @@ _COLUMNS = {
     "session_id": Column("v.session_id", _TEXT),
     "occurred_at": Column("v.occurred_at", _TIME),
     "created_at": Column("v.occurred_at", _TIME),
+    "stored_at": Column(STORED, _TIME),
     "updated_at": Column("v.recorded_at", _TIME),
     "last_accessed": Column("ifnull(d.last_accessed, v.occurred_at)", _TIME),
     "importance": Column("v.importance", pa.float64()),
@@ -99,7 +101,8 @@ _COLUMNS = {
 }
 
 _ATTRIBUTES = (
-    "kind", "source", "session_id", "occurred_at", "created_at", "updated_at", "last_accessed",
+    "kind", "source", "session_id", "occurred_at", "created_at", "stored_at", "updated_at",
+    "last_accessed",
     "importance", "pinned", "tags", "valid_from", "valid_to", "version", METADATA,
 )  # fmt: skip
 

@@ -105,7 +105,10 @@ class VersionLine(BaseModel):
     @staticmethod
     def content_of(kept: Episode | Fact) -> dict[str, JsonValue]:
         """Return the content of a line: without identity and pin."""
-        return kept.model_dump(mode="json", exclude={*_IDENTITY, "created_at", "pinned"})
+        unsaid = {"created_at", "stored_at", "pinned"}
+        if isinstance(kept, Fact) and kept.single:
+            unsaid.add("single")
+        return kept.model_dump(mode="json", exclude={*_IDENTITY, *unsaid})
 
 
 class AgentLine(BaseModel):

@@ -20,7 +20,10 @@ from hyrecall.memory.faces.transfer import LineError, Numbered, why
 from hyrecall.memory.sql.codec import decode_vector, from_micros
 from hyrecall.memory.sql.sqlite_errors import sqlite_named
 
-__all__ = ["read_l0"]
+__all__ = ["NOTE", "read_l0"]
+
+NOTE: Final = "note"
+"""The kind of a memory that is a note."""
 
 # Values of columns that an older schema does not have.
 _DEFAULTS: Final = {
@@ -39,8 +42,9 @@ _NEEDED = {"key", "value", "created_at", "updated_at"}
 def read_l0(path: Path) -> Iterator[Numbered]:
     """Read the memories and links of an l0 database; it is not changed.
 
-    A scope becomes a user, a key an id, a value an output; what is archived stays so. Vectors that
-    are none are left out, and links between two scopes are errors: an edge lies in one cell.
+    Each becomes a note: a scope its user, a key its id, a value its output; what is archived stays
+    so. Vectors that are none are left out, and links between two scopes are errors: an edge lies in
+    one cell.
 
     Raises
     ------
@@ -118,6 +122,7 @@ def _memory(
         "recorded_at": _time("updated_at", updated_at),
         "pinned": bool(pinned),
         "content": {
+            "kind": NOTE,
             "output": value,
             "occurred_at": _time("created_at", created_at).isoformat(),
             "tags": _tags(tags),

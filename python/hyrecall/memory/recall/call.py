@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import reduce
 from operator import and_
@@ -66,6 +66,10 @@ class Ask:
         Memories that the caller names.
     around : int
         How many memories on either side of a match in its session are shown with it.
+    include_ended : bool
+        Whether facts that have ended may be found.
+    holds_at : datetime or None
+        When facts must hold to be found or shown; None: it does not matter, or there are none.
     """
 
     query: str
@@ -86,6 +90,8 @@ class Ask:
     now: datetime | None = None
     candidates: Hints | None = None
     around: int = 0
+    include_ended: bool = False
+    holds_at: datetime | None = None
 
     @property
     def is_blank(self) -> bool:
@@ -109,6 +115,14 @@ class Ask:
         if self.own_filter is not None:
             parts.append(self.own_filter)
         return reduce(and_, parts) if parts else None
+
+    def without_ended(self, now: datetime) -> Ask:
+        """Return the call without facts that have ended; a time of its own decides instead."""
+        if self.include_ended or self.valid_at is not None:
+            return self
+        holds = ~Filter(valid_to=(None, now))  # what is no fact has no end, which is in no range
+        own = holds if self.own_filter is None else self.own_filter & holds
+        return replace(self, own_filter=own, holds_at=now)
 
     @property
     def uses_vector(self) -> bool:
@@ -151,6 +165,7 @@ def read_ask(
     touch: bool = False,
     embed_timeout: float | None = None,
     now: datetime | None = None,
+    include_ended: bool = False,
     deepen: bool = False,
 ) -> Ask:
     """Check the arguments of a recall; ``deepen`` lets the recipe's depth follow the limit.
@@ -200,6 +215,7 @@ def read_ask(
         now=None if now is None else in_utc(_time("now", now)),
         candidates=hints,
         around=read_surrounding("around", around),
+        include_ended=flag("include_ended", include_ended),
     )
 
 

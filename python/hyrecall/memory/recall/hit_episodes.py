@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from itertools import chain
 
 import apsw
 
 from hyrecall._core.arithmetic import unit_scale
+from hyrecall.ask.expansion import Context
 from hyrecall.memory.data.construct import construct
 from hyrecall.memory.data.degradation import Degradation
 from hyrecall.memory.data.match_origin import Origin
@@ -18,26 +19,38 @@ from hyrecall.memory.recall.audience import Audience
 from hyrecall.memory.recall.question import FoundRows
 from hyrecall.memory.sql.cells import Cell, cell_of
 from hyrecall.memory.sql.edge_rows import edges_between
+from hyrecall.memory.sql.fact_rows import ended_ids, facts_of_rows
 from hyrecall.memory.sql.reading import episodes_by_id, episodes_of_rows
 
-__all__ = ["matches_of"]
+__all__ = ["ends_of", "matches_of"]
 
 
 def matches_of(
     connection: apsw.Connection,
     ranked: FoundRows,
+    wanted: Sequence[int],
     seen: Audience,
     now: datetime,
     reasons: tuple[Degradation, ...],
     damaged: set[int],
     *,
-    with_edges: bool,
+    context: Context | None,
+    holds_at: datetime | None,
 ) -> Matches:
-    """Read the episodes of ranked rows; leaves out those that are damaged or no longer live."""
-    episodes = episodes_of_rows(connection, ranked.rows, seen.cells, damaged)
-    places = tuple([at for at, row in enumerate(ranked.rows) if row in episodes])
-    context = _context(connection, ranked, seen, places, damaged)
-    parts = _parts(ranked, places, context)
+    """Read the episodes of ranked rows at some places.
+
+    Those that are damaged or no longer live are left out.
+    """
+    rows = [ranked.rows[at] for at in wanted]
+    episodes = episodes_of_rows(connection, rows, seen.cells, damaged)
+    ends = ends_of(connection, rows, tuple(seen.cells))
+    places = tuple([at for at in wanted if ranked.rows[at] in episodes])
+    beside = [ranked.context[at] for at in places] if ranked.context else []
+    if context is not None and holds_at is not None:
+        ended = ended_ids(connection, set(chain(*beside)), tuple(seen.cells), holds_at)
+        beside = [tuple([key for key in keys if key not in ended][: context.n]) for keys in beside]
+    near = _context(connection, beside, seen, damaged)
+    parts = _parts(ranked, places, near)
     nothing = (None,) * len(ranked.rows)
     reranked = ranked.stages.get("rerank_score", nothing)
     matches = [
@@ -52,6 +65,7 @@ def matches_of(
                 "parts": part,
                 "is_fill": ranked.fills[at],
                 "is_exact": ranked.exact[at],
+                "valid_to": ends.get(ranked.rows[at]),
             },
             {"_origin": Origin(ranked.ranked, at)},
         )
@@ -63,9 +77,9 @@ def matches_of(
         origins=tuple(["fill" if ranked.fills[at] else "hit" for at in places]),
         trace=ranked.trace,
         related=_related(connection, ranked, seen, damaged),
-        context=context,
+        context=near,
         around=_around(connection, ranked, seen, places),
-        edges=_edges(connection, ranked, places, matches, context, seen) if with_edges else (),
+        edges=() if context is None else _edges(connection, ranked, places, matches, near, seen),
         phase=ranked.phase,
         tiers=dict(ranked.n_candidates),
         scopes=seen.readings,
@@ -73,6 +87,14 @@ def matches_of(
         rows=tuple([ranked.rows[at] for at in places]),
     )
     return Matches(matches, found, hits=ranked.ranked, places=places)
+
+
+def ends_of(
+    connection: apsw.Connection, rows: Sequence[int], cells: Collection[int]
+) -> dict[int, datetime | None]:
+    """Return when the facts among some rows end."""
+    facts = facts_of_rows(connection, rows, cells) if rows else {}
+    return {row: fact.valid_to for row, fact in facts.items()}
 
 
 def _parts(
@@ -121,13 +143,11 @@ def _related(
 
 def _context(
     connection: apsw.Connection,
-    ranked: FoundRows,
+    near: Sequence[Sequence[str]],
     seen: Audience,
-    places: Sequence[int],
     damaged: set[int],
 ) -> tuple[tuple[Episode, ...], ...]:
-    """Return the neighbours in the graph of the rows at some places."""
-    near = [ranked.context[at] for at in places] if ranked.context else []
+    """Return the episodes of ids, as the caller may see them."""
     keys = dict.fromkeys(chain.from_iterable(near))
     if not keys:
         return ()

@@ -8,9 +8,9 @@ rows that the index named and the audience may read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +18,8 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.ask.expansion import Context
+from hyrecall.ask.expansion import MOST_BESIDE, Context
+from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.session import Session
 from hyrecall.base.warned import warn_caller
 from hyrecall.embed.guard import Guard
@@ -32,12 +33,12 @@ from hyrecall.memory.derived.layout import Layout
 from hyrecall.memory.derived.readiness import IndexNotReadyError
 from hyrecall.memory.recall.audience import AskedBy, Audience, audience
 from hyrecall.memory.recall.call import Ask
-from hyrecall.memory.recall.hit_episodes import matches_of
+from hyrecall.memory.recall.hit_episodes import ends_of, matches_of
 from hyrecall.memory.recall.question import FoundRows, Question
 from hyrecall.memory.recall.time_limit import Bounded
 from hyrecall.memory.recall.without_index import answer, within_budget
 from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.fact_rows import facts_of_rows
+from hyrecall.memory.sql.fact_rows import behind_successors, facts_of_rows, has_facts
 from hyrecall.memory.sql.reading import episodes_of_rows
 from hyrecall.memory.sql.store_sessions import StoreSessions
 
@@ -103,10 +104,14 @@ def recall(means: Means, ask: Ask) -> Matches:
     StoreError
         Content cannot be read.
     """
+    now = means.clock() if ask.now is None else ask.now
     with means.database.reading() as connection:
         seen = audience(connection, ask.by)
+        if has_facts(connection, seen.cells):
+            ask = ask.without_ended(now)
+        else:
+            ask = replace(ask, include_ended=False)
     warn_of_isolation(ask.by, seen)
-    now = means.clock() if ask.now is None else ask.now
     reasons: list[Degradation] = []
     vector = _vector(means, ask, reasons)
     session = _session(means, ask, now, reasons)
@@ -167,11 +172,13 @@ def _ranked(
             damaged: set[int] = set()
             told_of = reasons + ranked.reasons
             with means.database.reading() as connection:
+                places = _page(connection, ranked.rows, ask, seen, now)
                 matches = matches_of(
-                    connection, ranked, seen, now, told_of, damaged, with_edges=_shows(ask)
-                )
+                    connection, ranked, places, seen, now, told_of, damaged,
+                    context=_context(ask), holds_at=ask.holds_at,
+                )  # fmt: skip
             n_read = len(matches) + len(damaged)
-            if n_read >= len(ranked.rows) or ranked.is_behind or not left:
+            if n_read >= len(places) or ranked.is_behind or not left:
                 return matches.with_reasons(*Degradation.of_damage(len(damaged)))
             continue
         with means.database.reading() as connection:
@@ -186,17 +193,21 @@ def _question(
     session: Session | None,
     now: datetime,
 ) -> Question:
+    recipe, by_words = ask.recipe, ask.by_words
+    if ask.holds_at is not None:
+        recipe, by_words = _with_more_context(recipe), _with_more_context(by_words)
     return Question(
         query=ask.query,
         cells=tuple(seen.cells.items()),
-        recipe=ask.recipe,
-        by_words=ask.by_words,
+        recipe=recipe,
+        by_words=by_words,
         now=now,
         vector=vector,
         ranks_words_alone=ask.recipe.has_words_alone and means.guard.off is None,
         filter=ask.filter,
-        limit=ask.limit,
-        offset=ask.offset,
+        # Which page an ended fact is on, only the whole list tells.
+        limit=ask.recipe.depth if ask.include_ended else ask.limit,
+        offset=0 if ask.include_ended else ask.offset,
         session=session,
         candidates=ask.candidates,
         around=ask.around,
@@ -204,9 +215,27 @@ def _question(
     )
 
 
-def _shows(ask: Ask) -> bool:
-    """Return whether the recipe adds hits' neighbours in the graph."""
-    return any(isinstance(one, Context) for one in ask.recipe.expansion)
+def _page(
+    connection: apsw.Connection, rows: Sequence[int], ask: Ask, seen: Audience, now: datetime
+) -> Sequence[int]:
+    """Return the places of the rows that a call asks for; an ended fact is behind its successor."""
+    if not ask.include_ended:
+        return range(len(rows))
+    places = behind_successors(connection, rows, tuple(seen.cells), now)
+    return places[ask.offset : ask.offset + ask.limit]
+
+
+def _context(ask: Ask) -> Context | None:
+    """Return how the recipe adds hits' neighbours in the graph, if it does."""
+    return next((one for one in ask.recipe.expansion if isinstance(one, Context)), None)
+
+
+def _with_more_context(recipe: Recipe) -> Recipe:
+    """Return a recipe that finds more neighbours: facts that have ended are left out later."""
+    more = tuple(
+        replace(one, n=MOST_BESIDE) if isinstance(one, Context) else one for one in recipe.expansion
+    )
+    return recipe if more == recipe.expansion else recipe.replace(expansion=more)
 
 
 # ---- external components ----
@@ -299,11 +328,17 @@ def _by_substring(
     """Answer with memories whose texts contain the query, newest first, without scores."""
     cells = tuple(seen.cells)
     damaged: set[int] = set()
-    rows, score, cut = answer(connection, means.layout, ask, cells, damaged)
+    whole = replace(ask, limit=ask.recipe.depth, offset=0) if ask.include_ended else ask
+    found, score, cut = answer(connection, means.layout, whole, cells, damaged)
+    rows = [found[at] for at in _page(connection, found, ask, seen, now)]
+    ends = ends_of(connection, rows, cells)
     episodes = episodes_of_rows(connection, rows, cells, damaged)
     kept = within_budget(ask, {row: episodes[row].text for row in rows if row in episodes})
     matches = [
-        EpisodeMatch(episode=episodes[row], score=score, is_fill=ask.is_blank) for row in kept
+        EpisodeMatch(
+            episode=episodes[row], score=score, is_fill=ask.is_blank, valid_to=ends.get(row)
+        )
+        for row in kept
     ]
     if cut:
         reasons += (Degradation(reasons[-1].reason, cut),)

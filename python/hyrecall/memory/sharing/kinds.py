@@ -111,7 +111,8 @@ OF_REQUESTS: Final[tuple[type | Kind, ...]] = (
 OF_STORES: Final[tuple[type | Kind, ...]] = (
     *(Asked, ExplainRow, ExplainDropped, Question, FoundRows, OwnerState, ClientState),
     *(episodes.Remember, episodes.RememberFact, episodes.Update, episodes.Supersede),
-    *(episodes.Forget, episodes.Pin, edges.Link, edges.Unlink, policies.SetPolicy),
+    *(episodes.EndFact, episodes.Forget, episodes.Pin, edges.Link, edges.Unlink),
+    policies.SetPolicy,
     *(signals.Touch, signals.RecordConversations, Conversation, vectors.SetVectors),
     feedback.GiveFeedback,
     *(lines.ImportLines, lines.ImportedLines, lines.SettleTables),

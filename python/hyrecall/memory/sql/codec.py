@@ -214,7 +214,9 @@ def content_of(checked: Sequence[Any]) -> EpisodeColumns:
     return EpisodeColumns(*checked[N_BEFORE_CONTENT:])
 
 
-def episode_of(cell: Cell, key: str, pinned: int, columns: Sequence[Any]) -> Episode:
+def episode_of(
+    cell: Cell, key: str, pinned: int, columns: Sequence[Any], stored: int | None = None
+) -> Episode:
     """Return the episode that is kept in these columns, in the order of ``EPISODE_COLUMNS``.
 
     It was checked when it was written, and is not checked again.
@@ -236,6 +238,7 @@ def episode_of(cell: Cell, key: str, pinned: int, columns: Sequence[Any]) -> Epi
             "session_id": session_id,
             "occurred_at": time,
             "created_at": time,
+            "stored_at": None if stored is None or not is_time(stored) else from_micros(stored),
             "importance": importance,
             "pinned": bool(pinned),
             "tags": () if tags == "[]" else tuple(from_json(tags)),

@@ -153,8 +153,9 @@ _QUERIES: dict[str, tuple[str, str]] = {
         f"WITH held AS (SELECT f.*, ifnull(valid_to, {_FOR_EVER}) AS until "
         f"FROM {_HEAD} JOIN facts f USING (row) WHERE v.status = 'live') "
         "SELECT count(*) FROM held a JOIN held b ON a.cell = b.cell AND a.subject = b.subject "
-        "AND a.predicate = b.predicate AND a.row < b.row AND a.valid_from < b.until "
-        "AND b.valid_from < a.until AND a.valid_from < a.until AND b.valid_from < b.until",
+        "AND a.predicate = b.predicate AND a.single AND b.single AND a.row < b.row "
+        "AND a.valid_from < b.until AND b.valid_from < a.until "
+        "AND a.valid_from < a.until AND b.valid_from < b.until",
         "pairs of facts hold at the same time for one subject and predicate",
     ),
 }

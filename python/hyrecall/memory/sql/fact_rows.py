@@ -1,21 +1,23 @@
-"""Facts: documents that hold for a time, at most one at a time for a subject and a predicate.
+"""Facts: documents that hold for a time, most of them one at a time for a subject and predicate.
 
 Each version of a fact has its interval beside it, so what was believed when stays readable.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import apsw
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall.errors import NotFoundError, OptionError, error
 from hyrecall.memory.data.fields import AS_KEPT
-from hyrecall.memory.data.types import Episode, Fact, Status
+from hyrecall.memory.data.types import Episode, Fact, Status, normal_predicate
 from hyrecall.memory.sql.cells import FACT_SOURCE, Cell, cell_of, cells_by_number, make_cell
 from hyrecall.memory.sql.codec import (
     CHECKED,
@@ -29,7 +31,7 @@ from hyrecall.memory.sql.codec import (
     to_micros,
 )
 from hyrecall.memory.sql.damaged_rows import checksum, is_text, rows, warn_of_damage
-from hyrecall.memory.sql.reading import HIGHEST
+from hyrecall.memory.sql.reading import HIGHEST, head_row
 from hyrecall.memory.sql.version_rows import embedding_of
 from hyrecall.memory.sql.writing import NewVersion, Written, append, remember
 
@@ -39,8 +41,12 @@ __all__ = [
     "FactVersion",
     "as_episode",
     "assert_fact",
+    "behind_successors",
+    "end_fact",
+    "ended_ids",
     "fact_history",
     "facts_of_rows",
+    "has_facts",
     "put_interval",
     "read_fact",
     "valid_facts",
@@ -52,7 +58,8 @@ KIND = "fact"
 _HEAD = "documents d JOIN versions v USING (cell, id, version) JOIN facts f USING (row)"
 _LISTED = "(SELECT value FROM json_each(?))"
 _KEPT = "row, cell, subject, predicate, object, valid_from, valid_to"
-FACT_COLUMNS = ", ".join(f"f.{name}" for name in f"checksum, {_KEPT}".split(", "))
+_COLUMNS = f"checksum, single, {_KEPT}"
+FACT_COLUMNS = ", ".join(f"f.{name}" for name in _COLUMNS.split(", "))
 """A fact's checksum and all that it covers, as SQL: what :func:`read_fact` takes."""
 _FACT = f"{CHECKED}, {FACT_COLUMNS}"
 _IS_HIGHEST = f"v.version = {HIGHEST}"
@@ -100,8 +107,8 @@ def assert_fact(
     """Insert a fact between the one before it, which ends there, and the next one.
 
     One that ends when it begins holds at no time: it ends no other, nor does another end there.
-    Where the same is held to be valid already, for all that time, nothing is written and the fact
-    that says so is given.
+    Where the same is held to be valid already, for all that time, nothing is inserted and the fact
+    that says so is given; with an end of its own, that fact ends there.
 
     Raises
     ------
@@ -111,6 +118,7 @@ def assert_fact(
     cell = home_of(fact)
     number = make_cell(connection, cell)
     slot = list(_slot(connection, number, fact))
+    end = fact.valid_to
     later = [
         held.valid_from
         for _, held in slot
@@ -121,12 +129,64 @@ def assert_fact(
         if _is_empty(fact) or not held.is_valid_at(fact.valid_from):
             continue
         if held.object == fact.object and _covers(held, fact):
-            return known
-        _close(connection, cell, known, held, fact.valid_from, now)
+            if end is None or not held.is_valid_at(end):
+                return known
+            return _end_at(connection, cell, known, held, end, "said again with an end", now)
+        _end_at(connection, cell, known, held, fact.valid_from, "followed by another fact", now)
     new = NewVersion(cell, as_episode(fact), vector, model)
     (written,) = remember(connection, [new], now)
     put_interval(connection, written, fact)
     return written
+
+
+def end_fact(
+    connection: apsw.Connection,
+    cell: Cell,
+    key: str,
+    end: datetime | None,
+    latest: datetime | None,
+    reason: str | None,
+    now: datetime,
+) -> Written:
+    """Set when a fact ends; None: where the next one of its subject and predicate begins, or never.
+
+    ``latest``: then, if it would not have ended before.
+
+    Raises
+    ------
+    NotFoundError
+        The cell has no such memory.
+    OptionError
+        It is no fact, or cannot end then.
+    """
+    number = make_cell(connection, cell)
+    found = _read(
+        connection, "d.cell = ? AND d.id = ? AND v.status = 'live'", (number, key), [number]
+    )
+    if not found:
+        if head_row(connection, number, key) is None:
+            raise error(NotFoundError, "id", "a memory that is there", repr(key))
+        raise error(OptionError, "valid_to", "a fact (an episode has no end)", "an episode")
+    ((row, held),) = found.items()
+    slot = [(known, one) for known, one in _slot(connection, number, held)]
+    known = next(known for known, _ in slot if known.row == row)
+    following = [
+        one.valid_from for _, one in slot if one.valid_from > held.valid_from and not _is_empty(one)
+    ]
+    last = _earliest(following)
+    if end is None and latest is not None:
+        end = max(_earliest([held.valid_to, latest]) or latest, held.valid_from)
+    elif end is None:
+        end = last
+    elif end < held.valid_from:
+        wish = f"a time from valid_from ({held.valid_from.isoformat()}) on, or None"
+        raise error(OptionError, "valid_to", wish, end.isoformat())
+    elif last is not None and end > last:
+        wish = f"a time up to {last.isoformat()}, when the next fact begins"
+        raise error(OptionError, "valid_to", wish, end.isoformat())
+    if end == held.valid_to:
+        return known
+    return _end_at(connection, cell, known, held, end, reason, now)
 
 
 def put_interval(connection: apsw.Connection, written: Written, fact: Fact) -> None:
@@ -141,9 +201,14 @@ def put_interval(connection: apsw.Connection, written: Written, fact: Fact) -> N
         None if fact.valid_to is None else to_micros(fact.valid_to),
     )
     connection.execute(
-        f"INSERT INTO facts (checksum, {_KEPT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (checksum(*kept), *kept),
+        f"INSERT INTO facts ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (_checksum(fact.single, kept), fact.single, *kept),
     )
+
+
+def _checksum(single: object, kept: Sequence[Any]) -> int:
+    """Return the checksum of a fact; of one of many values it differs."""
+    return checksum(*kept) if single else checksum(*kept, 0)
 
 
 def _is_empty(fact: Fact) -> bool:
@@ -160,31 +225,43 @@ def _covers(held: Fact, fact: Fact) -> bool:
 
 
 def _slot(connection: apsw.Connection, cell: int, fact: Fact) -> Iterator[tuple[Written, Fact]]:
-    """Return the facts of a subject and predicate."""
+    """Return the facts of which at most one holds at a time, by begin."""
+    where, given = "f.cell = ? AND f.subject = ?", (cell, fact.subject)
+    said = _predicates(connection, where, given, fact.predicate)
     select = (
-        f"SELECT {_IS_HIGHEST}, d.changed, {_FACT} FROM {_HEAD} WHERE f.cell = ? AND f.subject = ? "
-        "AND f.predicate = ? AND v.status = 'live' ORDER BY f.valid_from, v.row"
+        f"SELECT {_IS_HIGHEST}, d.changed, {_FACT} FROM {_HEAD} WHERE {where} "
+        f"AND f.predicate IN {_LISTED} AND v.status = 'live' ORDER BY f.valid_from, v.row"
     )
-    given = (cell, fact.subject, fact.predicate)
     n_bad = 0
-    for is_highest, changed, *columns in list(rows(connection, select, given)):
+    for is_highest, changed, *columns in list(rows(connection, select, (*given, said))):
         held = read_fact(cell_of(fact), columns)
         if held is None or not is_highest:
             n_bad += 1
-        else:
+        elif held.slot == fact.slot:
             _, _, key, version, *_ = columns
             yield Written(cell, key, version, columns[_ROW], changed), held
     warn_of_damage(n_bad)
 
 
-def _close(
+def _predicates(
+    connection: apsw.Connection, where: str, given: tuple[Any, ...], wanted: str
+) -> str:
+    """Return the predicates of facts that are written otherwise or just so, as JSON."""
+    select = f"SELECT DISTINCT f.predicate FROM facts f WHERE {where}"
+    normal = normal_predicate(wanted)
+    held = (one for (one,) in rows(connection, select, given) if is_text(one))
+    return to_json([one for one in held if normal_predicate(one) == normal])
+
+
+def _end_at(
     connection: apsw.Connection,
     cell: Cell,
     known: Written,
     held: Fact,
-    end: datetime,
+    end: datetime | None,
+    reason: str | None,
     now: datetime,
-) -> None:
+) -> Written:
     """Append a version that ends there; its text, its vector and its pin are the same."""
     closed = held.model_copy(update={"valid_to": end})
     select = "SELECT pinned FROM documents WHERE cell = ? AND id = ?"
@@ -196,12 +273,65 @@ def _close(
         known.version + 1,
         embedding_of(connection, known.row),
         now,
-        reason="followed by another fact",
+        reason=reason,
     )
     put_interval(connection, ended, closed)
+    return ended
 
 
 # ---- reading ----
+
+
+def has_facts(connection: apsw.Connection, cells: Collection[int]) -> bool:
+    """Say whether a fact was ever kept in some cells."""
+    select = f"SELECT EXISTS (SELECT 1 FROM facts WHERE cell IN {_LISTED})"
+    return bool(connection.execute(select, (to_json(tuple(cells)),)).get)
+
+
+def ended_ids(
+    connection: apsw.Connection, keys: Collection[str], cells: Collection[int], now: datetime
+) -> set[str]:
+    """Return which ids are those of facts in some cells that have ended."""
+    select = (
+        f"SELECT d.id FROM {_HEAD} WHERE d.cell IN {_LISTED} AND d.id IN {_LISTED} "
+        "AND v.status = 'live' AND f.valid_to <= ?"
+    )
+    given = (to_json(tuple(cells)), to_json(tuple(keys)), to_micros(now))
+    return {key for (key,) in rows(connection, select, given)}
+
+
+def behind_successors(
+    connection: apsw.Connection, numbers: Sequence[int], cells: Collection[int], now: datetime
+) -> list[int]:
+    """Return the places of ranked rows, each ended fact directly behind what followed it.
+
+    All others keep their order.
+    """
+    facts = facts_of_rows(connection, numbers, cells)
+    chains: dict[object, list[int]] = defaultdict(list)  # the one that began last first
+    for place in sorted(range(len(numbers)), key=lambda at: _begin(facts.get(numbers[at]))):
+        if numbers[place] in facts:
+            chains[facts[numbers[place]].slot].insert(0, place)
+    met: set[int] = set()
+    order: dict[int, None] = {}
+    for place, row in enumerate(numbers):
+        met.add(place)
+        fact = facts.get(row)
+        if fact is None or not _has_ended(fact, now):
+            order[place] = None
+        for one in () if fact is None else chains[fact.slot]:
+            if one not in met:
+                break
+            order.setdefault(one)
+    return list(order)
+
+
+def _begin(fact: Fact | None) -> datetime:
+    return datetime.max.replace(tzinfo=UTC) if fact is None else fact.valid_from
+
+
+def _has_ended(fact: Fact, now: datetime) -> bool:
+    return fact.valid_to is not None and fact.valid_to <= now
 
 
 def facts_of_rows(
@@ -233,14 +363,17 @@ def valid_facts(
     valid_at : datetime, optional
         Only what holds at that time.
     subject, predicate, object_ : str, optional
-        Only facts that say so.
+        Only facts that say so; a predicate in whatever spelling.
     """
     where, given = f"f.cell IN {_LISTED} AND v.status = 'live'", [to_json(tuple(cells))]
-    said = (("subject", subject), ("predicate", predicate), ("object", object_))
-    for name, wanted in said:
+    for name, wanted in (("subject", subject), ("object", object_)):
         if wanted is not None:
             where += f" AND f.{name} = ?"
             given.append(wanted)
+    if predicate is not None:
+        in_cells = f"f.cell IN {_LISTED}"
+        given.append(_predicates(connection, in_cells, (given[0],), predicate))
+        where += f" AND f.predicate IN {_LISTED}"
     found = _read(connection, where, tuple(given), cells).values()
     return sorted(
         (one for one in found if valid_at is None or one.is_valid_at(valid_at)),
@@ -283,7 +416,7 @@ def _read(
     return found
 
 
-_ROW = N_CHECKED + 1  # of the columns of a fact, after its checksum
+_ROW = N_CHECKED + 2  # of the columns of a fact, after its checksum and single
 
 
 def read_fact(cell: Cell | None, columns: Sequence[Any]) -> Fact | None:
@@ -296,12 +429,13 @@ def read_fact(cell: Cell | None, columns: Sequence[Any]) -> Fact | None:
         Those of :data:`hyrecall.memory.sql.codec.CHECKED` and then of :data:`FACT_COLUMNS`.
     """
     checked, (found, *kept) = columns[:N_CHECKED], columns[N_CHECKED:]
+    single, *kept = kept
     _, _, subject, predicate, object_, valid_from, valid_to = kept
     if found is None:
         texts, times = (subject, predicate, object_), (valid_from, valid_to or 0)
         is_whole = is_text(*texts) and all(map(is_time, times))
     else:
-        is_whole = checksum(*kept) == found
+        is_whole = single in (0, 1) and _checksum(single, kept) == found
     if cell is None or not is_whole or not is_sound(checked):
         return None
     return Fact.model_construct(
@@ -312,5 +446,6 @@ def read_fact(cell: Cell | None, columns: Sequence[Any]) -> Fact | None:
         object=object_,
         valid_from=from_micros(valid_from),
         valid_to=None if valid_to is None else from_micros(valid_to),
+        single=bool(single),
         metadata=from_json(content_of(checked).metadata),
     )

@@ -158,7 +158,7 @@ CREATE TRIGGER versions_vector AFTER UPDATE OF embedding, embedding_model ON ver
 _BEFORE_2 = """
 CREATE TEMP VIEW versions AS
   SELECT *, NULL AS checksum, NULL AS embedding_checksum FROM main.versions;
-CREATE TEMP VIEW facts AS SELECT *, NULL AS checksum FROM main.facts;
+CREATE TEMP VIEW facts AS SELECT *, NULL AS checksum, 1 AS single FROM main.facts;
 CREATE TEMP VIEW edges AS SELECT *, NULL AS checksum FROM main.edges;
 CREATE TEMP VIEW cells AS SELECT *, NULL AS checksum, NULL AS source FROM main.cells;
 """
@@ -246,6 +246,16 @@ CREATE TEMP VIEW feedback AS SELECT NULL AS row, NULL AS org, NULL AS workspace,
   NULL AS query, NULL AS cell, NULL AS id, NULL AS at, NULL AS checksum WHERE 0;
 """
 
+# Whether a fact is the only one of its subject and predicate at a time. An older program would end
+# those of many values, so it writes no file that may have some.
+_FORMAT_6 = """
+ALTER TABLE facts ADD COLUMN single INTEGER NOT NULL DEFAULT 1 CHECK (single IN (0, 1));
+"""
+
+_BEFORE_6 = """
+CREATE TEMP VIEW IF NOT EXISTS facts AS SELECT *, 1 AS single FROM main.facts;
+"""
+
 
 @dataclass(frozen=True)
 class Migration:
@@ -276,4 +286,5 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(3, _FORMAT_3, before=_BEFORE_3),
     Migration(4, _FORMAT_4),
     Migration(5, _FORMAT_5, min_writer=5, before=_BEFORE_5),
+    Migration(6, _FORMAT_6, min_writer=6, before=_BEFORE_6),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import apsw
@@ -24,8 +25,11 @@ from hyrecall.memory.sql.damaged_rows import is_text, rows, warn_of_damage
 
 __all__ = [
     "HIGHEST",
+    "STORED",
+    "Accesses",
     "Change",
     "Counts",
+    "accesses",
     "changed_since",
     "counts",
     "episode_by_id",
@@ -50,6 +54,13 @@ HIGHEST = "(SELECT max(w.version) FROM versions w WHERE w.cell = v.cell AND w.id
 
 No checksum covers the number in ``documents``: a lower one there would bring back an old text.
 """
+STORED = (
+    "(SELECT min(w.recorded_at) FROM versions w WHERE w.cell = d.cell AND w.id = d.id "
+    "AND w.version > ifnull((SELECT max(t.version) FROM versions t WHERE t.cell = d.cell "
+    "AND t.id = d.id AND t.version < d.version AND t.status = 'deleted'), 0))"
+)
+"""When a document d was kept, as SQL: at its first version, or at the first after a deletion."""
+
 _LISTED = "(SELECT value FROM json_each(?))"
 _NEWEST_FIRST = "ORDER BY v.occurred_at DESC, v.row DESC"
 
@@ -72,6 +83,13 @@ class Counts(NamedTuple):
     sessions: int
     pinned: int
     with_vector: int
+
+
+class Accesses(NamedTuple):
+    """How often a memory was accessed, and when last."""
+
+    times: int
+    last: datetime | None
 
 
 def changed_since(connection: apsw.Connection, sequence: int, limit: int) -> list[Change]:
@@ -103,7 +121,7 @@ def episodes_of_rows(
     # The document may be missing only because the id in the row is damaged. One that points to a
     # version below the highest is damaged itself.
     select = (
-        f"SELECT v.row, d.pinned, d.version, {HIGHEST}, {CHECKED} "
+        f"SELECT v.row, d.pinned, d.version, {HIGHEST}, {STORED}, {CHECKED} "
         "FROM versions v LEFT JOIN documents d "
         "ON (d.cell, d.id, d.version) = (v.cell, v.id, v.version) "
         f"WHERE v.row IN {_LISTED} AND v.cell IN {_LISTED} ORDER BY v.row"
@@ -111,12 +129,13 @@ def episodes_of_rows(
     given = (to_json(tuple(numbers)), to_json(tuple(cells)))
     homes = cells if isinstance(cells, Mapping) else cells_by_number(connection, cells)
     found, bad = {}, set()
-    for row, pinned, head, highest, *checked in rows(connection, select, given):
+    for row, pinned, head, highest, stored, *checked in rows(connection, select, given):
         _, cell, key, _, status, *_ = checked
         if not is_sound(checked) or head not in (None, highest):
             bad.add(row)
         elif head is not None and status == "live" and cell in homes:
-            found[row] = episode_of(homes[cell], key, pinned, checked[N_BEFORE_CONTENT:])
+            columns = checked[N_BEFORE_CONTENT:]
+            found[row] = episode_of(homes[cell], key, pinned, columns, stored)
     if damaged is None:
         warn_of_damage(len(bad))
     else:
@@ -199,6 +218,21 @@ def episodes_by_id(
     return {at_row[row]: episode for row, episode in found.items()}
 
 
+def accesses(
+    connection: apsw.Connection, keys: Collection[str], cells: Collection[int]
+) -> dict[tuple[int, str], Accesses]:
+    """Return the accesses of documents of cells, by (cell, id)."""
+    select = (
+        "SELECT cell, id, access_count, last_accessed FROM documents "
+        f"WHERE cell IN {_LISTED} AND id IN {_LISTED}"
+    )
+    given = (to_json(tuple(cells)), to_json(tuple(keys)))
+    return {
+        (cell, key): Accesses(count, None if last is None else from_micros(last))
+        for cell, key, count, last in rows(connection, select, given)
+    }
+
+
 def history(connection: apsw.Connection, cell: int, key: str) -> list[Version]:
     """Return every version of a document, oldest first; an erased one, or none, has no version.
 
@@ -268,15 +302,16 @@ def newest(
         wanted += f" AND EXISTS (SELECT 1 FROM {tags_there} t WHERE t.value IN {_LISTED})"
         given.append(to_json(tuple(tags)))
     page = (
-        f"SELECT d.pinned, {CHECKED} FROM {_HEAD} WHERE {wanted} {_NEWEST_FIRST} LIMIT ? OFFSET ?"
+        f"SELECT d.pinned, {STORED} AS stored, {CHECKED} FROM {_HEAD} WHERE {wanted} "
+        f"{_NEWEST_FIRST} LIMIT ? OFFSET ?"
     )
     select = f"SELECT {HIGHEST}, v.* FROM ({page}) v"  # looked up for the rows of the page alone
     homes = cells_by_number(connection, cells)
     found, n_bad = [], 0
-    for highest, is_pinned, *checked in rows(connection, select, (*given, limit, offset)):
+    for highest, is_pinned, stored, *checked in rows(connection, select, (*given, limit, offset)):
         _, cell, key, version, *_ = checked
         if is_sound(checked) and version == highest and cell in homes:
-            found.append(episode_of(homes[cell], key, is_pinned, content_of(checked)))
+            found.append(episode_of(homes[cell], key, is_pinned, content_of(checked), stored))
         else:
             n_bad += 1
     warn_of_damage(n_bad)

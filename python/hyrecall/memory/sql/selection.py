@@ -11,6 +11,7 @@ import apsw
 
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.sql.codec import to_json, to_micros
+from hyrecall.memory.sql.reading import STORED
 
 __all__ = ["Selection", "check_which", "selected"]
 
@@ -18,6 +19,10 @@ _HEAD = "documents d LEFT JOIN versions v USING (cell, id, version)"
 _IS_HIGHEST = (  # no checksum covers the number in documents
     "NOT EXISTS (SELECT 1 FROM versions w WHERE w.cell = d.cell AND w.id = d.id "
     "AND w.version > d.version)"
+)
+_IS_FACT = (  # also of a tombstone, which itself says nothing
+    "EXISTS (SELECT 1 FROM facts f JOIN versions w USING (row) "
+    "WHERE w.cell = d.cell AND w.id = d.id)"
 )
 _LAST_SESSION = (
     "(SELECT s.session_id FROM versions s WHERE s.cell = d.cell AND s.id = d.id "
@@ -36,7 +41,8 @@ class Selection:
     ids : collection of str, optional
     session_id : str, optional
     before : datetime, optional
-        Only what happened before.
+        Only what happened before; of facts, what was stored before: since when a fact holds does
+        not say how old it is.
     owner : tuple of (org, workspace, user), optional
         Whose cells they are: conversations are erased with their user.
     """
@@ -110,7 +116,7 @@ def selected(
         wanted += f" AND {_LAST_SESSION if deleted_too else 'v.session_id'} = ?"
         given.append(selection.session_id)
     if selection.before is not None:
-        wanted += " AND v.occurred_at < ?"
+        wanted += f" AND iif({_IS_FACT}, {STORED}, v.occurred_at) < ?"
         given.append(to_micros(selection.before))
     select = f"SELECT d.cell, d.id FROM {_HEAD} WHERE {wanted} ORDER BY d.cell, d.id"
     return list(connection.execute(select, given))

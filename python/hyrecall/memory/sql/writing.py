@@ -60,8 +60,8 @@ __all__ = [
     "update",
 ]
 
-FIXED_FIELDS = ("id", "user_id", "org", "workspace")
-"""What an update cannot change: they say which document it is, and whose."""
+FIXED_FIELDS = ("id", "user_id", "org", "workspace", "stored_at")
+"""What an update cannot change: they say which document it is, whose, and since when."""
 
 _POINT = (
     "INSERT INTO documents (cell, id, version, changed, pinned) VALUES (?, ?, ?, ?, ?) "

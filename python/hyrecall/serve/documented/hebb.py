@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Protocol
 
 from hyrecall.memory import Episode, EpisodeMatch, Matches, MatchParts, Version
+from hyrecall.memory.sql.reading import Accesses
 
 __all__ = ["MOST", "MOST_CHARACTERS", "NOTHING", "PARTITION", "as_results", "shown"]
 
@@ -18,16 +19,23 @@ MOST_CHARACTERS: Final = 10_000
 NOTHING: Final[dict[str, Any]] = {"results": [], "related": []}
 """The reply to a query without a word."""
 
-History: TypeAlias = Callable[[str], Awaitable[Sequence[Version]]]
-"""Returns the versions of a memory by its id."""
+
+class Told(Protocol):
+    """What tells of memories beside their content: a store in a scope, or a session."""
+
+    async def history(self, key: str, /) -> Sequence[Version]:
+        """Return the versions of a memory by its id."""
+
+    async def accesses(self, keys: Sequence[str], /) -> dict[str, Accesses]:
+        """Return how often, and when last, memories were accessed, by their ids."""
 
 
-async def as_results(history: History, matches: Matches) -> dict[str, Any]:
+async def as_results(told: Told, matches: Matches) -> dict[str, Any]:
     """Return the results of a search, best first, and the memories that share their tags."""
-    memories = await shown(history, (match.episode for match in matches))
+    memories = await shown(told, (match.episode for match in matches))
     return {
         "results": [_as_result(*one) for one in zip(matches, memories, strict=True)],
-        "related": await shown(history, matches.related),
+        "related": await shown(told, matches.related),
     }
 
 
@@ -42,16 +50,21 @@ def _as_result(match: EpisodeMatch, memory: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def shown(history: History, episodes: Iterable[Episode]) -> list[dict[str, Any]]:
-    """Return memories, each with the time of its last version."""
+async def shown(told: Told, episodes: Iterable[Episode]) -> list[dict[str, Any]]:
+    """Return memories, each with the time of its last version and its accesses."""
     found = list(episodes)
-    histories = await asyncio.gather(*(history(one.id) for one in found))
+    if not found:
+        return []
+    histories = await asyncio.gather(*(told.history(one.id) for one in found))
+    met = await told.accesses([one.id for one in found])
     times = [versions[-1].recorded_at.isoformat() if versions else None for versions in histories]
-    return [_as_memory(one, time) for one, time in zip(found, times, strict=True)]
+    return [
+        _as_memory(one, time, met.get(one.id, Accesses(0, None)))
+        for one, time in zip(found, times, strict=True)
+    ]
 
 
-def _as_memory(episode: Episode, updated_at: str | None) -> dict[str, Any]:
-    """Return a memory; what a store does not tell is None."""
+def _as_memory(episode: Episode, updated_at: str | None, met: Accesses) -> dict[str, Any]:
     return {
         "id": episode.id,
         "partition_id": episode.kind,
@@ -62,7 +75,7 @@ def _as_memory(episode: Episode, updated_at: str | None) -> dict[str, Any]:
         "source": episode.source,
         "created_at": episode.occurred_at.isoformat(),
         "updated_at": updated_at,
-        "last_accessed_at": None,
-        "access_count": None,
+        "last_accessed_at": None if met.last is None else met.last.isoformat(),
+        "access_count": met.times,
         "expires_at": None,
     }

@@ -178,7 +178,7 @@ async def search(
         return NOTHING
     matches = await store.call("search", body.query, recipe=recipe, **body.options())
     tell_degraded(response, matches)
-    return await as_results(store.history, matches)
+    return await as_results(store, matches)
 
 
 @router.post("/api/v1/memories", status_code=201, summary="Keep a memory")
@@ -186,7 +186,7 @@ async def create(body: NewMemory, scope: EditScope, request: Request) -> dict[st
     """Keep a memory, and return it."""
     store = ScopedStore(memory_of(request), scope)
     kept = await store.call("remember", body.content, **body.fields())
-    (made,) = await shown(store.history, [await store.existing(kept.id)])
+    (made,) = await shown(store, [await store.existing(kept.id)])
     return made
 
 
@@ -198,7 +198,7 @@ async def create_batch(
     store = ScopedStore(memory_of(request), scope)
     check_size("memories", len(body), options_of(request).max_batch, "in a request")
     kept = [await store.call("remember", one.content, **one.fields()) for one in body]
-    return await shown(store.history, [await store.existing(one.id) for one in kept])
+    return await shown(store, [await store.existing(one.id) for one in kept])
 
 
 @router.get("/api/v1/memories", summary="List memories")
@@ -220,7 +220,7 @@ async def list_memories(
         rest = await store.call("list", limit=MOST_COUNTED, offset=offset + limit, **options)
         beyond = len(rest)
     total = offset + len(page) + beyond if page else 0
-    items = await shown(store.history, page)
+    items = await shown(store, page)
     return {"items": items, "total": total, "offset": offset, "limit": limit}
 
 
@@ -228,7 +228,7 @@ async def list_memories(
 async def get(id: PathId, scope: ReadScope, request: Request) -> dict[str, Any]:  # noqa: A002
     """Return a memory; no access is counted."""
     store = ScopedStore(memory_of(request), scope)
-    (made,) = await shown(store.history, [await store.existing(id)])
+    (made,) = await shown(store, [await store.existing(id)])
     return made
 
 
@@ -243,7 +243,7 @@ async def change(
     store = ScopedStore(memory_of(request), scope)
     if changes := body.changes():
         await store.call("update", id, reason=BY_REST, **changes)
-    (made,) = await shown(store.history, [await store.existing(id)])
+    (made,) = await shown(store, [await store.existing(id)])
     return made
 
 

@@ -48,8 +48,8 @@ class OneMemory(Structure):
     source: str | None
     created_at: datetime
     updated_at: datetime | None
-    last_accessed_at: datetime | None = Field(description="Null: the store does not tell.")
-    access_count: int | None = Field(description="Null: the store does not tell.")
+    last_accessed_at: datetime | None = Field(description="Null: never.")
+    access_count: int
     expires_at: datetime | None = Field(description="Null: never.")
 
 
@@ -77,7 +77,7 @@ async def _write(session: Session, given: _Write) -> Reply:
     found = await session.get(kept.id)
     if found is None:  # another call has forgotten it
         raise missing()
-    (made,) = await shown(session.history, [found])
+    (made,) = await shown(session, [found])
     return Reply(made)
 
 
@@ -85,7 +85,7 @@ async def _search(session: Session, given: _Search) -> Reply:
     if not given.query.strip():
         return Reply(NOTHING)
     found = await session.search(given.query, recipe=hebb.name, limit=given.top_k)
-    return Reply(await as_results(session.history, found))
+    return Reply(await as_results(session, found))
 
 
 TOOLS: Final = (

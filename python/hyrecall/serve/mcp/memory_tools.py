@@ -104,6 +104,9 @@ class _Search(Arguments):
     around: Annotated[
         int, Field(ge=0, le=100, description="Memories on either side of each in its session.")
     ] = 0
+    include_ended: Annotated[
+        bool, Field(description="Also facts that have ended, behind what followed them.")
+    ] = False
 
 
 class Found(Structure):
@@ -161,6 +164,35 @@ class _Forget(Arguments):
     reason: _Reason = None
 
 
+class _EndFact(Arguments):
+    id: Id
+    at: Annotated[_Time, Field(description="ISO 8601; default: now.")] = None
+    reason: _Reason = None
+
+
+_Agent = Annotated[str, Field(min_length=1, max_length=512, description="The agent's name.")]
+
+
+class _GetPolicy(Arguments):
+    agent: Annotated[_Agent | None, Field(description="Default: the caller.")] = None
+
+
+class _SetPolicy(Arguments):
+    agent: _Agent
+    policy: Annotated[
+        Literal["isolated", "shared", "group"],
+        Field(description="Its own; global memories of the workspace; of these, its group's."),
+    ]
+    policy_group: Annotated[str | None, Field(max_length=512)] = None
+
+
+class Policy(Structure):
+    """What an agent may read beside its own memories."""
+
+    policy: str
+    policy_group: str | None
+
+
 class Forgotten(Structure):
     """How many memories were forgotten: 1, or 0 if there was none."""
 
@@ -193,7 +225,7 @@ async def _search(session: Session, given: _Search) -> Reply:
         tags=given.tags, filter=_read_filter(given.filter), session_id=given.session_id,
         time_range=None if begin is None and end is None else (begin, end), alpha=given.alpha,
         min_score=given.min_score, normalize=given.normalize, token_budget=given.token_budget,
-        around=given.around,
+        around=given.around, include_ended=given.include_ended,
     )  # fmt: skip
     found = Found(
         matches=match_shapes(matches), degraded=matches.degraded, reasons=reasons_of(matches)
@@ -234,6 +266,20 @@ async def _forget(session: Session, given: _Forget) -> Reply:
     return Reply(Forgotten(forgotten=n), "Forgotten." if n else "There was no such memory.")
 
 
+async def _end_fact(session: Session, given: _EndFact) -> Reply:
+    kept = await session.end_fact(given.id, read_time("at", given.at), given.reason)
+    return Reply(saved_shape(kept), f"Version {kept.version} of {kept.id} was written.")
+
+
+async def _get_policy(session: Session, given: _GetPolicy) -> Reply:
+    return Reply(Policy(**(await session.policy(given.agent))._asdict()))
+
+
+async def _set_policy(session: Session, given: _SetPolicy) -> Reply:
+    await session.set_policy(given.agent, given.policy, given.policy_group)
+    return Reply(Policy(policy=given.policy, policy_group=given.policy_group))
+
+
 async def _history(session: Session, given: _Get) -> Reply:
     versions = [version_shape(one) for one in await session.history(given.id)]
     lines = [
@@ -272,6 +318,19 @@ TOOLS: Final = (
         "forget", "Forget a memory",
         "Take a memory out of recall. Its history is kept.",
         _Forget, Forgotten, "removes", _forget, is_repeatable=True,
+    ),
+    Tool(
+        "end_fact", "End a fact",
+        "Say that a fact no longer holds. It stays in the history, and searches leave it out.",
+        _EndFact, Saved, "changes", _end_fact, is_repeatable=True,
+    ),
+    Tool("get_policy", "Read policy of an agent",
+         "Return what an agent may read beside its own memories.",
+         _GetPolicy, Policy, "reads", _get_policy),
+    Tool(
+        "set_policy", "Set the read policy of an agent",
+        "Set what an agent may read beside its own memories.",
+        _SetPolicy, Policy, "changes", _set_policy, is_repeatable=True,
     ),
     Tool("history", "History of a memory", "Return every version of a memory, oldest first.",
          _Get, History, "reads", _history),

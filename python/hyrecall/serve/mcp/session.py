@@ -22,10 +22,12 @@ from hyrecall.memory import (
     Episode,
     Matches,
     Memory,
+    ReadPolicy,
     Remembered,
     Version,
 )
 from hyrecall.memory.derived.layout import serves
+from hyrecall.memory.sql.reading import Accesses
 from hyrecall.serve.identity import Caller, Right, free_names
 
 __all__ = ["DEFAULT_USER", "Session", "missing", "read_time", "served_recipes"]
@@ -155,6 +157,33 @@ class Session:
             return tuple(await agent.history(key))
         return tuple(await self.memory.history(key, **self.where))
 
+    async def accesses(self, keys: Sequence[str]) -> dict[str, Accesses]:
+        """Return how often, and when last, memories were accessed."""
+        agent = self.agent
+        view = self.memory._sync._view(**self.where) if agent is None else agent._sync._view
+        return await self.memory._run(view.accesses, keys)
+
+    async def policy(self, name: str | None) -> ReadPolicy:
+        """Return the read policy of an agent: of another than the caller if that may name any."""
+        one = self.caller
+        own = one.agent if one.agent is not None else one.user_id
+        if name not in (None, own) and not self.is_free:
+            raise error(ScopeError, "agent", "the caller's own, or none", "another")
+        asked = own if name is None else name
+        if asked is None:
+            raise error(OptionError, "agent", "the name of an agent", "none")
+        return await self.memory.get_policy(asked, org=one.org, workspace=one.workspace)
+
+    async def set_policy(self, name: str, policy: str, policy_group: str | None) -> None:
+        """Set the read policy of an agent; for a caller that may name any user."""
+        self.check_right("write")
+        one = self.caller
+        if one.agent is not None or not one.may_choose_user:
+            raise error(ScopeError, "caller", "one that may name any user", "another")
+        await self.memory.set_policy(
+            name, org=one.org, workspace=one.workspace, policy=policy, policy_group=policy_group
+        )
+
     async def links(self, key: str) -> tuple[Edge, ...]:
         """Return the edges of a memory."""
         if (agent := self.agent) is not None:
@@ -182,6 +211,13 @@ class Session:
         if (agent := self.agent) is not None:
             return await agent.update(key, reason=self._reason(reason), **changes)
         return await self.memory.update(key, reason=reason, **self.where, **changes)
+
+    async def end_fact(self, key: str, at: datetime | None, reason: str | None) -> Remembered:
+        """End a fact. An agent has to give a reason."""
+        self.check_right("write")
+        if (agent := self.agent) is not None:
+            return await agent.end_fact(key, at=at, reason=self._reason(reason))
+        return await self.memory.end_fact(key, at=at, reason=reason, **self.where)
 
     async def forget(self, key: str, reason: str | None) -> int:
         """Take a memory out of recall. An agent has to give a reason."""

@@ -38,6 +38,7 @@ class OneMemory(Structure):
     kind: str
     tags: list[str]
     occurred_at: datetime
+    stored_at: datetime | None
     pinned: bool
     importance: float | None
     session_id: str | None
@@ -57,6 +58,7 @@ class Match(Structure):
     bm25_score: float | None = Field(description="BM25; null: not computed.")
     is_fill: bool = Field(description="Not found, but added as one of the newest.")
     is_exact: bool = Field(description="First because it holds the identifier that was asked for.")
+    valid_to: datetime | None = Field(description="When the fact that it is ends; null: never.")
     memory: OneMemory
     around: list[OneMemory] = Field(description="What stands around it in its session, by time.")
 
@@ -102,9 +104,9 @@ def memory_shape(one: Episode) -> OneMemory:
     """Return a memory as data."""
     return OneMemory(
         id=one.id, text=one.output, input=one.input or None, kind=one.kind, tags=list(one.tags),
-        occurred_at=one.occurred_at, pinned=one.pinned, importance=one.importance,
-        session_id=one.session_id, source=one.source, visibility=one.visibility,
-        user_id=one.user_id, metadata=one.metadata,
+        occurred_at=one.occurred_at, stored_at=one.stored_at, pinned=one.pinned,
+        importance=one.importance, session_id=one.session_id, source=one.source,
+        visibility=one.visibility, user_id=one.user_id, metadata=one.metadata,
     )  # fmt: skip
 
 
@@ -114,7 +116,7 @@ def match_shapes(matches: Matches) -> list[Match]:
         Match(
             id=one.episode.id, text=one.episode.text, score=one.score,
             vector_score=one.vector_score, bm25_score=one.bm25_score, is_fill=one.is_fill,
-            is_exact=one.is_exact, memory=memory_shape(one.episode),
+            is_exact=one.is_exact, valid_to=one.valid_to, memory=memory_shape(one.episode),
             around=list(map(memory_shape, near)),
         )
         for one, near in zip(matches, matches.around or [()] * len(matches), strict=True)
@@ -154,7 +156,8 @@ def reasons_of(matches: Matches) -> list[str]:
 def text_of_matches(matches: Matches) -> str:
     """Return matches as text, best first, a paragraph each."""
     lines = [
-        f"[{one.episode.id}] {_when(one.episode)}{' (newest)' if one.is_fill else ''}\n"
+        f"[{one.episode.id}] {_when(one.episode)}{' (newest)' if one.is_fill else ''}"
+        f"{'' if one.valid_to is None else f' (until {_minute(one.valid_to)})'}\n"
         f"{one.episode.text}" + "".join(f"\n  around it [{two.id}]: {two.text}" for two in near)
         for one, near in zip(matches, matches.around or [()] * len(matches), strict=True)
     ]
@@ -169,4 +172,8 @@ def text_of_memories(memories: Iterable[Episode]) -> str:
 
 
 def _when(one: Episode) -> str:
-    return one.occurred_at.isoformat(" ", "minutes")[:16]
+    return _minute(one.occurred_at)
+
+
+def _minute(time: datetime) -> str:
+    return time.isoformat(" ", "minutes")[:16]

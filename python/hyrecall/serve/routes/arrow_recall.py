@@ -57,7 +57,8 @@ OF_A_STORE: dict[str, Kind] = {
     "query": TEXT, "limit": NUMBER, "offset": NUMBER, "depth": NUMBER, "kind": TEXT,
     "session_id": TEXT, "user_id": TEXT, "org": TEXT, "workspace": TEXT, "recipe": TEXT,
     "filter": JSON, "metadata": JSON, "weights": JSON, "alpha": NUMBER, "diversity": NUMBER,
-    "min_score": NUMBER, "token_budget": NUMBER, "normalize": FLAG, "touch": FLAG, "now": TIME,
+    "min_score": NUMBER, "token_budget": NUMBER, "normalize": FLAG, "touch": FLAG,
+    "include_ended": FLAG, "now": TIME,
     "time_range": TIMES, "tags": TEXTS, "candidates": TEXTS, "vector": NUMBERS,
 }  # fmt: skip
 """Columns of a store's table: the fields of a recall's body but those whose parts are no rows of a
@@ -67,7 +68,7 @@ MATCHES = pa.schema(
     {
         "query": pa.int32(), "rank": pa.int32(), "id": pa.string(), "score": pa.float64(),
         "vector_score": pa.float64(), "bm25_score": pa.float64(), "rerank_score": pa.float64(),
-        "is_fill": pa.bool_(), "text": pa.string(),
+        "is_fill": pa.bool_(), "text": pa.string(), "valid_to": pa.timestamp("us", "UTC"),
     }
 )  # fmt: skip
 """Columns of a store's reply."""
@@ -256,6 +257,7 @@ def _table_of(found: Sequence[Matches]) -> pa.Table:
             "query": at, "rank": rank, "id": one.episode.id, "score": one.score,
             "vector_score": one.vector_score, "bm25_score": one.bm25_score,
             "rerank_score": one.rerank_score, "is_fill": one.is_fill, "text": one.episode.text,
+            "valid_to": one.valid_to,
         }
         for at, matches in enumerate(found)
         for rank, one in enumerate(matches, 1)

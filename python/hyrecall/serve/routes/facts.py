@@ -7,8 +7,9 @@ from starlette.responses import Response
 
 from hyrecall.memory import Fact
 from hyrecall.memory.data.given_fields import checked
-from hyrecall.serve.bodies import FactBody, FactsBody
+from hyrecall.serve.bodies import EndBody, FactBody, FactsBody
 from hyrecall.serve.callers import Reader, Writer
+from hyrecall.serve.encoded_paths import PathId
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_lists, check_page, check_query, options_of
 from hyrecall.serve.replies import (
@@ -42,6 +43,18 @@ async def remember_fact(request: Request, body: FactBody, who: Writer) -> Respon
         "remember_fact", checked(Fact, {**fields, **store.scope.names})
     )
     return JsonResponse(encode(remembered_data(done)), 201)
+
+
+@router.post(
+    "/{id:path}/end",
+    summary="End a fact",
+    responses={200: {"model": Changed}, 404: {"description": "The caller has no such memory."}},
+)
+async def end_fact(request: Request, id: PathId, body: EndBody, who: Writer) -> Response:  # noqa: A002
+    """End a fact of the caller; what it said until then stays."""
+    store = scoped_store(request, who, body)
+    done = await store.call("end_fact", id, at=body.at, reason=body.reason)
+    return JsonResponse(encode(remembered_data(done)))
 
 
 @router.post("/recall", summary="Recall facts", responses={200: {"model": FactsReply}})

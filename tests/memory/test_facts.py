@@ -1,0 +1,208 @@
+"""Facts of a store: said again, ended, of many values, forgotten by time."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hyrecall as hr
+from hyrecall.embed import HashEmbedder
+from hyrecall.errors import DTypeError, NotFoundError, OptionError, ScopeError
+from hyrecall.memory import EVERYONE, Fact, Memory, MemorySync
+from memory.stores import Clock, open_store
+
+YEARS = {at: datetime(at, 1, 1, tzinfo=UTC) for at in range(1990, 2031)}
+ANN = {"user_id": "ann"}
+
+
+def fact(object_: str, begin: int, end: int | None = None, **more: Any) -> Fact:
+    said = {"subject": "ann", "predicate": "lives in", "object": object_} | more
+    until = None if end is None else YEARS[end]
+    return Fact(**said, **ANN, valid_from=YEARS[begin], valid_to=until)
+
+
+def opened(clock: Any = None) -> MemorySync:
+    return open_store(embedder=None, clock=clock or Clock(YEARS[2026]))
+
+
+def listed(memory: MemorySync, **said: Any) -> list[tuple[str, int, int | None]]:
+    found = memory.list_facts(**said, **ANN)
+    return [(one.object, one.valid_from.year, one.valid_to and one.valid_to.year) for one in found]
+
+
+@pytest.mark.parametrize("embedder", [None, HashEmbedder(8)])
+@pytest.mark.parametrize("end", [None, 2025])
+def test_a_fact_that_is_said_again_is_the_one_that_is_there(embedder: Any, end: Any) -> None:
+    with open_store(embedder=embedder, recall_timeout=30.0, write_timeout=30.0) as memory:
+        first = memory.remember_fact(fact("Oslo", 2020))
+        again = memory.remember_fact(fact("Oslo", 2021, end))
+        assert (again.id, again.embedded) == (first.id, first.embedded)
+        assert again.version == (1 if end is None else 2)
+        assert memory.get(again.id, **ANN) is not None
+        assert listed(memory) == [("Oslo", 2020, end)]
+        assert memory.forget(again.id, **ANN) == 1
+
+
+def test_a_fact_that_is_said_again_with_the_same_id_and_an_end_ends() -> None:
+    with opened() as memory:
+        one = fact("Oslo", 2020, id="f")
+        memory.remember_fact(one)
+        ended = memory.remember_fact(one.model_copy(update={"valid_to": YEARS[2024]}))
+        assert (ended.id, ended.version) == ("f", 2)
+        assert memory.recall_facts("where does ann live", **ANN) == []
+        said = [one.reason for one in memory.history("f", **ANN)]
+        assert said == [None, "said again with an end"]
+
+
+def test_an_update_sets_when_a_fact_ends_and_nothing_else_of_it() -> None:
+    with opened() as memory:
+        oslo = memory.remember_fact(fact("Oslo", 2020)).id
+        memory.update(oslo, valid_to=YEARS[2022], reason="moved", **ANN)
+        assert listed(memory) == [("Oslo", 2020, 2022)]
+        memory.update(oslo, valid_to=None, **ANN)
+        assert listed(memory) == [("Oslo", 2020, None)]
+        memory.remember_fact(fact("Rome", 2024))
+        memory.update(oslo, valid_to=YEARS[2021], **ANN)
+        memory.update(oslo, valid_to=None, **ANN)
+        assert listed(memory) == [("Rome", 2024, None), ("Oslo", 2020, 2024)], "until the next one"
+        assert memory.doctor(full=True).ok
+        note = memory.remember("tea", **ANN).id
+        for key, changes, told in (
+            (oslo, {"valid_to": YEARS[2025]}, "valid_to: expected a time up to 2024"),
+            (oslo, {"valid_to": YEARS[2019]}, "valid_to: expected a time from valid_from"),
+            (oslo, {"valid_to": None, "tags": ["x"]}, "tags: expected no other field"),
+            (oslo, {"output": "x"}, "id: expected an episode"),
+            (note, {"valid_to": None}, "valid_to: expected a fact"),
+        ):
+            with pytest.raises(OptionError) as fault:
+                memory.update(key, **changes, **ANN)  # type: ignore[arg-type]
+            assert str(fault.value).startswith(told)
+        with pytest.raises(NotFoundError):
+            memory.update("none", valid_to=None, **ANN)
+        with pytest.raises(DTypeError, match="valid_to: expected a datetime, got str"):
+            memory.update(oslo, valid_to="2020", **ANN)  # type: ignore[arg-type]
+
+
+def test_a_fact_ends_now_unless_a_time_is_given_or_it_has_ended() -> None:
+    clock = Clock(YEARS[2025])
+    with opened(clock) as memory:
+        oslo = memory.remember_fact(fact("Oslo", 2020)).id
+        assert memory.end_fact(oslo, **ANN).version == 2
+        clock.now = YEARS[2026]
+        assert memory.end_fact(oslo, **ANN).version == 2, "it has ended"
+        assert listed(memory) == [("Oslo", 2020, 2025)]
+        assert memory.end_fact(oslo, at=datetime(2023, 1, 1), reason="r", **ANN).version == 3
+        assert listed(memory) == [("Oslo", 2020, 2023)]
+        rome = memory.remember_fact(fact("Rome", 2027)).id
+        memory.end_fact(rome, **ANN)
+        assert listed(memory)[0] == ("Rome", 2027, 2027), "it has never held"
+        with pytest.raises(NotFoundError):
+            memory.end_fact(oslo, user_id="bob")
+        with pytest.raises(DTypeError, match="at: expected a datetime, got int"):
+            memory.end_fact(oslo, at=2020, **ANN)  # type: ignore[arg-type]
+
+
+def test_an_agent_ends_its_own_facts_and_recalls_scored() -> None:
+    house = {"org": "acme", "workspace": "lab"}
+
+    async def ask() -> None:
+        async with Memory.in_memory(embedder=None) as memory:
+            for user in ("ann", "bob"):
+                one = fact("Oslo", 2020, id="f").model_copy(update={"user_id": user, **house})
+                await memory.remember_fact(one)
+            agent = memory.agent("ann", **house)
+            await agent.remember("tea at four")
+            (match,) = await agent.recall_scored("tea", limit=3, alpha=0.0)
+            assert (match.episode.output, match.bm25_score > 0) == ("tea at four", True)
+            assert [one.episode.id for one in await agent.search("oslo")] == ["f"]
+            await agent.end_fact("f", reason="moved")
+            assert await agent.search("oslo") == []
+            assert len(await memory.search("oslo", user_id="bob", **house)) == 1
+            with pytest.raises(ScopeError):
+                await memory.agent("", **house).end_fact("f", reason="x")
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize("written", ["lives in", "Lives In", "lives_in", "LIVES-IN", " lives  in "])
+def test_predicates_that_differ_in_writing_alone_are_one(written: str) -> None:
+    with opened() as memory:
+        memory.remember_fact(fact("Oslo", 2020))
+        memory.remember_fact(fact("Rome", 2024, predicate=written))
+        assert listed(memory) == [("Rome", 2024, None), ("Oslo", 2020, 2024)]
+        assert len(listed(memory, predicate="lives in")) == 2
+        assert len(listed(memory, predicate=written, subject="ann")) == 2
+        assert [one.predicate for one in memory.list_facts(object="Rome", **ANN)] == [written]
+        assert [one.object for one in memory.recall_facts("ann", **ANN)] == ["Rome"]
+        memory.remember_fact(fact("Bonn", 2025, predicate="works in"))
+        assert len(memory.recall_facts("ann", **ANN)) == 2
+
+
+def test_of_many_values_each_ends_by_itself(tmp_path: Path) -> None:
+    with opened() as memory:
+        for name in ("tea", "coffee", "juice"):
+            memory.remember_fact(fact(name, 2020, predicate="likes", single=False, id=name))
+        memory.remember_fact(fact("tea", 2021, predicate="Likes", single=False))
+        memory.remember_fact(fact("water", 2022, predicate="likes"))
+        memory.remember_fact(fact("milk", 2023, predicate="likes"))
+        memory.remember_fact(fact("juice", 2020, 2024, predicate="likes", single=False))
+        held = {one.object for one in memory.recall_facts("likes", **ANN)}
+        assert held == {"tea", "coffee", "milk"}
+        assert len(memory.list_facts(**ANN)) == 5
+        assert memory.doctor(full=True).ok
+        every = memory.list_facts(**ANN)
+        memory.export(tmp_path / "all.jsonl", user_id=EVERYONE)
+        with opened() as other:
+            assert not other.import_(tmp_path / "all.jsonl").errors
+            assert other.list_facts(**ANN) == every
+
+
+def test_to_forget_what_is_old_takes_no_fact_that_was_stored_today() -> None:
+    clock = Clock(YEARS[2026])
+    for erase in (False, True):
+        clock.now = YEARS[2026]
+        with opened(clock) as memory:
+            memory.remember("an old note", occurred_at=YEARS[1990], id="old", **ANN)
+            memory.remember_fact(fact("Oslo", 1990, id="f"))
+            memory.remember_fact(fact("tea", 1990, 1995, predicate="likes", id="g"))
+            clock.now = YEARS[2028]
+            memory.end_fact("f", at=YEARS[2000], **ANN)
+            assert memory.forget(before=YEARS[2023], erase=erase, **ANN) == 1
+            assert memory.get("old", **ANN) is None
+            assert {one.id for one in memory.list_facts(**ANN)} == {"f", "g"}
+            memory.forget("g", **ANN)
+            assert memory.forget(before=YEARS[2023], erase=erase, **ANN) == 0
+            assert memory.forget(before=YEARS[2027], erase=erase, **ANN) == (2 if erase else 1)
+            assert memory.history("f", **ANN) == [] or not erase
+
+
+def test_stored_at_says_when_the_store_kept_a_memory() -> None:
+    clock = Clock(YEARS[2020])
+    with opened(clock) as memory:
+        memory.remember("green tea", occurred_at=YEARS[1990], id="a", **ANN)
+        clock.now = YEARS[2022]
+        memory.remember("black tea", occurred_at=YEARS[1990], id="b", **ANN)
+        memory.update("a", output="white tea", **ANN)
+        late = hr.Filter(stored_at=(YEARS[2021], None))
+        for found in (
+            [one.episode for one in memory.search("tea", filter=late, **ANN)],
+            memory.list(filter=late, **ANN),
+        ):
+            assert [(one.id, one.stored_at) for one in found] == [("b", YEARS[2022])]
+        one = memory.get("a", **ANN)
+        assert one is not None
+        assert (one.stored_at, one.occurred_at) == (YEARS[2020], YEARS[1990])
+        assert one == one.model_copy(update={"stored_at": None})
+        memory.forget("a", **ANN)
+        clock.now = YEARS[2024]
+        memory.remember(one)
+        again = memory.get("a", **ANN)
+        assert again is not None
+        assert again.stored_at == YEARS[2024], "it was forgotten in between"
+        for call in (memory.remember, memory.update):
+            with pytest.raises(OptionError, match="stored_at"):
+                call("a", stored_at=YEARS[2020], **ANN)  # type: ignore[operator]
