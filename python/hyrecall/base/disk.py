@@ -26,7 +26,7 @@ import xxhash
 
 from hyrecall import _core
 from hyrecall.base.file_entry import FileEntry
-from hyrecall.base.forks import locked
+from hyrecall.base.forks import kept_from_children, locked
 from hyrecall.errors import CorruptIndexError, OptionError, WriterBusyError, error
 
 __all__ = [
@@ -151,7 +151,7 @@ def write_file(
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         sink = _Sink(handle)
-        with io.BufferedWriter(sink, WRITE_BYTES) as buffered:
+        with kept_from_children(handle), io.BufferedWriter(sink, WRITE_BYTES) as buffered:
             write(buffered)
         os.fsync(handle)
         return sink.size, sink.blocks()

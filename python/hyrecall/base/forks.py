@@ -12,7 +12,6 @@ import os
 import threading
 import time
 import weakref
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +21,9 @@ from hyrecall.errors import StoreError, error
 
 __all__ = [
     "Birth",
+    "Use",
     "free_in_children",
+    "kept_from_children",
     "leave_to_parent",
     "locked",
     "renew_in_children",
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 SECONDS_FOR_USES = 0.5
-"""So long a fork waits at most for the end of :data:`uses`."""
+"""So long a fork waits at most for the end of :class:`Use`."""
 
 Lock_ = TypeVar("Lock_")
 
@@ -93,7 +94,7 @@ def leave_to_parent(one: object) -> None:
 
 
 class _Uses:
-    """Uses of a library that a fork must not cut in two; a fork waits for their end.
+    """Uses of a library that a fork must not cut in two.
 
     Attributes
     ----------
@@ -107,48 +108,57 @@ class _Uses:
         self._clear()
 
     def _clear(self) -> None:
-        self._change = threading.Condition()
-        self._users: Counter[int] = Counter()  # thread -> how many uses it is in
-        self._n_forks = 0
-
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        """Keep forks of other threads waiting, for half a second at most."""
-        me, change = threading.get_ident(), self._change
-        with change:
-            if self._n_forks and me not in self._users:
-                change.wait_for(lambda: not self._n_forks, SECONDS_FOR_USES)
-            self._users[me] += 1
-        try:
-            yield
-        finally:
-            if self._change is change:  # else this is a child, forked inside the block
-                with change:
-                    self._users[me] -= 1
-                    if not self._users[me]:
-                        del self._users[me]
-                        change.notify_all()
+        self.lock = threading.RLock()
+        self.change = threading.Condition(self.lock)
+        self.users: dict[Use, int] = {}  # -> its thread
+        self.n_forks = 0
 
     def before_fork(self) -> None:
         """Wait for the uses of other threads; no new one begins until the fork."""
-        self._change.acquire()
-        self._n_forks += 1
+        self.lock.acquire()
+        self.n_forks += 1
         own = {threading.get_ident()}
-        self._change.wait_for(lambda: not (self._users.keys() - own), SECONDS_FOR_USES)
+        self.change.wait_for(lambda: own.issuperset(self.users.values()), SECONDS_FOR_USES)
 
     def after_in_parent(self) -> None:
         """Let uses begin again."""
-        self._n_forks -= 1
-        self._change.notify_all()
-        self._change.release()
+        self.n_forks -= 1
+        self.change.notify_all()
+        self.lock.release()
 
     def after_in_child(self) -> None:
         """Find out whether the fork came between; the child's own uses begin."""
-        self.was_cut = bool(self._users)
+        self.was_cut = bool(self.users)
         self._clear()
+
+    def wait_for_forks(self) -> None:
+        """Let other threads fork first, unless they wait for an outer use of this one."""
+        if threading.get_ident() not in self.users.values():
+            self.change.wait_for(lambda: not self.n_forks, SECONDS_FOR_USES)
 
 
 uses = _Uses()
+
+
+class Use:
+    """A use of SQLite, which a fork must not cut in two: a ``with`` block, which may be nested.
+
+    A fork of another thread waits for its end, for half a second at most.
+    """
+
+    def __enter__(self) -> None:
+        """Begin it."""
+        with uses.lock:
+            if uses.n_forks:
+                uses.wait_for_forks()
+            uses.users[self] = threading.get_ident()
+
+    def __exit__(self, *exc: object) -> None:
+        """End it, perhaps in another thread; in a child that was forked meanwhile there is none."""
+        with uses.lock:
+            uses.users.pop(self, None)
+            if uses.n_forks:
+                uses.change.notify_all()
 
 
 def _after_in_child() -> None:
@@ -167,23 +177,37 @@ os.register_at_fork(
 )
 
 
-class _Handle:
-    """An open file with a lock on it, which a child closes: it would hold the lock too."""
+class _Kept:
+    """An open file that a child replaces by nothing."""
 
     def __init__(self, number: int) -> None:
         self.number: int | None = number
         renew_in_children(self)
 
     def renew(self) -> None:
-        # Closed, not unlocked: both processes have the same open file, and unlocking it here would
-        # unlock it there.
-        number, self.number = self.number, None
-        if number is not None:
-            os.close(number)
+        if self.number is not None:
+            nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            os.dup2(nothing, self.number, inheritable=False)
+            os.close(nothing)
 
 
 @contextmanager
-def locked(path: Path, how: int, mode: int = 0o600, *, wait: float | None = None) -> Iterator[int]:
+def kept_from_children(number: int) -> Iterator[None]:
+    """Let a child that is forked in the block have ``/dev/null`` in the place of an open file.
+
+    Else it would hold the parent's lock on the file, or write again what the parent has buffered.
+    """
+    kept = _Kept(number)
+    try:
+        yield
+    finally:
+        kept.number = None
+
+
+@contextmanager
+def locked(
+    path: Path, how: int, mode: int = 0o600, *, wait: float | None = None, unlocks: bool = True
+) -> Iterator[int]:
     """Hold an exclusive lock on a file or folder; the system frees it when the process dies.
 
     Parameters
@@ -195,6 +219,8 @@ def locked(path: Path, how: int, mode: int = 0o600, *, wait: float | None = None
         Permissions of a new file.
     wait : float, optional
         Seconds to wait for another holder; None: as long as it takes.
+    unlocks : bool, default True
+        False: programs that were started with the file hold the lock on.
 
     Yields
     ------
@@ -208,16 +234,20 @@ def locked(path: Path, how: int, mode: int = 0o600, *, wait: float | None = None
     OSError
         From the disk.
     """
-    number = os.open(path, how | os.O_CLOEXEC, mode)
-    handle = _Handle(number)
+    number, birth = os.open(path, how | os.O_CLOEXEC, mode), Birth()
     try:
-        if wait is None:
-            fcntl.flock(number, fcntl.LOCK_EX)
-        else:
-            _lock_within(number, wait)
-        yield number
+        with kept_from_children(number):
+            if wait is None:
+                fcntl.flock(number, fcntl.LOCK_EX)
+            else:
+                _lock_within(number, wait)
+            try:
+                yield number
+            finally:
+                if unlocks and birth.is_here:  # a child that has just been forked has the file too
+                    fcntl.flock(number, fcntl.LOCK_UN)
     finally:
-        handle.renew()
+        os.close(number)
 
 
 def _lock_within(number: int, wait: float) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hyrecall.base import disk
-from hyrecall.base.forks import Birth
+from hyrecall.base.forks import Birth, kept_from_children
 from hyrecall.errors import OptionError, error
 
 __all__ = ["check_outside", "move_file", "open_replacement", "resolve_target"]
@@ -55,7 +55,7 @@ def open_replacement(argument: str, path: Path, *, mode: int = 0o666) -> Iterato
         fault.filename = str(path)  # the name that the caller knows
         raise
     try:
-        with open(handle, "wb") as out:
+        with kept_from_children(handle), open(handle, "wb") as out:
             yield out
             out.flush()
             os.fsync(handle)

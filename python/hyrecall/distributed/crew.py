@@ -106,7 +106,9 @@ def _alone(work: Path) -> Iterator[int]:
     with contextlib.ExitStack() as held:
         try:
             how = os.O_RDWR | os.O_CREAT
-            handle = held.enter_context(locked(work / WORKERS, how, 0o644, wait=MOST_WAIT))
+            handle = held.enter_context(
+                locked(work / WORKERS, how, 0o644, wait=MOST_WAIT, unlocks=False)
+            )
         except BlockingIOError:
             wish, got = "no worker of another build", "one"
             raise error(WriterBusyError, str(work), wish, got) from None

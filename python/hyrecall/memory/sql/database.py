@@ -19,7 +19,7 @@ from pathlib import Path
 import apsw
 
 from hyrecall.base import disk
-from hyrecall.base.forks import Birth, leave_to_parent, renew_in_children, uses
+from hyrecall.base.forks import Birth, Use, leave_to_parent, renew_in_children
 from hyrecall.base.version import __version__
 from hyrecall.errors import (
     CorruptStoreError,
@@ -187,7 +187,7 @@ class Database:
                 lock = WriterLock.take(folder, wait=wait)
         self = cls(folder, lock, vfs, is_writer=not read_only)
         try:
-            with sqlite_named(self._name), disk_named(self._name), uses.one():
+            with sqlite_named(self._name), disk_named(self._name), Use():
                 if beside_owner:
                     self._start_beside_owner()
                 else:
@@ -275,7 +275,7 @@ class Database:
         StoreError
             The disk or SQLite fails. The lock is the caller's then.
         """
-        with self._writing, sqlite_named(self._name), disk_named(self._name), uses.one():
+        with self._writing, sqlite_named(self._name), disk_named(self._name), Use():
             self.check_usable()
             self.check_place()
             writer = self._connect()
@@ -295,7 +295,7 @@ class Database:
 
     def demote(self) -> None:
         """Write no more and release the lock, after a :meth:`promote` that led to nothing."""
-        with self._writing, uses.one():
+        with self._writing, Use():
             self.is_writer = False
             writer, self._writer = self._writer, None
             lock, self._lock = self._lock, None
@@ -328,7 +328,7 @@ class Database:
         """
         if not self._birth.is_here:
             return  # the connections are the parent's
-        with self._writing, uses.one(), contextlib.ExitStack() as held:
+        with self._writing, Use(), contextlib.ExitStack() as held:
             if self._lock is not None:
                 held.callback(self._lock.release)
             with self._pool:
@@ -364,7 +364,7 @@ class Database:
             The disk or SQLite refuses; the connection is made anew for the next transaction. Or
             the files of the store were moved, replaced or overwritten.
         """
-        with self._writing, sqlite_named(self._name), uses.one():
+        with self._writing, sqlite_named(self._name), Use():
             writer = self._ready_writer()
             try:
                 self._begin(writer)
@@ -372,7 +372,7 @@ class Database:
                 state = self._before_commit(writer)
                 writer.execute("COMMIT")
                 self._note(state)
-                self._files.note_content()
+                self._files.note_content(writer)
             except BaseException as fault:
                 self._give_up(writer, fault)
                 raise
@@ -388,7 +388,7 @@ class Database:
         OptionError, StoreError
             As from :meth:`transaction`.
         """
-        with self._writing, sqlite_named(self._name), uses.one():
+        with self._writing, sqlite_named(self._name), Use():
             writer = self._ready_writer()
             try:
                 self._begin(writer)
@@ -398,7 +398,7 @@ class Database:
                 writer.execute("COMMIT")
                 outcome.is_committed = True
                 self._note(state)
-                self._files.note_content()
+                self._files.note_content(writer)
             except BaseException as fault:
                 if outcome.is_sent and not outcome.is_committed:  # interrupted beside the COMMIT
                     is_open = writer.in_transaction
@@ -407,8 +407,8 @@ class Database:
                 raise
 
     def _begin(self, writer: apsw.Connection) -> None:
-        writer.execute("BEGIN IMMEDIATE")
         self._check_content(writer)
+        writer.execute("BEGIN IMMEDIATE")
 
     def _check_content(self, writer: apsw.Connection) -> None:
         self._files.refuse(self._name, self._changed(writer))
@@ -444,11 +444,13 @@ class Database:
         """Say which file was moved, removed, replaced or overwritten; empty: none."""
         if found := self._files.moved():
             return found
-        if not self._writing.acquire(timeout=_SECONDS_FOR_A_LOOK):
+        if not self.is_writer or not self._writing.acquire(timeout=_SECONDS_FOR_A_LOOK):
             return ""  # a change that takes long looks itself
         try:
-            with uses.one():
-                return "" if self._writer is None else self._changed(self._writer)
+            with sqlite_named(self._name), Use():
+                return self._changed(self._ready_writer())
+        except StoreError as fault:
+            return str(fault)
         finally:
             self._writing.release()
 
@@ -460,7 +462,7 @@ class Database:
         if isinstance(fault, DAMAGING):
             self._drop_writer(writer)
         elif getattr(fault, "errno", None) != errno.ESTALE:
-            self._files.note_content()  # what was undone may be in the log
+            self._files.note_content(writer)  # what was undone may be in the log
 
     def _drop_writer(self, writer: apsw.Connection) -> None:
         self._files.forget_writer()
@@ -492,7 +494,7 @@ class Database:
         StoreError
             The disk or SQLite refuses.
         """
-        with sqlite_named(self._name), uses.one():
+        with sqlite_named(self._name), Use():
             reader = self._take_reader()
             try:
                 reader.execute("BEGIN")
@@ -535,7 +537,7 @@ class Database:
         """
         until = time.monotonic() + wait
         while True:
-            with self._writing, sqlite_named(self._name), uses.one():
+            with self._writing, sqlite_named(self._name), Use():
                 writer = self._ready_writer()
                 self.check_place()
                 self._check_content(writer)
@@ -545,7 +547,7 @@ class Database:
                         writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
                     finally:
                         writer.set_busy_timeout(BUSY_MILLISECONDS)
-                        self._files.note_content()
+                        self._files.note_content(writer)
                     return True
             if time.monotonic() >= until:
                 return False
@@ -563,15 +565,15 @@ class Database:
         StoreError
             The disk or SQLite fails: twice the database's size must be free. Nothing is changed.
         """
-        with self._writing, sqlite_named(self._name), uses.one():
+        with self._writing, sqlite_named(self._name), Use():
             writer = self._ready_writer()
+            self._check_content(writer)
+            self.check_place()
             try:
-                self._check_content(writer)
-                self.check_place()
                 writer.pragma("temp_store", "FILE")  # as large as the database
                 writer.execute("VACUUM")
                 writer.pragma("temp_store", "MEMORY")
-                self._files.note_content()
+                self._files.note_content(writer)
             except BaseException:
                 self._drop_writer(writer)
                 raise

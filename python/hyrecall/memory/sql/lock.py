@@ -83,14 +83,17 @@ class _Lock:
         """Release the lock. Releasing twice is fine."""
         handle, self._handle = self._handle, None
         if handle is not None:
+            fcntl.flock(handle, fcntl.LOCK_UN)  # a child that has just been forked has the file too
             os.close(handle)
 
     def renew(self) -> None:
-        """Release it in a forked child: left open, the file would stay locked as long as it lives.
+        """Close the file in a forked child: it would stay locked as long as the child lives.
 
-        Closed, not unlocked: both processes have the same open file.
+        Not unlocked: both processes have the same open file.
         """
-        self.release()
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
 
 
 class WriterLock(_Lock):

@@ -23,12 +23,24 @@ __all__ = ["OwnFiles"]
 
 @dataclass(frozen=True)
 class _Content:
-    """The bytes that only the writer changes: when those of the database were, and of which log."""
+    """What says of which state the bytes are.
+
+    Attributes
+    ----------
+    size, changed_ns : int
+        Of the database.
+    log_size : int
+    log_salt : bytes
+        Another one each time that the log begins anew.
+    n_copied : int
+        Frames of the log that are in the database, by SQLite's index of the log.
+    """
 
     size: int
     changed_ns: int
     log_size: int
     log_salt: bytes
+    n_copied: int
 
 
 class OwnFiles:
@@ -58,7 +70,7 @@ class OwnFiles:
         """Take what a new connection that writes has opened."""
         self._note(LOG, SHARED_MEMORY)
         self._data_version = int(writer.pragma("data_version"))
-        self.note_content()
+        self.note_content(writer)
 
     def forget_writer(self) -> None:
         """Forget what a connection has opened that is about to be closed: SQLite may remove it."""
@@ -66,9 +78,9 @@ class OwnFiles:
         for name in (LOG, SHARED_MEMORY):
             self._known.pop(name, None)
 
-    def note_content(self) -> None:
+    def note_content(self, writer: apsw.Connection) -> None:
         """Take the bytes of the files as they are after the writer has changed them."""
-        self._content = self._found()
+        self._content = self._found(writer)
 
     def moved(self) -> str:
         """Say which file is not the one that was opened; empty: all are."""
@@ -81,10 +93,10 @@ class OwnFiles:
     def changed(self, writer: apsw.Connection, is_older: Callable[[], bool]) -> str:
         """Say which file was changed by something else than SQLite; empty: none.
 
-        The caller prevents that the writer commits meanwhile. ``is_older``: whether the writer
+        The writer is in no transaction. ``is_older``: whether the writer
         reads an earlier state of the store than it has read before.
         """
-        known, found = self._content, self._found()
+        known, found = self._content, self._found(writer)
         if known is None or found is None or found == known:
             return ""
         version = int(writer.pragma("data_version"))
@@ -94,7 +106,8 @@ class OwnFiles:
             return ""
         if found.log_size < known.log_size or found.log_salt != known.log_salt:
             return f"one that was cut or overwritten: {self._folder / LOG}"
-        if (found.size, found.changed_ns) != (known.size, known.changed_ns):
+        is_same = (found.size, found.changed_ns) == (known.size, known.changed_ns)
+        if not is_same and found.n_copied == known.n_copied:
             return f"one that was overwritten: {self._folder / DATABASE}"
         return ""
 
@@ -122,7 +135,7 @@ class OwnFiles:
             return None
         return found.st_dev, found.st_ino
 
-    def _found(self) -> _Content | None:
+    def _found(self, writer: apsw.Connection) -> _Content | None:
         try:
             database = os.stat(self._folder / DATABASE)
             handle = os.open(self._folder / LOG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -135,4 +148,5 @@ class OwnFiles:
             return None
         finally:
             os.close(handle)
-        return _Content(database.st_size, database.st_mtime_ns, log_size, salt)
+        _, n_copied = writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        return _Content(database.st_size, database.st_mtime_ns, log_size, salt, n_copied)
