@@ -119,7 +119,7 @@ def open_index(
     Raises
     ------
     IndexNotFoundError
-        There is nothing at ``path``, or shards of an index.
+        There is nothing at ``path``, no MANIFEST yet, or shards of an index.
     CorruptIndexError
         A file is missing, damaged or of a newer format, or a stored analyzer now gives other terms.
     IndexMismatchError

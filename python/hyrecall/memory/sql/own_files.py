@@ -1,7 +1,7 @@
 """Notices that the files of an open store were moved, removed, replaced, cut or overwritten.
 
 SQLite writes to the files that it has open, wherever their names lead meanwhile: such a change
-would be acknowledged and lost. So a writer looks at each commit, which takes some 20 microseconds.
+would be acknowledged and lost. So a writer looks at each commit.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class OwnFiles:
 
     def __init__(self, folder: Path) -> None:
         """Know none; the folder is found after a change of the working folder too."""
-        self._folder = Path(os.path.abspath(folder))
+        place = os.path.abspath(folder)
+        names = ("", DATABASE, LOG, SHARED_MEMORY, LOCK)
+        self._paths = {name: os.path.join(place, name) for name in names}
         self._known: dict[str, tuple[int, int] | None] = {}
         self._content: _Content | None = None
         self._data_version = 0
@@ -87,7 +89,7 @@ class OwnFiles:
         for name, known in self._known.items():
             found = self._identity(name)
             if found != known:
-                return f"{'none' if found is None else 'another'} at {self._folder / name}"
+                return f"{'none' if found is None else 'another'} at {self._paths[name]}"
         return ""
 
     def changed(self, writer: apsw.Connection, is_older: Callable[[], bool]) -> str:
@@ -105,10 +107,10 @@ class OwnFiles:
             self._content, self._data_version = found, version
             return ""
         if found.log_size < known.log_size or found.log_salt != known.log_salt:
-            return f"one that was cut or overwritten: {self._folder / LOG}"
+            return f"one that was cut or overwritten: {self._paths[LOG]}"
         is_same = (found.size, found.changed_ns) == (known.size, known.changed_ns)
         if not is_same and found.n_copied == known.n_copied:
-            return f"one that was overwritten: {self._folder / DATABASE}"
+            return f"one that was overwritten: {self._paths[DATABASE]}"
         return ""
 
     def refuse(self, name: str, found: str) -> None:
@@ -130,15 +132,15 @@ class OwnFiles:
 
     def _identity(self, name: str) -> tuple[int, int] | None:
         try:
-            found = os.stat(self._folder / name)
+            found = os.stat(self._paths[name])
         except OSError:
             return None
         return found.st_dev, found.st_ino
 
     def _found(self, writer: apsw.Connection) -> _Content | None:
         try:
-            database = os.stat(self._folder / DATABASE)
-            handle = os.open(self._folder / LOG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            database = os.stat(self._paths[DATABASE])
+            handle = os.open(self._paths[LOG], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return None
         try:  # SQLite locks the database and the shared memory, which must not be closed here
