@@ -153,8 +153,8 @@ def python_faults(root: Path) -> Iterator[str]:
 
 
 # What an embedder may import beside its own room.
-EMBED_MAY_IMPORT = {f"base/{name}" for name in ("arguments", "keywords", "pool", "threads")} | {
-    "errors"
+EMBED_MAY_IMPORT = {"errors"} | {
+    f"base/{name}" for name in ("arguments", "forks", "keywords", "pool", "threads")
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from hyrecall.ask.scope import check_no_list, scope_entries
 from hyrecall.ask.scoring import Above, Fusion
 from hyrecall.base.ages import call_time
 from hyrecall.base.arguments import read_path
+from hyrecall.base.forks import free_in_children
 from hyrecall.base.keywords import check_keywords, same_arguments
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.base.runtime import check_device, choose_threads
@@ -79,7 +80,7 @@ class Index(IndexBuilds, IndexReads, IndexParts):
         self._lineage = Lineage()
         self._opening = Opening(threads=facts.threads)
         self._saved: State | None = None  # the state of the last open, save or reload
-        self._writing = threading.Lock()
+        self._writing = free_in_children(threading.Lock())
         self._closed = False
 
     # ---- making ----
@@ -191,7 +192,8 @@ class Index(IndexBuilds, IndexReads, IndexParts):
             with state.reading():
                 yield state
         finally:
-            self._writing.release()
+            with suppress(RuntimeError):  # in a child that was forked meanwhile it is free
+                self._writing.release()
 
     def _embed(
         self, table: object, vectors: Mapping[str, object] | None

@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import os
 import signal
 import subprocess
 import sys
@@ -52,6 +53,46 @@ def test_nothing_at_the_path_is_both_a_missing_file_and_our_error(tmp_path: Path
 def test_a_folder_without_a_manifest_is_no_index(tmp_path: Path) -> None:
     with pytest.raises(hr.CorruptIndexError, match=r"MANIFEST: expected .*, got no such file"):
         hr.Index.open(tmp_path)
+
+
+def test_a_reader_beside_the_first_save_sees_no_index_or_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+
+    def look(call: Callable[..., Any]) -> Callable[..., Any]:
+        def looked(*args: Any, **options: Any) -> Any:
+            try:
+                hr.Index.open(tmp_path / "index").close()
+            except FileNotFoundError:
+                found.append("none")
+            else:
+                found.append("whole")
+            return call(*args, **options)
+
+        return looked
+
+    for name in ("write_file", "sync_folder", "commit", "prepare"):
+        monkeypatch.setattr(disk, name, look(getattr(disk, name)))
+    index = build()
+    index.save(tmp_path / "index")
+    assert found.count("none") > 5
+    assert found[-1] == "whole"  # the sync after the rename
+    assert found == sorted(found)
+
+
+@pytest.mark.parametrize("role", ["MANIFEST", "rows", "terms"])
+def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(
+    folder: Path, role: str
+) -> None:
+    for path in [one for one in folder.iterdir() if role in one.name]:
+        path.unlink()
+        os.mkfifo(path)
+    with pytest.raises(hr.CorruptIndexError, match="expected a file, got a pipe"):
+        hr.Index.open(folder)
+    if role == "MANIFEST":
+        with pytest.raises(hr.CorruptIndexError, match="expected a file, got a pipe"):
+            build().save(folder)
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:

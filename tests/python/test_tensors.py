@@ -1,5 +1,6 @@
 """Query vectors: one float32 matrix from an array of any library, a column or a list of rows."""
 
+import ctypes
 import subprocess
 import sys
 from typing import Any
@@ -325,3 +326,27 @@ def test_a_list_and_a_column_of_the_same_rows_are_the_same_queries(
         assert np.array_equal(queries, expected)
         assert (valid is None) == all(row is not None for row in rows)
         assert valid is None or valid.tolist() == [row is not None for row in rows]
+
+
+class Lying:
+    """An array that says by DLPack that its bytes begin elsewhere."""
+
+    def __init__(self, byte_offset: int) -> None:
+        self.array, self.byte_offset = ROWS.copy(), byte_offset
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self, **_: Any) -> Any:
+        capsule = self.array.__dlpack__()
+        read = ctypes.pythonapi.PyCapsule_GetPointer
+        read.restype, read.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        ctypes.c_uint64.from_address(read(capsule, b"dltensor") + 40).value = self.byte_offset
+        return capsule
+
+
+@pytest.mark.parametrize("byte_offset", [2**44, 2**62, 2**63 + 8])
+def test_a_dlpack_array_of_memory_that_is_not_there_is_refused(byte_offset: int) -> None:
+    words = refusal(OptionError, Lying(byte_offset))
+    assert words.startswith("expected an array in memory that is there (DLPack), got bytes 0x")
+    assert query_vectors(Lying(0), dim=2)[0].tolist() == ROWS.tolist()

@@ -42,6 +42,7 @@ from hyrecall.ask.scope import Scope
 from hyrecall.ask.scoring import Above, Fusion
 from hyrecall.ask.shaping import Stage
 from hyrecall.base.arguments import as_int, one_of, read_path
+from hyrecall.base.forks import free_in_children
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 from hyrecall.index import Index
@@ -114,7 +115,7 @@ class DocumentIndex:
         self._keep_vectors = bool(keep_vectors)
         self._text = Text("text", analyzer=analyzer, bm25=bm25)
         self._device, self._threads = device, threads
-        self._writing = threading.RLock()  # an update reads and writes as one
+        self._writing = free_in_children(threading.RLock())  # an update reads and writes as one
         self._next_position = 0
         self._folder: Path | None = None
         self._without_vectors: Index | None = None  # what was saved before the first vector came

@@ -20,6 +20,7 @@ from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.adapters.extras import needs_extra
 from hyrecall.adapters.loomflow_facts import FACT, OWN, HyrecallFacts, own_fields, their_episode
 from hyrecall.adapters.memories import ALL, OwnsStore
+from hyrecall.base.forks import free_in_children
 from hyrecall.base.keywords import check_keywords
 from hyrecall.embed import AUTO, from_async
 from hyrecall.errors import KeyConflictError, OptionError, error
@@ -76,7 +77,7 @@ class HyrecallMemory(OwnsStore):
         """Hold the store."""
         self.facts = HyrecallFacts(memory)
         self._memory = memory
-        self._blocks = threading.Lock()
+        self._blocks = free_in_children(threading.Lock())
 
     @classmethod
     def open(

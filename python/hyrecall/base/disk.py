@@ -10,10 +10,10 @@ gone.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import io
 import mmap
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -26,6 +26,7 @@ import xxhash
 
 from hyrecall import _core
 from hyrecall.base.file_entry import FileEntry
+from hyrecall.base.forks import kept_from_children, locked
 from hyrecall.errors import CorruptIndexError, OptionError, WriterBusyError, error
 
 __all__ = [
@@ -37,7 +38,9 @@ __all__ = [
     "late_checks",
     "late_ends",
     "make_folder",
+    "open_to_read",
     "prepare",
+    "read_bytes",
     "read_file",
     "remove",
     "write_file",
@@ -90,16 +93,14 @@ def writer_lock(folder: Path) -> Iterator[None]:
     WriterBusyError
         Another writer holds it.
     """
-    # The file is never removed: later writers could not see a lock on an unnamed file.
-    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
+    with contextlib.ExitStack() as held:
+        # The file is never removed: later writers could not see a lock on an unnamed file.
+        how = os.O_RDWR | os.O_CREAT
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.enter_context(locked(folder / LOCK, how, 0o644, wait=0.0))
         except BlockingIOError:
             raise error(WriterBusyError, str(folder), "no other writer", "an active one") from None
         yield
-    finally:
-        os.close(handle)
 
 
 class _Sink(io.RawIOBase):
@@ -150,7 +151,7 @@ def write_file(
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         sink = _Sink(handle)
-        with io.BufferedWriter(sink, WRITE_BYTES) as buffered:
+        with kept_from_children(handle), io.BufferedWriter(sink, WRITE_BYTES) as buffered:
             write(buffered)
         os.fsync(handle)
         return sink.size, sink.blocks()
@@ -184,6 +185,31 @@ def remove(paths: Iterable[Path]) -> None:
 # ---- reading ----
 
 
+def open_to_read(path: Path) -> int:
+    """Open a regular file; to read a pipe or a device in its place might never end.
+
+    Raises
+    ------
+    CorruptIndexError
+        It is something else.
+    OSError
+        From the disk.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
+        return handle
+    os.close(handle)
+    got = "a folder" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
+    raise error(CorruptIndexError, str(path), "a file", got)
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file, opened as by :func:`open_to_read`."""
+    with open(open_to_read(path), "rb") as file:
+        return file.read()
+
+
 def read_file(
     path: Path,
     size: int,
@@ -202,7 +228,7 @@ def read_file(
         The file is not there, or not of that size.
     """
     try:
-        handle = os.open(path, os.O_RDONLY)
+        handle = open_to_read(path)
     except FileNotFoundError:
         raise error(CorruptIndexError, str(path), f"a file of {size} bytes", "no file") from None
     try:

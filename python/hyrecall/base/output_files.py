@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hyrecall.base import disk
+from hyrecall.base.forks import Birth, kept_from_children
 from hyrecall.errors import OptionError, error
 
 __all__ = ["check_outside", "move_file", "open_replacement", "resolve_target"]
@@ -45,6 +46,7 @@ def open_replacement(argument: str, path: Path, *, mode: int = 0o666) -> Iterato
         with path.open("wb") as out:
             yield out
         return
+    birth = Birth()
     # A short name, so that a target whose name has the greatest length can be replaced too.
     part = target.with_name(f".hyrecall-{secrets.token_hex(16)}.tmp")
     try:
@@ -53,14 +55,15 @@ def open_replacement(argument: str, path: Path, *, mode: int = 0o666) -> Iterato
         fault.filename = str(path)  # the name that the caller knows
         raise
     try:
-        with open(handle, "wb") as out:
+        with kept_from_children(handle), open(handle, "wb") as out:
             yield out
             out.flush()
             os.fsync(handle)
         os.replace(part, target)
     except BaseException:
-        with suppress(OSError):
-            os.unlink(part)
+        if birth.is_here:  # else the file is that of the process that forked this one
+            with suppress(OSError):
+                os.unlink(part)
         raise
     disk.sync_folder(target.parent)
 

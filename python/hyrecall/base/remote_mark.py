@@ -139,7 +139,7 @@ def read_mark(folder: Path) -> Mark | None:
     """
     path = folder / MARK
     try:
-        text = path.read_bytes()
+        text = disk.read_bytes(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     body, seal = text[:-_SEAL_BYTES], _SEAL.fullmatch(text[-_SEAL_BYTES:])

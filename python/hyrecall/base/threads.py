@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable
+
+from hyrecall.base.forks import renew_in_children
 
 __all__ = ["EXIT_SECONDS", "start"]
 
@@ -51,7 +52,7 @@ class _Running:
 _running = _Running()
 # Not before the program's own threads end: they may still use these.
 atexit.register(_running.end)
-os.register_at_fork(after_in_child=_running.renew)
+renew_in_children(_running)
 
 
 def start(

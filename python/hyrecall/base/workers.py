@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hyrecall.base.forks import renew_in_children
+
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["off_loop"]
+__all__ = ["Workers", "off_loop"]
 
 T = TypeVar("T")
 
 
-class _Workers:
+class Workers:
     """A thread pool, made again in a forked child, which has none of its parent's threads."""
 
-    def __init__(self) -> None:
-        self._renew()
-        os.register_at_fork(after_in_child=self._renew)
+    def __init__(self, most: int, name: str) -> None:
+        """Start nothing yet."""
+        self._most, self._name = most, name
+        self.renew()
+        renew_in_children(self)
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
+        """Forget the threads."""
         self._making = threading.Lock()
         self._executor: ThreadPoolExecutor | None = None
 
@@ -34,11 +38,11 @@ class _Workers:
 
         with self._making:
             if self._executor is None:
-                self._executor = ThreadPoolExecutor(max_workers=8, thread_name_prefix="hyrecall")
+                self._executor = ThreadPoolExecutor(self._most, self._name)
             return self._executor
 
 
-_workers = _Workers()
+_workers = Workers(8, "hyrecall")
 
 
 async def off_loop(call: Callable[..., T], options: Mapping[str, Any]) -> T:

@@ -6,7 +6,6 @@ does not hold keys of endpoints, which belong in the environment.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +18,7 @@ from platformdirs import user_config_path
 from hyrecall import recipes
 from hyrecall.base import disk
 from hyrecall.base.arguments import number
+from hyrecall.base.forks import locked
 from hyrecall.embed.choose import NAMES
 from hyrecall.embed.durations import duration
 from hyrecall.embed.openai_wire import Endpoint
@@ -190,13 +190,9 @@ def _changing(path: Path) -> Iterator[dict[str, Any]]:
     """Read the settings for the caller to change, then write them atomically, under a lock."""
     folder = path.absolute().parent
     disk.make_folder(folder)
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with locked(folder, os.O_RDONLY | os.O_DIRECTORY):
         settings = read_settings(path)
         yield settings
         content = json.dumps(settings, indent=2, sort_keys=True) + "\n"
         disk.prepare(folder, path.name, content.encode())
         disk.commit(folder, path.name)
-    finally:
-        os.close(handle)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from hyrecall.distributed.children import renew_in_children
+from hyrecall.base.forks import renew_in_children
 from hyrecall.distributed.question import Question
 from hyrecall.distributed.turns import turns
 from hyrecall.parts.counts import Statistics

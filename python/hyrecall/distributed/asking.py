@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.shaping import RerankBy, check_stages
+from hyrecall.base.forks import renew_in_children
 from hyrecall.distributed.asked_shard import AskedShard
 from hyrecall.distributed.channel import SMALL_BYTES
-from hyrecall.distributed.children import renew_in_children
 from hyrecall.distributed.lost_shards import Fault, all_lost
 from hyrecall.distributed.question import Question
 from hyrecall.distributed.shards import AskedAlone, LooksUp, Named, Shard, closed

@@ -195,4 +195,4 @@ def _write(work: Path, name: str, data: Mapping[str, Any]) -> None:
 
 
 def _read(work: Path, name: str) -> dict[str, Any]:
-    return dict(json.loads((work / name).read_bytes()))
+    return dict(json.loads(disk.read_bytes(work / name)))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import queue
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, Self
 
+from hyrecall.base.forks import locked
 from hyrecall.distributed.build_plan import WORKERS
 from hyrecall.distributed.pipes import PipeClosed, read_frames, rebuild, system_error, write_frames
 from hyrecall.errors import ShardLostError, WriterBusyError, error
@@ -104,19 +103,13 @@ class Crew:
 @contextlib.contextmanager
 def _alone(work: Path) -> Iterator[int]:
     """Wait until no worker of an earlier, killed build is left; yield the lock for new workers."""
-    handle = os.open(work / WORKERS, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        until = time.monotonic() + MOST_WAIT
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    wish, got = "no worker of another build", "one"
-                    raise error(WriterBusyError, str(work), wish, got) from None
-                time.sleep(0.02)
-            else:
-                break
+    with contextlib.ExitStack() as held:
+        try:
+            how = os.O_RDWR | os.O_CREAT
+            handle = held.enter_context(
+                locked(work / WORKERS, how, 0o644, wait=MOST_WAIT, unlocks=False)
+            )
+        except BlockingIOError:
+            wish, got = "no worker of another build", "one"
+            raise error(WriterBusyError, str(work), wish, got) from None
         yield handle
-    finally:
-        os.close(handle)

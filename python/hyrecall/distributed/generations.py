@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from hyrecall.ask.graphs import GraphLike
+from hyrecall.base.forks import renew_in_children
 from hyrecall.distributed.asking import (
     NO_GRAPHS,
     ShardThreads,
@@ -25,7 +26,6 @@ from hyrecall.distributed.asking import (
     merged,
     results_of,
 )
-from hyrecall.distributed.children import renew_in_children
 from hyrecall.distributed.graph_calls import Graphs, hold_graphs
 from hyrecall.distributed.looking import Looking
 from hyrecall.distributed.lost_shards import Fault, told_of

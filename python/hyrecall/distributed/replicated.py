@@ -15,8 +15,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TypeVar
 
+from hyrecall.base.forks import renew_in_children
 from hyrecall.base.threads import start
-from hyrecall.distributed.children import renew_in_children
 from hyrecall.distributed.replica import Replica
 from hyrecall.distributed.shards import OpenShard, closed
 from hyrecall.errors import (

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from hyrecall import _core
+from hyrecall.base import disk
 from hyrecall.distributed.shards_file import ShardEntry
 from hyrecall.parts.part import hash_of
 from hyrecall.segments.facts import IndexFacts
@@ -35,7 +36,7 @@ def cells_of(facts: IndexFacts, state: State) -> list[bytes]:
 def described(folder: Path, number: int) -> tuple[ShardEntry, str]:
     """Return the entry of a saved shard, and the hash of the facts that all shards share."""
     facts, state, seal = open_index(folder, Opening(verify="structure"))
-    manifest = Manifest.from_bytes((folder / MANIFEST).read_bytes(), folder / MANIFEST)
+    manifest = Manifest.from_bytes(disk.read_bytes(folder / MANIFEST), folder / MANIFEST)
     seqs: list[np.ndarray] = [one.core.seqs for one in state.segments if one.rows.num_rows]
     entry = ShardEntry(
         name=f"shard-{number:04d}",

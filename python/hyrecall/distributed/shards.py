@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from hyrecall.base.arguments import number
+from hyrecall.base.forks import renew_in_children
 from hyrecall.distributed.asked_shard import AskedShard
 from hyrecall.distributed.channel import Channel, Ended, Late, Pending
-from hyrecall.distributed.children import renew_in_children
 from hyrecall.distributed.lost_shards import Fault
 from hyrecall.distributed.pipes import rebuild
 from hyrecall.distributed.question import Question

@@ -200,7 +200,7 @@ class Shards:
         folder = read_path(folder)
         path = folder / SHARDS
         try:
-            return cls.from_bytes(path.read_bytes(), path)
+            return cls.from_bytes(disk.read_bytes(path), path)
         except (FileNotFoundError, NotADirectoryError):
             got, remedy = f"none in {folder}", ""
             if (folder / WORK).exists():
@@ -208,8 +208,6 @@ class Shards:
                 remedy = "finish it: build_shards(..., resume=True)"
             wish = f"a folder of shards, with {SHARDS}"
             raise error(IndexNotFoundError, "path", wish, got, remedy) from None
-        except IsADirectoryError:
-            raise error(CorruptIndexError, str(path), "a file", "a folder") from None
 
 
 def write_shards(folder: Path, shards: Shards) -> None:

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hyrecall.distributed.children import renew_in_children
+from hyrecall.base.forks import renew_in_children
 
 __all__ = ["turns"]
 

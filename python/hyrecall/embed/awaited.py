@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from hyrecall.base import threads
+from hyrecall.base.forks import leave_to_parent, renew_in_children
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 
@@ -40,8 +41,9 @@ class AsyncEmbedder:
         self.model = model
         self.dim = dim
         self._function = function
-        self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.renew()
+        renew_in_children(self)
 
     def embed(self, texts: Sequence[str]) -> object:
         """Return the function's result, or raise its exception.
@@ -87,6 +89,12 @@ class AsyncEmbedder:
             loop, self._loop = self._loop, None
         if loop is not None:
             loop.call_soon_threadsafe(loop.stop)
+
+    def renew(self) -> None:
+        """Forget the parent's loop in a forked child; to close it would act on the parent's."""
+        self._lock = threading.Lock()
+        loop, self._loop = self._loop, None
+        leave_to_parent(loop)
 
     def _future(self, texts: Sequence[str]) -> concurrent.futures.Future[object]:
         async def call() -> object:

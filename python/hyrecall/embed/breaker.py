@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from hyrecall.base.arguments import as_int, number
+from hyrecall.base.forks import free_in_children
 from hyrecall.errors import OptionError, error
 
 __all__ = ["Breaker"]
@@ -53,7 +54,7 @@ class Breaker:
         self._most = count
         self._rest = number("rest", rest, 0.0, _LONGEST_REST, wish)
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = free_in_children(threading.Lock())
         self._failures = 0
         self._opened: float | None = None
         self._probing = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections import Counter
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.base import threads
+from hyrecall.base.forks import Birth
 from hyrecall.base.keywords import check_keywords
 from hyrecall.base.pool import AllHungError, LateError, Pool, PoolClosedError
 from hyrecall.embed.breaker import Breaker
@@ -119,7 +119,7 @@ class Guard:
         self._has_warmed = False
         self._warming_since = 0.0
         self._answered = False  # whether the last call with a clear result succeeded
-        self._pid = os.getpid()
+        self._birth = Birth()
         self._n_calls = 0
         self._faults: Counter[EmbedFault] = Counter()
 
@@ -269,12 +269,14 @@ class Guard:
     def close(self) -> None:
         """Refuse further calls and wake waiting callers. Closing twice is allowed.
 
-        A running call is not stopped.
+        A running call is not stopped. A forked child leaves the embedder to its parent.
         """
+        if not self._birth.is_here:
+            return
         self._pool.close()
         self._warmed.set()
         close = getattr(self._embedder, "close", None) if self._closes else None
-        if close is not None and self._pid == os.getpid():
+        if close is not None:
             with contextlib.suppress(RuntimeError):  # the system has no more threads
                 thread = threads.start(partial(_quietly, close), name="hyrecall-close")
                 thread.join(_CLOSE_SECONDS)
@@ -282,7 +284,7 @@ class Guard:
     def _ask(
         self, texts: list[str], begun: float, budget: float, *, waits: bool
     ) -> Rows | NoVectors:
-        if self._pid != os.getpid():
+        if not self._birth.is_here:
             return NoVectors(EmbedFault.OFF, "made in the process that forked this one")
         until = begun + budget - _WAY_BACK
         if not self._is_loaded(min(until, self._warming_since + budget) if waits else 0.0):

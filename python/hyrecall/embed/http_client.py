@@ -8,7 +8,6 @@ to the network backend below, which waits no longer than the call has left.
 
 from __future__ import annotations
 
-import os
 import random
 import select
 import socket
@@ -19,6 +18,7 @@ from typing import Any
 
 import httpcore2
 
+from hyrecall.base.forks import Birth
 from hyrecall.embed.openai_wire import Endpoint
 from hyrecall.embed.protocol import EmbedError, EmbedFault
 
@@ -51,7 +51,7 @@ class HttpClient:
         self._context = ssl.create_default_context() if is_default else context
         self._retries = retries
         self._pool = self._make_pool()
-        self._pid = os.getpid()
+        self._birth = Birth()
 
     def post(self, body: bytes, most: int, until: float) -> bytes:
         """Post JSON and return the reply, of ``most`` bytes at most.
@@ -75,10 +75,10 @@ class HttpClient:
 
     def _try(self, body: bytes, most: int, until: float) -> bytes:
         """Post once. A connection that the endpoint closed while it was idle does not count."""
-        if self._pid != os.getpid():  # replies on those connections are for the parent process
+        if not self._birth.is_here:  # replies on those connections are for the parent process
             _close_idle(self._pool)
             self._pool = self._make_pool()
-            self._pid = os.getpid()
+            self._birth = Birth()
         while True:
             call = _Call(until)
             timeouts = dict.fromkeys(("connect", "read", "write"), call)

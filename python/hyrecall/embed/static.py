@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall.base.forks import free_in_children
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, MissingExtraError, error
 
@@ -60,7 +61,7 @@ class StaticEmbedder:
             (name,) = file.keys()
             self.dim = int(file.get_slice(name).get_shape()[1])
         self.model = f"{_PACKAGE}/{weights.stem}"
-        self._lock = threading.Lock()
+        self._lock = free_in_children(threading.Lock())
         self._model: tuple[Any, Any] | None = None
 
     def warm(self) -> None:

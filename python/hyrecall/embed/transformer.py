@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.base.arguments import as_int, read_path
+from hyrecall.base.forks import free_in_children
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
 
@@ -93,7 +94,7 @@ class TransformerEmbedder:
         self.dim = self._configured(_CONFIG, "hidden_size")
         has_limit = (self._folder / _SENTENCES).is_file()
         self._max_seq_length = self._configured(_SENTENCES, "max_seq_length") if has_limit else None
-        self._lock = threading.Lock()
+        self._lock = free_in_children(threading.Lock())
         self._loaded: tuple[Any, Any] | None = None
 
     def warm(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
+from hyrecall.base.forks import Birth
 from hyrecall.base.keywords import check_keywords
 from hyrecall.base.warned import awaited_call
 from hyrecall.errors import NotOpenError, OptionError, error
@@ -144,6 +145,7 @@ class Memory(NamedMethods):
             On which its methods run.
         """
         self._sync, self._pool = sync, pool
+        self._birth = Birth()
         self._is_closed = False
         self._closing: Future[None] | None = None
 
@@ -154,6 +156,7 @@ class Memory(NamedMethods):
         """Call a function on a thread of this handle, with the context of the caller."""
         if self._is_closed:
             raise error(OptionError, "memory", "an open store", "a closed one")
+        self._birth.check(repr(self._sync._store))
         call = functools.partial(awaited_call().run, functools.partial(function, *args, **options))
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
 
@@ -205,8 +208,11 @@ class Memory(NamedMethods):
     async def close(self) -> None:
         """Save the index and let go of the store; calls under way end first. Twice is fine.
 
-        Cancelling drops the wait only: the store is closed all the same.
+        Cancelling drops the wait only: the store is closed all the same. A forked child leaves the
+        store to its parent.
         """
+        if not self._birth.is_here:
+            return
         self._is_closed = True
         if self._closing is None:
             closing: Future[None] = Future()

@@ -111,8 +111,8 @@ class Store:
             if place is not None:
                 opened.callback(place.stop)
             self.dim = self._first_dim(place)
-            self.keeper: Keeper = self._keep(place, about)
-            opened.callback(self.keeper.close)
+            self._keeper: Keeper = self._keep(place, about)
+            opened.callback(self._keeper.close)
             if options.warm:
                 self.guard.start_warming()
             opened.pop_all()
@@ -169,6 +169,12 @@ class Store:
             progress=None if is_takeover else options.progress,
             opens_soon=is_takeover,
         )
+
+    @property
+    def keeper(self) -> Keeper:
+        """Who commits changes and searches the index; refuses a closed or inherited store."""
+        self.database.check_usable()
+        return self._keeper
 
     @property
     def _known_dim(self) -> int | None:
@@ -273,6 +279,7 @@ class Store:
         OwnerError
             The owner does not answer.
         """
+        self.database.check_usable()
         if self._shared is not None:
             return self._shared.state()
         return observe(self.database.folder) if self.options.read_only else None
@@ -367,10 +374,15 @@ class Store:
     # ---- closing ----
 
     def close(self) -> None:
-        """Save the index and let go of everything. Closing twice is fine."""
+        """Save the index and let go of everything. Closing twice is fine.
+
+        A forked child leaves the store to its parent.
+        """
+        if not self.database.is_here:
+            return
         with ExitStack() as held:  # each is let go of, the last here first, whatever the others do
             held.callback(self.guard.close)
-            held.callback(self.keeper.close)
+            held.callback(self._keeper.close)
             held.callback(self._own_sessions.close)
 
     def __repr__(self) -> str:

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 from typing import Any
 
+from hyrecall.base.forks import temporary_folder
 from hyrecall.errors import OptionError, error
 from hyrecall.migrate.reading import PAGE
 from hyrecall.migrate.records import needs_package
@@ -54,7 +54,7 @@ def open_snapshot(path: Path) -> Iterator[Points]:
     with needs_package("qdrant_edge", "qdrant-edge-py"):
         from qdrant_edge import CountRequest, EdgeShard
     with ExitStack() as stack:
-        home = Path(stack.enter_context(TemporaryDirectory(prefix="hyrecall-")))
+        home = stack.enter_context(temporary_folder())
         shards, dense = [], None
         for at, archive in enumerate(_archives(path, home)):
             with _is_readable():

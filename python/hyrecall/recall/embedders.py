@@ -6,7 +6,6 @@ then, and the reply says so.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from hyrecall.ask.request import CallOptions, Request
 from hyrecall.ask.scope import read_scopes
 from hyrecall.ask.scoring import DBSF, RRF, Max, WeightedSum
 from hyrecall.base.arguments import as_list
+from hyrecall.base.forks import Birth
 from hyrecall.embed.by import EmbedBy, Embeds
 from hyrecall.embed.guard import Guard, Off
 from hyrecall.embed.protocol import Embedder, EmbedError
@@ -58,7 +58,7 @@ class Embedders:
         self._guards = self._make_guards(dims or {})
 
     def _make_guards(self, dims: Mapping[str, int]) -> dict[str, Guard]:
-        self._pid = os.getpid()
+        self._birth = Birth()
         return {
             arm: Guard(one.chosen, dim=dims.get(arm), usual=one.timeout, closes=one.is_named)
             for arm, one in self._by.items()
@@ -66,7 +66,7 @@ class Embedders:
 
     def _guard(self, arm: str) -> Guard:
         """Return the guard of an arm; a forked process has none of its parent's threads."""
-        if self._pid != os.getpid():
+        if not self._birth.is_here:
             dims = {name: one.dim for name, one in self._guards.items() if one.dim is not None}
             self._guards = self._make_guards(dims)
         return self._guards[arm]

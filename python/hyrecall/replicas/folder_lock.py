@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from hyrecall.base.forks import locked
 from hyrecall.errors import IndexNotFoundError, WriterBusyError, error
 
 __all__ = ["folder_lock"]
@@ -26,17 +26,13 @@ def folder_lock(folder: Path) -> Iterator[None]:
     WriterBusyError
         Another push or pull holds it.
     """
-    try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        wish = "the folder of a saved index or of a store"
-        raise error(IndexNotFoundError, "path", wish, f"nothing at {folder}") from None
-    try:
+    with ExitStack() as held:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.enter_context(locked(folder, os.O_RDONLY | os.O_DIRECTORY, wait=0.0))
+        except (FileNotFoundError, NotADirectoryError):
+            wish = "the folder of a saved index or of a store"
+            raise error(IndexNotFoundError, "path", wish, f"nothing at {folder}") from None
         except BlockingIOError:
             wish = "no other push or pull of this folder"
             raise error(WriterBusyError, str(folder), wish, "one at work") from None
         yield
-    finally:
-        os.close(handle)

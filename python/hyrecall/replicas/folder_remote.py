@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 import secrets
@@ -19,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hyrecall.base import disk
+from hyrecall.base.forks import locked
 from hyrecall.errors import OptionError, RemoteError, error
 from hyrecall.replicas.remote import HEAD, AbsentError, Listed, MovedError
 
@@ -45,7 +45,7 @@ class FolderRemote:
         """Read a file."""
         with self._named(name):
             try:
-                return (self._root / name).read_bytes()
+                return disk.read_bytes(self._root / name)
             except (FileNotFoundError, NotADirectoryError):
                 raise AbsentError(name) from None
 
@@ -134,12 +134,8 @@ class FolderRemote:
     def _alone(self) -> Iterator[None]:
         """Hold the lock during a replacement of HEAD, which is short."""
         self._make(self._root)
-        handle = os.open(self._root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        with locked(self._root / _LOCK, os.O_RDWR | os.O_CREAT):
             yield
-        finally:
-            os.close(handle)
 
     @contextmanager
     def _named(self, name: str) -> Iterator[None]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from hyrecall.base.forks import free_in_children
 from hyrecall.errors import MissingExtraError, OptionError, RemoteError, error
 from hyrecall.replicas.remote import HEAD, AbsentError, Listed, MovedError
 
@@ -20,7 +21,7 @@ _QUERY = re.compile(r"""(?<=[^\s?])\?[^\s"')]+""")
 _MOST_DELETED = 1000  # names in a request
 
 _IN_MEMORY: dict[str, Any] = {}
-_GUARD = threading.Lock()
+_GUARD = free_in_children(threading.Lock())
 
 
 def open_object_remote(url: str) -> ObjectRemote:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import xxhash
 
+from hyrecall.base import disk
 from hyrecall.base.disk import BLOCK_BYTES
 from hyrecall.base.file_entry import FileEntry
 from hyrecall.errors import CorruptIndexError, IndexNotFoundError, error
@@ -130,7 +131,7 @@ def _saved_index(
         with ExitStack() as tried:
             try:
                 header = read_header(folder)
-                text = (folder / "HEADER").read_bytes()
+                text = disk.read_bytes(folder / "HEADER")
                 files = [_in_memory(HEADER, text)]
                 for part in PARTS:
                     files += _index_files(folder / part, f"index/{part}/", tried)[1]
@@ -149,13 +150,13 @@ def _index_files(
     """Open the files of the current version of an index; return its seal and the files."""
     path = folder / MANIFEST
     while True:
-        text = path.read_bytes()
+        text = disk.read_bytes(path)
         manifest, seal = Manifest.from_bytes(text, path), seal_of(text, path)
         with ExitStack() as tried:
             try:
                 files = [_file(folder, prefix, one, tried) for one in manifest.files.values()]
             except CorruptIndexError:
-                if path.read_bytes() == text:
+                if disk.read_bytes(path) == text:
                     raise
                 continue  # a save replaced this version, and removed its files
             opened.push(tried.pop_all())
@@ -165,7 +166,7 @@ def _index_files(
 def _file(folder: Path, prefix: str, entry: FileEntry, opened: ExitStack) -> SourceFile:
     path = folder / entry.name
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        handle = disk.open_to_read(path)
     except FileNotFoundError:
         wish = f"a file of {entry.size} bytes"
         raise error(CorruptIndexError, str(path), wish, "no file") from None

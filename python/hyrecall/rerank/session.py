@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall.base.forks import leave_to_parent, renew_in_children
 from hyrecall.errors import OptionError, error
 
 __all__ = ["Session"]
@@ -39,8 +38,8 @@ class Session:
         self._threads = threads
         self._lock = threading.Lock()
         self._loaded: Any = None
-        _live.add(self)
         self._model()
+        renew_in_children(self)
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -68,26 +67,14 @@ class Session:
                 self._loaded = _load(self._path, self._threads)
             return self._loaded
 
-    def _leave_to_parent(self) -> None:
+    def renew(self) -> None:
         """Forget the parent's model in a forked child.
 
         Its threads do not exist in the child, and its destructor would wait for them for ever.
         """
-        _left.append(self._loaded)
+        leave_to_parent(self._loaded)
         self._loaded = None
         self._lock = threading.Lock()
-
-
-_live: weakref.WeakSet[Session] = weakref.WeakSet()
-_left: list[Any] = []  # the models of parents
-
-
-def _after_fork() -> None:
-    for one in list(_live):
-        one._leave_to_parent()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 def _load(path: Path, threads: int) -> Any:

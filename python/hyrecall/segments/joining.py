@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
+from hyrecall.base import disk
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.manifest import MANIFEST, Manifest
@@ -108,7 +109,9 @@ class Joining:
         room = self.room - _BYTES_A_ROW_HELD * state.n_docs
         if room < self.least:
             return 0
-        manifest = Manifest.from_bytes((self.parts / MANIFEST).read_bytes(), self.parts / MANIFEST)
+        manifest = Manifest.from_bytes(
+            disk.read_bytes(self.parts / MANIFEST), self.parts / MANIFEST
+        )
         n_bytes = sum(
             file.size
             for segment in manifest.segments

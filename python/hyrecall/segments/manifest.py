@@ -16,6 +16,7 @@ from typing import Any
 
 import xxhash
 
+from hyrecall.base import disk
 from hyrecall.base.file_entry import FileEnd, FileEntry, check_int, check_text
 from hyrecall.errors import CorruptIndexError, error
 from hyrecall.table.columns import MOST_ROWS
@@ -217,7 +218,7 @@ def seal_of(text: bytes, path: Path) -> str:
 
 def read_seal(path: Path) -> str:
     """Return the seal of a MANIFEST file; reads only its last line."""
-    with path.open("rb") as file:
+    with open(disk.open_to_read(path), "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _SEAL_BYTES))
         return seal_of(file.read(), path)

@@ -119,7 +119,7 @@ def open_index(
     Raises
     ------
     IndexNotFoundError
-        There is nothing at ``path``, or shards of an index.
+        There is nothing at ``path``, no MANIFEST yet, or shards of an index.
     CorruptIndexError
         A file is missing, damaged or of a newer format, or a stored analyzer now gives other terms.
     IndexMismatchError
@@ -152,16 +152,19 @@ def _read_manifest(path: Path) -> tuple[Manifest, str]:
     """Return the MANIFEST of a folder and its seal."""
     if not path.exists():
         raise error(IndexNotFoundError, "path", "the folder of a saved index", f"nothing at {path}")
+    wish = "the MANIFEST of a saved index"
     try:
-        text = (path / MANIFEST).read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
+        text = disk.read_bytes(path / MANIFEST)
+    except NotADirectoryError:
+        raise error(CorruptIndexError, str(path / MANIFEST), wish, "no such file") from None
+    except FileNotFoundError:  # never saved, or the first save is at work
         if (path / SHARDS).is_file():
             got = f"a folder of shards, {path} (hyrecall shards info shows it)"
             remedy = f"ShardedIndex.open({str(path)!r})"
-            wish = "the folder of a saved index"
-            raise error(IndexNotFoundError, "path", wish, got, remedy) from None
-        wish = "the MANIFEST of a saved index"
-        raise error(CorruptIndexError, str(path / MANIFEST), wish, "no such file") from None
+            raise error(
+                IndexNotFoundError, "path", "the folder of a saved index", got, remedy
+            ) from None
+        raise error(IndexNotFoundError, str(path / MANIFEST), wish, "no such file") from None
     return Manifest.from_bytes(text, path / MANIFEST), seal_of(text, path / MANIFEST)
 
 

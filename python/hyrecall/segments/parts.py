@@ -194,7 +194,7 @@ class PartsBuild:
 
     def _tell(self, folder: Path) -> None:
         if self.progress is not None:
-            manifest = Manifest.from_bytes((folder / MANIFEST).read_bytes(), folder / MANIFEST)
+            manifest = Manifest.from_bytes(disk.read_bytes(folder / MANIFEST), folder / MANIFEST)
             done = sum(segment.n_rows for segment in manifest.segments)
             self.progress(done, done if self.total is None else self.total)
 

@@ -90,7 +90,7 @@ def save_index(
 def _version_to_replace(path: Path, lineage: Lineage, *, overwrite: bool) -> Manifest | None:
     """Return the MANIFEST that a save replaces, if any; refuse one that it must not replace."""
     try:
-        text = (path / MANIFEST).read_bytes()
+        text = disk.read_bytes(path / MANIFEST)
     except FileNotFoundError:
         return None
     before = Manifest.from_bytes(text, path / MANIFEST)

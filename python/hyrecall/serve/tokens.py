@@ -6,7 +6,6 @@ the whole token, and the caller. A random secret of this length needs no salt an
 
 from __future__ import annotations
 
-import fcntl
 import hmac
 import json
 import logging
@@ -21,6 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from hyrecall.base.forks import locked
 from hyrecall.base.output_files import open_replacement
 from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.memory.data.fields import check_user, in_utc
@@ -303,9 +303,5 @@ def _write(path: Path, kept: list[_Kept]) -> None:
 def _locked(path: Path) -> Iterator[None]:
     """Let one process at a time change the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with locked(path.parent, os.O_RDONLY | os.O_DIRECTORY):
         yield
-    finally:
-        os.close(handle)

@@ -5,6 +5,7 @@ The only module that reads tensors of torch. It never imports it: one exists onl
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, TypeGuard
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
-from hyrecall.errors import DTypeError, ShapeError, error
+from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.table.arrow_lists import arrow_column, is_arrow, read_lists
 from hyrecall.table.matrices import (
     Array,
@@ -152,6 +153,7 @@ def host_array(value: object, *, argument: str, bits: bool = False) -> tuple[Arr
         array = value
     elif hasattr(value, "__dlpack__"):
         array = _from_dlpack(value, argument)
+        _check_is_there(array, argument)
     elif hasattr(value, "__array__"):
         array = np.asarray(value)
     else:
@@ -201,6 +203,31 @@ def _from_dlpack(value: Any, argument: str) -> Array:
         return np.asarray(value)
     wish = "an array that DLPack can bring to host memory"
     raise error(DTypeError, argument, wish, f"{type(value).__name__} ({reason})") from reason
+
+
+def _check_is_there(array: Array, argument: str) -> None:
+    """Refuse memory that the process does not have: DLPack gives an address without a limit.
+
+    The first and the last byte are looked at, by the system, which does not crash.
+    """
+    if not array.size:
+        return
+    steps = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
+    first = array.__array_interface__["data"][0]
+    low = first + sum(step for step in steps if step < 0)
+    high = first + sum(step for step in steps if step > 0) + array.itemsize - 1
+    try:
+        handle = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # not in every sandbox
+        return
+    try:
+        os.pread(handle, 1, low)
+        os.pread(handle, 1, high)
+    except (OSError, OverflowError):
+        wish = "an array in memory that is there (DLPack)"
+        raise error(OptionError, argument, wish, f"bytes {low:#x} to {high:#x}") from None
+    finally:
+        os.close(handle)
 
 
 def _from_arrow(value: Any, dim: int, argument: str) -> Queries:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from hyrecall.base.forks import Birth
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.backends.ranked_backend import RankedBackend
@@ -46,6 +47,7 @@ class PostgresMemory(RankedBackend):
         if not isinstance(table, str) or not _NAME.fullmatch(table):
             raise error(OptionError, "table", "a plain lower-case name", repr(table))
         self._connection, self._table = connection, table
+        self._birth = Birth()  # a child that spoke on the connection would disturb its parent
         # Held by the working thread, which goes on even if its caller is cancelled.
         self._lock = threading.Lock()
         self._do(
@@ -85,6 +87,7 @@ class PostgresMemory(RankedBackend):
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
+        self._birth.check(self._table)
         with self._lock:
             try:
                 with self._connection.cursor() as cursor:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hyrecall.base.arguments import as_int
+from hyrecall.base.forks import free_in_children
 from hyrecall.base.keywords import check_keywords
 from hyrecall.embed.protocol import Embedder, check_vectors
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
@@ -72,7 +73,7 @@ class VectorStore:
     def __init__(self, embedder: Embedder | None = None) -> None:
         """Start empty."""
         self._embedder = embedder
-        self._lock = threading.Lock()
+        self._lock = free_in_children(threading.Lock())
         self._episodes: tuple[Episode, ...] = ()
         self._rows: Rows | None = None
 

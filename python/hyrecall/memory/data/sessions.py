@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from hyrecall.ask.session import LONGEST, Session
+from hyrecall.base.forks import free_in_children
 from hyrecall.base.keywords import check_keywords
 
 __all__ = ["InProcessSessions", "SessionName", "SessionTracker"]
@@ -92,7 +93,7 @@ class InProcessSessions:
     def __init__(self, most: int = MOST_SESSIONS) -> None:
         """Start empty."""
         self._most = most
-        self._lock = threading.Lock()
+        self._lock = free_in_children(threading.Lock())
         self._known: OrderedDict[SessionName, tuple[datetime, Session]] = OrderedDict()
 
     def session(self, name: SessionName, *, now: datetime) -> Session:

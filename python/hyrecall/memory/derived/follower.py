@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections import Counter
@@ -15,6 +14,7 @@ from typing import Any
 import apsw
 
 from hyrecall.base import threads
+from hyrecall.base.forks import Birth
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.errors import (
     CorruptIndexError,
@@ -85,7 +85,7 @@ class Follower:
         self._wish = Wish(layout, model, dim, device, threads)
         self._save_to = folder if may_save else None
         self._clock = clock
-        self._pid = os.getpid()
+        self._birth = Birth()
         self._lock = threading.Lock()  # around every change of the index: it takes one writer
         self._held: Derived | None = None
         self._offering = threading.Lock()
@@ -404,6 +404,8 @@ class Follower:
             held = self._held
             if held is None or held.sequence == self._saved:
                 return False
+            if self._database.problem_of_files():
+                return False  # the folder is gone, or another store's
             try:
                 made = derived.compact(held) if held.holds_erased else held
                 self._keep(made, self._save_to)
@@ -435,7 +437,7 @@ class Follower:
 
     def close(self) -> None:
         """Save a snapshot and let go of the index. Closing twice is fine."""
-        if self._pid != os.getpid() or self._held is None:
+        if not self._birth.is_here or self._held is None:
             return
         try:
             self.catch_up()

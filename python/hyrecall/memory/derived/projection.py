@@ -39,6 +39,7 @@ __all__ = [
     "has_only_others_vectors",
     "live_edges",
     "live_rows",
+    "load_arrow",
     "n_live",
     "n_without_vector",
 ]
@@ -51,6 +52,11 @@ _USABLE = "(?1 IS NULL OR v.embedding_model = ?1) AND length(v.embedding) = ?2 *
 _DOCUMENTS = """documents d JOIN versions v ON (v.cell, v.id, v.version) = (d.cell, d.id, d.version)
   JOIN cells c ON c.cell = d.cell LEFT JOIN facts f ON f.row = v.row"""
 _EDGES = "edges e JOIN cells c ON c.cell = e.cell"
+
+
+def load_arrow() -> None:
+    """Load what Arrow loads for its first array: pandas, where it is installed."""
+    pa.array([])
 
 
 @dataclass(frozen=True)

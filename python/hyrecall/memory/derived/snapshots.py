@@ -107,7 +107,7 @@ def saved_rows(part: Path) -> Iterator[pa.RecordBatch]:
         A file is damaged or not there.
     """
     path = part / MANIFEST
-    for segment in Manifest.from_bytes(path.read_bytes(), path).segments:
+    for segment in Manifest.from_bytes(disk.read_bytes(path), path).segments:
         file = segment.files["rows"]
         buffer = disk.read_file(part / file.name, file.size, "mmap")
         disk.check_blocks(part / file.name, file, buffer)

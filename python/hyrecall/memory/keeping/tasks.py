@@ -199,6 +199,8 @@ class AwaitIndex(Task[IndexState]):
 
     def run(self, owner: Parts) -> IndexState:
         """Wait for changes that another thread is applying, or apply them."""
+        if owner.database.problem_of_files():
+            return "unavailable"
         try:
             return "behind" if owner.follower.ready(budget=self.budget).behind else "ready"
         except IndexNotReadyError as fault:
@@ -220,11 +222,15 @@ class CheckIndex(Task[tuple[Check, ...]]):
 
     def run(self, owner: Parts) -> tuple[Check, ...]:
         """Bring the index up to date and report on it."""
+        found = owner.database.problem_of_files()
+        files = Check("files", not found, f"not what was opened: {found}" if found else "")
+        if found:  # what stands in them says nothing
+            return (files,)
         of_index = _index(owner)
         is_left = owner.follower.may_hold_erased(full=self.full)
         told = "what was erased may be in the saved index: hyrecall doctor --repair"
         told += ", or hyrecall pull for a replica"
-        return of_index, Check("erased", not is_left, told if is_left else "")
+        return files, of_index, Check("erased", not is_left, told if is_left else "")
 
 
 def _index(owner: Parts) -> Check:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hyrecall import errors
+from hyrecall.base.forks import Birth
 from hyrecall.errors import (
     HyrecallError,
     OwnerError,
@@ -187,7 +188,7 @@ class Connections:
     def __init__(self, connect: Connect, codec: Codec, hello: Hello) -> None:
         """Connect once, so that an owner that refuses is known at once; raises as :class:`Link`."""
         self._connect, self._codec, self._hello = connect, codec, hello
-        self._pid = os.getpid()
+        self._birth = Birth()
         self._state = threading.Lock()
         self._free = threading.Semaphore(MOST_CONNECTIONS)
         self._is_closed = False
@@ -195,7 +196,7 @@ class Connections:
         self.pid, self.about = first.pid, first.welcome.about
         self._idle = [first]
         # A handle that nobody closes leaves no open sockets, at exit neither.
-        weakref.finalize(self, _close_all, self._pid, self._idle)
+        weakref.finalize(self, _close_all, self._birth, self._idle)
 
     def ask(self, message: object, *, seconds: float | None = None) -> Any:
         """Return the owner's reply to a message; raises what the owner raised.
@@ -227,7 +228,7 @@ class Connections:
 
     def stop(self) -> None:
         """Close all connections that are idle; others when their request ends."""
-        if self._pid != os.getpid():
+        if not self._birth.is_here:
             return
         with self._state:
             self._is_closed = True
@@ -273,7 +274,11 @@ class Connections:
                 raise ConnectionLost("closed")
             if self._idle:
                 return self._idle.pop()
-        return Link(self._connect, self._codec, self._hello)
+        link = Link(self._connect, self._codec, self._hello)
+        if link.pid != self.pid:  # the next owner, to whom this process has not been introduced
+            link.close()
+            raise ConnectionLost("another owner")
+        return link
 
     def _check_alive(self) -> None:
         """Ask the owner for a sign of life; a reply that takes long is none that hangs."""
@@ -282,9 +287,9 @@ class Connections:
             self.state()
 
 
-def _close_all(pid: int, links: list[Link]) -> None:
+def _close_all(birth: Birth, links: list[Link]) -> None:
     """Close connections in the process that made them; a forked child has none."""
-    if pid == os.getpid():
+    if birth.is_here:
         for link in links:
             link.close()
 

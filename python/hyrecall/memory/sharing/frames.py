@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import socket
 import struct
 import threading
 import time
-import weakref
 
+from hyrecall.base.forks import renew_in_children
 from hyrecall.errors import error
 from hyrecall.memory.sharing.wire import WireError
 
@@ -45,7 +44,7 @@ class Frames:
         self._connection = connection
         self._sending = threading.Lock()
         self._received = bytearray()
-        _open_here.add(self)
+        renew_in_children(self)
 
     def send(self, payload: bytes, *, patience: float | None = None) -> None:
         """Send a frame. After any error the connection is of no use: half a frame may be sent.
@@ -153,14 +152,6 @@ class Frames:
         self.end()
         self._connection.close()
 
-
-_open_here: weakref.WeakSet[Frames] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    # Closed, not shut down: the parent goes on. Left open, it would not end when the parent does.
-    for frames in list(_open_here):
-        frames._connection.close()
-
-
-os.register_at_fork(after_in_child=_after_fork)
+    def renew(self) -> None:
+        """Close the connection in a forked child; left open, it would not end with the parent."""
+        self._connection.close()  # not shut down: the parent goes on

@@ -149,7 +149,7 @@ class Host:
     def stop(self) -> None:
         """Answer what is at work, and no client more; remove the socket."""
         self._server.close()
-        if self._server.was_started:
+        if self._server.was_started and self.lock.is_at(self._folder):
             remove_socket(self._folder)
 
     def close(self) -> None:

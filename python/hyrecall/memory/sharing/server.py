@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import resource
 import socket
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -17,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from hyrecall.base import threads
+from hyrecall.base.forks import Birth, renew_in_children
 from hyrecall.errors import HyrecallError, StoreBusyError, StoreMismatchError, error
 from hyrecall.memory.sharing.calling import Callbacks
 from hyrecall.memory.sharing.faults import lower_fault
@@ -102,8 +101,9 @@ class Server:
         self._is_closing = False
         self.was_started = False
         self._listener: socket.socket | None = None
-        self._pid = os.getpid()
-        _open_here.add(self)
+        self._birth = Birth()
+        self._pid = self._birth.pid
+        renew_in_children(self)
 
     # ---- its life ----
 
@@ -148,7 +148,7 @@ class Server:
         wait : float, default 10
             Seconds to wait for requests at work.
         """
-        if self._pid != os.getpid():
+        if not self._birth.is_here:
             return  # the connections are the parent's
         with self._state:
             self._is_closing = True
@@ -333,16 +333,8 @@ class Server:
                 self._n_at_work -= 1
                 self._state.notify_all()
 
-
-_open_here: weakref.WeakSet[Server] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    # A child that kept the socket would seem to be an owner that hangs.
-    for server in list(_open_here):
-        listener, server._listener = server._listener, None
+    def renew(self) -> None:
+        """Close the socket in a forked child, which would seem to be an owner that hangs."""
+        listener, self._listener = self._listener, None
         if listener is not None:
             listener.close()
-
-
-os.register_at_fork(after_in_child=_after_fork)

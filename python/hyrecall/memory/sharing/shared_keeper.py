@@ -7,6 +7,7 @@ the last owner committed is not made twice.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import threading
@@ -17,8 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
+from hyrecall.base import threads
 from hyrecall.memory.changes.change import Change
 from hyrecall.memory.derived.layout import Layout
+from hyrecall.memory.derived.projection import load_arrow
 from hyrecall.memory.derived.readiness import IndexNotReadyError
 from hyrecall.memory.keeping.keeper import Task
 from hyrecall.memory.keeping.owner import Owner
@@ -40,10 +43,14 @@ from hyrecall.memory.sharing.kinds import CODEC
 from hyrecall.memory.sharing.patience import Patience
 from hyrecall.memory.sharing.protocol import OwnerState
 from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.sqlite_errors import disk_named
 
 __all__ = ["MakesOwner", "SharedKeeper", "observe"]
 
 _log = logging.getLogger("hyrecall.memory")
+
+SECONDS_BEFORE_LOADING = 1.0
+"""So long a client lives before it prepares to become the owner; most commands end sooner."""
 
 Reply = TypeVar("Reply")
 
@@ -117,11 +124,23 @@ class SharedKeeper:
         self._patience = patience
         self._renewing = threading.Lock()
         self._is_closed = False
+        self._is_leaving = threading.Event()
         if isinstance(place, Host):
             place.open_for(make_owner(is_takeover=False))
         else:
             Patience(patience).run(lambda: self._adopt(place))
+            self._prepare()
         self._place = place
+
+    def _prepare(self) -> None:
+        """Load on a thread what an owner needs: the next write may wait for this process."""
+
+        def load() -> None:
+            if not self._is_leaving.wait(SECONDS_BEFORE_LOADING):
+                load_arrow()
+
+        with contextlib.suppress(RuntimeError):  # there is no thread for it
+            threads.start(load, name="hyrecall-prepare", stop=self._is_leaving.set)
 
     @property
     def owner(self) -> Owner | None:
@@ -177,6 +196,7 @@ class SharedKeeper:
             if self._is_closed:
                 return
             self._is_closed = True
+            self._is_leaving.set()
             if isinstance(self._place, Host):
                 self._place.close()
             else:
@@ -207,7 +227,9 @@ class SharedKeeper:
             if self._place is not lost:
                 return  # another thread has done so
             self.database.check_usable()
-            found = find_owner(self._folder, self._about)
+            self.database.check_place()
+            with disk_named(self.database.name):
+                found = find_owner(self._folder, self._about)
             if isinstance(found, Host):
                 self._take_over(found)
             else:

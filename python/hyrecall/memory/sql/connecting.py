@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 import apsw
 
+from hyrecall.base.forks import leave_to_parent, uses
+from hyrecall.errors import StoreError, error
 from hyrecall.memory.sql.lock import LOCK, ReaderLock
 from hyrecall.memory.sql.schema import show_newest
 from hyrecall.memory.sql.sqlite_errors import LARGEST_VALUE, disk_named
@@ -18,15 +23,17 @@ __all__ = [
     "BUSY_MILLISECONDS",
     "DATABASE",
     "LOG",
+    "SHARED_MEMORY",
     "Shared",
     "connect",
     "connect_in_memory",
     "connect_to_read",
+    "inherit",
 ]
 
 DATABASE = "memory.db"
 LOG = f"{DATABASE}-wal"
-_SHARED_MEMORY = f"{DATABASE}-shm"
+SHARED_MEMORY = f"{DATABASE}-shm"
 
 BUSY_MILLISECONDS = 5_000
 
@@ -69,6 +76,37 @@ class Shared:
         self.lock.release()
 
 
+_cut: set[tuple[int, int]] = set()  # databases that the parent was using when it forked
+
+
+def inherit(folder: Path, connections: Sequence[apsw.Connection]) -> None:
+    """Let go of a parent's connections to a folder's database, in a forked child.
+
+    SQLite takes no lock that it believes to have, and it counts the parent's: a connection that a
+    child opened beside inherited ones would have no locks. So these are closed, which changes no
+    file. Those that the parent was using at the fork cannot be.
+    """
+    if not uses.was_cut:
+        for one in connections:
+            with contextlib.suppress(apsw.Error):
+                one.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                one.close(True)
+        return
+    leave_to_parent(connections)
+    with contextlib.suppress(OSError):
+        found = os.stat(folder / DATABASE)
+        _cut.add((found.st_dev, found.st_ino))
+
+
+def _check_not_cut(folder: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        found = os.stat(folder / DATABASE) if _cut else None
+        if found is not None and (found.st_dev, found.st_ino) in _cut:
+            wish = "a process that was not forked while its parent used the store"
+            remedy = "start processes by spawn, or before the store is opened"
+            raise error(StoreError, str(folder), wish, f"pid {os.getpid()}", remedy)
+
+
 def connect(
     folder: Path, *, writing: bool, vfs: str | None = None, is_fixed: bool = False
 ) -> apsw.Connection:
@@ -82,6 +120,7 @@ def connect(
     is_fixed : bool, default False
         Nobody changes the file as long as the connection is open.
     """
+    _check_not_cut(folder)
     flags = apsw.SQLITE_OPEN_READWRITE if writing else apsw.SQLITE_OPEN_READONLY
     path = str(folder / DATABASE)
     if not is_fixed:
@@ -190,7 +229,7 @@ def _connect_without_writers(folder: Path, vfs: str | None) -> Shared | None:
     try:
         # If the file of shared memory exists, this process may have another connection, whose locks
         # would be lost when a connection that does not use that file is closed.
-        if not _has_log(folder) or not (folder / _SHARED_MEMORY).exists():
+        if not _has_log(folder) or not (folder / SHARED_MEMORY).exists():
             return Shared(connect(folder, writing=False, vfs=vfs, is_fixed=True), lock)
     except BaseException:
         lock.release()

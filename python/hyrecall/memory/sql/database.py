@@ -7,10 +7,10 @@ outlive a power cut. A reader sees the database as it was when its reading began
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,6 +19,7 @@ from pathlib import Path
 import apsw
 
 from hyrecall.base import disk
+from hyrecall.base.forks import Birth, Use, leave_to_parent, renew_in_children
 from hyrecall.base.version import __version__
 from hyrecall.errors import (
     CorruptStoreError,
@@ -34,6 +35,7 @@ from hyrecall.memory.sql.connecting import (
     Shared,
     connect,
     connect_to_read,
+    inherit,
 )
 from hyrecall.memory.sql.lock import LOCK, WriterLock, make_folder
 from hyrecall.memory.sql.lost_changes import (
@@ -44,6 +46,7 @@ from hyrecall.memory.sql.lost_changes import (
     last_change,
     witnesses,
 )
+from hyrecall.memory.sql.own_files import OwnFiles
 from hyrecall.memory.sql.schema import check_format, is_empty, meta, migrate
 from hyrecall.memory.sql.sqlite_errors import (
     DAMAGING,
@@ -56,6 +59,9 @@ from hyrecall.memory.sql.sqlite_errors import (
 __all__ = ["DATABASE", "LOG", "Database", "Outcome"]
 
 IDLE_READERS = 8
+
+_SECONDS_FOR_A_LOOK = 0.1
+"""So long a look at the files waits for a change to end."""
 
 
 class Outcome:
@@ -99,7 +105,7 @@ class Database:
         self._name = str(folder)
         self._lock = lock
         self._vfs = vfs
-        self._pid = os.getpid()
+        self._birth = Birth()
         self._writing = threading.Lock()
         self._writer: apsw.Connection | None = None
         self._pool = threading.Lock()
@@ -107,7 +113,8 @@ class Database:
         self._fixed: dict[apsw.Connection, Shared] = {}
         self._closed = False
         self._noted: Witness | None = None
-        _open_here.add(self)
+        self._files = OwnFiles(folder)
+        renew_in_children(self)
 
     @property
     def name(self) -> str:
@@ -118,6 +125,11 @@ class Database:
     def folder(self) -> Path | None:
         """The folder of the store, or None if the database is in memory."""
         return self._folder
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this process opened it, and not one that forked it."""
+        return self._birth.is_here
 
     # ---- opening and closing ----
 
@@ -175,7 +187,7 @@ class Database:
                 lock = WriterLock.take(folder, wait=wait)
         self = cls(folder, lock, vfs, is_writer=not read_only)
         try:
-            with sqlite_named(self._name), disk_named(self._name):
+            with sqlite_named(self._name), disk_named(self._name), Use():
                 if beside_owner:
                     self._start_beside_owner()
                 else:
@@ -198,8 +210,11 @@ class Database:
             check_is_there(path, log, known, remedy="read_only=False")
         self.was_clean = not (log.exists() and log.stat().st_size)
         if not self.read_only:
-            # SQLite gives its other files the mode of this one.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            # SQLite gives its other files the mode of this one. If it is there, it is not opened:
+            # closing it would free the locks that another handle of this process has on it.
+            with contextlib.suppress(FileExistsError):
+                how = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                os.close(os.open(path, how, 0o600))
             disk.sync_folder(folder)
         first = self._open_reader() if self.read_only else self._connect()
         try:
@@ -210,6 +225,7 @@ class Database:
             check_format(first, self._name, writing=not self.read_only)
             if not accept_loss and not is_empty(first):
                 check_is_whole(self._name, last_change(first, self._name), known)
+            self._files.note_place()
             if self.read_only:
                 self._give_reader(first)
                 return
@@ -226,6 +242,8 @@ class Database:
                 forget_losses(first, self._name, known)
             self._note(last_change(first, self._name))
             first.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+            self._files.note_lock()
+            self._files.note_writer(first)
         except BaseException:
             self._fixed.pop(first, first).close()
             raise
@@ -236,6 +254,7 @@ class Database:
         first = self._open_reader()
         try:
             check_format(first, self._name, writing=False)
+            self._files.note_place()
         finally:
             self._give_reader(first)
 
@@ -256,8 +275,9 @@ class Database:
         StoreError
             The disk or SQLite fails. The lock is the caller's then.
         """
-        with self._writing, sqlite_named(self._name), disk_named(self._name):
+        with self._writing, sqlite_named(self._name), disk_named(self._name), Use():
             self.check_usable()
+            self.check_place()
             writer = self._connect()
             try:
                 check_format(writer, self._name, writing=True)
@@ -265,6 +285,8 @@ class Database:
                 check_is_whole(self._name, state, witnesses(self._folder))
                 self._lock, self._noted = lock, None
                 self._note(state)
+                self._files.note_lock()
+                self._files.note_writer(writer)
             except BaseException:
                 self._lock = None
                 writer.close(True)
@@ -273,7 +295,7 @@ class Database:
 
     def demote(self) -> None:
         """Write no more and release the lock, after a :meth:`promote` that led to nothing."""
-        with self._writing:
+        with self._writing, Use():
             self.is_writer = False
             writer, self._writer = self._writer, None
             lock, self._lock = self._lock, None
@@ -290,6 +312,7 @@ class Database:
             self._noted = state
 
     def _open_reader(self) -> apsw.Connection:
+        self.check_place()
         reader, shared = connect_to_read(self._folder, vfs=self._vfs, may_lock=self.read_only)
         if shared is not None:
             self._fixed[reader] = shared
@@ -303,21 +326,27 @@ class Database:
 
         Readings under way end first, each when its thread is done.
         """
-        if self._pid != os.getpid():
+        if not self._birth.is_here:
             return  # the connections are the parent's
-        with self._writing, contextlib.ExitStack() as held:
+        with self._writing, Use(), contextlib.ExitStack() as held:
             if self._lock is not None:
                 held.callback(self._lock.release)
             with self._pool:
                 self._closed = True
-                idle, self._idle = self._idle, []
-            for connection in idle:
-                with contextlib.suppress(apsw.Error):  # it only read
-                    connection.close()
-            writer, self._writer = self._writer, None
-            if writer is not None:
+                open_here, self._idle = self._idle, []
+            # The last connection copies the log to the database and removes it by its name, both of
+            # which may be another store's by now.
+            keeps_log = bool(self._files.moved())
+            if self._writer is not None:
+                with contextlib.suppress(apsw.Error, StoreError):
+                    keeps_log = keeps_log or bool(self._changed(self._writer))
+                open_here.append(self._writer)
+                self._writer = None
+            for connection in open_here:
                 with contextlib.suppress(apsw.Error):  # what was committed is safe either way
-                    writer.close()
+                    if keeps_log:
+                        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                    connection.close()
 
     # ---- using ----
 
@@ -332,16 +361,18 @@ class Database:
         OptionError
             It was opened for reading only, or is closed.
         StoreError
-            The disk or SQLite refuses; the connection is made anew for the next transaction.
+            The disk or SQLite refuses; the connection is made anew for the next transaction. Or
+            the files of the store were moved, replaced or overwritten.
         """
-        with self._writing, sqlite_named(self._name):
+        with self._writing, sqlite_named(self._name), Use():
             writer = self._ready_writer()
             try:
-                writer.execute("BEGIN IMMEDIATE")
+                self._begin(writer)
                 yield writer
-                state = last_change(writer, self._name)
+                state = self._before_commit(writer)
                 writer.execute("COMMIT")
                 self._note(state)
+                self._files.note_content(writer)
             except BaseException as fault:
                 self._give_up(writer, fault)
                 raise
@@ -357,16 +388,17 @@ class Database:
         OptionError, StoreError
             As from :meth:`transaction`.
         """
-        with self._writing, sqlite_named(self._name):
+        with self._writing, sqlite_named(self._name), Use():
             writer = self._ready_writer()
             try:
-                writer.execute("BEGIN IMMEDIATE")
+                self._begin(writer)
                 work(writer)
-                state = last_change(writer, self._name)
+                state = self._before_commit(writer)
                 outcome.is_sent = True
                 writer.execute("COMMIT")
                 outcome.is_committed = True
                 self._note(state)
+                self._files.note_content(writer)
             except BaseException as fault:
                 if outcome.is_sent and not outcome.is_committed:  # interrupted beside the COMMIT
                     is_open = writer.in_transaction
@@ -374,12 +406,68 @@ class Database:
                 self._give_up(writer, fault)
                 raise
 
+    def _begin(self, writer: apsw.Connection) -> None:
+        self._check_content(writer)
+        writer.execute("BEGIN IMMEDIATE")
+
+    def _check_content(self, writer: apsw.Connection) -> None:
+        self._files.refuse(self._name, self._changed(writer))
+
+    def _changed(self, writer: apsw.Connection) -> str:
+        return self._files.changed(writer, lambda: self._is_older(writer))
+
+    def _is_older(self, writer: apsw.Connection) -> bool:
+        """Return whether the database lacks a change that this writer has committed."""
+        noted, state = self._noted, last_change(writer, self._name)
+        return noted is not None and (
+            state.store_id != noted.store_id or state.sequence < noted.sequence
+        )
+
+    def _before_commit(self, writer: apsw.Connection) -> Witness:
+        """Return the last change; refuse a commit that would go to files that are elsewhere."""
+        self._birth.check(self._name)  # the block may have forked
+        state = last_change(writer, self._name)
+        self.check_place()
+        return state
+
+    def check_place(self) -> None:
+        """Refuse to go on if the names of the store's files lead elsewhere.
+
+        Raises
+        ------
+        StoreError
+            A file was moved, removed or replaced.
+        """
+        self._files.refuse(self._name, self._files.moved())
+
+    def problem_of_files(self) -> str:
+        """Say which file was moved, removed, replaced or overwritten; empty: none."""
+        if found := self._files.moved():
+            return found
+        if not self.is_writer or not self._writing.acquire(timeout=_SECONDS_FOR_A_LOOK):
+            return ""  # a change that takes long looks itself
+        try:
+            with sqlite_named(self._name), Use():
+                return self._changed(self._ready_writer())
+        except StoreError as fault:
+            return str(fault)
+        finally:
+            self._writing.release()
+
     def _give_up(self, writer: apsw.Connection, fault: BaseException) -> None:
         """End a transaction that failed, and the connection if nobody knows what it believes."""
+        if not self._birth.is_here:
+            return  # the transaction is the parent's
         _end(writer)
         if isinstance(fault, DAMAGING):
-            self._writer = None
-            writer.close(True)
+            self._drop_writer(writer)
+        elif getattr(fault, "errno", None) != errno.ESTALE:
+            self._files.note_content(writer)  # what was undone may be in the log
+
+    def _drop_writer(self, writer: apsw.Connection) -> None:
+        self._files.forget_writer()
+        self._writer = None
+        writer.close(True)
 
     def check_may_write(self) -> None:
         """Refuse a thread that could not begin a transaction now.
@@ -406,17 +494,20 @@ class Database:
         StoreError
             The disk or SQLite refuses.
         """
-        with sqlite_named(self._name):
+        with sqlite_named(self._name), Use():
             reader = self._take_reader()
             try:
                 reader.execute("BEGIN")
                 yield reader
             finally:
-                _end(reader)
-                if reader.txn_state() == apsw.SQLITE_TXN_NONE:
-                    self._give_reader(reader)
-                else:  # a statement that was left unfinished keeps the state that it reads
-                    self._drop_reader(reader)
+                if not self._birth.is_here:  # the block has forked
+                    leave_to_parent(reader)
+                else:
+                    _end(reader)
+                    if reader.txn_state() == apsw.SQLITE_TXN_NONE:
+                        self._give_reader(reader)
+                    else:  # a statement that was left unfinished keeps the state that it reads
+                        self._drop_reader(reader)
 
     def sequence(self) -> int:
         """Return the number of the last change that is committed, by whatever process."""
@@ -449,14 +540,17 @@ class Database:
         """
         until = time.monotonic() + wait
         while True:
-            with self._writing, sqlite_named(self._name):
+            with self._writing, sqlite_named(self._name), Use():
                 writer = self._ready_writer()
+                self.check_place()
+                self._check_content(writer)
                 with contextlib.suppress(apsw.BusyError):
                     writer.set_busy_timeout(0)
                     try:
                         writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
                     finally:
                         writer.set_busy_timeout(BUSY_MILLISECONDS)
+                        self._files.note_content(writer)
                     return True
             if time.monotonic() >= until:
                 return False
@@ -474,15 +568,17 @@ class Database:
         StoreError
             The disk or SQLite fails: twice the database's size must be free. Nothing is changed.
         """
-        with self._writing, sqlite_named(self._name):
+        with self._writing, sqlite_named(self._name), Use():
             writer = self._ready_writer()
+            self._check_content(writer)
+            self.check_place()
             try:
                 writer.pragma("temp_store", "FILE")  # as large as the database
                 writer.execute("VACUUM")
                 writer.pragma("temp_store", "MEMORY")
+                self._files.note_content(writer)
             except BaseException:
-                self._writer = None
-                writer.close(True)
+                self._drop_writer(writer)
                 raise
 
     def size(self) -> int:
@@ -500,9 +596,7 @@ class Database:
         StoreError
             It is a parent process's.
         """
-        if self._pid != os.getpid():
-            wish, got = f"the process that opened it (pid {self._pid})", f"pid {os.getpid()}"
-            raise error(StoreError, self._name, wish, got, "open it again")
+        self._birth.check(self._name)
         if self._closed:
             raise error(OptionError, self._name, "an open store", "a closed one")
 
@@ -511,7 +605,14 @@ class Database:
         if not self.is_writer:
             raise error(StoreError, self._name, "the process that owns the store", "another one")
         if self._writer is None:
-            self._writer = self._connect()
+            self.check_place()
+            writer = self._connect()
+            if self._is_older(writer):
+                writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                writer.close(True)
+                self._files.refuse(self._name, "a database that lacks changes")
+            self._files.note_writer(writer)
+            self._writer = writer
         return self._writer
 
     def _take_reader(self) -> apsw.Connection:
@@ -536,21 +637,13 @@ class Database:
         else:
             shared.close()
 
-    def _leave_to_parent(self) -> None:
-        """Keep a parent's connections from being closed in its child, whose locks they are not."""
-        _parents.append((self._writer, self._idle))
-
-
-_open_here: weakref.WeakSet[Database] = weakref.WeakSet()
-_parents: list[object] = []
-
-
-def _after_fork() -> None:
-    for database in list(_open_here):
-        database._leave_to_parent()
-
-
-os.register_at_fork(after_in_child=_after_fork)
+    def renew(self) -> None:
+        """Let go of the parent's connections, in a forked child."""
+        inherited, self._idle = self._idle, []
+        if self._writer is not None:
+            inherited = [*inherited, self._writer]
+            self._writer = None
+        inherit(self._folder, inherited)
 
 
 def _is_sqlite_fault(fault: BaseException | None) -> bool:

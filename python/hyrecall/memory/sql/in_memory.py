@@ -80,6 +80,8 @@ class MemoryDatabase(Database):
     def close(self) -> None:
         """Close every connection. Closing twice is fine."""
         super().close()
+        if not self._birth.is_here:
+            return
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
             keeper.close()
@@ -95,6 +97,7 @@ class MemoryDatabase(Database):
         StoreError
             SQLite refuses, or this thread is reading or changing it already.
         """
+        self.check_usable()
         with self._turns.changing(), super().transaction() as connection:
             yield connection
 
@@ -106,6 +109,7 @@ class MemoryDatabase(Database):
         OptionError, StoreError
             As from :meth:`transaction`.
         """
+        self.check_usable()
         with self._turns.changing():
             super().commit(work, outcome)
 
@@ -133,6 +137,7 @@ class MemoryDatabase(Database):
         StoreError
             SQLite refuses, or this thread is changing it.
         """
+        self.check_usable()
         with self._turns.reading(), super().reading() as connection:
             yield connection
 
@@ -151,6 +156,7 @@ class MemoryDatabase(Database):
         StoreError
             There is not enough memory.
         """
+        self.check_usable()
         with self._turns.changing(), self._writing, sqlite_named(self._name):
             self._ready_writer().execute("VACUUM")
 

@@ -118,11 +118,11 @@ def read_sealed(folder: Path) -> Header:
 
 def _read(folder: Path) -> tuple[Header, object]:
     try:
-        text = (folder / HEADER).read_bytes()
+        text = disk.read_bytes(folder / HEADER)
     except FileNotFoundError:
         raise StaleError("none there") from None
     except OSError as fault:
-        raise StaleError(f"HEADER cannot be read ({fault.strerror})") from None
+        raise StaleError(f"HEADER cannot be read ({fault.strerror or fault})") from None
     body, seal = text[:-_SEAL_BYTES], _SEAL.fullmatch(text[-_SEAL_BYTES:])
     if seal is None or xxhash.xxh3_64_hexdigest(body).encode() != seal[1]:
         raise StaleError("HEADER is damaged")
@@ -143,6 +143,6 @@ def _manifests(folder: Path) -> dict[str, str | None]:
 
 def _hash_of(path: Path) -> str | None:
     try:
-        return xxhash.xxh3_64_hexdigest(path.read_bytes())
+        return xxhash.xxh3_64_hexdigest(disk.read_bytes(path))
     except OSError:
         return None

@@ -7,12 +7,12 @@ import fcntl
 import os
 import re
 import time
-import weakref
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from hyrecall.base import disk
+from hyrecall.base.forks import renew_in_children
 from hyrecall.errors import OptionError, WriterBusyError, error
 
 __all__ = [
@@ -77,11 +77,20 @@ class _Lock:
     def __init__(self, handle: int | None) -> None:
         """Keep the file on which the lock was taken; None: there is none that could be locked."""
         self._handle = handle
-        _held.add(self)
+        renew_in_children(self)
 
     def release(self) -> None:
         """Release the lock. Releasing twice is fine."""
-        _held.discard(self)
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            fcntl.flock(handle, fcntl.LOCK_UN)  # a child that has just been forked has the file too
+            os.close(handle)
+
+    def renew(self) -> None:
+        """Close the file in a forked child: it would stay locked as long as the child lives.
+
+        Not unlocked: both processes have the same open file.
+        """
         handle, self._handle = self._handle, None
         if handle is not None:
             os.close(handle)
@@ -140,6 +149,18 @@ class WriterLock(_Lock):
             raise
         return lock
 
+    def is_at(self, folder: Path) -> bool:
+        """Return whether the lock is held, and the file of that name in a folder is still its own.
+
+        It is not held in a forked child; and a store that was moved leaves its name to another.
+        """
+        if self._handle is None:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self._handle), os.stat(folder / LOCK))
+        except OSError:
+            return False
+
     def tell(self, terms: str) -> None:
         """Write who holds the lock, and on which terms; the note stays.
 
@@ -184,7 +205,7 @@ class ReaderLock(_Lock):
             From the disk; the folder has had no writer, and may have one.
         """
         try:
-            handle = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+            handle = disk.open_to_read(folder / LOCK)
         except FileNotFoundError:
             if os.access(folder, os.W_OK):
                 raise
@@ -224,8 +245,7 @@ def make_folder(folder: Path, known: set[str]) -> None:
 def read_note(folder: Path) -> bytes:
     """Return the note in the lock of a folder; empty: there is none, or it cannot be read."""
     try:
-        with (folder / LOCK).open("rb") as file:
-            return _note_of(file.read(_MOST))
+        return _note_of(disk.read_bytes(folder / LOCK))
     except OSError:
         return b""
 
@@ -233,8 +253,7 @@ def read_note(folder: Path) -> bytes:
 def read_holder(folder: Path) -> Holder:
     """Return what the lock of a folder says of its holder; it may have ended since."""
     try:
-        with (folder / LOCK).open("rb") as file:
-            return _holder_of(file.read(_MOST))
+        return _holder_of(disk.read_bytes(folder / LOCK))
     except OSError:
         return Holder()
 
@@ -249,16 +268,6 @@ def _holder_of(content: bytes) -> Holder:
 
 def _note_of(content: bytes) -> bytes:
     return content.partition(b"\n")[2]
-
-
-_held: weakref.WeakSet[_Lock] = weakref.WeakSet()
-
-
-def _forget_in_child() -> None:
-    # Closed, not unlocked: both processes have the same open file, and unlocking it here would
-    # unlock it there. Left open, it would stay locked as long as this child lives.
-    for lock in list(_held):
-        lock.release()
 
 
 def _try(handle: int, kind: int = fcntl.LOCK_EX) -> bool:
@@ -287,6 +296,3 @@ def _busy(folder: Path, handle: int, *, is_read: bool) -> WriterBusyError:
     got = f"one at work ({who.decode(errors='replace') or 'unknown'})"
     remedy = "read_only=True, or wait= so many seconds"
     return error(WriterBusyError, str(folder), "no other writer", got, remedy)
-
-
-os.register_at_fork(after_in_child=_forget_in_child)

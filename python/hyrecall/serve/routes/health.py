@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,7 @@ from fastapi import Request
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
+from hyrecall.base.workers import Workers
 from hyrecall.errors import ShardLostError
 from hyrecall.serve.callers import Keeper
 from hyrecall.serve.replies import ERRORS
@@ -31,7 +31,7 @@ class Probe:
 
     def __init__(self, name: str) -> None:
         """Ask nothing yet."""
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"hyrecall-{name}")
+        self._thread = Workers(1, f"hyrecall-{name}")
         self._asked: asyncio.Future[Any] | None = None
 
     async def ask(self, work: Callable[[], Any]) -> Any:
@@ -45,7 +45,7 @@ class Probe:
         loop = asyncio.get_running_loop()
         asked = self._asked
         if asked is None or asked.done() or asked.get_loop() is not loop:
-            asked = self._asked = loop.run_in_executor(self._thread, work)
+            asked = self._asked = loop.run_in_executor(self._thread.executor, work)
             asked.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.wait_for(asyncio.shield(asked), LONGEST)
 
