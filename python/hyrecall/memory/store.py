@@ -7,6 +7,7 @@ import math
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -20,11 +21,11 @@ from hyrecall.base.arguments import number
 from hyrecall.embed import choose
 from hyrecall.embed.choose import AUTO, Given
 from hyrecall.embed.guard import Guard
-from hyrecall.embed.protocol import NORMS, EmbedFault, NoVectors, norms
+from hyrecall.embed.protocol import NORMS, norms
 from hyrecall.errors import DTypeError, OptionError, ShapeError, StoreError, error
 from hyrecall.memory.changes.change import Change
 from hyrecall.memory.changes.signals import RecordConversations, Touch
-from hyrecall.memory.data.degradation import Degradation
+from hyrecall.memory.data.degradation import Degradation, DegradedReason
 from hyrecall.memory.data.fields import in_utc
 from hyrecall.memory.derived.background import Background
 from hyrecall.memory.derived.follower import Follower
@@ -64,6 +65,7 @@ GIVEN = "given"
 """Model of vectors that a caller gives where no embedder has a name."""
 
 Vectors = npt.NDArray[np.float32]
+Vector = npt.NDArray[np.float32]
 Reply = TypeVar("Reply")
 
 
@@ -279,21 +281,25 @@ class Store:
 
     def embed(
         self, texts: Sequence[str], budget: float | None
-    ) -> tuple[Vectors | None, tuple[Degradation, ...]]:
-        """Embed texts before their transaction; without vectors, return the reasons."""
+    ) -> tuple[list[Vector | None], list[tuple[Degradation, ...]]]:
+        """Embed texts before their transaction; return a vector of each, or why it has none."""
         if self.guard.off is not None and self.guard.off.is_choice:
-            return None, ()
+            return [None] * len(texts), [()] * len(texts)
         most = self.guard.timeout
         if budget is None:
             budget = min(self.options.write_timeout, math.inf if most is None else most)
-        answer = self.guard.embed(texts, budget=budget, waits=True)
-        if isinstance(answer, NoVectors):
-            reason = Degradation.of_fault(answer.fault, answer.detail)
-            if answer.fault is not EmbedFault.OFF:
-                _log.warning("kept without vectors: %s", reason)
-            return None, (reason,)
+        rows, why = self.guard.embed_each(texts, budget=budget, waits=True)
+        faults = Counter(Degradation.of_fault(one.fault, one.detail) for one in why if one)
+        for reason, n in faults.items():
+            if reason.reason is not DegradedReason.EMBEDDINGS_OFF:
+                _log.warning("%d of %d kept without vectors: %s", n, len(texts), reason)
         self.settle()
-        return answer, ()
+        found = [
+            row if one is None and text.strip() else None
+            for text, row, one in zip(texts, rows, why, strict=True)
+        ]
+        told = [() if one is None else (Degradation.of_fault(one.fault, one.told),) for one in why]
+        return found, told
 
     def settle(self) -> None:
         """Rebuild the index if the embedder's vectors have another length than was assumed."""

@@ -224,9 +224,10 @@ def _vector(means: Means, ask: Ask, reasons: list[Degradation]) -> Vector | None
     budget = means.budget if ask.embed_timeout is None else ask.embed_timeout
     answer = means.guard.embed([ask.query], budget=budget)
     if isinstance(answer, NoVectors):
-        reasons.append(Degradation.of_fault(answer.fault, answer.detail))
+        reasons.append(Degradation.of_fault(answer.fault, answer.told))
         if answer.fault is not EmbedFault.OFF:
-            _log.warning("recalled by words alone: %s", reasons[-1])
+            told = Degradation.of_fault(answer.fault, answer.detail)
+            _log.warning("recalled by words alone: %s", told)
         return None
     means.settle()
     row: Vector = answer[0]
