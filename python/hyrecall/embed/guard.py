@@ -318,6 +318,11 @@ class Guard:
         """Whether calls are made: the embedder is not off, and its model is loaded."""
         return self.off is None and self._warmed.is_set()
 
+    @property
+    def was_asked(self) -> bool:
+        """Whether the embedder has been called."""
+        return self._n_calls > 0
+
     def state(self) -> dict[str, Any]:
         """Return the state of the guard, for a report.
 
@@ -381,6 +386,11 @@ class Guard:
         except BaseException:  # from a signal during the wait
             self._breaker.undecided()
             raise
+        self._judge(answer, is_hurried=is_hurried, is_divided=is_divided)
+        return answer
+
+    def _judge(self, answer: Rows | NoVectors, *, is_hurried: bool, is_divided: bool) -> None:
+        """Tell the breaker what a reply says about the embedder."""
         if not isinstance(answer, NoVectors):
             self._breaker.succeeded()
             self._answered = True
@@ -392,7 +402,6 @@ class Guard:
             self._breaker.failed()
             self._answered = False
             self._last_failure = f"{answer.fault}: {answer.detail}"
-        return answer
 
     def _is_loaded(self, until: float) -> bool:
         """Wait for the embedder's model until a time; return whether it is loaded."""

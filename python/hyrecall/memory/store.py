@@ -170,6 +170,8 @@ class Store:
             threads=options.threads,
             progress=None if is_takeover else options.progress,
             opens_soon=is_takeover,
+            guard=self.guard,
+            fills_at_once=options.warm,
         )
 
     @property

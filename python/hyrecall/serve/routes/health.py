@@ -13,6 +13,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
 from hyrecall.errors import ShardLostError
+from hyrecall.memory.keeping.tasks import CheckEmbeddings
 from hyrecall.serve.callers import Keeper
 from hyrecall.serve.replies import ERRORS
 
@@ -69,11 +70,12 @@ async def healthz() -> dict[str, str]:
     responses={503: {"description": "Not yet, or no longer."}},
 )
 async def readyz(request: Request) -> Response:
-    """Answer 200 once replies are whole; no token is needed.
+    """Answer 200 once recalls have what they need; no token is needed.
 
-    Of shards, some of which are lost, the status is "degraded", and ``lost_shards`` names them: as
-    their replies do, which lack the documents of these. Requests that hang do not delay it; if the
-    store or the shards themselves do not say in time whether they answer, it is not ready.
+    The status is "degraded" while replies lack something: memories without a usable vector, then
+    ``embeddings`` says how many, and how far embedding them came; or documents of shards that are
+    lost, which ``lost_shards`` names. Requests that hang do not delay the answer; if the store or
+    the shards themselves do not say in time whether they answer, it is not ready.
     """
     state = request.app.state
     is_ready, told = state.index is not None, {"status": "ready"}
@@ -81,6 +83,11 @@ async def readyz(request: Request) -> Response:
         if state.memory is not None:
             ready = partial(state.memory._sync.wait_until_ready, timeout=0)
             is_ready = await state.readiness.ask(ready)
+            if is_ready:
+                check = partial(state.memory._sync._store.keeper.run, CheckEmbeddings())
+                found = await state.readiness.ask(check)
+                lacks = {"status": "degraded", "embeddings": found.detail}
+                told = told if found.ok else lacks
         elif is_ready:
             lost = await state.readiness.ask(state.served_index.lost_shards)
             told = {"status": "degraded", "lost_shards": lost} if lost else told
