@@ -13,11 +13,14 @@ import numpy.typing as npt
 from hyrecall.errors import HyrecallError, error
 
 __all__ = [
+    "CHARACTERS_PER_TOKEN",
+    "MOST_CHARACTERS",
     "NORMS",
     "EmbedError",
     "EmbedFault",
     "Embedder",
     "NoVectors",
+    "beginning",
     "check_vectors",
     "fault_of_status",
     "norms",
@@ -201,6 +204,26 @@ def fault_of_status(status: int) -> EmbedFault:
         return EmbedFault.CONFIGURATION
     is_refusal = 400 <= status < 500 and status not in _OF_MOMENT
     return EmbedFault.REFUSED if is_refusal else EmbedFault.UNREACHABLE
+
+
+CHARACTERS_PER_TOKEN = 32
+"""More than the characters of nearly any token: so many tell a model all that it can read."""
+
+MOST_CHARACTERS = 512 * CHARACTERS_PER_TOKEN
+"""The beginning of a text that an embedder without a length of its own reads."""
+
+
+def beginning(text: str, most: int = MOST_CHARACTERS) -> str:
+    """Return the beginning of a text that is longer than a model reads.
+
+    A tokenizer would take seconds for megabytes of which the model gets the first hundred words.
+
+    Examples
+    --------
+    >>> beginning("tea"), beginning("  " + "tea " * 1000, most=7)
+    ('tea', 'tea tea')
+    """
+    return text if len(text) <= most else text.lstrip()[:most]
 
 
 def check_vectors(reply: object, n_texts: int, dim: int | None) -> npt.NDArray[np.float32]:
