@@ -25,7 +25,7 @@ from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.methods import on_store
 from hyrecall.memory.recall.audience import Partition, User, read_agent, read_caller, read_owner
 from hyrecall.memory.recall.call import Hints, TimeRange
-from hyrecall.memory.recall.recipe_options import Reranker
+from hyrecall.memory.recall.recipe_options import Floors, Reranker
 from hyrecall.memory.sql.in_memory import IN_MEMORY
 from hyrecall.memory.store import AUTO, Clock, Given, Store, StoreOptions
 from hyrecall.memory.sync_records import Kept
@@ -308,7 +308,7 @@ class MemorySync(RecordsOfMemorySync):
         reranker: Reranker | None = None,
         diversity: float | None = None,
         normalize: bool = False,
-        min_score: float | None = None,
+        min_score: Floors = None,
         weights: Mapping[str, float] | None = None,
         token_budget: int | None = None,
         candidates: Hints | None = None,
@@ -357,8 +357,10 @@ class MemorySync(RecordsOfMemorySync):
             In [0, 1]: how much unlike those above a match shall be.
         normalize : bool, default False
             Scores over the best possible, in [0, 1].
-        min_score : float, optional
-            Least score; nothing fills the list then.
+        min_score : float, or mapping of str to float or Above, optional
+            A float is the least ``score``, which is relative to the other matches of most recipes.
+            ``{"bm25": 2.0, "cosine": 0.35}`` is absolute, as for an index: words, and vectors, list
+            nothing below, so that a match reaches one of both. Nothing fills the list then.
         weights : mapping of str to float, optional
             Of "recency", "importance" and "relevance", each in [0, 1e6], for recipes with a
             composite score; what is not named is the recipe's.
