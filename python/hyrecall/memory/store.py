@@ -21,6 +21,7 @@ from hyrecall.base.arguments import number
 from hyrecall.embed import choose
 from hyrecall.embed.choose import AUTO, Given
 from hyrecall.embed.guard import Guard
+from hyrecall.embed.http import HttpEmbedder
 from hyrecall.embed.protocol import NORMS, norms
 from hyrecall.errors import DTypeError, OptionError, ShapeError, StoreError, error
 from hyrecall.memory.changes.change import Change
@@ -59,6 +60,9 @@ _log.addHandler(logging.NullHandler())
 DIM = 768
 """Length of vectors where neither embedder, ``dim=`` nor the store says another."""
 
+RECALL_SECONDS, WRITE_SECONDS = 1.5, 5.0
+"""What a recall and a write may wait for the embedder where nothing says more."""
+
 _PAUSE = 0.01  # seconds between two looks at an index that is being built
 
 GIVEN = "given"
@@ -96,12 +100,13 @@ class Store:
         self.layout: Layout = layout_of(self.recipe, read_analyzer("analyzer", options.analyzer))
         packaged = self.recipe.semantic == "default"
         embedder = choose.embedder(options.embedder, os.environ, packaged=packaged)
-        self.guard = Guard(
-            embedder,
-            dim=options.dim,
-            closes=embedder is not options.embedder,
-            usual=options.recall_timeout,
-        )
+        is_own = embedder is not options.embedder
+        allowed = choose.named_timeout() if is_own and isinstance(embedder, HttpEmbedder) else None
+        if not packaged and allowed is None:  # as the system that the recipe follows
+            allowed = getattr(embedder, "timeout", None)
+        self.recall_timeout = _first(options.recall_timeout, allowed, RECALL_SECONDS)
+        self.write_timeout = _first(options.write_timeout, allowed, WRITE_SECONDS)
+        self.guard = Guard(embedder, dim=options.dim, closes=is_own, usual=self.recall_timeout)
         self._clock = _now if options.clock is None else options.clock
         self._settling = threading.Lock()
         self.joining = Joining()
@@ -206,7 +211,8 @@ class Store:
             clock=self.now,
             layout=self.layout,
             settle=self.settle,
-            budget=self.options.recall_timeout,
+            budget=self.recall_timeout,
+            patience=_first(self.options.recall_timeout, RECALL_SECONDS),
         )
 
     def now(self) -> datetime:
@@ -289,7 +295,7 @@ class Store:
             return [None] * len(texts), [()] * len(texts)
         most = self.guard.timeout
         if budget is None:
-            budget = min(self.options.write_timeout, math.inf if most is None else most)
+            budget = min(self.write_timeout, math.inf if most is None else most)
         rows, why = self.guard.embed_each(texts, budget=budget, waits=True)
         faults = Counter(Degradation.of_fault(one.fault, one.detail) for one in why if one)
         for reason, n in faults.items():
@@ -384,6 +390,11 @@ class Store:
     def __repr__(self) -> str:
         """Show where it is."""
         return str(self.database.folder or IN_MEMORY)
+
+
+def _first(*seconds: float | None) -> float:
+    """Return the first of several times that is said."""
+    return next(one for one in seconds if one is not None)
 
 
 def _now() -> datetime:

@@ -96,8 +96,8 @@ class MemorySync(RecordsOfMemorySync):
         wait: float = 0.0,
         owner_timeout: float = 10.0,
         accept_loss: bool = False,
-        recall_timeout: float = 1.5,
-        write_timeout: float = 5.0,
+        recall_timeout: float | None = None,
+        write_timeout: float | None = None,
         sessions: SessionTracker | None = None,
         snapshot_every: int = 10_000,
         device: str = "cpu",
@@ -145,8 +145,10 @@ class MemorySync(RecordsOfMemorySync):
         accept_loss : bool, default False
             Open a store that has lost acknowledged changes (CorruptStoreError) as it is now. After
             a writer has done so, later openings need it no more.
-        recall_timeout, write_timeout : float, default 1.5, 5
-            Seconds that a call may wait for the embedder, in [0, 86400].
+        recall_timeout, write_timeout : float, optional
+            Seconds that a call may wait for the embedder, in [0, 86400]. Default: what
+            ``HYRECALL_EMBED_TIMEOUT`` allows an endpoint that is named by a URL, else the
+            embedder's own ``timeout`` for ``recipes.l0``, else 1.5 and 5.
         sessions : SessionTracker, optional
             Where conversations are kept; default: in the store, for 24 hours. ``InProcessSessions``
             and ``RedisSessions`` keep them elsewhere.
@@ -223,8 +225,8 @@ class MemorySync(RecordsOfMemorySync):
         analyzer: Analyzer | str | None = None,
         embedder: Given = AUTO,
         dim: int | None = None,
-        recall_timeout: float = 1.5,
-        write_timeout: float = 5.0,
+        recall_timeout: float | None = None,
+        write_timeout: float | None = None,
         sessions: SessionTracker | None = None,
         device: str = "cpu",
         threads: int | None = None,

@@ -77,8 +77,9 @@ class Means:
     settle : callable
         Lets the index take vectors of the length that an embedder turned out to give.
     budget : float
-        Seconds for the embedder where a call says nothing, and for changes that another thread is
-        applying to the index.
+        Seconds for the embedder where a call says nothing.
+    patience : float
+        Seconds for changes that another thread is applying to the index.
     """
 
     database: Database
@@ -91,6 +92,7 @@ class Means:
     layout: Layout
     settle: Callable[[], None]
     budget: float
+    patience: float
 
 
 def recall(means: Means, ask: Ask) -> Matches:
@@ -200,7 +202,7 @@ def _question(
         session=session,
         candidates=ask.candidates,
         around=ask.around,
-        budget=max(means.budget, LEAST_WAIT),
+        budget=max(means.patience, LEAST_WAIT),
     )
 
 
