@@ -31,7 +31,7 @@ _log = logging.getLogger("hyrecall.memory")
 FILLING = "embedding what has no vector"
 """What the background does until it is done."""
 
-FIRST_SECONDS = 1.0  # after the opening: a handle that is open for a moment starts nothing
+FIRST_SECONDS = 2.0  # after the opening: a handle that is open for a moment starts nothing
 PAGE = 32  # memories of a call of the embedder, and of a transaction
 PAGE_SECONDS = 60.0
 LONGEST_REST = 1.0  # after a page, as long as it took: others use the model and the processor too
