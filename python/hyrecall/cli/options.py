@@ -90,12 +90,7 @@ Filters: TypeAlias = Annotated[
 ]
 MinScore: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--min-score",
-        metavar="[ARM=]SCORE",
-        help="The lowest score in an arm; of a store bm25=SCORE and cosine=SCORE, or SCORE of the "
-        "whole.",
-    ),
+    typer.Option("--min-score", metavar="[ARM=]SCORE", help="The lowest score in an arm."),
 ]
 MinFused: TypeAlias = Annotated[
     float | None,

@@ -18,7 +18,6 @@ from hyrecall.cli.options import (
     FusionName,
     Limit,
     MinFused,
-    MinScore,
     Normalize,
     Offset,
     Scopes,
@@ -185,7 +184,15 @@ def recall(
     depth: Depth = 100,
     fusion: FusionName = None,
     bm25: Bm25 = None,
-    min_score: MinScore = None,
+    min_score: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--min-score",
+            metavar="[ARM=]SCORE",
+            help="The lowest score in an arm; of a store bm25=SCORE or cosine=SCORE, or SCORE for "
+            "the fused score.",
+        ),
+    ] = None,
     min_fused: MinFused = None,
     columns: Annotated[
         list[str] | None,

@@ -103,7 +103,8 @@ class Store:
         is_own = embedder is not options.embedder
         allowed = choose.named_timeout() if is_own and isinstance(embedder, HttpEmbedder) else None
         if not packaged and allowed is None:  # as the system that the recipe follows
-            allowed = getattr(embedder, "timeout", None)
+            own = getattr(embedder, "timeout", None)
+            allowed = float(own) if isinstance(own, int | float) else None
         self.recall_timeout = _first(options.recall_timeout, allowed, RECALL_SECONDS)
         self.write_timeout = _first(options.write_timeout, allowed, WRITE_SECONDS)
         self.guard = Guard(embedder, dim=options.dim, closes=is_own, usual=self.recall_timeout)
