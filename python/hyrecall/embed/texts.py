@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.embed.guard import Guard
+from hyrecall.embed.guard import OF_TEXT, Guard
 from hyrecall.embed.protocol import EmbedError, EmbedFault, NoVectors
 
 __all__ = ["SECONDS_PER_CALL", "embed_texts"]
@@ -58,10 +58,11 @@ def embed_texts(
         budget = min(SECONDS_PER_CALL, until - time.monotonic())
         some = [texts[at] or "" for at in places]
         answer, why = guard.embed_each(some, budget=budget, waits=True)
+        others = OF_TEXT if answer.any() else {EmbedFault.REFUSED}  # it is well, but for this text
         for at, fault in zip(places, why, strict=True):
             if fault is None:
                 continue
-            if fault.fault is not EmbedFault.REFUSED:
+            if fault.fault not in others:
                 raise EmbedError.of_reply(fault, f"vectors of {len(places)} texts")
             if refused is None:
                 raise EmbedError.of_reply(fault, f"a vector of text {at}")

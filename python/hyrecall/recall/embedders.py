@@ -166,8 +166,9 @@ class Embedders:
             except EmbedError as failed:
                 degraded.append(f"{arm} did not run: {_told(failed)}")
             for at, fault in refused.items():
-                degraded.append(f"{arm}[{at}] did not run: {_told(fault)}")
-                about[degraded[-1]] = {at: f"{arm}[0] did not run: {_told(fault)}"}
+                alone = f"{arm} did not run: {_told(fault)}"
+                degraded.append(alone if len(texts) == 1 else f"{arm}[{at}]{alone[len(arm) :]}")
+                about[degraded[-1]] = {at: alone}
         notes = tuple(
             f"{arm} did not run: its vectors are of {one.model!r}, and the index was opened "
             "without embed="
