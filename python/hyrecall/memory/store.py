@@ -303,11 +303,13 @@ class Store:
             if reason.reason is not DegradedReason.EMBEDDINGS_OFF:
                 _log.warning("%d of %d kept without vectors: %s", n, len(texts), reason)
         self.settle()
-        found = [
+        found: list[Vector | None] = [
             row if one is None and text.strip() else None
             for text, row, one in zip(texts, rows, why, strict=True)
         ]
-        told = [() if one is None else (Degradation.of_fault(one.fault, one.told),) for one in why]
+        told: list[tuple[Degradation, ...]] = [
+            () if one is None else (Degradation.of_fault(one.fault, one.told),) for one in why
+        ]
         return found, told
 
     def settle(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hyrecall.ask.filters import Filter
-from hyrecall.ask.scope import ANY, Scope
+from hyrecall.ask.scope import ANY, Scope, ScopePattern
 from hyrecall.index import Index
 from hyrecall.memory.derived.layout import CELL
 from hyrecall.memory.derived.layout import UNEMBEDDED as _COLUMN
@@ -21,7 +21,7 @@ UNEMBEDDED = Filter(**{_COLUMN: True})
 """Passes memories with a text and without a vector that the index takes."""
 
 
-def count_unembedded(index: Index, scope: Scope = EVERYWHERE) -> int:
+def count_unembedded(index: Index, scope: Scope | ScopePattern = EVERYWHERE) -> int:
     """Count the memories of a scope with a text and without a vector that the index takes."""
     return index.count(scope=scope, filter=UNEMBEDDED)
 

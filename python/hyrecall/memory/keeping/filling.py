@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -78,6 +79,8 @@ class Filling:
         self._thread: threading.Thread | None = None
         self._many: Guard | None = None
         self._refused: set[int] = set()
+        self._written: set[int] = set()  # of the last page
+        self._pid = os.getpid()
         self._n_embedded = 0
         self._trouble = ""
         self._n_tries = 0
@@ -115,7 +118,9 @@ class Filling:
         return ", ".join(told)
 
     def stop(self) -> None:
-        """Start no more work, and wake the thread."""
+        """Start no more work, and wake the thread, which a forked child does not have."""
+        if self._pid != os.getpid():
+            return
         with self._wake:
             self._is_closed = True
             many = self._many
@@ -158,10 +163,7 @@ class Filling:
                 with self._wake:
                     rest = min(time.monotonic() - begun, LONGEST_REST)
                     self._wake.wait_for(lambda: self._is_closed, rest)
-        except HyrecallError as fault:  # the store cannot be written
-            trouble = type(fault).__name__
-        except Exception as fault:
-            _log.exception("memories without a vector could not be embedded")
+        except Exception as fault:  # the store cannot be written, say; its message may hold a text
             trouble = type(fault).__name__
         finally:
             many.close()
@@ -179,6 +181,7 @@ class Filling:
         with self._database.reading() as connection:
             episodes = episodes_of_rows(connection, wanted, every_cell(connection), damaged)
         self._refused |= set(wanted) - set(episodes)  # damaged, or changed meanwhile
+        self._refused |= set(wanted) & self._written  # the index does not take what was made
         rows = [(row, one) for row, one in episodes.items() if one.text.strip()]
         if not rows:
             return ""
@@ -197,6 +200,7 @@ class Filling:
         )
         if made:
             self._n_embedded += self._write(SetVectors(made))
+            self._written = {row for row, _, _ in made}
             self._n_tries = 0
         return self._judge(rows, why, has_any=bool(made))
 

@@ -33,7 +33,11 @@ class Parts(Protocol):
     follower: Follower
     background: Background
     layout: Layout
-    filling: Tells | None
+
+    @property
+    def filling(self) -> Tells | None:
+        """What embeds by itself; None: this process cannot."""
+        ...
 
     def search_index(self, question: Question) -> FoundRows:
         """Rank rows, as :meth:`Keeper.search_index`."""
