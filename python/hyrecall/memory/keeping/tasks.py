@@ -245,7 +245,12 @@ def embeddings(owner: Parts) -> Check:
     if counts is None or not counts[0]:
         return Check("embeddings", True)
     filling = owner.filling
-    told = "no embedder writes here: reembed()" if filling is None else filling.told()
+    if filling is not None:
+        told = filling.told()
+    elif owner.database.read_only:
+        told = "open for reading only"
+    else:
+        told = "the process that owns the store has no embedder"
     return Check("embeddings", False, "; ".join(filter(None, (told_unembedded(*counts), told))))
 
 
