@@ -314,3 +314,24 @@ async def _searched(path: Path) -> Any:
     ):
         reply = await client.call_tool("memory_search", {"query": "value", "scope": "user"})
         return reply.structured_content
+
+
+@pytest.mark.parametrize(("timeout", "is_used"), [("20s", True), ("100ms", False)])
+def test_D34_a_search_waits_for_the_endpoint_as_long_as_the_variable_says(
+    run: Run, notes: Path, monkeypatch: pytest.MonkeyPatch, timeout: str, is_used: bool
+) -> None:
+    with serving() as server:
+        server.seconds = 0.0
+        monkeypatch.setenv("LTM_EMBEDDING_URL", server.url("slow"))
+        assert run("ltm", "save", "k", "green tea").code == 0
+        server.seconds = 2.0
+        monkeypatch.setenv("LTM_EMBED_TIMEOUT", timeout)
+        found = json.loads(run("ltm", "search", "coffee").out)
+        assert [one["key"] for one in found] == (["k"] if is_used else [])  # by its vector alone
+        asked = ("recall", "coffee", "--path", notes, "--user", "user", "--recipe", "l0", "--json")
+        told = run(*asked)
+        assert told.data["degraded"] is not is_used
+        assert ("embed_timeout" in told.err) is not is_used
+        assert [one.split()[0] for one in told.data["reasons"]] == (
+            [] if is_used else ["embed_timeout"]
+        )

@@ -53,7 +53,9 @@ class StubServer:
         self.n_connections = 0
         self.failures_left = 0  # of mode "flaky"
         self.seconds = 0.2  # of mode "slow"
-        self.custom = b""  # of mode "custom"
+        self.custom = b""  # of modes "custom" and "status"
+        self.status = 400  # of mode "status"
+        self.longest = 100  # characters of a text that mode "picky" takes
         self._met: set[socket.socket] = set()  # by mode "once"
         self._closing = threading.Event()
         self._open: list[socket.socket] = []
@@ -112,6 +114,19 @@ class StubServer:
 
     def do_custom(self, connection: socket.socket, request: Request) -> bool:
         return _send(connection, self.custom)
+
+    def do_status(self, connection: socket.socket, request: Request) -> bool:
+        return _send(connection, self.custom, status=self.status)
+
+    def do_picky(self, connection: socket.socket, request: Request) -> bool:
+        """Refuse every text of a request in which one is too long, and quote that one."""
+        for text in request.texts:
+            if len(text) > self.longest:
+                told = f"no more than {self.longest} characters, got: {text[:60]}"
+                return _send(
+                    connection, json.dumps({"error": {"message": told}}).encode(), status=400
+                )
+        return self.do_ok(connection, request)
 
     def do_shuffled(self, connection: socket.socket, request: Request) -> bool:
         data = [{"index": at, "embedding": vector_of(t)} for at, t in enumerate(request.texts)]

@@ -137,7 +137,7 @@ def test_five_faults_open_the_breaker_and_a_probe_closes_it() -> None:
     for _ in range(5):
         assert asked(guard, 30.0)[0].fault is EmbedFault.MALFORMED  # type: ignore[attr-defined]
     clock.now += 18
-    assert asked(guard, 30.0)[0] == NoVectors(EmbedFault.RESTING, "for 12 s")
+    assert asked(guard, 30.0)[0].detail.startswith("for 12 s, after malformed")  # type: ignore[attr-defined]
     assert len(fake.calls) == 5
     clock.now += 12
     is_well = True
@@ -344,4 +344,67 @@ def test_without_a_deadline_the_timing_test_would_fail(monkeypatch: pytest.Monke
     _, seconds = asked(guard, 0.05)
     assert seconds > 0.05 + SLACK
     fake.release.set()
+    guard.close()
+
+
+class _StatusError(Exception):
+    """An error of an HTTP client, such as openai's."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__("about the text")
+        self.status_code = status
+
+
+def refusing(*bad: str, fault: Exception | None = None) -> Fake:
+    def reply(texts: Sequence[str]) -> object:
+        if set(texts) & set(bad):
+            raise fault or EmbedError.of(EmbedFault.REFUSED, "status 200", "status 400", "too long")
+        return np.array([[len(text), 1, 1, 1] for text in texts], np.float32)
+
+    return Fake(reply)
+
+
+@pytest.mark.parametrize("fault", [None, _StatusError(413), ValueError("too long")])
+@pytest.mark.parametrize("n_bad", [1, 3, 6])
+def test_a_text_that_is_refused_leaves_the_others_of_its_batch_their_vectors(
+    fault: Exception | None, n_bad: int
+) -> None:
+    bad = ["x" * (100 + at) for at in range(n_bad)]
+    texts = [*bad, *(f"short {at}" for at in range(30)), " "]
+    guard = Guard(refusing(*bad, fault=fault))
+    rows, why = guard.embed_each(texts, budget=30.0)
+    assert rows[:, 0].tolist() == [0 if text in bad else len(text) for text in texts[:-1]] + [0]
+    assert [one is not None for one in why] == [text in bad for text in texts]
+    kind = EmbedFault.CRASHED if isinstance(fault, ValueError) else EmbedFault.REFUSED
+    assert {one.fault for one in why if one is not None} == {kind}
+    guard.close()
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 413, 422])
+def test_the_breaker_stays_closed_whatever_is_refused_to_one_caller(status: int) -> None:
+    fake = refusing("bad", fault=_StatusError(status))
+    guard = Guard(fake)
+    for _ in range(20):
+        assert isinstance(asked(guard, 30.0, "bad")[0], NoVectors)
+    assert guard.state()["breaker"] == "closed"
+    assert isinstance(asked(guard, 30.0)[0], np.ndarray)
+    guard.close()
+
+
+def test_an_endpoint_that_is_down_is_not_asked_for_each_text_of_a_batch() -> None:
+    fake = refusing("bad", fault=_StatusError(503))
+    guard = Guard(fake)
+    _, why = guard.embed_each(["bad", *map(str, range(63))], budget=30.0)
+    assert len(fake.calls) == 1
+    assert {one.fault for one in why if one is not None} == {EmbedFault.UNREACHABLE}
+    guard.close()
+
+
+def test_an_embedder_that_refuses_everything_is_asked_few_times_for_a_batch() -> None:
+    texts = [f"text {at}" for at in range(64)]
+    fake = refusing(*texts)
+    guard = Guard(fake)
+    _, why = guard.embed_each(texts, budget=30.0)
+    assert all(why)
+    assert len(fake.calls) < 24
     guard.close()

@@ -52,7 +52,7 @@ def test_a_reply_in_another_order_is_put_in_order(
 FAULTS = [
     ("status500", EmbedFault.UNREACHABLE, "status 500"),
     ("busy", EmbedFault.UNREACHABLE, "status 429"),
-    ("unauthorized", EmbedFault.UNREACHABLE, "status 401"),
+    ("unauthorized", EmbedFault.CONFIGURATION, "status 401"),
     ("redirect", EmbedFault.MALFORMED, "302"),
     ("junk", EmbedFault.MALFORMED, "JSON"),
     ("nothttp", EmbedFault.MALFORMED, "an HTTP reply"),
@@ -85,7 +85,8 @@ def test_a_bad_endpoint_is_a_fault_of_its_kind_within_the_timeout(
     assert "SECRET" not in told
     is_kept = n_idle(embedder) > 0
     embedder.close()
-    assert is_kept == (mode in ("junk", "nan"))  # only one that has been read to the end
+    whole = ("junk", "nan", "status500", "busy", "unauthorized")
+    assert is_kept == (mode in whole)  # only one that has been read to the end
     assert n_idle(embedder) == 0
 
 
@@ -243,3 +244,55 @@ def test_a_copy_and_a_pickle_of_an_embedder_connect_by_themselves(server: StubSe
         assert (other.embed(["tea"]) == wanted).all()
         other.close()
     embedder.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "fault"),
+    [
+        *((status, EmbedFault.REFUSED) for status in (400, 413, 422)),
+        *((status, EmbedFault.CONFIGURATION) for status in (401, 403, 404)),
+        *((status, EmbedFault.UNREACHABLE) for status in (408, 429, 500, 503)),
+    ],
+)
+def test_a_status_is_the_fault_of_the_text_the_key_or_the_endpoint_with_its_own_message(
+    server: StubServer, made: list[HttpEmbedder], status: int, fault: EmbedFault
+) -> None:
+    server.status, server.custom = status, b'{"error": {"message": "what is wrong"}}'
+    embedder = HttpEmbedder(server.url("status"), retries=0)
+    made.append(embedder)
+    with pytest.raises(EmbedError) as caught:
+        embedder.embed(["tea"])
+    assert (caught.value.fault, caught.value.said) == (fault, "what is wrong")
+    assert str(caught.value) == (
+        f"embedder: expected status 200, got status {status} (what is wrong)"
+    )
+
+
+LETTER = "Dear Ann, the diagnosis that we talked about is the one that you feared."
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (json.dumps({"error": "too long"}), "too long"),
+        (json.dumps({"detail": [{"msg": "too long", "input": LETTER}]}), "too long"),
+        (json.dumps({"message": f"cannot read: {LETTER}"}), "cannot read: [...]"),
+        (json.dumps({"message": f"at '{LETTER[5:40]}...'"}), "at '[...]...'"),
+        (json.dumps({"message": f"key {KEY} expired"}), "key [...] expired"),
+        (json.dumps({"message": "word " * 1000}), f"{'word ' * 39}wo..."),
+        ("plain words\x1b[0m\nof two lines", "plain words [0m of two lines"),
+        ("<html>413</html>", ""),
+        (json.dumps({"error": {"code": 400}}), ""),
+        ("[" * 100_000, ""),
+        ("", ""),
+    ],
+)
+def test_the_message_of_an_endpoint_is_short_and_repeats_neither_text_nor_key(
+    server: StubServer, made: list[HttpEmbedder], body: str, told: str
+) -> None:
+    server.custom = body.encode()
+    embedder = HttpEmbedder(server.url("status"), key=KEY)
+    made.append(embedder)
+    with pytest.raises(EmbedError) as caught:
+        embedder.embed([LETTER, "tea"])
+    assert caught.value.said == told

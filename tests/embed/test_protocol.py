@@ -1,9 +1,19 @@
 """What an embedder is, and what its replies are held to."""
 
+import time
+
 import numpy as np
 import pytest
 
-from hyrecall.embed import Embedder, EmbedError, EmbedFault, StaticEmbedder, check_vectors
+from hyrecall.embed import (
+    Embedder,
+    EmbedError,
+    EmbedFault,
+    HashEmbedder,
+    StaticEmbedder,
+    check_vectors,
+)
+from hyrecall.embed.protocol import MOST_CHARACTERS
 
 
 class Letters:
@@ -89,3 +99,18 @@ def test_a_length_that_is_not_known_yet_may_be_any_but_0() -> None:
 def test_a_norm_that_no_index_takes_is_named_with_its_row() -> None:
     with pytest.raises(EmbedError, match=r"a norm in \[2\^-60, 2\^60\].*got 1e\+25 in row 1"):
         check_vectors([[1.0, 0.0], [1e25, 0.0]], 2, 2)
+
+
+def test_of_a_text_of_megabytes_an_embedder_reads_the_beginning_that_a_model_can_take() -> None:
+    embedders: list[Embedder] = [HashEmbedder(8)]
+    if StaticEmbedder.available():
+        embedders.append(StaticEmbedder())
+    text = " \n" * 50_000 + "green tea and coffee " * 400_000
+    for embedder in embedders:
+        embedder.embed(["loads the model"])
+        begun = time.monotonic()
+        (row,) = embedder.embed([text])
+        assert time.monotonic() - begun < 5  # whole it took a minute
+        (same,) = embedder.embed([text.lstrip()[:MOST_CHARACTERS]])
+        (other,) = embedder.embed([text.lstrip()[: MOST_CHARACTERS // 2]])
+        assert row.tolist() == same.tolist() != other.tolist()

@@ -148,3 +148,24 @@ def test_without_the_extra_the_install_line_is_told(
     monkeypatch.setattr("hyrecall.embed.transformer.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'hyrecall\[transformer\]'"):
         TransformerEmbedder(folder)
+
+
+def test_of_a_text_of_megabytes_only_the_beginning_is_tokenized(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder = TransformerEmbedder(folder)
+    embedder.warm()
+    assert embedder._loaded is not None
+    tokenizer, network = embedder._loaded
+    read: list[int] = []
+
+    def counting(texts: list[str], **options: object) -> object:
+        read.extend(map(len, texts))
+        return tokenizer(texts, **options)
+
+    counting.model_max_length = tokenizer.model_max_length  # type: ignore[attr-defined]
+    embedder._loaded = counting, network
+    text = "green tea hot coffee " * 400_000
+    rows = embedder.embed([text, text[:1000]])
+    assert max(read) <= 32 * MOST_TOKENS
+    assert rows[0] == pytest.approx(rows[1])

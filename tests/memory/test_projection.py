@@ -111,7 +111,7 @@ def test_rows_become_the_columns_that_each_column_makes_of_its_own_values(
     assert gone == ({"e3"} if n > 3 else set())
     live = {row[layout.key] for row in rows} - gone
     expected = expected_table(layout.columns, layout.key, rows, live)
-    found = batch.live.drop_columns(["embedding"])
+    found = batch.live.drop_columns(["embedding", "unembedded"])
     assert found.schema.equals(expected.schema, check_metadata=True)
     assert found.equals(expected)
     kept = [row for row in rows if row[layout.key] in live]

@@ -2,10 +2,11 @@
 
 import asyncio
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import hyrecall as hr
@@ -311,3 +312,100 @@ def test_the_async_faces_hand_their_options_on() -> None:
             assert (match.episode.id, match.score) == ("a", 0.5)
 
     asyncio.run(ask())
+
+
+# ---- floors ----
+
+
+class _ByWord(HashEmbedder):
+    """Cosine 1 for texts about tea, .6 for texts about coffee, 0 for all others, with a query."""
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        at = [0 if "tea" in text else 1 if "coffee" in text else 2 for text in texts]
+        rows = np.array([[1, 0, 0], [0.6, 0.8, 0], [0, 0, 1]], np.float32)
+        return np.pad(rows[at], ((0, 0), (0, self.dim - 3)))
+
+
+@pytest.fixture
+def drinks() -> Iterator[MemorySync]:
+    with opened(None, _ByWord(8)) as memory:
+        for key, text in (("tea", "tea at four"), ("coffee", "coffee"), ("car", "a red car")):
+            keep(memory, key, text, session_id="s")
+        yield memory
+
+
+def _matched(memory: Any, query: str, floors: Any, **options: Any) -> list[str]:
+    return sorted(ids(memory.search(query, user_id="ann", min_score=floors, **options)))
+
+
+def test_floors_of_a_store_are_absolute_and_leave_nothing_where_nothing_is_relevant(
+    drinks: MemorySync,
+) -> None:
+    query = "quantum chromodynamics"
+    assert drinks.search(query, user_id="ann", min_score=0.9)  # relative to the best of the reply
+    vector = drinks._store.guard._embedder.embed(["tea"])[0]  # type: ignore[union-attr]
+    asked = {"vector": vector}
+    assert _matched(drinks, query, {"cosine": 0.3}, **asked) == ["coffee", "tea"]
+    assert _matched(drinks, query, {"cosine": 0.7}, **asked) == ["tea"]
+    assert _matched(drinks, query, {"cosine": hr.Above(1.0)}, **asked) == []
+    assert _matched(drinks, "red tea", {"cosine": 0.7}, **asked) == ["car", "tea"]
+    assert _matched(drinks, "red tea", {"cosine": 0.7, "bm25": 100.0}, **asked) == ["tea"]
+    assert _matched(drinks, "red tea", {"cosine": 0.7, "bm25": 0.01}, **asked) == ["car", "tea"]
+
+
+@pytest.mark.parametrize("recipe", [None, *(getattr(recipes, n) for n in ("loom", "hypergraph"))])
+def test_floors_let_no_row_in_that_no_arm_lists(recipe: Any) -> None:
+    with opened(recipe, _ByWord(8)) as memory:
+        for key, text in (("tea", "tea at four"), ("car", "a red car"), ("bus", "a red bus")):
+            keep(memory, key, text, session_id="s")
+        floors = {"bm25": 1e6, "cosine": 0.9}
+        assert _matched(memory, "tea", floors) == ["tea"]
+        assert _matched(memory, "red", floors) == ["bus", "car"]  # all others have cosine 1 here
+        assert _matched(memory, "coffee", {"bm25": 1e6, "cosine": hr.Above(1.0)}) == []
+        keep(memory, "paid", "INV-2026-0042 is paid", session_id="s")
+        assert _matched(memory, "INV-2026-0042", {"bm25": 1e6, "cosine": hr.Above(1.0)}) == []
+        assert _matched(memory, "INV-2026-0042", {"bm25": 0.1, "cosine": hr.Above(1.0)}) == ["paid"]
+
+
+@pytest.mark.parametrize(
+    ("floors", "options", "told"),
+    [
+        ({"text": 1.0}, {}, 'min_score: expected "bm25" or "cosine", got \'text\''),
+        ({"bm25": "high"}, {}, "min_score['bm25']: expected a finite number or hr.Above(number)"),
+        ({"bm25": None}, {}, "min_score['bm25']: expected a number, got None"),
+        ({"cosine": float("nan")}, {}, "min_score['cosine']: expected a finite number"),
+        ({"cosine": 0.3}, {"alpha": 0.0}, "min_score['cosine']: expected none (default does not"),
+        ({"bm25": 1.0}, {"alpha": 1.0}, "min_score['bm25']: expected none (default does not"),
+    ],
+)
+def test_floors_that_no_arm_reads_are_refused(
+    drinks: MemorySync, floors: Any, options: dict[str, Any], told: str
+) -> None:
+    with pytest.raises((OptionError, DTypeError)) as caught:
+        drinks.search("tea", user_id="ann", min_score=floors, **options)
+    assert str(caught.value).startswith(told)
+
+
+def test_a_floor_of_cosines_needs_an_embedder_or_a_vector() -> None:
+    with opened(None) as memory:
+        keep(memory, "tea", "tea at four")
+        assert _matched(memory, "tea", {"bm25": 0.01}) == ["tea"]
+        with pytest.raises(OptionError, match=r"min_score\['cosine'\]: expected an embedder"):
+            memory.search("tea", user_id="ann", min_score={"cosine": 0.3})
+
+
+def test_floors_are_the_same_through_every_python_face(drinks: MemorySync) -> None:
+    floors = {"bm25": 1e6, "cosine": 0.7}
+    assert _matched(drinks, "tea", floors) == ["tea"]
+    agent = drinks.agent("bot", org="acme", workspace="ops")
+    agent.remember("tea of the agent", id="own")
+    agent.remember("a red car of the agent")
+    assert ids(agent.search("tea", min_score=floors)) == ["own"]
+
+    async def asked() -> list[str]:
+        async with Memory.in_memory(embedder=_ByWord(8)) as memory:
+            await memory.remember("tea", id="tea")
+            await memory.remember("a red car")
+            return ids(await memory.search("tea", min_score=floors))
+
+    assert asyncio.run(asked()) == ["tea"]

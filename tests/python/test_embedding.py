@@ -364,3 +364,43 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 def test_a_forked_process_embeds_too(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", FORKS], check=True, timeout=90, cwd=tmp_path)
+
+
+class Picky(Faulty):
+    """Refuses a call with a long text."""
+
+    def __init__(self, fault: BaseException) -> None:
+        super().__init__()
+        self._refusal = fault
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        if any(len(text) > 50 for text in texts):
+            raise self._refusal
+        return super().embed(texts)
+
+
+REFUSED = EmbedError.of(EmbedFault.REFUSED, "status 200", "status 400", "50 characters at most")
+
+
+@pytest.mark.parametrize("fault", [REFUSED, ValueError("too long")])
+def test_a_query_that_the_embedder_refuses_leaves_the_others_of_its_batch_their_vectors(
+    fault: BaseException,
+) -> None:
+    index = hr.Index.build(TABLE, SCHEMA, embed=Picky(fault))
+    texts = ["green tea", "tea " * 50, "a cup"]
+    hits = index.recall(text=texts, scope=["ann"] * 3)
+    assert hits.degraded
+    (told,) = hits.trace.degraded
+    assert told.startswith("embedding[1] did not run: ")
+    alone = [index.recall(text=[one], scope="ann") for one in texts]
+    assert [one.degraded for one in alone] == [False, True, False]
+    for at, one in enumerate(alone):
+        assert hits[at].keys == one[0].keys
+        assert hits.trace.of_query(at).degraded == one.trace.of_query(0).degraded
+    assert hits.trace.of_query(1).degraded == (told.replace("[1]", ""),)
+
+
+def test_a_document_that_the_embedder_refuses_is_named() -> None:
+    table = TABLE.set_column(3, "text", pa.array(["tea", "milk", "tea " * 50, "tea", "cup"]))
+    with pytest.raises(EmbedError, match=r"a vector of text 2, .*\(50 characters at most\)"):
+        hr.Index.build(table, SCHEMA, embed=Picky(REFUSED))

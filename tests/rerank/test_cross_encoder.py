@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -259,3 +260,12 @@ def test_a_forked_process_loads_its_own_model(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-c", FORKS, str(make_folder(tmp_path))], check=True, timeout=90
     )
+
+
+def test_of_texts_of_megabytes_only_the_beginning_is_tokenized(tmp_path: Path) -> None:
+    encoder = CrossEncoder(make_folder(tmp_path), max_length=10)
+    long = "car " * 2_000_000
+    begun = time.monotonic()
+    assert encoder("tea", [long]).tolist() == encoder("tea", ["car " * 30]).tolist()
+    assert encoder(long, ["tea"]).tolist() == encoder("car " * 30, ["tea"]).tolist()
+    assert time.monotonic() - begun < 5

@@ -18,9 +18,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import hyrecall as hr
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import Memory, MemorySync
+from hyrecall.memory import Episode, Memory, MemorySync
 from hyrecall.memory.memory import Opening
-from hyrecall.serve import ServiceOptions, create_app
+from hyrecall.serve import Caller, ServiceOptions, create_app
 from serve.conftest import ANN
 from serve_client import calling
 
@@ -109,6 +109,35 @@ def test_the_metrics_of_a_store_are_the_numbers_of_doctor() -> None:
     assert found['hyrecall_requests_total{method="POST",route="/v1/memories",status="201"}'] == 3
     assert found['hyrecall_request_seconds_count{route="/v1/recall"}'] == 1
     assert found["hyrecall_joined_queries"] == 1
+
+
+def test_readyz_says_how_many_memories_lack_a_vector_and_the_numbers_to_an_operator(
+    tmp_path: Path, token_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hyrecall.memory.keeping.filling.FIRST_SECONDS", 3600.0)
+    path = tmp_path / "agent.mem"
+    with MemorySync.open(path, embedder=None) as memory:
+        memory.remember_batch([Episode(output=f"tea {at}", user_id="ann") for at in range(3)])
+
+    async def work(client: Any) -> Any:
+        bare = await client.get("/readyz", headers={"Authorization": ""})
+        shown = await client.get("/readyz")
+        await client._transport.app.state.memory.reembed()
+        return [(one.status_code, one.json()) for one in (bare, shown, await client.get("/readyz"))]
+
+    told = {"status": "degraded", "embeddings": "3 of 3 memories have no usable vector"}
+    ready = {"status": "ready"}
+    opening = Memory.open(path, embedder=HashEmbedder(8))
+    assert served(opening, work) == [(200, told), (200, told), (200, ready)]
+    with MemorySync.open(path, embedder=None) as memory:
+        memory.remember("tea 4", user_id="bob")
+    options = ServiceOptions(tokens=tmp_path / "tokens.json")
+    bare = {"status": "degraded", "embeddings": "memories have no usable vector"}
+    told = {"status": "degraded", "embeddings": "1 of 4 memories have no usable vector"}
+    token = token_of(Caller(rights=frozenset({"read", "write", "upkeep"})))
+    opening = Memory.open(path, embedder=HashEmbedder(8))
+    found = served(opening, work, options=options, token=token)
+    assert found == [(200, bare), (200, told), (200, ready)]
 
 
 @pytest.fixture(scope="session")

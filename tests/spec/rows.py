@@ -191,6 +191,7 @@ ROWS: tuple[Row, ...] = (
     Row("D31", "here", "the command line ltm"),
     Row("D32", "here", "MCP over notes", door="service"),
     Row("D33", "here", "an environment given by the MCP host", door="service"),
+    Row("D34", "here", "a long embed timeout"),
     Row("E01", "here", "three sources, each with its arm"),
     Row(
         "E02",

@@ -240,7 +240,10 @@ def test_D14_the_model_is_sent_and_kept(
         assert (model, len(blob or b"")) == ("text-embedding-3-small", 16)
 
 
-def test_D20_rows_of_another_length_are_found_by_words(server: StubServer) -> None:
+def test_D20_rows_of_another_length_are_found_by_words(
+    server: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hyrecall.memory.keeping.filling.FIRST_SECONDS", 3600.0)
     path = folder()
     with open_store(path, recipe=recipes.l0) as memory:  # 8 numbers
         memory.remember("tea pot", id="old", user_id="ana")
@@ -249,7 +252,9 @@ def test_D20_rows_of_another_length_are_found_by_words(server: StubServer) -> No
         matches = memory.search("tea", user_id="ana")
         scores = {one.episode.id: one.vector_score is None for one in matches}
         assert scores == {"old": True, "new": False}
-        assert not matches.degraded
+        assert [str(one) for one in matches.reasons] == [
+            "embed_stale (1 of 2 memories have no usable vector)"
+        ]
 
 
 @pytest.mark.plain_cases(2)
@@ -276,3 +281,31 @@ def test_D26_a_recall_whose_embedder_fails_is_one_by_words(
             assert [one.levelname for one in told] == ["WARNING"]
             assert query not in caplog.text
             caplog.clear()
+
+
+@pytest.mark.parametrize("name", ["l0", "default"])
+def test_D34_a_long_timeout_holds_for_writes_and_recalls(
+    name: str, server: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LTM_EMBEDDING_URL", server.url("slow"))
+    monkeypatch.setenv("LTM_EMBED_TIMEOUT", "20s")
+    server.seconds = 2.0
+    with opened(dim=4, recipe=getattr(recipes, name)) as memory:
+        assert (memory._store.recall_timeout, memory._store.write_timeout) == (20.0, 20.0)
+        assert memory.remember("tea", id="e0", user_id="ana").embedded
+        matches = memory.search("tea", user_id="ana")
+        assert not matches.degraded
+        assert matches[0].vector_score is not None
+    with opened(dim=4, recipe=getattr(recipes, name), recall_timeout=0.2) as memory:
+        (reason,) = memory.search("tea", user_id="ana").reasons
+        assert reason.reason is DegradedReason.EMBED_TIMEOUT
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("l0", (5.0, 5.0)), ("default", (1.5, 5.0))])
+def test_D13_without_the_variable_l0_waits_five_seconds_as_its_documents_say(
+    name: str, seconds: tuple[float, float], server: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LTM_EMBEDDING_URL", server.url("ok"))
+    monkeypatch.delenv("LTM_EMBED_TIMEOUT", raising=False)
+    with opened(recipe=getattr(recipes, name)) as memory:
+        assert (memory._store.recall_timeout, memory._store.write_timeout) == seconds

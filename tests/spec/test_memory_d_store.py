@@ -67,7 +67,10 @@ def test_D19_a_vector_is_little_endian_float32_to_any_reader() -> None:
 
 
 @pytest.mark.parametrize("size", [3, 5])
-def test_D21_bytes_that_are_no_vector_are_passed_over_and_refused_by_name(size: int) -> None:
+def test_D21_bytes_that_are_no_vector_are_passed_over_and_refused_by_name(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hyrecall.memory.keeping.filling.FIRST_SECONDS", 3600.0)
     embedder = FixedEmbedder({"disk": [1.0, 0.0], "tape": [0.9, 0.1]})
     path = folder()
     with open_store(path, embedder=embedder, recipe=recipes.l0) as memory:
@@ -84,7 +87,7 @@ def test_D21_bytes_that_are_no_vector_are_passed_over_and_refused_by_name(size: 
             words = memory.search("disk", user_id="alice", alpha=0.0)
             assert words[0].episode.id == "e0"
             bad = [one.name for one in memory.doctor().checks if not one.ok]
-            assert bad == ["vectors"]
+            assert bad == ["vectors", "embeddings"]
         for file in (path / "index").rglob("*"):
             if file.is_file():
                 file.unlink()  # and the same with an index made anew

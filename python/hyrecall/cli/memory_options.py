@@ -144,12 +144,14 @@ def recipe_named(name: str | None, settings: dict[str, Any]) -> Recipe:
 def opening_options(recipe: str | None, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the options of ``Memory.open`` that the settings say; the embedder is to be closed."""
     chosen = recipe_named(recipe, settings)
-    budget = {"recall_timeout": settings["recall_timeout"]} if "recall_timeout" in settings else {}
+    embedder = choose.embedder(settings=settings, packaged=chosen.semantic == "default")
+    allowed = choose.named_timeout(settings=settings) if hasattr(embedder, "timeout") else None
     return {
         "recipe": chosen,
         "analyzer": settings.get("analyzer") if chosen.analyzer is None else None,
-        "embedder": choose.embedder(settings=settings, packaged=chosen.semantic == "default"),
-        **budget,
+        "embedder": embedder,
+        "recall_timeout": settings.get("recall_timeout", allowed),
+        "write_timeout": allowed,
     }
 
 

@@ -33,6 +33,7 @@ from hyrecall.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
     from hyrecall.memory import Episode, Matches, MemorySync
+    from hyrecall.memory.recall.recipe_options import Floors
 
 __all__ = ["Asked", "recall_from_store"]
 
@@ -61,6 +62,7 @@ class Asked:
     token_budget: int | None
     around: int
     filters: list[str] | None
+    min_score: Floors
     touch: bool
     include_ended: bool
     normalize: bool
@@ -77,7 +79,7 @@ def recall_from_store(asked: Asked, *, as_json: bool, explain: bool) -> None:
         "token_budget": asked.token_budget, "around": asked.around,
         "include_ended": asked.include_ended,
         "time_range": None if begin is None and end is None else (begin, end),
-        "filter": _filter(asked),
+        "filter": _filter(asked), "min_score": asked.min_score,
     }  # fmt: skip
     with _opened(asked) as memory:
         ready, analyzer = now_ready(memory), memory._store.layout.analyzer

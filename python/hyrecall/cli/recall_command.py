@@ -18,7 +18,6 @@ from hyrecall.cli.options import (
     FusionName,
     Limit,
     MinFused,
-    MinScore,
     Normalize,
     Offset,
     Scopes,
@@ -26,7 +25,7 @@ from hyrecall.cli.options import (
     recall_options,
 )
 from hyrecall.cli.show import hits_to_dict, print_hits, print_json, say, shown_texts
-from hyrecall.cli.values import by_arm, names, read_scope, read_vector
+from hyrecall.cli.values import by_arm, names, number, read_scope, read_vector
 from hyrecall.embed import EmbedBy, Off
 from hyrecall.errors import OptionError, error
 from hyrecall.index import Index
@@ -37,8 +36,8 @@ _SECONDS = 60.0  # for the query's vector: a command has no caller who waits for
 
 # Options for only an index or only a store; they are refused for the other.
 _OF_AN_INDEX = {
-    "scope", "vector", "embed", "depth", "fusion", "bm25", "min_score", "min_fused",
-    "columns", "threads", "by_thread",
+    "scope", "vector", "embed", "depth", "fusion", "bm25", "min_fused", "columns", "threads",
+    "by_thread",
 }  # fmt: skip
 _OF_A_STORE = {
     "path", "user", "org", "workspace", "kind", "since", "until", "tags", "alpha", "session",
@@ -191,7 +190,15 @@ def recall(
     depth: Depth = 100,
     fusion: FusionName = None,
     bm25: Bm25 = None,
-    min_score: MinScore = None,
+    min_score: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--min-score",
+            metavar="[ARM=]SCORE",
+            help="The lowest score in an arm; of a store bm25=SCORE or cosine=SCORE, or SCORE for "
+            "the fused score.",
+        ),
+    ] = None,
     min_fused: MinFused = None,
     columns: Annotated[
         list[str] | None,
@@ -224,7 +231,7 @@ def recall(
             Asked(
                 query or "", folder, user, org, workspace, kind, since, until, tags, session, alpha,
                 recipe, limit, offset, agent, conversation, weights, token_budget, around,
-                filters,
+                filters, by_arm("--min-score", min_score, number),
                 touch=touch, include_ended=include_ended, normalize=normalize,
                 force_regex=force_regex,
             ),

@@ -19,7 +19,7 @@ from hyrecall.embed.protocol import Embedder
 from hyrecall.embed.static import StaticEmbedder
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 
-__all__ = ["AUTO", "NAMES", "Auto", "Given", "embedder"]
+__all__ = ["AUTO", "NAMES", "Auto", "Given", "embedder", "named_timeout"]
 
 
 class Auto(Enum):
@@ -112,6 +112,27 @@ def embedder(
     return _by_settings(environ, settings, packaged=packaged)
 
 
+def named_timeout(
+    environ: Mapping[str, str] | None = None, settings: Mapping[str, Any] | None = None
+) -> float | None:
+    """Return the seconds that the environment, or a setting, gives an endpoint for a request.
+
+    Returns
+    -------
+    float or None
+        None: neither says anything.
+
+    Examples
+    --------
+    >>> named_timeout({"LTM_EMBED_TIMEOUT": "10s"}), named_timeout({}, {})
+    (10.0, None)
+    """
+    _, timeout = _first(TIMEOUT, os.environ if environ is None else environ)
+    timeout = timeout or (settings or {}).get("embed_timeout")
+    seconds = timeout_of(timeout)
+    return max(_SHORTEST_TIMEOUT, min(seconds, _LONGEST_TIMEOUT)) if timeout else None
+
+
 def _by_settings(
     environ: Mapping[str, str], settings: Mapping[str, Any], *, packaged: bool
 ) -> Embedder | Off:
@@ -152,14 +173,13 @@ def _http(
     """Make the embedder of an endpoint; errors name the place where a value was set."""
     _, model = _first(MODEL, environ)
     key_name, key = _first(KEY, environ)
-    _, timeout = _first(TIMEOUT, environ)
-    seconds = timeout_of(timeout or settings.get("embed_timeout"))
+    seconds = named_timeout(environ, settings)
     try:
         return HttpEmbedder(
             url,
             model=model or settings.get("embedding_model") or "",
             key=key or None,
-            timeout=max(_SHORTEST_TIMEOUT, min(seconds, _LONGEST_TIMEOUT)),
+            timeout=timeout_of(None) if seconds is None else seconds,
         )
     except HyrecallError as fault:
         told = str(fault).removeprefix(f"{fault.argument}: ")

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,17 @@ from hyrecall.base.forks import Birth
 from hyrecall.base.keywords import check_keywords
 from hyrecall.base.pool import AllHungError, LateError, Pool, PoolClosedError
 from hyrecall.embed.breaker import Breaker
-from hyrecall.embed.protocol import Embedder, EmbedError, EmbedFault, NoVectors, check_vectors
+from hyrecall.embed.protocol import (
+    Embedder,
+    EmbedError,
+    EmbedFault,
+    NoVectors,
+    check_vectors,
+    fault_of_status,
+)
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["Guard", "Off"]
+__all__ = ["OF_TEXT", "Guard", "Off"]
 
 Rows = npt.NDArray[np.float32]
 
@@ -30,6 +38,13 @@ _WAY_BACK = 0.003  # seconds of a budget reserved for waking up and returning
 _HURRY = 0.05  # seconds: with a shorter budget, a timeout says nothing about the embedder
 _CLOSE_SECONDS = 1.0
 _LATE = (EmbedFault.TIMEOUT, EmbedFault.HUNG)
+_OF_CALLER = frozenset({EmbedFault.REFUSED, EmbedFault.CONFIGURATION})
+"""Faults of a text, or of the key: they say nothing about the endpoint."""
+OF_TEXT = frozenset({EmbedFault.REFUSED, EmbedFault.CRASHED, EmbedFault.MALFORMED})
+"""Faults that a single text of a call may have caused."""
+_MOST_IN_VAIN = (
+    12  # failed calls with no successful one, after which a batch is not divided further
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +68,8 @@ class Guard:
     """Calls an embedder with a time limit; never raises for its errors and never hangs.
 
     The embedder runs on threads of the guard. The guard does not wait longer than the budget. An
-    exception becomes a fault. After five faults in a row the embedder is not called for 30 seconds.
+    exception becomes a fault. After five faults in a row the embedder is not called for 30 seconds;
+    a text or a key that an endpoint refuses does not count, since it says nothing about others.
     A caller with a short budget must not cause this for all others: a timeout with a budget below
     50 ms does not count as a fault, and while such a call is running, no other call with a short
     budget is made. A guard is thread-safe.
@@ -118,6 +134,7 @@ class Guard:
         self._warmed.set()  # set means: nothing is being loaded
         self._has_warmed = False
         self._warming_since = 0.0
+        self._last_failure = ""
         self._answered = False  # whether the last call with a clear result succeeded
         self._birth = Birth()
         self._n_calls = 0
@@ -155,13 +172,19 @@ class Guard:
             Finite; a text that is blank or has no token has a zero row. The shape is (n, 0) if all
             texts are blank and the dim is not known.
         """
+        return self._embed(texts, budget, waits=waits)
+
+    def _embed(
+        self, texts: Sequence[str], budget: float, *, waits: bool, is_divided: bool = False
+    ) -> Rows | NoVectors:
         begun = time.monotonic()
         if self.off is not None:
             return NoVectors(EmbedFault.OFF, self.off.detail)
         asked = [at for at, text in enumerate(texts) if text.strip()]
         if not asked:
             return np.zeros((len(texts), self._dim or 0), np.float32)
-        answer = self._ask([texts[at] for at in asked], begun, budget, waits=waits)
+        some = [texts[at] for at in asked]
+        answer = self._ask(some, begun, budget, waits=waits, is_divided=is_divided)
         if isinstance(answer, NoVectors):
             self._faults[answer.fault] += 1
             return answer
@@ -170,6 +193,55 @@ class Guard:
         rows = np.zeros((len(texts), answer.shape[1]), np.float32)
         rows[asked] = answer
         return rows
+
+    def embed_each(
+        self, texts: Sequence[str], *, budget: float, waits: bool = False
+    ) -> tuple[Rows, list[NoVectors | None]]:
+        """Embed texts; one that the embedder refuses does not cost the others their vectors.
+
+        If a call fails, and one of its texts may be the reason, its halves are tried.
+
+        Parameters
+        ----------
+        texts, budget, waits
+            As in :meth:`embed`; the budget is for all calls together.
+
+        Returns
+        -------
+        ndarray, shape (len(texts), dim), float32
+            A zero row for a text without a vector. The dim is 0 if it is not known.
+        list of NoVectors or None
+            Of each text why it has no vector; None: it has one, or is blank.
+        """
+        until = time.monotonic() + budget
+        why: list[NoVectors | None] = [None] * len(texts)
+        found: dict[int, npt.NDArray[np.float32]] = {}
+        left = [list(range(len(texts)))]
+        n_failed = 0
+        while left:
+            part = left.pop()
+            is_divided = len(part) < len(texts)
+            most = until - time.monotonic() if is_divided else budget
+            some = [texts[at] for at in part]
+            answer = self._embed(some, most, waits=waits, is_divided=is_divided)
+            if not isinstance(answer, NoVectors):
+                found |= dict(zip(part, answer, strict=True))
+                continue
+            n_failed += 1
+            is_of_text = answer.fault in OF_TEXT
+            if len(part) > 1 and is_of_text and (found or n_failed < _MOST_IN_VAIN):
+                part.sort(key=lambda at: len(texts[at]))  # the longest is the likely reason
+                left += [part[len(part) // 2 :], part[: len(part) // 2]]
+                continue
+            for at in part if is_of_text else chain(part, *left):
+                why[at] = answer if texts[at].strip() else None
+            if not is_of_text:
+                break
+        dim = max([self._dim or 0, *map(len, found.values())])
+        rows = np.zeros((len(texts), dim), np.float32)
+        for at, row in found.items():
+            rows[at, : len(row)] = row
+        return rows, why
 
     def for_many(self, *, failures: int = 20) -> Guard:
         """Return a guard of the same embedder for a long task, with its own breaker.
@@ -246,6 +318,11 @@ class Guard:
         """Whether calls are made: the embedder is not off, and its model is loaded."""
         return self.off is None and self._warmed.is_set()
 
+    @property
+    def was_asked(self) -> bool:
+        """Whether the embedder has been called."""
+        return self._n_calls > 0
+
     def state(self) -> dict[str, Any]:
         """Return the state of the guard, for a report.
 
@@ -282,7 +359,7 @@ class Guard:
                 thread.join(_CLOSE_SECONDS)
 
     def _ask(
-        self, texts: list[str], begun: float, budget: float, *, waits: bool
+        self, texts: list[str], begun: float, budget: float, *, waits: bool, is_divided: bool
     ) -> Rows | NoVectors:
         if not self._birth.is_here:
             return NoVectors(EmbedFault.OFF, "made in the process that forked this one")
@@ -297,7 +374,8 @@ class Guard:
             # Another call with a short budget could block the next thread, and then the last one.
             return NoVectors(EmbedFault.HUNG, f"{n_left} calls have not come back")
         if not self._breaker.admits():
-            return NoVectors(EmbedFault.RESTING, f"for {self._breaker.rests_for:.0f} s")
+            told = f"for {self._breaker.rests_for:.0f} s, after {self._last_failure}"
+            return NoVectors(EmbedFault.RESTING, told)
         self._n_calls += 1
         try:
             answer = self._pool.run(texts, left)
@@ -310,15 +388,22 @@ class Guard:
         except BaseException:  # from a signal during the wait
             self._breaker.undecided()
             raise
+        self._judge(answer, is_hurried=is_hurried, is_divided=is_divided)
+        return answer
+
+    def _judge(self, answer: Rows | NoVectors, *, is_hurried: bool, is_divided: bool) -> None:
+        """Tell the breaker what a reply says about the embedder."""
         if not isinstance(answer, NoVectors):
             self._breaker.succeeded()
             self._answered = True
-        elif answer.fault in _LATE and is_hurried:
+        elif answer.fault in _OF_CALLER or (answer.fault in _LATE and is_hurried):
             self._breaker.undecided()
+        elif is_divided and answer.fault in OF_TEXT:
+            self._breaker.undecided()  # the whole batch has counted
         else:
             self._breaker.failed()
             self._answered = False
-        return answer
+            self._last_failure = f"{answer.fault}: {answer.detail}"
 
     def _is_loaded(self, until: float) -> bool:
         """Wait for the embedder's model until a time; return whether it is loaded."""
@@ -336,10 +421,15 @@ class Guard:
                 reply = embedder.embed(texts)
             rows = check_vectors(reply, len(texts), self._dim)
         except EmbedError as fault:
-            return NoVectors(fault.fault, str(fault).removeprefix("embedder: "))
+            told = fault.detail or str(fault).removeprefix("embedder: ")
+            return NoVectors(fault.fault, told, fault.said)
         except TimeoutError:
             return NoVectors(EmbedFault.TIMEOUT, "it gave up")
         except BaseException as fault:  # also SystemExit, which must not end the worker
+            status = getattr(fault, "status_code", None)  # as clients of endpoints have it
+            if isinstance(status, int) and status >= 400:
+                told = f"{type(fault).__name__}, status {status}"
+                return NoVectors(fault_of_status(status), told)
             return NoVectors(EmbedFault.CRASHED, type(fault).__name__)
         self._dim = self._dim or rows.shape[1]
         return rows

@@ -10,6 +10,7 @@ import xxhash
 
 from hyrecall.base.arguments import as_int
 from hyrecall.base.keywords import check_keywords
+from hyrecall.embed.protocol import beginning
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = ["HashEmbedder"]
@@ -56,7 +57,8 @@ class HashEmbedder:
         Parameters
         ----------
         texts : sequence of str
-            Words are separated by white space; case does not matter.
+            Words are separated by white space; case does not matter. Of a text of more than 16,384
+            characters the first 16,384 are read.
 
         Returns
         -------
@@ -78,7 +80,7 @@ class HashEmbedder:
         for at, text in enumerate(texts):
             # Integers, so that the order of words does not change the sum.
             total = np.zeros(self.dim, np.int64)
-            for word in text.casefold().split():
+            for word in beginning(text).casefold().split():
                 total += self._direction(word)
             length = np.sqrt(np.float64(total @ total))
             if length:

@@ -121,7 +121,9 @@ class HttpEmbedder:
         Raises
         ------
         EmbedError
-            An endpoint that is not reached, too slow, or replies with something else.
+            An endpoint that is not reached, too slow, or replies with something else. Its ``fault``
+            says whether a text, the key or the endpoint is to blame, ``said`` what the endpoint's
+            own message is.
         OptionError
             A blank text: an endpoint may refuse all for it.
         DTypeError
@@ -163,6 +165,7 @@ class HttpEmbedder:
                 request_body(self._sent_model, some),
                 min(self._max_bytes, _BYTES_AROUND + _BYTES_A_TEXT * len(some)),
                 min(until, time.monotonic() + self.timeout),
+                some,
             )
             rows = read_reply(reply, len(some), self._dim)
             self._dim = rows.shape[1]

@@ -8,24 +8,27 @@ to the network backend below, which waits no longer than the call has left.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import select
 import socket
 import ssl
 import time
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import httpcore2
 
 from hyrecall.base.forks import Birth
-from hyrecall.embed.openai_wire import Endpoint
-from hyrecall.embed.protocol import EmbedError, EmbedFault
+from hyrecall.embed.openai_wire import Endpoint, said
+from hyrecall.embed.protocol import EmbedError, EmbedFault, fault_of_status
 
 __all__ = ["HttpClient"]
 
 _PAUSE = (0.05, 0.2)  # seconds before another try
 _MOST_IDLE = 4
+_MOST_OF_ERROR = 65_536  # bytes of a reply that is an error
 
 
 class HttpClient:
@@ -50,18 +53,19 @@ class HttpClient:
         is_default = endpoint.is_tls and context is None
         self._context = ssl.create_default_context() if is_default else context
         self._retries = retries
+        self._key = key
         self._pool = self._make_pool()
         self._birth = Birth()
 
-    def post(self, body: bytes, most: int, until: float) -> bytes:
-        """Post JSON and return the reply, of ``most`` bytes at most.
+    def post(self, body: bytes, most: int, until: float, texts: Sequence[str] = ()) -> bytes:
+        """Post JSON and return the reply, of ``most`` bytes at most; no error repeats a text of it.
 
         All tries end by ``until``, in ``time.monotonic``; looking up the host's name is up to the
         system and may take longer.
         """
         for tries_left in range(self._retries, -1, -1):
             try:
-                return self._try(body, most, until)
+                return self._try(body, most, until, texts)
             except _PassingError as fault:
                 pause = random.uniform(*_PAUSE)
                 if not tries_left or time.monotonic() + pause >= until:
@@ -73,7 +77,7 @@ class HttpClient:
         """Close the connections that no call uses; a later call makes new ones."""
         _close_idle(self._pool)
 
-    def _try(self, body: bytes, most: int, until: float) -> bytes:
+    def _try(self, body: bytes, most: int, until: float, texts: Sequence[str]) -> bytes:
         """Post once. A connection that the endpoint closed while it was idle does not count."""
         if not self._birth.is_here:  # replies on those connections are for the parent process
             _close_idle(self._pool)
@@ -91,7 +95,8 @@ class HttpClient:
                     extensions={"timeout": timeouts},
                 ) as response:
                     call.has_head = True
-                    return _read(response, most)
+                    secrets = texts if self._key is None else (*texts, self._key)
+                    return _read(response, most, secrets)
             except (OSError, httpcore2.ProtocolError) as fault:
                 if not call.is_stale or isinstance(fault, TimeoutError):
                     raise _named(fault, call) from None
@@ -209,21 +214,32 @@ class _PassingError(Exception):
         self.named = named
 
 
-def _read(response: httpcore2.Response, most: int) -> bytes:
+def _read(response: httpcore2.Response, most: int, secrets: Sequence[str]) -> bytes:
     """Read a reply to its end."""
     status = response.status
     if status != 200:
         if 300 <= status < 400:
             raise EmbedError.of(EmbedFault.MALFORMED, "status 200, not a redirect", status)
-        named = EmbedError.of(EmbedFault.UNREACHABLE, "status 200", f"status {status}")
-        if status == 429 or status >= 500:
-            raise _PassingError(named)
-        raise named
+        fault = fault_of_status(status)
+        told = said(_beginning(response), secrets, plain=fault is not EmbedFault.UNREACHABLE)
+        named = EmbedError.of(fault, "status 200", f"status {status}", told)
+        raise _PassingError(named) if fault is EmbedFault.UNREACHABLE else named
     body = bytearray()
     for chunk in response.iter_stream():
         body += chunk
         if len(body) > most:
             raise EmbedError.of(EmbedFault.MALFORMED, f"a reply of at most {most} bytes", "more")
+    return bytes(body)
+
+
+def _beginning(response: httpcore2.Response) -> bytes:
+    """Return the beginning of a reply that is an error; nothing more if it breaks off."""
+    body = bytearray()
+    with contextlib.suppress(OSError, httpcore2.ProtocolError):
+        for chunk in response.iter_stream():
+            body += chunk
+            if len(body) >= _MOST_OF_ERROR:
+                break
     return bytes(body)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +20,13 @@ import numpy.typing as npt
 from hyrecall.embed.protocol import EmbedError, EmbedFault, check_vectors
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["Endpoint", "read_reply", "request_body"]
+__all__ = ["Endpoint", "read_reply", "request_body", "said"]
 
 _PORTS = {"http": 80, "https": 443}
+_MOST_SAID = 200  # characters of an endpoint's message
+_SHORTEST_QUOTE = 16  # characters in common that are a quotation of a text
+_SHORTEST_WHOLE = 3  # of a whole text
+_QUOTED = "[...]"
 
 
 @dataclass(frozen=True)
@@ -149,3 +154,75 @@ def _in_order(data: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _malformed(expected: str, got: str) -> EmbedError:
     return EmbedError.of(EmbedFault.MALFORMED, expected, got)
+
+
+def said(body: bytes, secrets: Sequence[str], *, plain: bool = True) -> str:
+    """Return an endpoint's own error message from its reply, shortened; "" if it has none.
+
+    What the message repeats of the texts or the key is cut out.
+
+    Parameters
+    ----------
+    body : bytes
+        The reply, or its beginning.
+    secrets : sequence of str
+        Texts of the request, and its key.
+    plain : bool, default True
+        Whether a message that is not in JSON counts: a failing proxy sends anything.
+
+    Examples
+    --------
+    >>> said(b'{"error": {"message": "no more than 512 tokens"}}', ["tea"])
+    'no more than 512 tokens'
+    >>> said(b'{"error": "bad input: Ann lives in Oslo"}', ["Ann lives in Oslo"])
+    'bad input: [...]'
+    """
+    try:
+        message = _message(json.loads(body))
+    except (ValueError, RecursionError):
+        text = body.decode(errors="replace").strip()
+        is_told = plain and not text.startswith(("<", "{", "["))  # HTML, or JSON that was cut
+        message = text if is_told else ""
+    shown = "".join(one if one.isprintable() else " " for one in message[: 2 * _MOST_SAID])
+    kept = _unquoted(_normal(shown), [_normal(one) for one in secrets])
+    return kept if len(kept) <= _MOST_SAID else f"{kept[: _MOST_SAID - 3]}..."
+
+
+def _message(reply: Any) -> str:
+    """Return the message in what an endpoint sends as an error: several spellings are in use."""
+    if isinstance(reply, list):  # as FastAPI lists what is wrong
+        return "; ".join(filter(None, map(_message, reply[:3])))
+    if isinstance(reply, dict):
+        named = (reply.get(name) for name in ("error", "message", "detail", "msg"))
+        return next((told for told in map(_message, named) if told), "")
+    return reply if isinstance(reply, str) else ""
+
+
+def _normal(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _unquoted(message: str, texts: list[str]) -> str:
+    """Cut out of a message what is long, or all of a text, and stands in that text."""
+    kept, at = "", 0
+    for word in re.finditer(r"\w+", message):
+        begin = word.start()
+        if begin < at:
+            continue
+        n = max((_n_quoted(message[begin:], text) for text in texts), default=0)
+        if n:
+            kept += message[at:begin] + _QUOTED
+            at = begin + n
+    return kept + message[at:]
+
+
+def _n_quoted(message: str, text: str) -> int:
+    """Return how many first characters of a message are a quotation of a text."""
+    n = place = 0
+    while n < len(message):
+        place = text.find(message[: n + 1], place)  # never before that of the shorter one
+        if place < 0:
+            break
+        n += 1
+    is_whole = n >= _SHORTEST_WHOLE and message[:n].strip() == text
+    return n if n >= _SHORTEST_QUOTE or is_whole else 0

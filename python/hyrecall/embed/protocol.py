@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
@@ -12,7 +12,19 @@ import numpy.typing as npt
 
 from hyrecall.errors import HyrecallError, error
 
-__all__ = ["NORMS", "EmbedError", "EmbedFault", "Embedder", "NoVectors", "check_vectors", "norms"]
+__all__ = [
+    "CHARACTERS_PER_TOKEN",
+    "MOST_CHARACTERS",
+    "NORMS",
+    "EmbedError",
+    "EmbedFault",
+    "Embedder",
+    "NoVectors",
+    "beginning",
+    "check_vectors",
+    "fault_of_status",
+    "norms",
+]
 
 NORMS = "a norm in [2^-60, 2^60] or a zero vector"
 """The norms that an index accepts, for messages."""
@@ -25,7 +37,9 @@ class Embedder(Protocol):
     """Turns texts into vectors; any object with these members is an embedder.
 
     It may be slow, raise or return invalid data: the caller limits the time and checks the reply
-    (:func:`check_vectors`). It may be called from several threads at once.
+    (:func:`check_vectors`). It may be called from several threads at once. An exception with a
+    ``status_code`` is read as the status of an endpoint: 400 is the fault of a text, 401 of the
+    key, 503 of the endpoint.
 
     Optional members are ``warm()``, which loads the model before the first call,
     ``embed_within(texts, seconds)``, which is called instead of ``embed`` and ends after so many
@@ -75,7 +89,11 @@ class EmbedFault(StrEnum):
     TIMEOUT = "timeout"
     """There was no reply within the budget."""
     UNREACHABLE = "unreachable"
-    """There was no connection, it broke, or the server replied with an error status."""
+    """There was no connection, it broke, or the server is too busy or failing (429, 5xx)."""
+    CONFIGURATION = "configuration"
+    """The server refuses the key, the path or the model (401, 403, 404), whatever the text."""
+    REFUSED = "refused"
+    """The server refuses this text (any other 4xx): it is too long, say."""
     CRASHED = "crashed"
     """The embedder raised an exception."""
     MALFORMED = "malformed"
@@ -96,31 +114,34 @@ class EmbedError(HyrecallError, RuntimeError):
     fault : EmbedFault
     detail : str
         That of the guard's reply, if it came from one.
+    said : str
+        The message of the endpoint itself, shortened.
     """
 
     fault: EmbedFault
     detail: str = ""
+    said: str = ""
 
     @classmethod
-    def of_reply(cls, reply: NoVectors, n_texts: int) -> EmbedError:
-        """Make the error for a guard's reply to a number of texts.
+    def of_reply(cls, reply: NoVectors, expected: str) -> EmbedError:
+        """Make the error for a guard's reply.
 
         Parameters
         ----------
         reply : NoVectors
-        n_texts : int
+        expected : str
 
         Returns
         -------
         EmbedError
         """
-        got = f"{reply.fault}: {reply.detail}" if reply.detail else reply.fault
-        made = cls.of(reply.fault, f"vectors of {n_texts} texts", got)
-        made.detail = reply.detail
+        got = f"{reply.fault}: {reply.told}" if reply.told else reply.fault
+        made = cls.of(reply.fault, expected, got)
+        made.detail, made.said = reply.detail, reply.said
         return made
 
     @classmethod
-    def of(cls, fault: EmbedFault, expected: str, got: object) -> EmbedError:
+    def of(cls, fault: EmbedFault, expected: str, got: object, said: str = "") -> EmbedError:
         """Make the error for a fault; the message must not contain a text to be embedded.
 
         Parameters
@@ -129,13 +150,17 @@ class EmbedError(HyrecallError, RuntimeError):
         expected : str
         got : object
             Converted to str.
+        said : str, default ""
+            What the endpoint itself said.
 
         Returns
         -------
         EmbedError
         """
-        made = error(cls, "embedder", expected, got)
-        made.fault = fault
+        told = NoVectors(fault, str(got), said).told
+        made = error(cls, "embedder", expected, told)
+        made.fault, made.said = fault, said
+        made.detail = str(error(cls, "embedder", expected, got)).removeprefix("embedder: ")
         return made
 
 
@@ -147,11 +172,58 @@ class NoVectors:
     ----------
     fault : EmbedFault
     detail : str
-        Details; never a text that was to be embedded.
+        Details; never a text that was to be embedded, so it may be logged.
+    said : str
+        The message of the endpoint itself, shortened. It is shown to whoever gave the text, and
+        never logged.
     """
 
     fault: EmbedFault
     detail: str = ""
+    said: str = field(default="", repr=False)
+
+    @property
+    def told(self) -> str:
+        """The details with the endpoint's own message."""
+        return f"{self.detail} ({self.said})" if self.said else self.detail
+
+
+_OF_CONFIGURATION = frozenset({401, 402, 403, 404, 405, 407, 410})
+_OF_MOMENT = frozenset({408, 421, 425, 429})
+
+
+def fault_of_status(status: int) -> EmbedFault:
+    """Return what an HTTP status of an endpoint says: about the text, the key, or the endpoint.
+
+    Examples
+    --------
+    >>> [str(fault_of_status(status)) for status in (413, 401, 429)]
+    ['refused', 'configuration', 'unreachable']
+    """
+    if status in _OF_CONFIGURATION:
+        return EmbedFault.CONFIGURATION
+    is_refusal = 400 <= status < 500 and status not in _OF_MOMENT
+    return EmbedFault.REFUSED if is_refusal else EmbedFault.UNREACHABLE
+
+
+CHARACTERS_PER_TOKEN = 32
+"""More than the characters of nearly any token: so many tell a model all that it can read."""
+
+MOST_CHARACTERS = 512 * CHARACTERS_PER_TOKEN
+"""The beginning of a text that an embedder without a length of its own reads."""
+
+
+def beginning(text: str, most: int = MOST_CHARACTERS) -> str:
+    """Return the beginning of a text that is longer than a model reads.
+
+    A tokenizer would take seconds for megabytes of which the model gets the first hundred words.
+
+    Examples
+    --------
+    >>> beginning("tea"), beginning("  " + "tea " * 1000, most=7)
+    ('tea', 'tea tea')
+    """
+    return text if len(text) <= most else text.lstrip()[:most]
 
 
 def check_vectors(reply: object, n_texts: int, dim: int | None) -> npt.NDArray[np.float32]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from hyrecall.base.forks import free_in_children
 from hyrecall.base.keywords import check_keywords
+from hyrecall.embed.protocol import beginning
 from hyrecall.errors import DTypeError, MissingExtraError, error
 
 __all__ = ["StaticEmbedder"]
@@ -27,8 +28,9 @@ _TEXTS_AT_ONCE = 1024  # tokenizer output is large; this keeps it to a few MB
 class StaticEmbedder:
     """Embeds texts with the static token vectors of the extra ``[local]``.
 
-    A text's vector is the mean of its tokens' vectors, without network, GPU or torch. The first
-    call, or :meth:`warm`, loads the model.
+    A text's vector is the mean of its tokens' vectors, without network, GPU or torch. Of a text of
+    more than 16,384 characters the first 16,384 are read. The first call, or :meth:`warm`, loads
+    the model.
 
     Attributes
     ----------
@@ -118,7 +120,7 @@ class StaticEmbedder:
                 if text is not None and not isinstance(text, str):
                     raise error(DTypeError, f"texts[{at}]", "a str or None", type(text).__name__)
             encoded = tokenizer.encode_batch(
-                [text or "" for text in some], add_special_tokens=False
+                [beginning(text or "") for text in some], add_special_tokens=False
             )
             for at, encoding in enumerate(encoded, start=first):
                 if encoding.ids:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.embed.guard import Guard
-from hyrecall.embed.protocol import EmbedError, NoVectors
+from hyrecall.embed.guard import OF_TEXT, Guard
+from hyrecall.embed.protocol import EmbedError, EmbedFault, NoVectors
 
 __all__ = ["SECONDS_PER_CALL", "embed_texts"]
 
@@ -24,6 +24,7 @@ def embed_texts(
     *,
     seconds: float = math.inf,
     tell: Callable[[int, int], object] | None = None,
+    refused: dict[int, NoVectors] | None = None,
 ) -> npt.NDArray[np.float32]:
     """Return one row per text.
 
@@ -36,6 +37,9 @@ def embed_texts(
         The limit for all texts together.
     tell : callable, optional
         ``tell(done, total)``, called after each call of the embedder.
+    refused : dict, optional
+        Gets the texts that the embedder refuses, by their number: they have a zero row. Without it
+        they are an error.
 
     Returns
     -------
@@ -45,16 +49,24 @@ def embed_texts(
     Raises
     ------
     EmbedError
-        A call returned no vectors; no text follows.
+        A call returned no vectors; no text follows. It names the first text that is refused.
     """
     until = time.monotonic() + seconds
     found: list[tuple[range, npt.NDArray[np.float32]]] = []
     for first in range(0, len(texts), _TEXTS_AT_ONCE):
         places = range(first, min(first + _TEXTS_AT_ONCE, len(texts)))
         budget = min(SECONDS_PER_CALL, until - time.monotonic())
-        answer = guard.embed([texts[at] or "" for at in places], budget=budget, waits=True)
-        if isinstance(answer, NoVectors):
-            raise EmbedError.of_reply(answer, len(places))
+        some = [texts[at] or "" for at in places]
+        answer, why = guard.embed_each(some, budget=budget, waits=True)
+        others = OF_TEXT if answer.any() else {EmbedFault.REFUSED}  # it is well, but for this text
+        for at, fault in zip(places, why, strict=True):
+            if fault is None:
+                continue
+            if fault.fault not in others:
+                raise EmbedError.of_reply(fault, f"vectors of {len(places)} texts")
+            if refused is None:
+                raise EmbedError.of_reply(fault, f"a vector of text {at}")
+            refused[at] = fault
         found.append((places, answer))
         if tell is not None:
             tell(places.stop, len(texts))

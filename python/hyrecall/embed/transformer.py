@@ -16,6 +16,7 @@ import numpy.typing as npt
 from hyrecall.base.arguments import as_int, read_path
 from hyrecall.base.forks import free_in_children
 from hyrecall.base.keywords import check_keywords
+from hyrecall.embed.protocol import CHARACTERS_PER_TOKEN, beginning
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
 
 __all__ = ["TransformerEmbedder"]
@@ -145,12 +146,14 @@ class TransformerEmbedder:
         import torch
 
         tokenizer, network = self._load()
+        most = self._most_tokens(tokenizer, network)
+        some = [beginning(text, most * CHARACTERS_PER_TOKEN) for text in texts]
         with self._lock:  # the tokenizer has the padding as state
             tokens = tokenizer(
-                texts,
+                some,
                 padding=True,
                 truncation=True,
-                max_length=self._most_tokens(tokenizer, network),
+                max_length=most,
                 return_tensors="pt",
             ).to(self._device)
         with torch.inference_mode():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from hyrecall import hits
@@ -20,6 +21,7 @@ class Told(NamedTuple):
 
     degraded: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    about: Mapping[str, Mapping[int, str]] = MappingProxyType({})
 
 
 NOTHING_TOLD: Final = Told()

@@ -23,7 +23,7 @@ from hyrecall.memory.feedback import Given, feedback_of, give_feedback
 from hyrecall.memory.methods import NamedMethods, Runner, awaited
 from hyrecall.memory.recall.audience import AskedBy
 from hyrecall.memory.recall.call import Hints, TimeRange
-from hyrecall.memory.recall.recipe_options import Reranker
+from hyrecall.memory.recall.recipe_options import Floors, Reranker
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import Edges, Episodes, Facts, Versions, View
 
@@ -84,7 +84,7 @@ class AgentMemorySync:
         reranker: Reranker | None = None,
         diversity: float | None = None,
         normalize: bool = False,
-        min_score: float | None = None,
+        min_score: Floors = None,
         weights: Mapping[str, float] | None = None,
         token_budget: int | None = None,
         candidates: Hints | None = None,

@@ -356,10 +356,9 @@ def _vectors(
     reasons: list[tuple[Degradation, ...]] = []
     for begin in range(0, len(texts), BATCH_TEXTS):
         part = texts[begin : begin + BATCH_TEXTS]
-        answer, why = store.embed(part, seconds)
-        made: list[Vector | None] = [None] * len(part) if answer is None else list(answer)
-        found += [row if text.strip() else None for text, row in zip(part, made, strict=True)]
-        reasons += [why] * len(part)
+        made, why = store.embed(part, seconds)
+        found += made
+        reasons += why
         if progress is not None:
             progress(min(begin + BATCH_TEXTS, len(texts)), len(texts))
     return found, reasons

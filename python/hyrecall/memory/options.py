@@ -39,8 +39,8 @@ class StoreOptions:
     wait: float = 0.0
     owner_timeout: float = 10.0
     accept_loss: bool = False
-    recall_timeout: float = 1.5
-    write_timeout: float = 5.0
+    recall_timeout: float | None = None
+    write_timeout: float | None = None
     sessions: SessionTracker | None = None
     snapshot_every: int = 10_000
     device: str = "cpu"
@@ -64,7 +64,9 @@ class StoreOptions:
             flag("read_only", self.read_only)
         flag("shared", self.shared)
         for name in ("wait", "owner_timeout", "recall_timeout", "write_timeout"):
-            number(name, getattr(self, name), 0.0, 86_400.0, SECONDS)
+            value = getattr(self, name)
+            if value is not None or name in ("wait", "owner_timeout"):
+                number(name, value, 0.0, 86_400.0, SECONDS)
         dim = as_int(self.dim)
         if self.dim is not None and (dim is None or not 1 <= dim <= MOST_DIM):
             raise error(OptionError, "dim", f"an int from 1 to {MOST_DIM}", repr(self.dim))

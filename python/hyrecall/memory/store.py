@@ -7,6 +7,7 @@ import math
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -20,11 +21,12 @@ from hyrecall.base.arguments import number
 from hyrecall.embed import choose
 from hyrecall.embed.choose import AUTO, Given
 from hyrecall.embed.guard import Guard
-from hyrecall.embed.protocol import NORMS, EmbedFault, NoVectors, norms
+from hyrecall.embed.http import HttpEmbedder
+from hyrecall.embed.protocol import NORMS, norms
 from hyrecall.errors import DTypeError, OptionError, ShapeError, StoreError, error
 from hyrecall.memory.changes.change import Change
 from hyrecall.memory.changes.signals import RecordConversations, Touch
-from hyrecall.memory.data.degradation import Degradation
+from hyrecall.memory.data.degradation import Degradation, DegradedReason
 from hyrecall.memory.data.fields import in_utc
 from hyrecall.memory.derived.background import Background
 from hyrecall.memory.derived.follower import Follower
@@ -58,12 +60,16 @@ _log.addHandler(logging.NullHandler())
 DIM = 768
 """Length of vectors where neither embedder, ``dim=`` nor the store says another."""
 
+RECALL_SECONDS, WRITE_SECONDS = 1.5, 5.0
+"""What a recall and a write may wait for the embedder where nothing says more."""
+
 _PAUSE = 0.01  # seconds between two looks at an index that is being built
 
 GIVEN = "given"
 """Model of vectors that a caller gives where no embedder has a name."""
 
 Vectors = npt.NDArray[np.float32]
+Vector = npt.NDArray[np.float32]
 Reply = TypeVar("Reply")
 
 
@@ -94,12 +100,14 @@ class Store:
         self.layout: Layout = layout_of(self.recipe, read_analyzer("analyzer", options.analyzer))
         packaged = self.recipe.semantic == "default"
         embedder = choose.embedder(options.embedder, os.environ, packaged=packaged)
-        self.guard = Guard(
-            embedder,
-            dim=options.dim,
-            closes=embedder is not options.embedder,
-            usual=options.recall_timeout,
-        )
+        is_own = embedder is not options.embedder
+        allowed = choose.named_timeout() if is_own and isinstance(embedder, HttpEmbedder) else None
+        if not packaged and allowed is None:  # as the system that the recipe follows
+            own = getattr(embedder, "timeout", None)
+            allowed = float(own) if isinstance(own, int | float) else None
+        self.recall_timeout = _first(options.recall_timeout, allowed, RECALL_SECONDS)
+        self.write_timeout = _first(options.write_timeout, allowed, WRITE_SECONDS)
+        self.guard = Guard(embedder, dim=options.dim, closes=is_own, usual=self.recall_timeout)
         self._clock = _now if options.clock is None else options.clock
         self._settling = threading.Lock()
         self.joining = Joining()
@@ -168,6 +176,8 @@ class Store:
             threads=options.threads,
             progress=None if is_takeover else options.progress,
             opens_soon=is_takeover,
+            guard=self.guard,
+            fills_at_once=options.warm,
         )
 
     @property
@@ -208,7 +218,8 @@ class Store:
             clock=self.now,
             layout=self.layout,
             settle=self.settle,
-            budget=self.options.recall_timeout,
+            budget=self.recall_timeout,
+            patience=_first(self.options.recall_timeout, RECALL_SECONDS),
         )
 
     def now(self) -> datetime:
@@ -286,21 +297,27 @@ class Store:
 
     def embed(
         self, texts: Sequence[str], budget: float | None
-    ) -> tuple[Vectors | None, tuple[Degradation, ...]]:
-        """Embed texts before their transaction; without vectors, return the reasons."""
+    ) -> tuple[list[Vector | None], list[tuple[Degradation, ...]]]:
+        """Embed texts before their transaction; return a vector of each, or why it has none."""
         if self.guard.off is not None and self.guard.off.is_choice:
-            return None, ()
+            return [None] * len(texts), [()] * len(texts)
         most = self.guard.timeout
         if budget is None:
-            budget = min(self.options.write_timeout, math.inf if most is None else most)
-        answer = self.guard.embed(texts, budget=budget, waits=True)
-        if isinstance(answer, NoVectors):
-            reason = Degradation.of_fault(answer.fault, answer.detail)
-            if answer.fault is not EmbedFault.OFF:
-                _log.warning("kept without vectors: %s", reason)
-            return None, (reason,)
+            budget = min(self.write_timeout, math.inf if most is None else most)
+        rows, why = self.guard.embed_each(texts, budget=budget, waits=True)
+        faults = Counter(Degradation.of_fault(one.fault, one.detail) for one in why if one)
+        for reason, n in faults.items():
+            if reason.reason is not DegradedReason.EMBEDDINGS_OFF:
+                _log.warning("%d of %d kept without vectors: %s", n, len(texts), reason)
         self.settle()
-        return answer, ()
+        found: list[Vector | None] = [
+            row if one is None and text.strip() else None
+            for text, row, one in zip(texts, rows, why, strict=True)
+        ]
+        told: list[tuple[Degradation, ...]] = [
+            () if one is None else (Degradation.of_fault(one.fault, one.told),) for one in why
+        ]
+        return found, told
 
     def settle(self) -> None:
         """Rebuild the index if the embedder's vectors have another length than was assumed."""
@@ -388,6 +405,11 @@ class Store:
     def __repr__(self) -> str:
         """Show where it is."""
         return str(self.database.folder or IN_MEMORY)
+
+
+def _first(*seconds: float | None) -> float:
+    """Return the first of several times that is said."""
+    return next(one for one in seconds if one is not None)
 
 
 def _now() -> datetime:

@@ -25,7 +25,7 @@ from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.methods import on_store
 from hyrecall.memory.recall.audience import Partition, User, read_agent, read_caller, read_owner
 from hyrecall.memory.recall.call import Hints, TimeRange
-from hyrecall.memory.recall.recipe_options import Reranker
+from hyrecall.memory.recall.recipe_options import Floors, Reranker
 from hyrecall.memory.sql.in_memory import IN_MEMORY
 from hyrecall.memory.store import AUTO, Clock, Given, Store, StoreOptions
 from hyrecall.memory.sync_records import Kept
@@ -96,8 +96,8 @@ class MemorySync(RecordsOfMemorySync):
         wait: float = 0.0,
         owner_timeout: float = 10.0,
         accept_loss: bool = False,
-        recall_timeout: float = 1.5,
-        write_timeout: float = 5.0,
+        recall_timeout: float | None = None,
+        write_timeout: float | None = None,
         sessions: SessionTracker | None = None,
         snapshot_every: int = 10_000,
         device: str = "cpu",
@@ -145,8 +145,10 @@ class MemorySync(RecordsOfMemorySync):
         accept_loss : bool, default False
             Open a store that has lost acknowledged changes (CorruptStoreError) as it is now. After
             a writer has done so, later openings need it no more.
-        recall_timeout, write_timeout : float, default 1.5, 5
-            Seconds that a call may wait for the embedder, in [0, 86400].
+        recall_timeout, write_timeout : float, optional
+            Seconds that a call may wait for the embedder, in [0, 86400]. Default: what
+            ``HYRECALL_EMBED_TIMEOUT`` allows an endpoint that is named by a URL, else the
+            embedder's own ``timeout`` for ``recipes.l0``, else 1.5 and 5.
         sessions : SessionTracker, optional
             Where conversations are kept; default: in the store, for 24 hours. ``InProcessSessions``
             and ``RedisSessions`` keep them elsewhere.
@@ -223,8 +225,8 @@ class MemorySync(RecordsOfMemorySync):
         analyzer: Analyzer | str | None = None,
         embedder: Given = AUTO,
         dim: int | None = None,
-        recall_timeout: float = 1.5,
-        write_timeout: float = 5.0,
+        recall_timeout: float | None = None,
+        write_timeout: float | None = None,
         sessions: SessionTracker | None = None,
         device: str = "cpu",
         threads: int | None = None,
@@ -308,7 +310,7 @@ class MemorySync(RecordsOfMemorySync):
         reranker: Reranker | None = None,
         diversity: float | None = None,
         normalize: bool = False,
-        min_score: float | None = None,
+        min_score: Floors = None,
         weights: Mapping[str, float] | None = None,
         token_budget: int | None = None,
         candidates: Hints | None = None,
@@ -359,8 +361,10 @@ class MemorySync(RecordsOfMemorySync):
             In [0, 1]: how much unlike those above a match shall be.
         normalize : bool, default False
             Scores over the best possible, in [0, 1].
-        min_score : float, optional
-            Least score; nothing fills the list then.
+        min_score : float, or mapping of str to float or Above, optional
+            A float is the least ``score``, which is relative to the other matches of most recipes.
+            ``{"bm25": 2.0, "cosine": 0.35}`` is absolute, as for an index: words, and vectors, list
+            nothing below, so that a match reaches one of both. Nothing fills the list then.
         weights : mapping of str to float, optional
             Of "recency", "importance" and "relevance", each in [0, 1e6], for recipes with a
             composite score; what is not named is the recipe's.

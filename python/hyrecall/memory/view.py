@@ -6,7 +6,7 @@ return what the caller may see; functions of :mod:`hyrecall.memory.changing` tak
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -74,6 +74,11 @@ class View:
         recipe = self.store.check_recipe(options.pop("recipe", None))
         recipe = weighted(recipe, options.pop("weights", None))
         ask = read_ask(query, self.by, recipe, **options)
+        floors, off = options.get("min_score"), self.store.guard.off
+        has_none = ask.vector is None and off is not None and off.is_choice
+        if has_none and isinstance(floors, Mapping) and "cosine" in floors:
+            wish = "an embedder, or vector="
+            raise error(OptionError, "min_score['cosine']", wish, "a store without an embedder")
         if ask.touch and self.store.database.read_only:
             raise error(OptionError, "touch", "a store opened for writing", "read_only=True")
         with span(MEMORY_RECALL) as made:

@@ -138,6 +138,7 @@ def _trace(
     """Return how a batch was answered."""
     stages = () if shaper is None else shaper.traces
     about = _about(notes, plan.selected) if notes else {}
+    about |= {told_of: dict(alone) for told_of, alone in told.about.items()}
     return Trace(
         device=device,
         n_queries=plan.n_queries,

@@ -20,7 +20,7 @@ from hyrecall.base.arguments import as_list
 from hyrecall.base.forks import Birth
 from hyrecall.embed.by import EmbedBy, Embeds
 from hyrecall.embed.guard import Guard, Off
-from hyrecall.embed.protocol import Embedder, EmbedError
+from hyrecall.embed.protocol import Embedder, EmbedError, NoVectors
 from hyrecall.embed.texts import embed_texts
 from hyrecall.errors import IndexMismatchError, OptionError, error
 from hyrecall.hits.arm_texts import join_texts
@@ -151,17 +151,24 @@ class Embedders:
             return request, NOTHING_TOLD
         read_scopes(facts.cell_types, state.snapshot, request.scope, len(texts))
         vectors: dict[str, object] = {}
-        degraded = []
+        degraded: list[str] = []
+        about: dict[str, dict[int, str]] = {}
         unread = _unread(facts, recipe, options)
         for arm, by in self._by.items():
             # As if each query had none: whatever else a call says of the arm holds.
             vectors[arm] = np.zeros((len(texts), facts.dims[arm]), np.float32)
             if arm in unread:
                 continue
+            refused: dict[int, NoVectors] = {}
+            guard = self._guard(arm)
             try:
-                vectors[arm] = embed_texts(self._guard(arm), texts, seconds=by.timeout)
+                vectors[arm] = embed_texts(guard, texts, seconds=by.timeout, refused=refused)
             except EmbedError as failed:
                 degraded.append(f"{arm} did not run: {_told(failed)}")
+            for at, fault in refused.items():
+                alone = f"{arm} did not run: {_told(fault)}"
+                degraded.append(alone if len(texts) == 1 else f"{arm}[{at}]{alone[len(arm) :]}")
+                about[degraded[-1]] = {at: alone}
         notes = tuple(
             f"{arm} did not run: its vectors are of {one.model!r}, and the index was opened "
             "without embed="
@@ -171,7 +178,7 @@ class Embedders:
         has_readers = bool(facts.text_arms) or recipe is not None or bool(options.more)
         text = request.text if has_readers or not vectors else None
         asked = request._replace(text=text, vectors=vectors or None)
-        return asked, Told(tuple(degraded), notes)
+        return asked, Told(tuple(degraded), notes, about)
 
     def close(self) -> None:
         """Refuse further calls; embedders that were given as objects stay open."""
@@ -179,8 +186,9 @@ class Embedders:
             guard.close()
 
 
-def _told(failed: EmbedError) -> str:
-    return f"{failed.fault} ({failed.detail})" if failed.detail else str(failed.fault)
+def _told(failed: EmbedError | NoVectors) -> str:
+    told = NoVectors(failed.fault, failed.detail, failed.said).told
+    return f"{failed.fault} ({told})" if told else str(failed.fault)
 
 
 def _texts(facts: IndexFacts, text: object) -> list[str | None] | None:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from hyrecall.base.arguments import as_int, number, read_path
 from hyrecall.base.keywords import check_keywords
 from hyrecall.base.runtime import choose_threads
+from hyrecall.embed.protocol import CHARACTERS_PER_TOKEN, beginning
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
 from hyrecall.rerank.folder import model_file, read_tokenizer
 from hyrecall.rerank.session import Session
@@ -173,7 +174,10 @@ class CrossEncoder:
             if not isinstance(text, str):
                 raise error(DTypeError, f"texts[{at}]", "a str", type(text).__name__)
         scores = np.zeros(len(texts))
-        encoded = self._pairs.tokenizer.encode_batch([(query, text) for text in texts])
+        most = self.max_length * CHARACTERS_PER_TOKEN  # a tokenizer reads megabytes for seconds
+        query = beginning(query, most)
+        pairs = [(query, beginning(text, most)) for text in texts]
+        encoded = self._pairs.tokenizer.encode_batch(pairs)
         for places in self._batches(encoded):
             if time.monotonic() >= until:
                 raise TimeoutError

@@ -22,8 +22,8 @@ from hyrecall.serve.limits import check_size
 from hyrecall.serve.options import ServiceOptions
 
 __all__ = [
-    "CELLS", "FLAG", "JSON", "NUMBER", "NUMBERS", "PLAIN", "TEXT", "TEXTS", "TIME", "TIMES",
-    "Kind", "check_count", "longest", "read_table", "values_of",
+    "CELLS", "FLAG", "FLOORS", "JSON", "NUMBER", "NUMBERS", "PLAIN", "TEXT", "TEXTS", "TIME",
+    "TIMES", "Kind", "check_count", "longest", "read_table", "values_of",
 ]  # fmt: skip
 
 MAX_BATCHES = 4_096
@@ -101,6 +101,9 @@ def _is_vector(kind: pa.DataType) -> bool:
 TEXT = Kind("strings", _is_text)
 JSON = Kind("strings of JSON", _is_text, is_json=True)
 NUMBER = Kind("numbers", _is_number)
+FLOORS = Kind(
+    "numbers, or strings of JSON", lambda kind: _is_number(kind) or _is_text(kind), is_json=True
+)
 FLAG = Kind("booleans", pa.types.is_boolean)
 TIME = Kind("timestamps or strings", _is_time)
 PLAIN = Kind("strings, numbers, booleans or times", _is_plain)

@@ -105,7 +105,11 @@ class RecallBody(ScopedBody):
     session_id: str | None = None
     diversity: Number | None = None
     normalize: StrictBool = False
-    min_score: Number | None = None
+    min_score: Number | dict[str, Number] | None = Field(
+        None,
+        description="The least `score`, which is relative to the other matches; or "
+        '`{"bm25": 2.0, "cosine": 0.35}`, floors of both scores as they are.',
+    )
     weights: dict[str, Number] | None = None
     token_budget: StrictInt | None = None
     candidates: list[str] | dict[str, Number] | None = None

@@ -17,6 +17,7 @@ class DegradedReason(StrEnum):
     EMBED_NOT_READY = "embed_not_ready"
     EMBED_TIMEOUT = "embed_timeout"
     EMBED_UNAVAILABLE = "embed_unavailable"
+    EMBED_REFUSED = "embed_refused"
     EMBED_STALE = "embed_stale"
     INDEX_NOT_READY = "index_not_ready"
     INDEX_UNAVAILABLE = "index_unavailable"
@@ -29,6 +30,7 @@ _OF_FAULT = {
     EmbedFault.OFF: DegradedReason.EMBEDDINGS_OFF,
     EmbedFault.NOT_READY: DegradedReason.EMBED_NOT_READY,
     EmbedFault.TIMEOUT: DegradedReason.EMBED_TIMEOUT,
+    EmbedFault.REFUSED: DegradedReason.EMBED_REFUSED,
 }
 
 

@@ -10,7 +10,7 @@ begins anew.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ import numpy as np
 import xxhash
 
 from hyrecall.base.progress import ProgressFunction
-from hyrecall.embed.guard import Guard
+from hyrecall.embed.guard import OF_TEXT, Guard
 from hyrecall.embed.protocol import EmbedFault, NoVectors
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.types import Episode
@@ -47,7 +47,7 @@ _DIM = "SELECT dim FROM models WHERE model = ?"
 _ANY_TEXT = "How long is a vector?"
 _DAMAGED = "damaged: doctor(full=True) tells more"
 # Faults of the whole embedder: retrying single rows would not help.
-_OF_ALL = frozenset({EmbedFault.OFF, EmbedFault.HUNG, EmbedFault.RESTING})
+_OF_ALL = frozenset({EmbedFault.OFF, EmbedFault.HUNG, EmbedFault.RESTING, EmbedFault.CONFIGURATION})
 
 
 class WritePage(Protocol):
@@ -256,31 +256,23 @@ class _Backfill:
         return _Page(episodes, damaged, numbers[-1] if numbers else None)
 
     def _embedded(self, page: dict[int, Episode]) -> Iterator[tuple[int, bytes, str]]:
-        """Embed a page in one call, or each row alone if that fails; yield vectors to write."""
+        """Embed a page in one call, or in smaller ones if that fails; yield vectors to write."""
         with_text = [(row, episode) for row, episode in page.items() if episode.text.strip()]
         self._n_passed += len(page) - len(with_text)
-        answer = self._ask([episode for _, episode in with_text])
-        if not isinstance(answer, NoVectors):
-            for (row, _), vector in zip(with_text, answer, strict=True):
-                yield row, encode_vector(vector), self._model
-            return
-        for row, episode in with_text:
-            alone = answer
-            if answer.fault not in _OF_ALL:
-                one = self._ask([episode])
-                if not isinstance(one, NoVectors):
-                    yield row, encode_vector(one[0]), self._model
-                    continue
-                alone = one
-            if alone.fault in _OF_ALL:
-                self._stopped = _told(alone)
+        texts = [episode.text for _, episode in with_text]
+        vectors, why = self._guard.embed_each(texts, budget=self._budget)
+        for (row, episode), vector, fault in zip(with_text, vectors, why, strict=True):
+            made: np.ndarray[Any, Any] | NoVectors = vector if fault is None else fault
+            if fault is not None and fault.fault not in _OF_ALL | OF_TEXT:
+                alone = self._guard.embed([episode.text], budget=self._budget)
+                made = alone if isinstance(alone, NoVectors) else alone[0]
+            if not isinstance(made, NoVectors):
+                yield row, encode_vector(made), self._model
+            elif made.fault in _OF_ALL:
+                self._stopped = _told(made)
                 return
-            self._errors.append(RowError(episode.id, episode.user_id, _told(alone)))
-
-    def _ask(self, episodes: Sequence[Episode]) -> np.ndarray[Any, Any] | NoVectors:
-        if not episodes:
-            return np.zeros((0, 0), np.float32)
-        return self._guard.embed([episode.text for episode in episodes], budget=self._budget)
+            else:
+                self._errors.append(RowError(episode.id, episode.user_id, _told(made)))
 
     def _write(self, rows: Iterator[tuple[int, bytes, str]], after: int) -> None:
         """Write a page's vectors, and the progress of a forced run."""
@@ -320,4 +312,4 @@ class _Backfill:
 
 
 def _told(answer: NoVectors) -> str:
-    return f"{answer.fault}: {answer.detail}" if answer.detail else str(answer.fault)
+    return f"{answer.fault}: {answer.told}" if answer.told else str(answer.fault)

@@ -1,52 +1,58 @@
-"""Tells whether cells have vectors that a query's vector can be compared with."""
+"""Counts the memories of some cells that vectors cannot find."""
 
 from __future__ import annotations
 
-from hyrecall.hits.hit import QueryHits
-from hyrecall.hits.hits import reply_of
-from hyrecall.memory.derived.projection import has_only_others_vectors
+from hyrecall.ask.filters import Filter
+from hyrecall.ask.scope import ANY, Scope, ScopePattern
+from hyrecall.index import Index
+from hyrecall.memory.derived.layout import CELL
+from hyrecall.memory.derived.layout import UNEMBEDDED as _COLUMN
 from hyrecall.memory.derived.readiness import Ready
-from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.cells import Cell
 
-__all__ = ["STALE", "ComparableVectors"]
+__all__ = ["EVERYWHERE", "UNEMBEDDED", "ComparableVectors", "count_unembedded", "told_unembedded"]
 
-STALE = "the vectors are of another model or length: reembed()"
+EVERYWHERE = Scope.matching(**dict.fromkeys(CELL, ANY))
 
 MOST_KEPT = 256
-"""Answers that are kept for the next call."""
+"""Counts that are kept for the next call."""
+
+UNEMBEDDED = Filter(**{_COLUMN: True})
+"""Passes memories with a text and without a vector that the index takes."""
+
+
+def count_unembedded(index: Index, scope: Scope | ScopePattern = EVERYWHERE) -> int:
+    """Count the memories of a scope with a text and without a vector that the index takes."""
+    return index.count(scope=scope, filter=UNEMBEDDED)
+
+
+def told_unembedded(n: int, n_memories: int) -> str:
+    """Say how many memories have no usable vector."""
+    return f"{n} of {n_memories} memories have no usable vector"
 
 
 class ComparableVectors:
-    """Finds out whether the vectors of some cells are all of another model or length.
+    """Counts the memories that a query's vector cannot be compared with, once for each state."""
 
-    Parameters
-    ----------
-    database : Database
-    """
-
-    def __init__(self, database: Database) -> None:
+    def __init__(self) -> None:
         """Know nothing yet."""
-        self._database = database
-        self._kept: dict[tuple[object, ...], bool] = {}
+        self._kept: dict[tuple[object, ...], str] = {}
 
-    def has_only_others(self, hits: QueryHits, ready: Ready, cells: tuple[int, ...]) -> bool:
-        """Say whether documents of cells have vectors, but none that the index takes.
+    def told(self, ready: Ready, cells: tuple[tuple[int, Cell], ...]) -> str:
+        """Say how many memories of cells have no usable vector; "" if all have one.
 
         Parameters
         ----------
-        hits : QueryHits
-            Of a query with a vector, alone in its reply; one with a cosine settles it.
         ready : Ready
-        cells : tuple of int
+        cells : tuple of (int, Cell)
+            Their numbers, and the cells themselves.
         """
-        if any(one is not None for one in reply_of(hits).cached("score", "embedding")):
-            return False
-        # To answer True every row is read, hence the cache.
-        key = (ready.sequence, ready.model, ready.dim, cells)
+        key = (ready.sequence, ready.model, ready.dim, tuple(number for number, _ in cells))
         found = self._kept.get(key)
         if found is None:
-            with self._database.reading() as connection:
-                found = has_only_others_vectors(connection, cells, model=ready.model, dim=ready.dim)
+            scope = Scope([tuple(cell) for _, cell in cells])
+            n = count_unembedded(ready.index, scope)
+            found = told_unembedded(n, ready.index.count(scope=scope)) if n else ""
             if len(self._kept) >= MOST_KEPT:
                 self._kept = {}
             self._kept[key] = found

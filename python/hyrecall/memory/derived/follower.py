@@ -25,6 +25,7 @@ from hyrecall.errors import (
 from hyrecall.memory.data.degradation import DegradedReason
 from hyrecall.memory.derived import derived_index as derived
 from hyrecall.memory.derived import projection
+from hyrecall.memory.derived.comparable_vectors import count_unembedded
 from hyrecall.memory.derived.derived_index import Changes, Derived, Wish
 from hyrecall.memory.derived.layout import Layout
 from hyrecall.memory.derived.readiness import BEHIND, How, IndexNotReadyError, OpenReport, Ready
@@ -459,12 +460,14 @@ class Follower:
         with self._database.reading() as connection:
             return may_hold_erased(self._folder, connection, full=full)
 
+    def unembedded(self) -> tuple[int, int] | None:
+        """Count the memories without a usable vector, and all; None without an index."""
+        held = self._held
+        return None if held is None else (count_unembedded(held.index), len(held.index))
+
     def report(self) -> dict[str, Any]:
         """Return counts and reasons for a health check; contains no content of documents."""
         with self._database.reading() as connection:
-            without = projection.n_without_vector(
-                connection, model=self._wish.model, dim=self._wish.dim
-            )
             sequence = int(meta(connection, "sequence"))
         held = self._held
         saved = () if self._folder is None else self._folder.rglob("*")
@@ -479,6 +482,6 @@ class Follower:
             "rebuild_reasons": tuple(self._reasons),
             "snapshot_sequence": self._saved or None,
             "snapshot_bytes": sum(path.stat().st_size for path in files),
-            "without_vector": without,
+            "without_vector": None if held is None else count_unembedded(held.index),
             **{name: self._counts[name] for name in names},
         }

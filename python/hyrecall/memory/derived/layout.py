@@ -27,7 +27,17 @@ from hyrecall.memory.sql.reading import STORED
 from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 
-__all__ = ["ANALYZER", "CELL", "EDGES", "FILTERED", "Column", "Layout", "layout_of", "serves"]
+__all__ = [
+    "ANALYZER",
+    "CELL",
+    "EDGES",
+    "FILTERED",
+    "UNEMBEDDED",
+    "Column",
+    "Layout",
+    "layout_of",
+    "serves",
+]
 
 CELL = {"org": "org", "workspace": "workspace", "user": "user", "visibility": "visibility",
         "table": "source"}  # fmt: skip
@@ -106,6 +116,9 @@ _ATTRIBUTES = (
     "importance", "pinned", "tags", "valid_from", "valid_to", "version", METADATA,
 )  # fmt: skip
 
+UNEMBEDDED = "unembedded"
+"""The column that says which rows have a text, and no vector that the index takes."""
+
 FILTERED = {name: _COLUMNS[name] for name in _ATTRIBUTES}
 """The columns that a filter may ask; of the metadata's tokens, its keys."""
 
@@ -176,7 +189,7 @@ class Layout:
             cell=tuple(CELL),
             text={"text": Text(*self.texts)},
             vector="embedding",
-            attributes=_ATTRIBUTES,
+            attributes=(*_ATTRIBUTES, UNEMBEDDED),
             stored=self.stored,
             thread="session_id",
             place="occurred_at",
@@ -189,7 +202,7 @@ class Layout:
 
     @cached_property
     def columns(self) -> dict[str, Column]:
-        """The columns of a table of documents by name, but for the embedding."""
+        """The columns of a table of documents by name, but for those made of the embedding."""
         names = (self.key, *CELL, *self.texts, *_ATTRIBUTES, *self.stored)
         return {name: _COLUMNS[name] for name in dict.fromkeys(names)}
 

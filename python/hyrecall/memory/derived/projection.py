@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from hyrecall.embed.protocol import norms
-from hyrecall.memory.derived.layout import CELL, EDGES, Column, Layout
+from hyrecall.memory.derived.layout import CELL, EDGES, UNEMBEDDED, Column, Layout
 from hyrecall.memory.sql.cells import Cell, is_sound_cell
 from hyrecall.memory.sql.codec import (
     CHECKED,
@@ -36,12 +36,10 @@ __all__ = [
     "Batch",
     "documents",
     "edges",
-    "has_only_others_vectors",
     "live_edges",
     "live_rows",
     "load_arrow",
     "n_live",
-    "n_without_vector",
 ]
 
 BATCH_ROWS = 50_000
@@ -124,8 +122,10 @@ def documents(
         if not found and not only_live:
             return
         batch, live = _batch(found, reader, after, is_whole)
-        table = batch.live.append_column(field, _vectors([row[2:5] for row in live], dim))
-        yield replace(batch, live=table)
+        vectors = _vectors([row[2:5] for row in live], dim)
+        table = batch.live.append_column(field, vectors)
+        lacks = _lacks_vector(table.column("text"), vectors)
+        yield replace(batch, live=table.append_column(UNEMBEDDED, lacks))
         if batch.n_read < BATCH_ROWS:
             return
         after = batch.last
@@ -165,24 +165,6 @@ def live_edges(connection: apsw.Connection) -> set[int]:
 def n_live(connection: apsw.Connection) -> int:
     """Count the live documents."""
     return int(connection.execute(f"SELECT count(*) FROM {_DOCUMENTS} WHERE v.status = 'live'").get)
-
-
-def n_without_vector(connection: apsw.Connection, *, model: str | None, dim: int) -> int:
-    """Count the live documents without a vector of this model and length."""
-    select = f"SELECT count(*) FROM {_DOCUMENTS} WHERE v.status = 'live' AND ({_USABLE}) IS NOT 1"
-    return int(connection.execute(select, (model, dim)).get)
-
-
-def has_only_others_vectors(
-    connection: apsw.Connection, cells: Collection[int], *, model: str | None, dim: int
-) -> bool:
-    """Say whether live documents of cells have vectors, but none of this model and length."""
-    live = (
-        f"SELECT 1 FROM {_DOCUMENTS} WHERE d.cell IN (SELECT value FROM json_each(?3)) "
-        "AND v.status = 'live' AND v.embedding IS NOT NULL"
-    )
-    select = f"SELECT NOT EXISTS ({live} AND {_USABLE}) AND EXISTS ({live})"
-    return bool(connection.execute(select, (model, dim, to_json(tuple(cells)))).get)
 
 
 _FIRST = 5  # the columns before an index's: number, status, vector, its model, its checksum
@@ -368,3 +350,12 @@ def _vectors(kept: Sequence[tuple[bytes | None, str, int | None]], dim: int) -> 
     vectors[~is_taken] = 0
     mask = pa.array(~is_taken)
     return pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), dim, mask=mask)
+
+
+def _lacks_vector(texts: pa.ChunkedArray, vectors: pa.Array) -> pa.Array:
+    """Say which rows have a text and no vector."""
+    if not vectors.null_count:
+        return pa.array(np.zeros(len(vectors), np.bool_))
+    lacks = vectors.is_null().to_numpy(zero_copy_only=False)
+    has_text = [bool(text.strip()) for text in texts.to_pylist()]
+    return pa.array(lacks & np.array(has_text, np.bool_))

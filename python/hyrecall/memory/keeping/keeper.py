@@ -18,6 +18,14 @@ __all__ = ["Keeper", "Parts", "Task"]
 Reply = TypeVar("Reply")
 
 
+class Tells(Protocol):
+    """Work in the background that says how far it came."""
+
+    def told(self) -> str:
+        """Say it, without a text of anybody's."""
+        ...
+
+
 class Parts(Protocol):
     """The parts of an owner that its tasks use."""
 
@@ -25,6 +33,11 @@ class Parts(Protocol):
     follower: Follower
     background: Background
     layout: Layout
+
+    @property
+    def filling(self) -> Tells | None:
+        """What embeds by itself; None: this process cannot."""
+        ...
 
     def search_index(self, question: Question) -> FoundRows:
         """Rank rows, as :meth:`Keeper.search_index`."""

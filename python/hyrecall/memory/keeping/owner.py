@@ -9,14 +9,16 @@ from functools import partial
 from typing import TypeVar
 
 from hyrecall.base.progress import ProgressFunction
+from hyrecall.embed.guard import Guard
 from hyrecall.memory.changes.change import Change
 from hyrecall.memory.derived.background import Background
 from hyrecall.memory.derived.follower import INDEX, Follower
 from hyrecall.memory.derived.layout import Layout
 from hyrecall.memory.derived.readiness import OpenReport
+from hyrecall.memory.keeping.filling import FILLING, Filling
 from hyrecall.memory.keeping.group_commit import GroupCommit
 from hyrecall.memory.keeping.keeper import Task
-from hyrecall.memory.keeping.tasks import SCRUB, scrub
+from hyrecall.memory.keeping.tasks import SCRUB, TakeVectors, scrub
 from hyrecall.memory.recall.index_search import IndexSearch
 from hyrecall.memory.recall.joined_search import Joining
 from hyrecall.memory.recall.question import FoundRows, Question
@@ -53,6 +55,10 @@ class Owner:
         As in :meth:`hyrecall.Index.build`.
     opens_soon : bool, default False
         Open the index on a thread, so that changes need not wait for it.
+    guard : Guard, optional
+        Embeds by itself what has no vector of its model.
+    fills_at_once : bool, default True
+        Whether it may, before somebody has used the embedder.
 
     Attributes
     ----------
@@ -62,6 +68,8 @@ class Owner:
     layout : Layout
     opened : OpenReport or None
         How the index was opened; None: on a thread.
+    filling : Filling or None
+        Embeds by itself what has no usable vector; None: this process cannot.
     """
 
     def __init__(
@@ -78,6 +86,8 @@ class Owner:
         threads: int | None = None,
         progress: ProgressFunction | None = None,
         opens_soon: bool = False,
+        guard: Guard | None = None,
+        fills_at_once: bool = True,
     ) -> None:
         """Open the index and start the thread that follows the store."""
         self.database, self.layout = database, layout
@@ -98,8 +108,14 @@ class Owner:
         else:
             self.opened = self.follower.open(progress=progress, background=True)
         self.background = Background(self.follower, snapshot_every=snapshot_every)
-        self._search = IndexSearch(database, self.follower, joining)
-        self._group = GroupCommit(database, self.follower, self.background.poke, clock)
+        self._search = IndexSearch(self.follower, joining)
+        self.filling: Filling | None = None
+        if guard is not None and guard.off is None and not database.read_only:
+            self.filling = Filling(
+                database, guard, self.follower, self.write, self._take_dim, at_once=fills_at_once
+            )
+        self._group = GroupCommit(database, self.follower, self._follow, clock)
+        self._follow()
         self.background.start()
         if opens_soon:  # the last owner may have ended between an erasure and its scrubbing
             self.background.until_done(SCRUB, partial(scrub, self))
@@ -120,9 +136,20 @@ class Owner:
         """Do a task, as :meth:`hyrecall.memory.keeping.keeper.Keeper.run`."""
         return task.run(self)
 
+    def _follow(self) -> None:
+        """Let the index follow a change, which may lack a vector."""
+        self.background.poke()
+        if self.filling is not None:
+            self.background.until_done(FILLING, self.filling.due)
+
+    def _take_dim(self, dim: int) -> None:
+        TakeVectors(self.follower.model, dim).run(self)
+
     def close(self) -> None:
         """Save the index and let go of everything. Closing twice is fine."""
         with ExitStack() as held:  # each is let go of, the last here first, whatever the others do
             held.callback(self.database.close)
             held.callback(self.follower.close)
             held.callback(self.background.close)
+            if self.filling is not None:
+                held.callback(self.filling.close)

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from hyrecall.errors import HyrecallError
 from hyrecall.memory.data.degradation import DegradedReason
+from hyrecall.memory.derived.comparable_vectors import told_unembedded
 from hyrecall.memory.derived.layout import Layout
 from hyrecall.memory.derived.readiness import IndexNotReadyError
 from hyrecall.memory.keeping.keeper import Parts, Task
@@ -23,6 +24,7 @@ __all__ = [
     "SCRUB",
     "AwaitIndex",
     "CatchUp",
+    "CheckEmbeddings",
     "CheckIndex",
     "Compact",
     "Compacted",
@@ -34,6 +36,7 @@ __all__ = [
     "Snapshot",
     "TakeVectors",
     "TellLayout",
+    "embeddings",
     "scrub",
 ]
 
@@ -230,7 +233,32 @@ class CheckIndex(Task[tuple[Check, ...]]):
         is_left = owner.follower.may_hold_erased(full=self.full)
         told = "what was erased may be in the saved index: hyrecall doctor --repair"
         told += ", or hyrecall pull for a replica"
-        return files, of_index, Check("erased", not is_left, told if is_left else "")
+        erased = Check("erased", not is_left, told if is_left else "")
+        return files, of_index, erased, embeddings(owner)
+
+
+@dataclass(frozen=True)
+class CheckEmbeddings(Task[Check]):
+    """Check whether every memory has a vector that a query's can be compared with."""
+
+    def run(self, owner: Parts) -> Check:
+        """Count those that have none, and say how far embedding them came."""
+        return embeddings(owner)
+
+
+def embeddings(owner: Parts) -> Check:
+    """Check the vectors of all memories: not ok while one has none, if there is an embedder."""
+    counts = None if owner.follower.model is None else owner.follower.unembedded()
+    if counts is None or not counts[0]:
+        return Check("embeddings", True)
+    filling = owner.filling
+    if filling is not None:
+        told = filling.told()
+    elif owner.database.read_only:
+        told = "open for reading only"
+    else:
+        told = "the process that owns the store has no embedder"
+    return Check("embeddings", False, "; ".join(filter(None, (told_unembedded(*counts), told))))
 
 
 def _index(owner: Parts) -> Check:

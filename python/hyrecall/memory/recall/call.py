@@ -23,7 +23,14 @@ from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.data.fields import check_id, flag, in_utc
 from hyrecall.memory.derived.row_filters import read_narrowing
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy
-from hyrecall.memory.recall.recipe_options import Reranker, adapted, balanced, with_hints
+from hyrecall.memory.recall.recipe_options import (
+    Floors,
+    Reranker,
+    adapted,
+    balanced,
+    check_floors,
+    with_hints,
+)
 
 __all__ = ["Ask", "Hints", "TimeRange", "read_ask"]
 
@@ -158,7 +165,7 @@ def read_ask(
     reranker: Reranker | None = None,
     diversity: float | None = None,
     normalize: bool = False,
-    min_score: float | None = None,
+    min_score: Floors = None,
     token_budget: int | None = None,
     candidates: Hints | None = None,
     around: int = 0,
@@ -196,10 +203,12 @@ def read_ask(
         min_score=min_score,
         token_budget=token_budget,
     )
+    recipe = balanced(by_words, alpha)
+    check_floors(recipe, min_score)
     return Ask(
         query=text,
         by=by,
-        recipe=balanced(by_words, alpha),
+        recipe=recipe,
         by_words=by_words,
         kind=None if kind is None else check_id("kind", kind),
         time_range=read_times(time_range),

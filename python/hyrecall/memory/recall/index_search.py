@@ -20,14 +20,13 @@ from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import reply_of
 from hyrecall.hits.trace import Trace
 from hyrecall.memory.data.degradation import Degradation, DegradedReason
-from hyrecall.memory.derived.comparable_vectors import STALE, ComparableVectors
+from hyrecall.memory.derived.comparable_vectors import ComparableVectors
 from hyrecall.memory.derived.follower import Follower
 from hyrecall.memory.derived.readiness import BEHIND, Ready
 from hyrecall.memory.recall.call import Hints
 from hyrecall.memory.recall.joined_search import JoinedSearch, Joining
 from hyrecall.memory.recall.question import FoundRows, Question
 from hyrecall.memory.recall.recipe_options import hints_arm
-from hyrecall.memory.sql.database import Database
 from hyrecall.table.schema import STAGE_COLUMNS
 
 __all__ = ["IndexSearch"]
@@ -48,7 +47,6 @@ class IndexSearch:
 
     Parameters
     ----------
-    database : Database
     follower : Follower
     joining : Joining
 
@@ -58,10 +56,10 @@ class IndexSearch:
         Joins questions of several threads to one batch.
     """
 
-    def __init__(self, database: Database, follower: Follower, joining: Joining) -> None:
+    def __init__(self, follower: Follower, joining: Joining) -> None:
         """Hold the follower."""
         self._follower = follower
-        self._usable = ComparableVectors(database)
+        self._usable = ComparableVectors()
         self.joined: JoinedSearch[_Asked, FoundRows] = JoinedSearch(self._search, joining)
 
     def __call__(self, question: Question) -> FoundRows:
@@ -119,9 +117,8 @@ class IndexSearch:
         if question.vector is not None and not has_vector:
             told = f"{len(question.vector)}, expected {ready.dim}"
             reasons.append(Degradation.of_fault(EmbedFault.WRONG_SIZE, told))
-        cells = tuple(number for number, _ in question.cells)
-        if has_vector and self._usable.has_only_others(hits, ready, cells):
-            reasons.append(Degradation(DegradedReason.EMBED_STALE, STALE))
+        if has_vector and (told := self._usable.told(ready, question.cells)):
+            reasons.append(Degradation(DegradedReason.EMBED_STALE, told))
         reasons += [Degradation(DegradedReason.RERANK, note) for note in trace.degraded]
         shows_edges = any(isinstance(one, Context) for one in question.recipe.expansion)
         return _found(hits, trace, tuple(reasons), is_behind=ready.behind, shows_edges=shows_edges)

@@ -78,8 +78,9 @@ class Means:
     settle : callable
         Lets the index take vectors of the length that an embedder turned out to give.
     budget : float
-        Seconds for the embedder where a call says nothing, and for changes that another thread is
-        applying to the index.
+        Seconds for the embedder where a call says nothing.
+    patience : float
+        Seconds for changes that another thread is applying to the index.
     """
 
     database: Database
@@ -92,6 +93,7 @@ class Means:
     layout: Layout
     settle: Callable[[], None]
     budget: float
+    patience: float
 
 
 def recall(means: Means, ask: Ask) -> Matches:
@@ -211,7 +213,7 @@ def _question(
         session=session,
         candidates=ask.candidates,
         around=ask.around,
-        budget=max(means.budget, LEAST_WAIT),
+        budget=max(means.patience, LEAST_WAIT),
     )
 
 
@@ -253,9 +255,10 @@ def _vector(means: Means, ask: Ask, reasons: list[Degradation]) -> Vector | None
     budget = means.budget if ask.embed_timeout is None else ask.embed_timeout
     answer = means.guard.embed([ask.query], budget=budget)
     if isinstance(answer, NoVectors):
-        reasons.append(Degradation.of_fault(answer.fault, answer.detail))
+        reasons.append(Degradation.of_fault(answer.fault, answer.told))
         if answer.fault is not EmbedFault.OFF:
-            _log.warning("recalled by words alone: %s", reasons[-1])
+            told = Degradation.of_fault(answer.fault, answer.detail)
+            _log.warning("recalled by words alone: %s", told)
         return None
     means.settle()
     row: Vector = answer[0]

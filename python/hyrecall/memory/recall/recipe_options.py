@@ -8,17 +8,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from hyrecall.ask.arms.listed import Listed
 from hyrecall.ask.recipe import Dense, Lexical, Recipe
-from hyrecall.ask.scoring import RRF, Max, WeightedSum
-from hyrecall.ask.shaping import MMR, Budget, Composite, Gate, RerankBy, Stage
+from hyrecall.ask.scoring import RRF, Above, Max, WeightedSum, read_floor
+from hyrecall.ask.shaping import MMR, Around, Budget, Composite, Gate, RerankBy, Stage
 from hyrecall.base.arguments import as_int, number
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.data.fields import flag
 
-__all__ = ["TEXT", "Reranker", "adapted", "balanced", "hints_arm", "weighted", "with_hints"]
+__all__ = [
+    "TEXT",
+    "Floors",
+    "Reranker",
+    "adapted",
+    "balanced",
+    "check_floors",
+    "hints_arm",
+    "weighted",
+    "with_hints",
+]
 
 Reranker = Callable[[str, list[str]], Any]
 """``function(query, texts) -> scores``, or a coroutine of them: a cross-encoder, say."""
@@ -26,6 +36,9 @@ Reranker = Callable[[str, list[str]], Any]
 RERANK_TIMEOUT: Final = "1s"
 WEIGHTS: Final = ("recency", "importance", "relevance")
 TEXT: Final = "text"  # the column that an index of a store has for it
+ARMS: Final = {"bm25": (Lexical, "words"), "cosine": (Dense, "vectors")}
+Floors: TypeAlias = "float | Mapping[str, float | Above] | None"
+"""A floor of the fused score, or floors of the scores that do not depend on the other matches."""
 HINTS: Final = "hints"  # the arm of what a caller names, where the recipe has none
 
 
@@ -35,7 +48,7 @@ def adapted(
     reranker: Reranker | None = None,
     diversity: float | None = None,
     normalize: bool = False,
-    min_score: float | None = None,
+    min_score: Floors = None,
     token_budget: int | None = None,
 ) -> Recipe:
     """Return the recipe with the options of one call, except alpha.
@@ -50,8 +63,9 @@ def adapted(
         In [0, 1]; 0 is the recipe as it is.
     normalize : bool, default False
         Scores over the best possible.
-    min_score : float, optional
-        Least final score; nothing fills the list then.
+    min_score : float, or mapping of str to float or Above, optional
+        Least final score; or of "bm25" and "cosine" the least of each, of which a match reaches
+        one at least. Nothing fills the list then.
     token_budget : int, optional
         Matches are taken while their texts fit, as the recipe's ``budget_mmr`` chooses them;
         the recipe's ``fill`` steps aside. 0 or less: no budget.
@@ -80,8 +94,10 @@ def adapted(
         recipe = recipe if share == 0 else with_stage(recipe, MMR(1 - share))
     if flag("normalize", normalize):
         recipe = recipe.replace(normalize=True)
-    if min_score is not None:
-        wish = "a finite number"
+    if isinstance(min_score, Mapping):
+        recipe = _floored(_without_fill(recipe), min_score)
+    elif min_score is not None:
+        wish = 'a finite number, or {"bm25": number, "cosine": number}'
         floor = number("min_score", min_score, -math.inf, math.inf, wish)
         recipe = with_stage(_without_fill(recipe), Gate(floor))
     return _budgeted(recipe, token_budget)
@@ -108,6 +124,45 @@ def _budgeted(recipe: Recipe, given: object) -> Recipe:
     if recipe.budget_mmr is None or chooses:
         return recipe
     return with_stage(recipe, recipe.budget_mmr)
+
+
+def _floored(recipe: Recipe, floors: Mapping[str, float | Above]) -> Recipe:
+    """Return a recipe whose arms list nothing below their floors.
+
+    Rows that no arm lists are left out: what a recipe takes where nothing matched, rows of the
+    session around a match, and with a floor for words those that hold the query whole.
+    """
+    of_kind: dict[type[Lexical | Dense], float | Above] = {}
+    for name, floor in floors.items():
+        if name not in ARMS:
+            raise error(OptionError, "min_score", '"bm25" or "cosine"', repr(name))
+        if read_floor(f"min_score[{name!r}]", floor) is None:
+            raise error(OptionError, f"min_score[{name!r}]", "a number", "None")
+        of_kind[ARMS[name][0]] = floor
+    arms = tuple(
+        replace(arm, min_score=of_kind[type(arm)]) if type(arm) in of_kind else arm
+        for arm in recipe.arms
+    )
+    shaping = tuple(stage for stage in recipe.shaping if not isinstance(stage, Around))
+    exact = recipe.exact and Lexical not in of_kind
+    return recipe.replace(
+        arms=arms, shaping=shaping, with_threads=None, on_no_match=(), exact=exact
+    )
+
+
+def check_floors(recipe: Recipe, floors: Floors) -> None:
+    """Refuse floors of scores that no arm of the recipe gives.
+
+    Raises
+    ------
+    OptionError
+        The floor is named.
+    """
+    for name, floor in floors.items() if isinstance(floors, Mapping) else ():
+        kind, what = ARMS[name]
+        if not any(isinstance(arm, kind) and arm.weight > 0 for arm in recipe.arms):
+            wish = f"none ({recipe.name} does not search by {what} here)"
+            raise error(OptionError, f"min_score[{name!r}]", wish, floor)
 
 
 def _without_fill(recipe: Recipe) -> Recipe:

@@ -8,7 +8,7 @@ import apsw
 import pyarrow as pa
 
 from hyrecall.ask.arms.regex import Regex, check_pattern
-from hyrecall.ask.recipe import Recipe
+from hyrecall.ask.recipe import Lexical, Recipe
 from hyrecall.ask.scoring import read_floor
 from hyrecall.ask.shaping import Budget, Gate, Provenance
 from hyrecall.memory.derived.layout import Layout
@@ -88,7 +88,10 @@ def _check_patterns(recipe: Recipe, query: str) -> None:
 
 
 def _reaches(score: float, recipe: Recipe) -> bool:
-    """Return whether a score reaches the recipe's floors."""
+    """Return whether a score reaches the recipe's floors; that of the words arm is unknown."""
+    of_words = (read_floor("", arm.min_score) for arm in recipe.arms if isinstance(arm, Lexical))
+    if any(floor is not None and floor[0] > 0 for floor in of_words):
+        return False
     gates = (stage.min_score for stage in recipe.shaping if isinstance(stage, Gate))
     floors = [read_floor("min_score", floor) for floor in (recipe.min_fused, *gates)]
     return all(

@@ -118,6 +118,7 @@ OF_STORES: Final[tuple[type | Kind, ...]] = (
     *(lines.ImportLines, lines.ImportedLines, lines.SettleTables),
     *(tasks.Erase, tasks.Compact, tasks.Compacted, tasks.Snapshot, tasks.Rebuild, tasks.CatchUp),
     *(tasks.TakeVectors, tasks.AwaitIndex, tasks.CheckIndex, tasks.EmptyLog, tasks.Follow),
+    tasks.CheckEmbeddings,
     *(tasks.TellLayout, Layout),
     Kind(Analyzer, lambda value: (value.to_dict(),), Analyzer.from_dict),
     *(Episode, Fact, Edge, Participant, NewVersion, Cell, Selection, SessionName),

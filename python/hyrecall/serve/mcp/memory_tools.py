@@ -96,7 +96,10 @@ class _Search(Arguments):
     alpha: Annotated[
         float | None, Field(ge=0, le=1, description="0: words alone, 1: vectors alone.")
     ] = None
-    min_score: Annotated[float | None, Field(description="The least score.")] = None
+    min_score: Annotated[
+        float | dict[str, float] | None,
+        Field(description='The least score; or absolute floors, {"bm25": 2.0, "cosine": 0.35}.'),
+    ] = None
     normalize: Annotated[bool, Field(description="Scores in [0, 1].")] = False
     token_budget: Annotated[
         int | None, Field(ge=1, le=10_000_000, description="Only as many as fit.")

@@ -23,6 +23,7 @@ from hyrecall.memory import Matches
 from hyrecall.serve.arrow_streams import (
     CELLS,
     FLAG,
+    FLOORS,
     JSON,
     NUMBER,
     NUMBERS,
@@ -57,7 +58,7 @@ OF_A_STORE: dict[str, Kind] = {
     "query": TEXT, "limit": NUMBER, "offset": NUMBER, "depth": NUMBER, "kind": TEXT,
     "session_id": TEXT, "user_id": TEXT, "org": TEXT, "workspace": TEXT, "recipe": TEXT,
     "filter": JSON, "metadata": JSON, "weights": JSON, "alpha": NUMBER, "diversity": NUMBER,
-    "min_score": NUMBER, "token_budget": NUMBER, "normalize": FLAG, "touch": FLAG,
+    "min_score": FLOORS, "token_budget": NUMBER, "normalize": FLAG, "touch": FLAG,
     "include_ended": FLAG, "now": TIME,
     "time_range": TIMES, "tags": TEXTS, "candidates": TEXTS, "vector": NUMBERS,
 }  # fmt: skip
@@ -219,8 +220,9 @@ async def recall_store(request: Request, who: Reader) -> Response:
     """Rank each query's memories.
 
     Columns of the table are fields of the body of ``POST /v1/recall``, ``query`` at least; a null
-    is a field that is not given; ``filter``, ``metadata`` and ``weights`` are JSON. The schema of
-    the reply says under ``degraded`` which queries were, and why, as JSON.
+    is a field that is not given; ``filter``, ``metadata`` and ``weights`` are JSON, and
+    ``min_score`` may be. The schema of the reply says under ``degraded`` which queries were, and
+    why, as JSON.
     """
     sizes = options_of(request)
     most = min(sizes.max_store_batch, sizes.max_arrow_batch)
@@ -236,7 +238,9 @@ def _bodies(sizes: ServiceOptions, table: pa.Table) -> list[RecallBody]:
     bodies = []
     for at, row in enumerate(values_of(table, "now, time_range")):
         given = {
-            name: _parsed(name, value) if OF_A_STORE[name].is_json else value
+            name: _parsed(name, value)
+            if OF_A_STORE[name].is_json and isinstance(value, str)
+            else value
             for name, value in row.items()
             if value is not None
         }
@@ -299,7 +303,7 @@ def _values(table: pa.Table, name: str) -> list[Any]:
 
 def _parsed(name: str, value: Any) -> Any:
     try:
-        return read_json(value)
+        return read_json(value) if isinstance(value, str) else value
     except (TypeError, ValueError, RecursionError):
         raise ServiceError(422, "Invalid", f"{name}: expected JSON in a text") from None
 

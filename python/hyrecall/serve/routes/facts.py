@@ -9,7 +9,7 @@ from hyrecall.memory import Fact
 from hyrecall.memory.data.given_fields import checked
 from hyrecall.serve.bodies import EndBody, FactBody, FactsBody
 from hyrecall.serve.callers import Reader, Writer
-from hyrecall.serve.encoded_paths import PathId
+from hyrecall.serve.routing import PathId
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_lists, check_page, check_query, options_of
 from hyrecall.serve.replies import (

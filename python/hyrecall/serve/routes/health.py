@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import Request
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -13,14 +13,22 @@ from starlette.responses import JSONResponse, Response
 
 from hyrecall.base.workers import Workers
 from hyrecall.errors import ShardLostError
-from hyrecall.serve.callers import Keeper
+from hyrecall.memory.keeping.tasks import CheckEmbeddings
+from hyrecall.serve.callers import Keeper, identify
+from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.replies import ERRORS
 from hyrecall.serve.routing import Router
+
+if TYPE_CHECKING:
+    from hyrecall.memory import MemorySync
 
 __all__ = ["Probe", "add_probes", "router"]
 
 LONGEST = 2.0
 """Seconds that a probe waits. Who asks for it gives up about then, and learns nothing."""
+
+APPLYING = 0.5
+"""Seconds to wait for changes that are being applied: each is over in a moment."""
 
 
 class Probe:
@@ -70,18 +78,22 @@ async def healthz() -> dict[str, str]:
     responses={503: {"description": "Not yet, or no longer."}},
 )
 async def readyz(request: Request) -> Response:
-    """Answer 200 once replies are whole; no token is needed.
+    """Answer 200 once recalls have what they need; no token is needed.
 
-    Of shards, some of which are lost, the status is "degraded", and ``lost_shards`` names them: as
-    their replies do, which lack the documents of these. Requests that hang do not delay it; if the
-    store or the shards themselves do not say in time whether they answer, it is not ready.
+    The status is "degraded" while replies lack something: memories without a usable vector, then
+    ``embeddings`` says how many, and how far embedding them came, without the numbers for a caller
+    that lacks the right "upkeep"; or documents of shards that are lost, which ``lost_shards``
+    names. Requests that hang do not delay the answer; if the store or the shards themselves do not
+    say in time whether they answer, it is not ready.
     """
     state = request.app.state
     is_ready, told = state.index is not None, {"status": "ready"}
     try:
         if state.memory is not None:
-            ready = partial(state.memory._sync.wait_until_ready, timeout=0)
-            is_ready = await state.readiness.ask(ready)
+            is_ready, lacks = await state.readiness.ask(partial(_of_store, state.memory._sync))
+            if lacks:
+                lacks = lacks if _may_count(request) else "memories have no usable vector"
+                told = {"status": "degraded", "embeddings": lacks}
         elif is_ready:
             lost = await state.readiness.ask(state.served_index.lost_shards)
             told = {"status": "degraded", "lost_shards": lost} if lost else told
@@ -101,6 +113,22 @@ async def metrics(request: Request, who: Keeper) -> Response:
     except TimeoutError:
         return _not_ready()
     return Response(made, media_type=CONTENT_TYPE_LATEST)
+
+
+def _of_store(memory: MemorySync) -> tuple[bool, str]:
+    """Return whether recalls have index and embedder, and what is known of missing vectors."""
+    is_ready = memory.wait_until_ready(timeout=APPLYING)
+    found = memory._store.keeper.run(CheckEmbeddings()) if is_ready else None
+    return is_ready, "" if found is None or found.ok else found.detail
+
+
+def _may_count(request: Request) -> bool:
+    """Return whether the caller may know how much all users have."""
+    tokens = request.app.state.tokens
+    try:
+        return tokens is None or "upkeep" in identify(tokens, request.headers).rights
+    except ServiceError:
+        return False
 
 
 def _not_ready() -> JSONResponse:
