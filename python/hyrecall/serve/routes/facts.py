@@ -9,7 +9,6 @@ from hyrecall.memory import Fact
 from hyrecall.memory.data.given_fields import checked
 from hyrecall.serve.bodies import EndBody, FactBody, FactsBody
 from hyrecall.serve.callers import Reader, Writer
-from hyrecall.serve.routing import PathId
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_lists, check_page, check_query, options_of
 from hyrecall.serve.replies import (
@@ -20,7 +19,7 @@ from hyrecall.serve.replies import (
     encode,
     remembered_data,
 )
-from hyrecall.serve.routing import Router
+from hyrecall.serve.routing import PathId, Router
 from hyrecall.serve.scoped_store import scoped_store
 
 __all__ = ["router"]
