@@ -189,8 +189,7 @@ class Recipe:
         convert_field(self, "depth", integer, 1)
         for name in ("normalize", "fuse_one_arm"):
             convert_field(self, name, boolean)
-        if self.exact != "words":
-            convert_field(self, "exact", boolean)
+        convert_field(self, "exact", _exact)
         convert_field(self, "min_fused", plain_floor)
         if self.analyzer is not None:
             text("analyzer", self.analyzer)
@@ -354,6 +353,14 @@ class Recipe:
         if self.semantic == "opt-in":
             lines.append("  semantic  where an embedder is named")
         return "\n".join(lines)
+
+
+def _exact(argument: str, value: object) -> bool | Literal["words"]:
+    if not isinstance(value, str):
+        return boolean(argument, value)
+    if value != "words":
+        raise error(OptionError, argument, "True, False or 'words'", repr(value))
+    return "words"
 
 
 def _check_part(name: str, part: object, kind: type[Any]) -> None:
