@@ -159,7 +159,11 @@ hyrecall_plant(strict_floor_of_fusion_ignored kernels/cuda/pool_fuse.cu pool_fus
 hyrecall_plant(worst_is_normalized_by kernels/cuda/pool_fuse.cu pool_fuse
   "? scores[0]" "? scores[n - 1]")
 hyrecall_plant(pool_ranks_from_zero kernels/cuda/pool_join.cu pool_join
-  "static_cast<std::int32_t>(place) + 1" "static_cast<std::int32_t>(place)")
+  "static_cast<std::int32_t>(low) + 1" "static_cast<std::int32_t>(low)")
+hyrecall_plant(pool_ranks_by_place kernels/cuda/pool_join.cu pool_join
+  "scores[middle] > scores[place]" "middle < place")
+hyrecall_plant(pool_of_an_empty_list_counts kernels/cuda/pool_fuse.cu pool_fuse
+  "n_listed > 0 ? range_of" "true ? range_of")
 hyrecall_plant(kept_list_of_another_query kernels/cuda/select.cu select
   "result_place(job, query) * job.result_stride" "std::size_t{query} * job.result_stride")
 hyrecall_plant(kept_vector_of_another_query kernels/cuda/queries.cu queries

@@ -191,12 +191,13 @@ void add_listed_arm(BatchRequest& request, std::string name, Array<std::int64_t>
 
 void set_fusion(BatchRequest& request, std::string const& kind, std::vector<double> weights,
                 double rank_constant, std::vector<std::string> const& scales, bool complete,
-                std::optional<double> balance, OptionalFloor const& min_fused, bool normalize) {
+                std::optional<double> balance, OptionalFloor const& min_fused, bool normalize,
+                bool ranks_by_place) {
   std::vector<Fusion::Scale> taken;
   for (std::string const& scale : scales) taken.push_back(take_scale(scale));
-  request.set_fusion(
-      {take_fusion(kind), std::move(weights), rank_constant, std::move(taken), complete, balance},
-      take_floor<double>(min_fused), normalize);
+  request.set_fusion({take_fusion(kind), std::move(weights), rank_constant, std::move(taken),
+                      complete, balance, ranks_by_place},
+                     take_floor<double>(min_fused), normalize);
 }
 
 // The number of an attribute column, its values as codes or texts, and what each adds.
@@ -304,7 +305,7 @@ void bind_request(py::module_& m) {
       .def("set_fusion", &set_fusion, "Set how the arms' lists are joined, after the last arm.",
            py::kw_only(), py::arg("kind"), py::arg("weights"), py::arg("rank_constant"),
            py::arg("scales"), py::arg("complete"), py::arg("balance"), py::arg("min_fused"),
-           py::arg("normalize"))
+           py::arg("normalize"), py::arg("ranks_by_place") = false)
       .def("set_evidence", &set_evidence,
            "Let the rows around a hit add to its score, after set_fusion(): weights of the rows 1, "
            "2, ... places away in its thread, of BM25 of the thread, and of the row's length. "

@@ -23,7 +23,7 @@ enum class FusionScale : std::uint8_t { kNone, kMinmax, kDistribution, kBest, kC
 // What an arm's score is worth in WeightedSum, Max and DBSF, before its weight.
 struct ArmScale {
   FusionScale scale = FusionScale::kNone;
-  ScoreRange range{};         // of the scores that count
+  ScoreRange range{};         // of the scores that count; an arm that lists nothing has none
   Moments moments{0.0, 0.0};  // of the same, in rank order; only of kDistribution
 
   HYRECALL_HD double worth(double score) const {
@@ -130,12 +130,12 @@ HYRECALL_HD inline double fused_score(FusionRules const& rules, std::span<float 
   for (std::size_t arm = 0; arm < scores.size(); ++arm) {
     if (rules.kind == FusionKind::kRrf) {
       if (ranks[arm] > 0) room[n++] = rrf_term(rules.weights[arm], rules.rank_constant, ranks[arm]);
-    } else if (counts(scores[arm], ranks[arm], rules.complete)) {
+    } else if (rules.kind == FusionKind::kNone) {
+      if (counts(scores[arm], ranks[arm], rules.complete)) room[n++] = scores[arm];
+    } else if (rules.scales[arm].range.any && counts(scores[arm], ranks[arm], rules.complete)) {
       double const score = scores[arm];
-      room[n++] = rules.kind == FusionKind::kNone
-                      ? score
-                      : rules.weights[arm] * (rules.within ? rules.scales[arm].worth_within(score)
-                                                           : rules.scales[arm].worth(score));
+      room[n++] = rules.weights[arm] * (rules.within ? rules.scales[arm].worth_within(score)
+                                                     : rules.scales[arm].worth(score));
     }
   }
   std::span<double> const found = room.first(n);

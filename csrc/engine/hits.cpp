@@ -143,13 +143,23 @@ ReplyArrays Execution::hits_of_one_list(FoundLists const& found) const {
     double const scales[] = {scale.first_number(), scale.second_number(), weight, most};
     std::copy_n(scales, n_scales, out.scales.begin() + static_cast<std::ptrdiff_t>(q * n_scales));
     std::size_t place = request_.offset;
+    std::int32_t arm_rank = 0;  // shared by equal scores
+    if (place < list.size()) {
+      auto const first =
+          std::partition_point(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(place),
+                               [&](Candidate const& c) { return c.score > list[place].score; });
+      arm_rank = static_cast<std::int32_t>(first - list.begin()) + 1;
+    }
     auto const end = static_cast<std::size_t>(out.offsets[q + 1]);
     for (auto hit = static_cast<std::size_t>(out.offsets[q]); hit < end; ++hit, ++place) {
       Candidate const& one = list[place];
       double const score = only_score(one.score);
+      if (place > 0 && list[place - 1].score != one.score)
+        arm_rank = static_cast<std::int32_t>(place) + 1;
       out.segment[hit] = one.doc.segment;
       out.row[hit] = one.doc.row;
-      out.rank[hit] = out.arm_ranks[hit] = static_cast<std::int32_t>(place) + 1;
+      out.rank[hit] = static_cast<std::int32_t>(place) + 1;
+      out.arm_ranks[hit] = arm_rank;
       out.score[hit] = request_.normalize ? normalized_score(score, most) : score;
       out.arm_scores[hit] = one.score;
     }

@@ -57,6 +57,7 @@ PoolFusion pool_fusion_of(BatchRequest const& request, std::size_t most_docs) {
   out.n_arms_a_doc = static_cast<std::uint32_t>(request.n_arms());
   out.has_balance = fusion.balance ? 1 : 0;
   out.balance = fusion.balance.value_or(0.0);
+  out.ranks_by_place = fusion.ranks_by_place ? 1 : 0;
   out.rank_constant = fusion.rank_constant;
   for (std::size_t arm = 0; arm < request.n_arms(); ++arm) {
     out.weights[arm] = arm < fusion.weights.size() ? fusion.weights[arm] : 1.0;

@@ -239,7 +239,9 @@ def ranking(hits: hr.QueryHits, arm: str) -> list[tuple[float, str, str]]:
     """(score, key, user) of the documents that an arm lists, by its ranks."""
     mine = [hit for hit in hits if hit.arm_rank(arm) is not None]
     mine.sort(key=lambda hit: hit.arm_rank(arm))
-    assert [hit.arm_rank(arm) for hit in mine] == list(range(1, len(mine) + 1))
+    scores = [hit.arm_score(arm) for hit in mine]
+    shared = [1 + sum(other > own for other in scores) for own in scores]
+    assert [hit.arm_rank(arm) for hit in mine] == shared
     return [(hit.arm_score(arm), hit.key, hit.cell[0]) for hit in mine]
 
 

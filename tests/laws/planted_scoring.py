@@ -10,7 +10,7 @@ from oracle.arithmetic import F32
 from oracle.bm25 import Bm25, for_lengths, shift
 from oracle.documents import Call
 from oracle.fusion import Dbsf, Fusion, Ranks, Rrf, Scores, Weighted, moments
-from oracle.recall import DEFAULT_BM25, Oracle
+from oracle.recall import DEFAULT_BM25, Docs, Oracle
 from oracle.words import Mask, Query
 
 
@@ -175,6 +175,25 @@ class BalanceUncut(_OtherWeighted):
             return (self.balance + means[0]) - means[1]
 
 
+class EmptyListsSpeak(Oracle):
+    """The completed scores of an arm count though it lists nothing, so it weighs in full."""
+
+    def fused(
+        self, fusion: Fusion, scores: Scores, ranks: Ranks, weights: Mapping[str, float]
+    ) -> dict[int, float]:
+        if isinstance(fusion, Weighted):
+            loud = type("Loud", (type(fusion),), {"speaks": lambda _fusion, _listed: True})
+            fusion = loud(**vars(fusion))
+        return super().fused(fusion, scores, ranks, weights)
+
+
+class RanksByPlace(Oracle):
+    """Documents of equal score have ranks of their own, by the order in which they were written."""
+
+    def ranks(self, scores: F32, listed: Docs) -> dict[int, int]:
+        return {int(doc): self.first_rank + at for at, doc in enumerate(listed)}
+
+
 class RanksJoinByDefault(Oracle):
     """Several arms are joined by their ranks where the call names no fusion."""
 
@@ -210,6 +229,8 @@ BUGS: tuple[type[Oracle], ...] = (
     BalanceTurnedRound,
     BalanceOfLists,
     BalanceUncut,
+    EmptyListsSpeak,
+    RanksByPlace,
     RanksJoinByDefault,
     OneSetOfConstants,
     ConstantsForAnArmAlone,

@@ -83,6 +83,7 @@ inline Fusion random_fusion(Rng& rng, BatchRequest const& request) {
                         Fusion::Kind::kNone}[way];
   out.rank_constant = 1.0 + rng.below(60);
   out.complete = rng.below(2) == 0;
+  out.ranks_by_place = rng.below(4) == 0;
   bool const is_dbsf = rng.below(3) == 0;
   for (std::size_t arm = 0; arm < n_arms; ++arm) {
     Fusion::Scale const scale =

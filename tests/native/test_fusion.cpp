@@ -33,9 +33,11 @@ Example random_example(Rng& rng, Fusion::Kind kind) {
         std::array{kNone, kMinmax, kDistribution, kBest, kClip, kUnit}[rng.below(std::size_t{6})]);
   }
   out.request.fusion.complete = rng.below(2) == 0;
+  out.request.fusion.ranks_by_place = rng.below(4) == 0;
   for (std::size_t a = 0; a < n_arms; ++a)
     out.request.fusion.weights.push_back(rng.below(4) * 0.35);
-  std::size_t const mute = rng.below(3 * n_arms);  // often an arm scores nothing
+  std::size_t const mute = rng.below(3 * n_arms);   // often an arm scores nothing
+  std::size_t const blank = rng.below(3 * n_arms);  // or lists nothing of what it scores
   for (std::size_t d = 0; d < n_docs; ++d) {
     out.pool.docs.push_back(
         {static_cast<Seq>(rng.below(1000) * 32 + static_cast<Seq>(d)), 0, static_cast<Row>(d)});
@@ -47,7 +49,8 @@ Example random_example(Rng& rng, Fusion::Kind kind) {
   for (std::size_t a = 0; a < n_arms; ++a) {
     std::vector<std::uint32_t> list;
     for (std::uint32_t d = 0; d < n_docs; ++d) {
-      if (out.pool.scores[d * n_arms + a] != kNoScore && rng.below(2) == 0) list.push_back(d);
+      bool const is_listed = out.pool.scores[d * n_arms + a] != kNoScore && rng.below(2) == 0;
+      if (is_listed && a != blank) list.push_back(d);
     }
     std::sort(list.begin(), list.end(), [&](std::uint32_t x, std::uint32_t y) {
       float const sx = out.pool.scores[x * n_arms + a];
@@ -59,11 +62,13 @@ Example random_example(Rng& rng, Fusion::Kind kind) {
   return out;
 }
 
-// The documents whose score in an arm counts: its list by rank, then the others by score.
+// The documents whose score in an arm counts: its list by rank, then the others by score. Where the
+// arm lists nothing none does.
 std::vector<std::uint32_t> counted(Example const& example, std::size_t arm) {
   std::size_t const n_arms = example.request.n_arms();
   auto const score = [&](std::uint32_t d) { return example.pool.scores[d * n_arms + arm]; };
   std::vector<std::uint32_t> docs = example.pool.lists[arm];
+  if (docs.empty()) return docs;
   auto const n_listed = static_cast<std::ptrdiff_t>(docs.size());
   for (std::uint32_t d = 0; example.request.fusion.complete && d < example.pool.docs.size(); ++d) {
     bool const is_listed =
@@ -157,7 +162,11 @@ double plain_score(Example const& example, std::uint32_t doc) {
     auto const place = std::find(docs.begin(), docs.end(), doc) - docs.begin();
     if (place == static_cast<std::ptrdiff_t>(docs.size())) continue;
     if (by_rank) {
-      parts.push_back(weights[arm] / (fusion.rank_constant + static_cast<double>(place + 1)));
+      auto const score = [&](std::uint32_t d) { return example.pool.scores[d * n_arms + arm]; };
+      auto const n_better = std::count_if(docs.begin(), docs.end(),
+                                          [&](std::uint32_t d) { return score(d) > score(doc); });
+      auto const rank = fusion.ranks_by_place ? place + 1 : n_better + 1;
+      parts.push_back(weights[arm] / (fusion.rank_constant + static_cast<double>(rank)));
     } else {
       parts.push_back(weights[arm] * scaled(example, arm)[static_cast<std::size_t>(place)]);
     }

@@ -222,6 +222,7 @@ TEST(device_planted_bugs_in_unions_and_completion_are_caught) {
   CHECK(!are_hits_caught(HYRECALL_EMULATED_FOLDER));
   CHECK(are_hits_caught_in("union_keeps_duplicates"));
   CHECK(are_hits_caught_in("pool_ranks_from_zero"));
+  CHECK(are_hits_caught_in("pool_ranks_by_place"));
   CHECK(are_hits_caught_in("missing_score_is_zero"));
   CHECK(are_hits_caught_in("completed_leaves_turned"));
   CHECK(are_hits_caught_in("completed_escape_is_a_frequency"));
@@ -252,6 +253,7 @@ TEST(device_planted_bugs_in_fusion_are_caught) {
   skip_under_thread_sanitizer();
   CHECK(are_hits_caught_in("moments_in_the_order_of_documents"));
   CHECK(are_hits_caught_in("fused_ties_by_row"));
+  CHECK(are_hits_caught_in("pool_of_an_empty_list_counts"));
   CHECK(are_hits_caught_in("strict_floor_of_fusion_ignored"));
   CHECK(are_hits_caught_in("worst_is_normalized_by"));
 }

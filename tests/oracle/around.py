@@ -151,7 +151,7 @@ class AroundOracle(Oracle):
         for arm, of_arm in scores.items():
             score = of_arm[doc]
             union = {d for listed in ranks.values() for d in listed}
-            known = {d: s for d, s in of_arm.items() if s is not None and d in union}
+            known = {d: s for d, s in of_arm.items() if s is not None and d in union and ranks[arm]}
             if not fusion.complete:
                 known = {d: s for d, s in known.items() if d in ranks[arm]}
             worth = 0.0
@@ -188,7 +188,7 @@ class AroundOracle(Oracle):
             if isinstance(fusion, Rrf):
                 parts.append(weights[arm] / (fusion.rank_constant + 1) if ranks[arm] else 0.0)
                 continue
-            known = {d: s for d, s in scores[arm].items() if s is not None}
+            known = {d: s for d, s in scores[arm].items() if s is not None and ranks[arm]}
             if not fusion.complete:
                 known = {d: s for d, s in known.items() if d in ranks[arm]}
             best = 0.0
@@ -221,7 +221,7 @@ class AroundOracle(Oracle):
                 candidates = candidates & self.clears(scores, call.min_score[arm])
             lists[arm] = self.cut(scores, candidates, self.depth(call))
         ranks = {
-            arm: {int(doc): 1 + i for i, doc in enumerate(lists.get(arm, ()))} for arm in weights
+            arm: self.ranks(found[arm][0], lists[arm]) if arm in lists else {} for arm in weights
         }
         union = sorted({doc for listed in ranks.values() for doc in listed})
         threads = self.threads(self.speaking(allowed, visible))
@@ -246,7 +246,8 @@ class AroundOracle(Oracle):
         for doc in pool[len(union) :]:
             fused[doc] = self.outside(fusion, completed, ranks, shares, doc) + 0.0
         unit = self.unit(fusion, inside, ranks, shares) if union else 0.0
-        addends = self.evidence(call, query, allowed, visible, threads, union, pool, fused, unit)
+        heard = self.heard_texts(call, query, ranks)
+        addends = self.evidence(heard, query, allowed, visible, threads, union, pool, fused, unit)
         final = {
             doc: self.total(fused[doc], addends[doc])
             for doc in pool
@@ -271,6 +272,16 @@ class AroundOracle(Oracle):
             for at, doc in enumerate(order)
             if call.offset <= at < call.offset + call.limit
         )
+
+    def heard_texts(self, call: Call, query: int, ranks: Ranks) -> Call:
+        """The call without the query's text of each arm that lists nothing, which adds nothing."""
+        texts = {
+            arm: tuple(
+                None if at == query and not ranks.get(arm) else one for at, one in enumerate(given)
+            )
+            for arm, given in call.texts.items()
+        }
+        return replace(call, texts=texts)
 
     def evidence(
         self,

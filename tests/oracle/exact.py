@@ -1,5 +1,6 @@
 """Rows that hold a quoted string whole come first: the rule, added to recall by definition."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from oracle.documents import Call, Reply
@@ -70,16 +71,13 @@ class ExactOracle(Oracle):
         brought = {
             int(doc) for arm, text in wanted.items() for doc in self.found(call, arm, text, seen)
         }
-        near = {
-            doc
-            for listed in ranks.values()
-            for doc, rank in listed.items()
-            if rank <= self.looked_up(call)
-        }
+        near = {doc for listed in ranks.values() for doc in list(listed)[: self.looked_up(call)]}
         held = {doc for arm, text in wanted.items() for doc in near if self.holds(arm, text)[doc]}
         return brought, brought | held
 
-    def shown_rank(self, call: Call, rank: int | None, *, leads: bool) -> int | None:
+    def shown_rank(
+        self, call: Call, listed: Mapping[int, int], doc: int, *, leads: bool
+    ) -> int | None:
         """None behind the depth, where one arm's list grows with the limit."""
-        hides = leads and rank is not None and rank > self.looked_up(call)
-        return None if hides else rank
+        hides = leads and doc in list(listed)[self.looked_up(call) :]
+        return None if hides else listed.get(doc)

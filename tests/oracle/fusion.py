@@ -1,7 +1,8 @@
 """Joining the arms' lists, straight from the definitions; everything in float64.
 
 ``scores`` maps an arm to {doc: completed score or None}, ``ranks`` maps it to {doc: rank from 1}
-for its cut list. All documents of the union are keys of ``scores``; only arms that ran are present.
+for its cut list, in its order; equal scores share a rank. All documents of the union are keys of
+``scores``; only arms that ran are present.
 """
 
 import math
@@ -63,12 +64,12 @@ class Weighted:
         self, scores: Mapping[int, float | None], listed: Mapping[int, int]
     ) -> dict[int, float]:
         """Scores of one arm brought to [0, 1] over the union; without completion, over the arm's
-        own list.
+        own list. An arm that lists nothing says nothing of the others' documents.
         """
         known = {
             doc: score
             for doc, score in scores.items()
-            if score is not None and (self.complete or doc in listed)
+            if self.speaks(listed) and score is not None and (self.complete or doc in listed)
         }
         absent = dict.fromkeys(scores, 0.0)
         if self.normalize == "none" or not known:
@@ -78,12 +79,18 @@ class Weighted:
             return absent | dict.fromkeys(known, 1.0)
         return absent | {doc: (score - low) / (high - low) for doc, score in known.items()}
 
+    def speaks(self, listed: Mapping[int, int]) -> bool:
+        """Whether the scores of an arm with this list count."""
+        return bool(listed)
+
     def rank_order(
         self, scores: Mapping[int, float | None], listed: Mapping[int, int]
     ) -> list[int]:
         """The arm's list by rank, then the completed others by (score descending, seq ascending):
         the order in which the moments are summed.
         """
+        if not self.speaks(listed):
+            return []
         others = [doc for doc, score in scores.items() if score is not None and doc not in listed]
         others.sort(key=lambda doc: (-scores[doc], doc))
         return [*sorted(listed, key=listed.__getitem__), *(others if self.complete else ())]

@@ -176,9 +176,16 @@ class Oracle:
         """
         return set(), set()
 
-    def shown_rank(self, call: Call, rank: int | None, *, leads: bool) -> int | None:
+    def ranks(self, scores: F32, listed: Docs) -> dict[int, int]:
+        """The ranks of an arm's list, in its order: one more than how many of it score higher."""
+        own = scores[listed]
+        return {int(doc): self.first_rank + int((own > scores[doc]).sum()) for doc in listed}
+
+    def shown_rank(
+        self, call: Call, listed: Mapping[int, int], doc: int, *, leads: bool
+    ) -> int | None:
         """The rank in an arm's list that a hit shows."""
-        return rank
+        return listed.get(doc)
 
     def constants(self, call: Call) -> Bm25:
         """The BM25 of a call: its own, else the index's, else the default of what joins arms."""
@@ -242,8 +249,7 @@ class Oracle:
                 candidates = candidates & self.clears(scores, call.min_score[arm])
             lists[arm] = self.cut(scores, candidates, self.depth(call))
         ranks = {
-            arm: {int(doc): self.first_rank + i for i, doc in enumerate(lists.get(arm, ()))}
-            for arm in weights
+            arm: self.ranks(found[arm][0], lists[arm]) if arm in lists else {} for arm in weights
         }
         brought, leading = self.leading(call, query, (allowed, visible), ranks)
         union = sorted({doc for listed in ranks.values() for doc in listed} | brought)
@@ -282,7 +288,7 @@ class Oracle:
                     scores[arm][doc] if arm in scores else None for arm in self.shape.arms
                 ),
                 arm_ranks=tuple(
-                    self.shown_rank(call, ranks[arm].get(doc), leads=doc in leading)
+                    self.shown_rank(call, ranks[arm], doc, leads=doc in leading)
                     if arm in ranks
                     else None
                     for arm in self.shape.arms

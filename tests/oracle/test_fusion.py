@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.fusion import Rrf, Weighted, alpha_weights, fuse
+from oracle.fusion import Dbsf, Rrf, Weighted, alpha_weights, fuse
 
 BOTH = {"a": 1.0, "b": 1.0}
 RANKS = {"a": {1: 1, 2: 2, 3: 3}, "b": {2: 1, 1: 2}}
@@ -29,6 +29,16 @@ def test_minmax_is_over_the_union_and_null_adds_nothing() -> None:
 def test_minmax_of_equal_scores_is_one() -> None:
     scores = {"a": {1: 3.0, 2: 3.0}}
     assert fuse(Weighted(), scores, {"a": {1: 1, 2: 2}}, {"a": 0.5}) == {1: 0.5, 2: 0.5}
+
+
+@pytest.mark.parametrize("fusion", [Weighted(), Weighted(largest=True), Dbsf()])
+def test_an_arm_that_lists_nothing_adds_nothing(fusion: Weighted) -> None:
+    scores = {"a": {1: 0.0, 2: 0.0, 3: None}, "b": {1: 0.25, 2: 0.75, 3: 0.5}}
+    ranks = {"a": {}, "b": {2: 1, 3: 2, 1: 3}}
+    alone = fuse(fusion, {"b": scores["b"]}, {"b": ranks["b"]}, BOTH)
+    assert fuse(fusion, scores, ranks, BOTH) == alone
+    heard = fuse(fusion, scores, ranks | {"a": {1: 1}}, BOTH)  # control: with one hit it counts
+    assert heard[1] == alone[1] + 1.0 if not fusion.largest else heard[1] == 1.0
 
 
 def test_without_completion_what_is_not_listed_is_zero() -> None:

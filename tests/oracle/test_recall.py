@@ -77,16 +77,17 @@ def test_ties_go_to_the_earlier_document_and_missing_vectors_are_no_candidates()
 
 def test_filters_narrow_the_reply_and_leave_the_scores_alone() -> None:
     (hit,) = ask(text("ash", filters=(Equal("number", 2),)))
-    assert hit._replace(rank=2, arm_ranks=(2, None)) == ask(text("ash"))[1]
+    assert hit._replace(rank=2) == ask(text("ash"))[1]
 
 
 def test_completion_scores_the_union_in_every_arm() -> None:
     first, second, third = ask(both("bay", depth=10, fusion=Rrf()))
     assert (first.key, second.key, third.key) == ("1", "3", "4")
     assert first.score == 1 / 61 + 1 / 61
-    assert second.arm_ranks == (2, 3)
+    assert second.score == 1 / 61 + 1 / 63
+    assert second.arm_ranks == (1, 3)
     assert third.arm_scores == (None, 1.0)
-    assert third.arm_ranks == (None, 2)
+    assert third.arm_ranks == (None, 1)  # as near as the first, and so of its rank
 
 
 def test_depth_cuts_an_arm_and_completion_still_scores() -> None:
@@ -94,7 +95,8 @@ def test_depth_cuts_an_arm_and_completion_still_scores() -> None:
     assert [hit.key for hit in first] == ["1"]  # 1/61 each for documents 1 and 6: the earlier one
     assert first[0].arm_scores == (0.0, 1.0)
     assert first[0].arm_ranks == (None, 1)
-    assert [hit.key for hit in second] == ["1", "6", "4"]
+    assert [hit.key for hit in second] == ["1", "4", "6"]
+    assert {hit.score for hit in second} == {1 / 61}
 
 
 def test_floors_act_before_ranks() -> None:
@@ -105,8 +107,10 @@ def test_floors_act_before_ranks() -> None:
         "4",
     ]  # rounded to float32 first
     cut = ask(both("ash", min_score={"embedding": Above(1.0)}))
-    assert [hit.arm_ranks for hit in cut] == [(1, None), (2, None)]
+    assert [hit.arm_ranks for hit in cut] == [(1, None), (1, None)]
     assert [hit.arm_scores[1] for hit in cut] == [1.0, 0.0]
+    above = ask(both("ash", min_score={"embedding": 1.0}))
+    assert [hit.arm_ranks for hit in above] == [(1, 1), (None, 1), (1, None)]
 
 
 def test_offset_keeps_the_rank_in_the_whole_list() -> None:
@@ -115,13 +119,13 @@ def test_offset_keeps_the_rank_in_the_whole_list() -> None:
 
 def test_alpha_leaves_an_arm_out_at_its_ends() -> None:
     hits = ask(both("ash", fusion=Rrf(alpha=0.0)))
-    assert [hit.score for hit in hits] == [2 / 61, 2 / 62]
+    assert [hit.score for hit in hits] == [2 / 61, 2 / 61]
     assert [hit.arm_scores[1] for hit in hits] == [None, None]
 
 
 def test_a_query_without_its_vector_uses_the_other_arm() -> None:
     hits = ask(replace(both("ash"), vectors={"embedding": (np.zeros(2, np.float32),)}))
-    assert [hit.arm_ranks for hit in hits] == [(1, None), (2, None)]
+    assert [hit.arm_ranks for hit in hits] == [(1, None), (1, None)]
     assert [hit.arm_scores[1] for hit in hits] == [None, None]
     assert ask(Call((ANA,), texts={"text": (None,)})) == ()
 

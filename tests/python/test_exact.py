@@ -290,11 +290,16 @@ def test_the_largest_of_robertsons_scores_is_refused() -> None:
 
 
 def test_which_recipes_have_it() -> None:
-    names = [name for name in recipes.__all__ if getattr(recipes, name).exact]
-    assert names == ["conversation", "default", "l0"]
-    assert "  first     what holds an identifier or a quoted string whole" in (
-        recipes.l0.explain().splitlines()
-    )
+    exact = {name: getattr(recipes, name).exact for name in recipes.__all__}
+    assert {name: how for name, how in exact.items() if how} == {
+        "conversation": True, "default": True, "honeycomb": True, "l0": "words", "loom": True,
+    }  # fmt: skip
+    first = "  first     what holds an identifier or a quoted string whole"
+    assert first in recipes.loom.explain().splitlines()
+    assert f"{first}, or every word" in recipes.l0.explain().splitlines()
+    assert hr.Recipe.from_json(recipes.l0.to_json()) == recipes.l0
+    with pytest.raises(hr.OptionError, match="exact: expected True, False or 'words', got 'word'"):
+        recipes.l0.replace(exact="word")  # type: ignore[arg-type]
     index, query = misleading()
     asked: dict[str, Any] = {"text": ["A-17"], "vectors": query[np.newaxis]}
     assert index.recall(**asked).trace.exact == {}  # a call without a recipe has none

@@ -89,3 +89,144 @@ def test_A16_votes_are_whole_lists(alpha: float, shares: tuple[float, float]) ->
 def test_votes_need_alpha() -> None:
     with pytest.raises(hr.OptionError, match="alpha_mode: expected 'weights', or with alpha="):
         hr.RRF(alpha_mode="votes")
+
+
+# ---- an arm that lists nothing, and documents that an arm does not tell apart
+
+JOINED = [
+    hr.WeightedSum(),
+    hr.WeightedSum({"text": 0.3}, normalize="none"),
+    hr.WeightedSum(balance=0.5),
+    hr.WeightedSum(complete=False),
+    hr.Max(),
+    hr.Max({"text": 2.0}, normalize={"text": "unit", "v": "best"}),
+    hr.DBSF(),
+    hr.RRF(),
+    None,
+]
+# What no document answers; the last one is no query at all.
+NOTHING = [
+    *("zzzz", "zzzz qqqq", "", " ", "?!", "\N{ROCKET}", "the and of"),
+    *(hr.Phrase("caption a b c"), hr.All("caption", "zzzz"), None),
+]
+
+
+def captions(analyzer: hr.Analyzer | None = None) -> hr.Index:
+    """Documents with a text, a vector or both: the nearest ones have no text."""
+    texts = [None, "a caption", "another caption", "", "one more caption", None]
+    table = pa.table({"id": list("abcdef"), "text": pa.array(texts, pa.string())})
+    rows = np.array([[1, 0], [0.5, 0.5], [0, 1], [0.9, 0.1], [0, 0], [0.8, 0.2]], np.float32)
+    schema = hr.Schema(key="id", cell=None, text="text", vector="v")
+    stops = hr.Analyzer("unicode", stopwords="english") if analyzer is None else analyzer
+    return hr.Index.build(table, schema, vectors={"v": rows}, analyzer=stops)
+
+
+def scored(hits: hr.QueryHits) -> list[tuple[Any, float]]:
+    return [(hit.key, hit.score) for hit in hits]
+
+
+@pytest.mark.parametrize("fusion", JOINED, ids=repr)
+@pytest.mark.parametrize("normalize", [False, True])
+def test_a_text_that_nothing_matches_is_as_no_text(fusion: Any, *, normalize: bool) -> None:
+    index = captions()
+    options = {"fusion": fusion, "normalize": normalize, "limit": 6}
+    # A query that matches stands among them, so that the arm runs.
+    texts = [*NOTHING, "caption"]
+    hits = index.recall(text=texts, vectors=[[1.0, 0.0]] * len(texts), **options)
+    expected = scored(hits[len(NOTHING) - 1])
+    assert [key for key, _ in expected] == ["a", "d", "f", "b", "c"]
+    for one in list(hits)[: len(NOTHING)]:
+        assert scored(one) == expected
+        for hit in one:
+            made = hit.explain()
+            assert made.score == hit.score
+            assert made.components[0].contribution == 0.0
+    assert scored(hits[len(NOTHING)]) != expected
+
+
+@pytest.mark.parametrize("fusion", JOINED, ids=repr)
+@pytest.mark.parametrize("floor", [hr.Above(1.0), 1.0])
+def test_vectors_that_a_floor_cuts_whole_are_as_no_vector(fusion: Any, floor: Any) -> None:
+    index = captions()
+    words = {"text": "caption", "fusion": fusion, "limit": 6}
+    cut = index.recall_one(vector=[-1.0, -1.0], min_score={"v": floor}, **words)
+    without = index.recall(text=["caption"], vectors=[None], fusion=fusion, limit=6)[0]
+    assert scored(cut) == scored(without)
+    assert all(hit.arm_rank("v") is None for hit in cut)
+    assert [hit.vector_score for hit in cut if hit.key != "e"] != [None, None]  # completed as ever
+
+
+def test_a_vector_that_no_row_may_answer_is_as_no_vector() -> None:
+    index = captions()
+    index.delete(list("abcdf"))
+    texts = {"text": "caption more", "fusion": hr.WeightedSum(), "limit": 6}
+    assert scored(index.recall_one(vector=[1.0, 0.0], **texts)) == [("e", 1.0)]
+
+
+def test_a_floor_on_fused_scores_cuts_what_no_arm_answers() -> None:
+    asked = {"text": "zzzz", "vector": [1.0, 0.0], "fusion": hr.WeightedSum(), "min_fused": 0.95}
+    assert captions().recall_one(**asked).keys == ["a", "d", "f"]
+
+
+def test_a_text_that_nothing_matches_says_nothing_of_threads_and_lengths() -> None:
+    table = pa.table(
+        {
+            "id": list("abcd"),
+            "text": ["tea", None, "a longer text of tea", "milk"],
+            "talk": ["x", "x", "y", "y"],
+            "turn": [0, 1, 0, 1],
+        }
+    )
+    schema = hr.Schema(key="id", cell=None, text="text", vector="v", thread="talk", place="turn")
+    rows = np.array([[1, 0], [0.9, 0.1], [0.5, 0.5], [0, 1]], np.float32)
+    index = hr.Index.build(table, schema, vectors={"v": rows})
+    around = hr.Around(thread=0.25, length=0.4)
+    for fusion in (hr.WeightedSum(), hr.RRF(), hr.DBSF()):
+        asked = {"vectors": [[1.0, 0.0]] * 3, "fusion": fusion, "shaping": (around,), "limit": 4}
+        hits = index.recall(text=["zzzz", None, "tea"], **asked)
+        assert scored(hits[0]) == scored(hits[1]) != scored(hits[2])
+
+
+def equal_rows(order: str) -> hr.Index:
+    """Rows that differ in their key alone, and a better one, stored in this order."""
+    rows = np.array([[1, 0] if key == "z" else [1, 1] for key in order], np.float32)
+    texts = ["tea tea" if key == "z" else "tea" for key in order]
+    schema = hr.Schema(key="id", cell=None, text="text", vector="v")
+    table = pa.table({"id": list(order), "text": texts})
+    return hr.Index.build(table, schema, vectors={"v": rows})
+
+
+@pytest.mark.parametrize("order", ["zabc", "cbza", "bzca"])
+def test_equal_scores_of_an_arm_share_a_rank_whatever_the_order_of_writing(order: str) -> None:
+    index = equal_rows(order)
+    hits = index.recall_one(text="tea", vector=[1.0, 0.0], fusion=hr.RRF())
+    ranks = {hit.key: (hit.arm_rank("text"), hit.arm_rank("v"), hit.score) for hit in hits}
+    assert ranks == {"z": (1, 1, 2 / 61)} | dict.fromkeys("abc", (2, 2, 2 / 62))
+    assert hits.keys == ["z", *order.replace("z", "")]  # the order of equal sums is that of writing
+    assert all(hit.explain().score == hit.score for hit in hits)
+    for asked in ({"text": "tea"}, {"vector": [1.0, 0.0]}):
+        (arm,) = index.recall(**{f"{name}s" if name == "vector" else name: [value]
+                                 for name, value in asked.items()}).trace.arms  # fmt: skip
+        assert [hit.arm_rank(arm) for hit in index.recall_one(**asked)] == [1, 2, 2, 2]
+        later = index.recall_one(**asked, offset=2, limit=2)
+        assert [(hit.rank, hit.arm_rank(arm)) for hit in later] == [(3, 2), (4, 2)]
+
+
+@pytest.mark.parametrize("fusion", [hr.WeightedSum(), hr.Max(), hr.DBSF()], ids=repr)
+def test_equal_hits_of_an_arm_count_in_full(fusion: Any) -> None:
+    for order in ("a", "abc"):
+        hits = equal_rows(order).recall_one(text="tea", vector=[1.0, 0.0], fusion=fusion)
+        assert [hit.explain().components[0].contribution for hit in hits] == [1.0] * len(order)
+
+
+def test_votes_have_ranks_by_place_as_loom_has() -> None:
+    fusion = hr.RRF(alpha=0.5, alpha_mode="votes")
+    hits = equal_rows("zabc").recall_one(text="tea", vector=[1.0, 0.0], fusion=fusion)
+    assert [hit.arm_rank("text") for hit in hits] == [1, 2, 3, 4]
+    assert [hit.score for hit in hits] == [2 / 61, 2 / 62, 2 / 63, 2 / 64]
+
+
+def test_a_row_behind_equal_ones_has_the_rank_of_its_place() -> None:
+    table = pa.table({"id": list("abcd"), "text": ["tea", "tea", "tea", "tea with milk and more"]})
+    index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"))
+    assert [hit.arm_rank("text") for hit in index.recall_one(text="tea")] == [1, 1, 1, 4]

@@ -5,6 +5,7 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hyrecall import recipes
@@ -153,20 +154,30 @@ def test_A15_alpha_changes_no_scale_and_makes_no_jump(name: str) -> None:
         scores(0.5)  # where a recipe may balance its arms by itself
 
 
-def test_A12_A13_A15_the_ends_of_alpha_are_one_arm_pure_and_between_them_is_no_jump() -> None:
-    texts = {f"tea {'cup ' * at}": [1.0, 0.2 * at] for at in range(6)}
+def test_A12_A13_A15_the_ends_of_alpha_rank_by_one_arm_and_no_score_jumps() -> None:
+    texts = {f"tea {'cup ' * at}": [1.0, 0.2 * (5 - at)] for at in range(6)}
     with open_store(
         embedder=FixedEmbedder(texts | {"tea": [1.0, 0.0]}), recipe=recipes.loom
     ) as memory:
         for at, text in enumerate(texts):
             memory.remember(episode(at, text))
-        for alpha in (0.01, 0.3, 0.5, 0.9, 0.99):
-            best = memory.recall_scored("tea", user_id="alice", alpha=alpha)[0]
-            assert best.score == pytest.approx(2 / 61)
+        step = 0.01
+        before: dict[str, float] = {}
+        for alpha in np.linspace(0.0, 1.0, 101):
+            found = memory.recall_scored("tea", user_id="alice", alpha=float(alpha), limit=6)
+            scores = {match.episode.id: match.score for match in found}
+            for key in scores.keys() & before.keys():
+                assert abs(scores[key] - before[key]) <= 2.001 * step / 61
+            before = scores
         words = memory.recall_scored("tea", user_id="alice", alpha=0.0, limit=6)
-        assert [m.score for m in words] == [m.bm25_score for m in words]
+        assert [m.score for m in words] == pytest.approx([2 / (61 + at) for at in range(6)])
+        alone = [m.bm25_score or 0.0 for m in words]
+        assert alone == sorted(alone, reverse=True)
+        assert {m.vector_score for m in words} == {None}
         vectors = memory.recall_scored("tea", user_id="alice", alpha=1.0, limit=6)
-        assert [m.score for m in vectors] == [m.vector_score for m in vectors]
+        assert [m.score for m in vectors] == pytest.approx([2 / (61 + at) for at in range(6)])
+        assert [m.episode.id for m in vectors] == [m.episode.id for m in reversed(words)]
+        assert {m.bm25_score for m in vectors} == {None}
 
 
 def test_A37_the_pages_reranking_snippet() -> None:

@@ -125,12 +125,45 @@ AGES = {"pin": 9.0, "new": 0.0, "b": 5.0, "a": 5.0}  # in the order that ties fa
 @pytest.mark.parametrize(("one", "other"), list(permutations(AGES, 2)))
 def test_D09_equal_sums_go_by_pin_then_time_then_id(one: str, other: str) -> None:
     pair = [
-        Note(key, "tea", cosine_of(cosine), pinned=key == "pin", days_old=AGES[key])
-        for key, cosine in ((one, 0.5), (other, 0.6))
+        Note(key, text, cosine_of(cosine), pinned=key == "pin", days_old=AGES[key])
+        for key, text, cosine in ((one, "tea tea", 0.5), (other, "tea", 0.6))
     ]  # words put the first first, vectors the second: 1/61 + 1/62 for both
     hits = search(pair, "tea", QUERY)
-    assert hits[0].score == hits[1].score
+    assert [hit.score for hit in hits] == [1 / 61 + 1 / 62] * 2
     assert hits.keys == sorted((one, other), key=list(AGES).index)
+
+
+@pytest.mark.parametrize("order", list(permutations("abc")))
+@pytest.mark.parametrize("vector", [None, QUERY])
+def test_D09_a_pin_leads_equal_notes_in_any_order_of_writing(
+    order: tuple[str, ...], vector: list[float] | None
+) -> None:
+    for pinned in "abc":
+        notes = [Note(key, "tea", cosine_of(0.5), pinned=key == pinned) for key in order]
+        hits = search(notes, "tea", vector)
+        assert len({hit.score for hit in hits}) == 1
+        assert hits.keys == [pinned, *sorted({"a", "b", "c"} - {pinned}, reverse=True)]
+
+
+@pytest.mark.parametrize("n_nearer", [1, 200, 1000])
+def test_D08_rows_with_every_word_come_before_any_number_of_nearer_ones(n_nearer: int) -> None:
+    cosines = np.linspace(0.5, 0.99, n_nearer)
+    notes = [Note(f"n{at}", "an outing", cosine_of(one)) for at, one in enumerate(cosines)]
+    notes[n_nearer // 2 : 0] = [
+        Note("exact", "deploy on friday", cosine_of(0.1)),
+        Note("apart", "friday is when we deploy the long list of services", cosine_of(0.05)),
+        Note("prefix", "deployment fridays", cosine_of(0.2)),
+        Note("half", "deploy", cosine_of(0.3)),
+    ]
+    hits = search(notes, "deploy friday", QUERY, limit=100)
+    assert hits.keys[:2] == ["exact", "apart"]
+    assert [hit.is_exact for hit in hits[:3]] == [True, True, False]
+    assert hits[0].explain().holds == {"text": "deploy friday"}
+    inexact = build(notes).recall_one(
+        text="deploy friday", vector=QUERY, recipe=l0.replace(exact=True), limit=100
+    )
+    assert not any(hit.is_exact for hit in inexact)
+    assert n_nearer < 150 or inexact.keys[0] != "exact"  # control: it is too far for their list
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -225,7 +225,7 @@ def test_E17_arms_give_lists_and_the_fusion_is_a_step_of_its_own() -> None:
             alone = index.recall(**asked, scope=within(), limit=600)
             assert alone.trace.arms == (name,)
             for hit in alone[0]:
-                total[hit["source"], hit.key].append(hit.rank)
+                total[hit["source"], hit.key].append(hit.arm_rank(name))
         expected = {identity: rrf(ranks) for identity, ranks in total.items()}
         found = ask(index, "tea milk", QUERY, recipe=FUSED, limit=600)
         assert {(s, key): score for s, key, score in scores(found)} == expected

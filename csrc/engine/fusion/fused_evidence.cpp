@@ -120,6 +120,7 @@ void Fuser::bound(QueryCandidates const& pool, FusionRules const& how, OpenScore
   lower_.push_back(-std::numeric_limits<double>::infinity());
   upper_ = lower_;
   ArmScale const& scale = scales_[open.arm];
+  if (!scale.range.any) return;  // the arm lists nothing, so its scores add nothing
   bool const may_cost = scale.worth_within(-1.0) < 0.0;  // a cosine is no less
   if (n_arms_ == 2 && how.kind == FusionKind::kWeightedSum && how.complete && !may_cost) {
     double const most = how.weights[open.arm] * scale.worth_within(open.most);
@@ -256,7 +257,7 @@ double Fuser::worth_of_length(std::uint32_t tokens) {
 }
 
 // The addend of a document's thread, or of its length: the mean of what it is worth in the lexical
-// arms that say something of the document, each with its weight.
+// arms that list something and say something of the document, each with its weight.
 double Fuser::by_arm(QueryCandidates const& pool, std::uint32_t doc, double unit, bool is_thread) {
   PoolEvidence const& evidence = *pool.evidence;
   std::size_t const n_lexical = request_.lexical.size();
@@ -265,7 +266,7 @@ double Fuser::by_arm(QueryCandidates const& pool, std::uint32_t doc, double unit
   for (std::size_t arm = 0; arm < n_lexical; ++arm) {
     float const score = evidence.threads[doc * n_lexical + arm];
     std::uint32_t const length = evidence.lengths[doc * n_lexical + arm];
-    if (is_thread ? score == kNoScore : length == kNone32) continue;
+    if (pool.lists[arm].empty() || (is_thread ? score == kNoScore : length == kNone32)) continue;
     ScoreRange const& range = thread_ranges_[arm];
     double const worth = is_thread ? minmax_scale(score, range.low, range.high)
                                    : evidence.length_shares[arm] * worth_of_length(length);

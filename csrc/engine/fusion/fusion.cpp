@@ -29,6 +29,7 @@ ArmScale scale_of(Fusion const& fusion, QueryCandidates const& pool,
                   std::span<std::int32_t const> ranks, std::size_t arm, std::size_t n_arms) {
   ArmScale out;
   if (arm < fusion.scales.size()) out.scale = fusion.scales[arm];
+  if (pool.lists[arm].empty()) return out;  // its completed scores add nothing
   for (std::size_t doc = 0; doc < pool.n_found(); ++doc) {
     std::size_t const at = doc * n_arms + arm;
     if (counts(pool.scores[at], ranks[at], fusion.complete)) out.range.add(pool.scores[at]);
@@ -65,8 +66,13 @@ Fuser::Fuser(BatchRequest const& request) : request_(request), n_arms_(request.n
 void Fuser::rank(QueryCandidates const& pool) {
   out_.ranks.assign(pool.docs.size() * n_arms_, 0);
   for (std::size_t arm = 0; arm < n_arms_; ++arm) {
-    for (std::size_t i = 0; i < pool.lists[arm].size(); ++i) {
-      out_.ranks[pool.lists[arm][i] * n_arms_ + arm] = static_cast<std::int32_t>(i) + 1;
+    std::vector<std::uint32_t> const& list = pool.lists[arm];
+    auto const score = [&](std::size_t i) { return pool.scores[list[i] * n_arms_ + arm]; };
+    std::int32_t rank = 0;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      bool const is_next = request_.fusion.ranks_by_place || i == 0 || score(i) != score(i - 1);
+      if (is_next) rank = static_cast<std::int32_t>(i) + 1;
+      out_.ranks[list[i] * n_arms_ + arm] = rank;
     }
   }
 }

@@ -26,7 +26,8 @@ struct FusedEvidence {
 
 struct FusedList {
   std::vector<FusedDoc> docs;
-  // Ranks of every document of the pool in every arm, from 1; 0 = outside the arm's list.
+  // Ranks of every document of the pool in every arm: 1 + how many of the arm's list score higher,
+  // so that equal scores share a rank; 0 = outside the list.
   std::vector<std::int32_t> ranks;  // [n_docs, n_arms]
   // What explain() needs to scale again: lowest and highest score of each arm in the pool (their
   // mean and deviation where the scale is by distribution), then the arms' weights, then what

@@ -95,6 +95,7 @@ struct Fusion {
   bool complete = true;       // use scores of documents outside the arm's own list too
   // Of a sum: each query's weights of its lexical and dense arms come from its candidates.
   std::optional<double> balance;
+  bool ranks_by_place = false;  // documents of equal score do not share a rank
 };
 
 // What a row's value in an attribute column adds to its score. Rows with another value, or none,

@@ -117,13 +117,15 @@ __device__ bool is_balanced(PoolJob const& job) {
 __device__ void weigh(PoolJob const& job, Pool const& pool, std::uint32_t n_sorted) {
   FuseShared& shared = *pool.shared;
   for (std::uint32_t arm = threadIdx.x / 32; arm < job.n_arms; arm += kPoolWarps) {
-    ScoreRange const range = range_of(job, pool, arm);
+    std::uint32_t const n_listed = job.arms[arm].counts[pool.query];
+    // What was completed of an arm that lists nothing adds nothing.
+    ScoreRange const range = n_listed > 0 ? range_of(job, pool, arm) : ScoreRange{};
     if (lane_id() != 0) continue;
     shared.scales[arm] = {job.fusion.scales[arm], range, {0.0, 0.0}};
     shared.weights[arm] = job.fusion.weights[arm];
     shared.means[arm] = 0.0;
     shared.tables[arm] = kNone32;
-    shared.list_sizes[arm] = job.arms[arm].counts[pool.query];
+    shared.list_sizes[arm] = n_listed;
   }
   sync_block();
   bool const balanced = is_balanced(job);

@@ -17,6 +17,22 @@ struct JoinShared {
 };
 constexpr std::size_t kJoinBytes = (sizeof(JoinShared) + 15) / 16 * 16;
 
+// The rank of a place in a list: 1 + how many entries score higher, which come first.
+__device__ std::int32_t shared_rank(float const* scores, std::uint32_t place) {
+  std::uint32_t low = 0;
+  std::uint32_t high = place;
+#pragma unroll 1
+  while (low < high) {
+    std::uint32_t const middle = (low + high) / 2;
+    if (scores[middle] > scores[place]) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return static_cast<std::int32_t>(low) + 1;
+}
+
 // Writes a document: the entries from i on that have its seq are its.
 __device__ void write_doc(PoolJob const& job, std::uint32_t query, std::size_t at,
                           std::int64_t const* seqs, std::uint32_t const* entries, std::uint32_t i,
@@ -34,7 +50,9 @@ __device__ void write_doc(PoolJob const& job, std::uint32_t query, std::size_t a
     PoolArm const& arm = job.arms[number];
     std::uint32_t const entry = arm.begins[query] + place;
     scores[number] = arm.scores[entry];
-    ranks[number] = static_cast<std::int32_t>(place) + 1;
+    ranks[number] = job.fusion.ranks_by_place != 0
+                        ? static_cast<std::int32_t>(place) + 1
+                        : shared_rank(arm.scores + arm.begins[query], place);
     if (k > i) continue;
     std::uint32_t const slot = arm.slots[entry];
     std::uint32_t const segment = find_run(arm.segment_tiles, arm.n_segments, slot / kTileRows);

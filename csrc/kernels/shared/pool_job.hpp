@@ -53,6 +53,7 @@ struct PoolFusion {
   std::uint32_t is_complete;
   std::uint32_t n_arms_a_doc;
   std::uint32_t has_balance;
+  std::uint32_t ranks_by_place;
   double rank_constant;
   double balance;
   double weights[kMostPoolArms];

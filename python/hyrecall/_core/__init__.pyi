@@ -357,6 +357,7 @@ class BatchRequest:
         balance: float | None,
         min_fused: _Floor,
         normalize: bool,
+        ranks_by_place: bool = False,
     ) -> None: ...
     def set_evidence(
         self, *, neighbours: Sequence[float], thread: float, length: float, prior: _Prior = None

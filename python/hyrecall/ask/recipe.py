@@ -64,7 +64,7 @@ class RecipeSettings(TypedDict, total=False):
     semantic: Literal["default", "opt-in"]
     budget_mmr: MMR | None
     tables: Tables | None
-    exact: bool
+    exact: bool | Literal["words"]
     with_threads: WithThreads | None
 
 
@@ -114,9 +114,10 @@ class Recipe:
         The lowest fused score.
     analyzer : str, optional
         The analyzer that the recipe requires.
-    exact : bool, default False
+    exact : bool or "words", default False
         For a query that is one identifier or one quoted string, rows that contain it as a whole
-        come first; see docs/recipes.md.
+        come first. "words": for any other query, rows that contain every word of it do. See
+        docs/recipes.md.
     with_threads : WithThreads, optional
         How queries are answered whose scope holds a row in a thread (``Schema(thread=)``); see
         :meth:`for_threads`.
@@ -153,7 +154,7 @@ class Recipe:
     semantic: Literal["default", "opt-in"] = "default"
     budget_mmr: MMR | None = None
     tables: Tables | None = None
-    exact: bool = False
+    exact: bool | Literal["words"] = False
     with_threads: WithThreads | None = None
 
     def __post_init__(self) -> None:
@@ -186,8 +187,9 @@ class Recipe:
         if self.on_empty == "newest" and self.fill is None:
             raise error(OptionError, "on_empty", "'newest' with fill=", "no fill")
         convert_field(self, "depth", integer, 1)
-        for name in ("normalize", "fuse_one_arm", "exact"):
+        for name in ("normalize", "fuse_one_arm"):
             convert_field(self, name, boolean)
+        convert_field(self, "exact", _exact)
         convert_field(self, "min_fused", plain_floor)
         if self.analyzer is not None:
             text("analyzer", self.analyzer)
@@ -333,7 +335,8 @@ class Recipe:
         if self.min_fused is not None:
             lines.append(f"  min fused {self.min_fused!r}")
         if self.exact:
-            lines.append("  first     what holds an identifier or a quoted string whole")
+            words = ", or every word" if self.exact == "words" else ""
+            lines.append(f"  first     what holds an identifier or a quoted string whole{words}")
         lines += [f"  tie       {show(tie)}" for tie in self.tie_break]
         lines += [f"  shaping   {show(stage)}" for stage in self.shaping]
         if self.budget_mmr is not None:
@@ -350,6 +353,14 @@ class Recipe:
         if self.semantic == "opt-in":
             lines.append("  semantic  where an embedder is named")
         return "\n".join(lines)
+
+
+def _exact(argument: str, value: object) -> bool | Literal["words"]:
+    if not isinstance(value, str):
+        return boolean(argument, value)
+    if value != "words":
+        raise error(OptionError, argument, "True, False or 'words'", repr(value))
+    return "words"
 
 
 def _check_part(name: str, part: object, kind: type[Any]) -> None:

@@ -69,7 +69,10 @@ def _complete(complete: object) -> bool:
 @check_keywords
 @dataclass(frozen=True, init=False)
 class RRF:
-    """Reciprocal rank fusion: each arm adds weight / (rank_constant + rank); ranks start at 1.
+    """Reciprocal rank fusion: each arm adds weight / (rank_constant + rank).
+
+    A rank is 1 + the number of documents in the arm's list with a higher score, so equal scores
+    share a rank.
 
     Parameters
     ----------
@@ -83,7 +86,8 @@ class RRF:
         alpha has no effect.
     alpha_mode : {"weights", "votes"}, default "weights"
         "votes" counts whole lists, as Loom does. Both arms have weight 1; if alpha differs from 0.5
-        by more than 0.05, the preferred arm has max(1, round(8 |alpha - 0.5|)) more.
+        by more than 0.05, the preferred arm has max(1, round(8 |alpha - 0.5|)) more. Ranks are then
+        places in the arm's list: equal scores have different ranks, by order of writing.
 
     Raises
     ------

@@ -25,8 +25,8 @@ class Explanation(Explained):
     steps : tuple of Step
         One per shaping stage, in the order they ran.
     holds : dict of str to str
-        By text arm, the identifier or quoted string that the document holds whole, for which it
-        comes before others whatever its score; empty where it does not.
+        By text arm, what the document holds (an identifier, a quoted string or words), for which
+        it comes before others whatever its score; empty where it does not.
     joined : float or None
         What the fusion made of the components; None for a row that filled the list.
     best : float or None

@@ -60,6 +60,7 @@ def fuse(reply: Reply, query: int, parts: dict[int, dict[str, Any]]) -> FusedSco
     math = _core.arithmetic
     fusion = reply.fusion
     scales = _scales(reply, query)
+    sizes = reply.arrays["list_sizes"].reshape(reply.n_queries, len(reply.ran))[query]
     within = "neighbour_evidence" in reply.arrays  # rows outside the pool may be hits
     added: dict[int, dict[str, Any]] = {}
     present = []
@@ -72,8 +73,8 @@ def fuse(reply: Reply, query: int, parts: dict[int, dict[str, Any]]) -> FusedSco
         elif isinstance(fusion, RRF):
             how["rank_constant"] = fusion.rank_constant
             value = None if rank is None else math.rrf_term(weight, fusion.rank_constant, rank)
-        elif score is None or (rank is None and not fusion.complete):
-            value = None
+        elif score is None or not sizes[at] or (rank is None and not fusion.complete):
+            value = None  # an arm that lists nothing for the query adds nothing
         else:
             numbers = float(scales[2 * at]), float(scales[2 * at + 1])
             how["scaling"] = _scaling(fusion, reply.bases[at], score, numbers, within=within)

@@ -189,7 +189,7 @@ class Hit:
     score : float
         What the list is ordered by: the fused score, or the only arm's.
     is_exact : bool
-        Whether it comes first because it holds the query whole, by ``Recipe(exact=True)``.
+        Whether it comes first because it holds the query whole, by ``Recipe(exact=)``.
     key, cell, text : object
         The document's key, the tuple of its cell, and its text in the first text arm, read when
         asked: the arm's columns with a line break between them, without null and blank ones.
@@ -213,7 +213,7 @@ class Hit:
 
     @property
     def is_exact(self) -> bool:
-        """Whether it comes first because it holds the query whole, by ``Recipe(exact=True)``."""
+        """Whether it comes first because it holds the query whole, by ``Recipe(exact=)``."""
         return self._reply.is_exact(self._at)
 
     @property
@@ -251,7 +251,7 @@ class Hit:
         return value
 
     def arm_rank(self, arm: str) -> int | None:
-        """Return the arm's rank, from 1; None outside its list."""
+        """Return the rank in the arm's list, from 1, shared by equal scores; None outside it."""
         value: int | None = self._reply.cached("rank", arm)[self._at]
         return value
 

@@ -86,8 +86,8 @@ class Trace:
     stages : tuple of StageTrace
         The shaping stages, in the order they ran.
     exact : dict of int to int
-        Queries that were taken as an identifier or a quoted string by a recipe with ``exact``, and
-        how many rows came first because they hold it whole, before any stage.
+        Queries for which a recipe with ``exact`` puts rows first, and how many rows came first,
+        before any stage.
     about : dict of str to dict of int to str
         Those of ``degraded`` and ``notes`` that are about single queries: for each of these queries
         what it is told alone. All others hold for the whole batch, whatever the queries ask.

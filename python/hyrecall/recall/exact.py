@@ -1,18 +1,18 @@
-"""Which queries are one identifier or quoted string, and which rows hold it whole."""
+"""Which queries are one identifier or quoted string, and which rows hold it, or every word."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
 from hyrecall.ask.filter_program import read_filters
-from hyrecall.ask.queries import Phrase, lower
+from hyrecall.ask.queries import All, Phrase, lower
 from hyrecall.ask.request import Request
 from hyrecall.ask.scope import read_scopes
 from hyrecall.hits.reply_arrays import Arrays
@@ -35,8 +35,11 @@ __all__ = [
     "search_phrases",
 ]
 
-ExactTexts = Mapping[str, Sequence[str | None]]
-"""By arm, what a row must hold whole for each query of a batch; None: nothing."""
+Whole: TypeAlias = str | All
+"""What a row must hold: these words side by side, or each of them anywhere."""
+
+ExactTexts = Mapping[str, Sequence[Whole | None]]
+"""By arm, what a row must hold for each query of a batch; None: nothing."""
 
 MOST_TOKENS = 4096  # of a phrase
 
@@ -70,17 +73,24 @@ def exact_text(text: object) -> str | None:
 
 
 def exact_texts(
-    text: object, arms: Sequence[str], selected: npt.NDArray[np.bool_] | None = None
+    text: object,
+    arms: Sequence[str],
+    selected: npt.NDArray[np.bool_] | None = None,
+    *,
+    words: bool = False,
 ) -> ExactTexts:
-    """Return what rows must hold whole for the selected queries, by arm that any has."""
-    out: dict[str, list[str | None]] = {}
-    known: dict[int, list[str | None]] = {}  # one list may be for several arms
+    """Return what rows must hold for the selected queries, by arm that any has.
+
+    ``words``: every word of a plain text that is neither an identifier nor quoted.
+    """
+    out: dict[str, list[Whole | None]] = {}
+    known: dict[int, list[Whole | None]] = {}  # one list may be for several arms
     for arm in arms:
         given = text.get(arm) if isinstance(text, Mapping) else text
         if not isinstance(given, Sequence) or isinstance(given, str):
             continue  # the plan says what is wrong with it
         if id(given) not in known:
-            found = [exact_text(one) for one in given]
+            found = [exact_text(one) or _every_word(one, words) for one in given]
             if selected is not None:
                 pairs = zip(found, selected, strict=False)
                 found = [one if is_selected else None for one, is_selected in pairs]
@@ -88,6 +98,14 @@ def exact_texts(
         if any(one is not None for one in known[id(given)]):
             out[arm] = known[id(given)]
     return out
+
+
+def _every_word(text: object, words: bool) -> All | None:
+    return All(text) if words and isinstance(text, str) and text.strip() else None
+
+
+def _shown(text: Whole) -> str:
+    return text if isinstance(text, str) else str(text.queries[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,14 +160,17 @@ class Exact:
         query = np.repeat(np.arange(n_queries), np.diff(arrays["offsets"])) + first_query
         out["exact"] = np.asarray((ranks[:, n_arms:] > 0).any(axis=1))
         # One arm's list may be deeper, as the limit is, on which nothing of these rows may depend.
-        listed = ((ranks[:, :n_arms] > 0) & (ranks[:, :n_arms] <= self.depth)).any(axis=1)
+        places = ranks[:, :n_arms]
+        if (out["list_sizes"] > self.depth).any():
+            places = np.stack([_places(one, query) for one in places.T], axis=1)
+        listed = ((places > 0) & (places <= self.depth)).any(axis=1)
         if self.is_cut.any():
             listed |= ~(ranks > 0).any(axis=1)  # rows that the stage Around has added
             cut = np.isin(query, self.queries[self.is_cut.any(axis=1)])
             for at in np.flatnonzero(cut & listed & ~out["exact"]):
                 row = int(arrays["segment"][at]), int(arrays["row"][at])
                 out["exact"][at] = bool(self.held(int(query[at]), *row))
-        hides = out["exact"][:, np.newaxis] & (ranks[:, :n_arms] > self.depth)
+        hides = out["exact"][:, np.newaxis] & (places > self.depth)
         out["arm_ranks"] = np.where(hides, 0, ranks[:, :n_arms]).reshape(-1)
         return out
 
@@ -159,7 +180,7 @@ class Exact:
         if own == len(self.queries) or self.queries[own] != query:
             return {}
         return {
-            arm: text
+            arm: _shown(text)
             for at, (arm, texts) in enumerate(self.texts.items())
             if (text := texts[own]) is not None and self.matches(at, own, segment, row)
         }
@@ -174,6 +195,20 @@ class Exact:
         at = own - first_query
         found = sums[offsets[at + 1]] - sums[offsets[at]]
         return dict(zip(own.tolist(), found.tolist(), strict=True))
+
+
+def _places(ranks: npt.NDArray[np.int32], query: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the place of each entry in an arm's list, 0 if it is not in it.
+
+    Equal scores share a rank; the entries that have it come in their order.
+    """
+    order = np.lexsort((ranks, query))
+    at = np.arange(len(order))
+    keys = np.stack([query[order], ranks[order]])
+    begins = np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))[: len(order)]
+    places = np.empty(len(order), np.int64)
+    places[order] = ranks[order] + at - np.maximum.accumulate(np.where(begins, at, 0))
+    return np.where(ranks > 0, places, 0)
 
 
 def find_exact(
@@ -300,7 +335,7 @@ def _phrases(
         host_postings=facts.host_postings,
     )
     for arm, own in texts.items():
-        phrases = [None if text is None else Phrase(text) for text in own]
+        phrases = [Phrase(text) if isinstance(text, str) else text for text in own]
         column, analyzer = facts.text_arms.index(arm), facts.analyzers[arm].native
         request.add_lexical(column, arm, bm25[arm].numbers, analyzer, phrases, lower, None)
     request.set_fusion(
@@ -310,10 +345,10 @@ def _phrases(
     return request
 
 
-def _of_terms(facts: IndexFacts, arm: str, texts: Sequence[str | None]) -> list[str | None]:
+def _of_terms(facts: IndexFacts, arm: str, texts: Sequence[Whole | None]) -> list[Whole | None]:
     """Leave out texts that make no phrase: of no term, or of too many."""
-    asked = [at for at, text in enumerate(texts) if text is not None]
-    offsets = facts.analyzers[arm].native.analyze([str(texts[at]) for at in asked], "query")[1]
+    asked = {at: _shown(text) for at, text in enumerate(texts) if text is not None}
+    offsets = facts.analyzers[arm].native.analyze(list(asked.values()), "query")[1]
     sizes = dict(zip(asked, np.diff(offsets).tolist(), strict=True))
     return [text if 0 < sizes.get(at, 0) <= MOST_TOKENS else None for at, text in enumerate(texts)]
 

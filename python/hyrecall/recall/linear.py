@@ -162,12 +162,12 @@ def _best(values: Floats, places: list[int]) -> Floats:
 
 
 def _agreement(scaled: Floats, pool: FusedLists, plan: Plan) -> Floats:
-    """Return the least of each row's scaled scores, over the arms that scored a row of its query.
+    """Return the least of each row's scaled scores, over the arms that list a row of its query.
 
     Which arms ran for other queries of the batch, and in how many tables, makes no difference.
     """
     least = np.full(len(pool), np.inf)
-    query, known = pool.query, np.isfinite(pool.arrays["arm_scores"])
+    query, known = pool.query, pool.arrays["arm_ranks"] > 0
     for arm in dict.fromkeys(plan.bases):
         places = plan.places(arm)
         heard = np.isin(query, query[known[:, places].any(axis=1)])
@@ -178,14 +178,15 @@ def _agreement(scaled: Floats, pool: FusedLists, plan: Plan) -> Floats:
 def _scaled_scores(pool: FusedLists) -> Floats:
     """Scale each arm's scores to [0, 1] over the candidates of a query; 0 where there is none.
 
-    If all scores of a query are equal, they are 1.
+    If all scores of a query are equal, they are 1. An arm that lists none of them has no scores.
     """
     scores = pool.arrays["arm_scores"].astype(np.float64)
-    missing = ~np.isfinite(scores)
     counts = np.diff(pool.offsets)
     begins = pool.offsets[:-1][counts > 0]
     if not len(begins):
         return np.zeros_like(scores)
+    lists = np.logical_or.reduceat(pool.arrays["arm_ranks"] > 0, begins)
+    missing = ~(np.isfinite(scores) & np.repeat(lists, counts[counts > 0], axis=0))
     lows, highs = (
         np.repeat(f.reduceat(np.where(missing, empty, scores), begins), counts[counts > 0], axis=0)
         for f, empty in ((np.minimum, np.inf), (np.maximum, -np.inf))

@@ -173,6 +173,7 @@ def _joining(
         "balance": getattr(fusion, "balance", None),
         "min_fused": read_floor("min_fused", ranking.min_fused),
         "normalize": _bool("normalize", ranking.how.normalize),
+        "ranks_by_place": isinstance(fusion, RRF) and fusion.alpha_mode == "votes",
     }
 
 

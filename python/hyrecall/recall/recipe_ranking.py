@@ -129,7 +129,7 @@ def _exact(
     if isinstance(recipe.fusion, Max) and variants == {"robertson"}:
         wish = "another BM25 beside Max and exact (scores below 0 would count 0)"
         raise error(OptionError, "bm25", wish, "'robertson'")
-    found = exact_texts(text, arms, selected)
+    found = exact_texts(text, arms, selected, words=recipe.exact == "words")
     unseen = {} if arms else exact_texts(text, list(lexical), selected)
     if not unseen:
         return found, {}

@@ -5,7 +5,8 @@ facts of an arm, and the first of both arms after the first 16.
 
 If the index has a cell column ``table``, facts, summaries and dialogue are tables with separate
 arms. A single arm is fused too, because provenance weighs ranks: otherwise raw dialogue would rank
-higher without vectors.
+higher without vectors. Documents that contain an identifier or a quoted string as a whole come
+first.
 """
 
 from hyrecall.ask.recipe import Dense, Lexical, Recipe, Tables, TieBreak
@@ -26,4 +27,5 @@ honeycomb = Recipe(
     ),
     tie_break=(TieBreak("source", prefer=("memory", "summary", "session")), TieBreak("id")),
     depth=600,
+    exact=True,
 )

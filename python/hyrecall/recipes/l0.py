@@ -1,6 +1,7 @@
 """L0: notes by prefixes of all words (BM25 of FTS5) and cosine without a floor; pins break ties.
 
-Documents that contain an identifier or a quoted string as a whole come first.
+Documents that contain an identifier or a quoted string as a whole, or else every word of the query,
+come first: exact matches stay ahead of what only the vectors or prefixes find.
 
 Vectors are opt-in: a store of this recipe has none until an embedder is named.
 """
@@ -21,5 +22,5 @@ l0 = Recipe(
     depth=150,
     analyzer="unicode61",
     semantic="opt-in",
-    exact=True,
+    exact="words",
 )

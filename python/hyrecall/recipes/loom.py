@@ -1,4 +1,7 @@
-"""Loom: episodes by BM25 Okapi and cosine, joined by reciprocal rank fusion."""
+"""Loom: episodes by BM25 Okapi and cosine, joined by reciprocal rank fusion.
+
+Documents that contain an identifier or a quoted string as a whole come first.
+"""
 
 from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, TieBreak
 from hyrecall.ask.scoring import RRF, Above
@@ -15,4 +18,5 @@ loom = Recipe(
     tie_break=(TieBreak("occurred_at", descending=True), TieBreak("id")),
     fill=Fill("occurred_at"),
     on_empty="newest",
+    exact=True,
 )

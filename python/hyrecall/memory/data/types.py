@@ -395,7 +395,7 @@ class EpisodeMatch(BaseModel):
         Whether it was not found but added by the recipe's ``fill``, as one of the newest.
     is_exact : bool, default False
         Whether an index put it first because it holds the query whole: a recipe with ``exact`` does
-        that if the query is one identifier or one quoted string.
+        that if the query is one identifier or one quoted string; ``l0`` also for plain words.
     valid_to : datetime, optional
         When the fact that it is ends; None: it is no fact, or not known to end.
     """

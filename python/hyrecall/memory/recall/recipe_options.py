@@ -225,8 +225,8 @@ def balanced(recipe: Recipe, given: float | None) -> Recipe:
     """Return the recipe weighted by alpha: 0 is words alone, 1 vectors alone, 0.5 no change.
 
     A sum has the weights 2 alpha and 2 (1 - alpha), one that balances its arms by itself alpha and
-    1 - alpha, a maximum the same cut at 1: whatever alpha is, scores keep their scale. Only where
-    the recipe's own fusion has an alpha, 0 and 1 are one arm pure, with its own scores.
+    1 - alpha, a maximum the same cut at 1: whatever alpha is, scores keep their scale and make no
+    jump, also where one arm is left.
     """
     alpha = 0.5 if given is None else number("alpha", given, 0.0, 1.0, "a number in [0, 1]")
     if alpha == 0.5:
@@ -238,9 +238,7 @@ def balanced(recipe: Recipe, given: float | None) -> Recipe:
             mode = fusion.alpha_mode
             new = RRF(rank_constant=fusion.rank_constant, alpha=alpha, alpha_mode=mode)
             return recipe.replace(fusion=new)
-        kept = tuple(arm for arm in recipe.arms if share[type(arm)] > 0)
-        plain = RRF(rank_constant=fusion.rank_constant)
-        return recipe.replace(arms=kept, fusion=plain) if kept else recipe
+        fusion = RRF(rank_constant=fusion.rank_constant)
     if isinstance(fusion, WeightedSum) and fusion.balance is not None:
         fusion = WeightedSum(normalize=_as_given(fusion), complete=fusion.complete)
         share = {Lexical: 1 - alpha, Dense: alpha}

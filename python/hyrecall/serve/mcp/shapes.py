@@ -57,7 +57,7 @@ class Match(Structure):
     vector_score: float | None = Field(description="Cosine in [-1, 1]; null: not computed.")
     bm25_score: float | None = Field(description="BM25; null: not computed.")
     is_fill: bool = Field(description="Not found, but added as one of the newest.")
-    is_exact: bool = Field(description="First because it holds the identifier that was asked for.")
+    is_exact: bool = Field(description="First because it holds what was asked for as a whole.")
     valid_to: datetime | None = Field(description="When the fact that it is ends; null: never.")
     memory: OneMemory
     around: list[OneMemory] = Field(description="What stands around it in its session, by time.")
