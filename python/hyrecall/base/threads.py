@@ -13,9 +13,12 @@ import contextlib
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable
 
-__all__ = ["EXIT_SECONDS", "start"]
+from hyrecall.errors import WriterBusyError, error
+
+__all__ = ["EXIT_SECONDS", "OneWriter", "start"]
 
 EXIT_SECONDS = 10.0
 """The longest that the exit waits for threads that do not stop, such as one in a hanging call."""
@@ -52,6 +55,42 @@ _running = _Running()
 # Not before the program's own threads end: they may still use these.
 atexit.register(_running.end)
 os.register_at_fork(after_in_child=_running.renew)
+
+
+class OneWriter:
+    """Lets one thread write at a time; others wait. A thread that writes already is refused."""
+
+    def __init__(self, argument: str) -> None:
+        self._argument = argument
+        self._renew()
+        _writers.add(self)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+
+    def __enter__(self) -> None:
+        if self._owner == threading.get_ident():
+            wish = "no write during another of the same thread"
+            raise error(WriterBusyError, self._argument, wish, "one")
+        self._lock.acquire()
+        self._owner = threading.get_ident()
+
+    def __exit__(self, *fault: object) -> None:
+        self._owner = None
+        self._lock.release()
+
+
+_writers: weakref.WeakSet[OneWriter] = weakref.WeakSet()
+
+
+def _renew_writers() -> None:
+    """Free all writers: the threads that wrote are not in a forked child."""
+    for writer in list(_writers):
+        writer._renew()
+
+
+os.register_at_fork(after_in_child=_renew_writers)
 
 
 def start(

@@ -118,6 +118,9 @@ def describe_row(row_name: str, row: int) -> str:
     return f"in {row_name} {row}"
 
 
+_AS_ARRAY = "rows = np.stack(np.asarray(rows))"  # also of a column of lists
+
+
 def for_rows(row_name: str, remedy: str) -> str:
     """Return the remedy, or "" for queries: it speaks of the table's columns."""
     return "" if row_name == "query" else remedy
@@ -173,10 +176,11 @@ def check_rows(
             got = float((widen_bfloat16(value) if source == "bfloat16" else value)[0])
             where = describe_row(row_name, first_row + part.start + row)
             wish, line = "finite values", "rows[~np.isfinite(rows).all(axis=1)] = 0"
-            remedy = f"a row of zeros counts as no vector: {line}"
+            remedy = f"a row of zeros counts as no vector: {_AS_ARRAY}; {line}"
             if np.isfinite(got):
                 wish = f"values that fit {target}"
-                remedy = "scale them: rows / np.abs(rows).max(axis=1, keepdims=True)"
+                least = "np.abs(rows).max(axis=1, keepdims=True).clip(1)"
+                remedy = f"scale them: {_AS_ARRAY}; rows = rows / {least}"
             raise error(OptionError, argument, wish, f"{got} {where}", for_rows(row_name, remedy))
     out.flags.writeable = False
     return out

@@ -165,7 +165,10 @@ class Analyzer:
         set_fields(self, _token_function=token_function, _text=None, _hash=None)
         function = batched(stems, token_function)
         words = list(self._stopword_list())
-        native = _core.Analyzer(preset, stopwords=words, token_function=function)
+        native = _core.Analyzer(
+            preset, stopwords=words, token_function=function,
+            function_stems=stems is not None and token_function is None,
+        )  # fmt: skip
         set_fields(self, _native=native)
 
     _stopwords: str | tuple[str, ...] | None
@@ -264,7 +267,7 @@ class Analyzer:
         identity = self.to_dict()
         if self._text is None:
             identity["stopwords"] = sorted(set(self._stopword_list()))
-            identity["text_version"] = _core.text_version()
+            identity["text_version"] = _core.text_version(read_preset(self.name)[0])
             if has_stemmer(self.name):
                 import Stemmer
 

@@ -100,8 +100,11 @@ def read_preset(name: str) -> tuple[str, Batch | None]:
     """Return the native preset of a name and its stemmer, if any; refuse unknown names."""
     for prefix, preset in ((SNOWBALL, "word_marks"), (UNICODE_STEMS, "unicode")):
         if name.startswith(prefix):
-            stem = _stemmer(prefix, name.removeprefix(prefix))
-            return preset, stem if prefix == SNOWBALL else _of_words(stem)
+            language = name.removeprefix(prefix)
+            stem = _stemmer(prefix, language)
+            if prefix == UNICODE_STEMS:
+                return preset, _of_words(stem)
+            return ("turkish", _without_dotless_i(stem)) if language == "turkish" else (preset, stem)
     if name not in NATIVE_PRESETS:
         known = ", ".join(NATIVE_PRESETS) + ", unicode:<language>, snowball:<language>"
         raise error(OptionError, "name", f"one of {known}", repr(name))
@@ -122,6 +125,11 @@ def _stemmer(prefix: str, language: str) -> Batch:
         raise error(OptionError, "name", f"{prefix} and one of {known}", repr(prefix + language))
     stem_words = Stemmer.Stemmer(language, 0).stemWords  # no cache: the analyzer has one
     return lambda words: [[stem] for stem in stem_words(words)]
+
+
+def _without_dotless_i(stem: Batch) -> Batch:
+    """Write the dotless i of stems as i: few people type capitals and small letters alike."""
+    return lambda words: [[one.replace("\u0131", "i") for one in made] for made in stem(words)]
 
 
 def _of_words(stem: Batch) -> Batch:
