@@ -104,7 +104,7 @@ def read_preset(name: str) -> tuple[str, Batch | None]:
             stem = _stemmer(prefix, language)
             if prefix == UNICODE_STEMS:
                 return preset, _of_words(stem)
-            return ("turkish", _without_dotless_i(stem)) if language == "turkish" else (preset, stem)
+            return "turkish" if language == "turkish" else preset, _respelled(stem, language)
     if name not in NATIVE_PRESETS:
         known = ", ".join(NATIVE_PRESETS) + ", unicode:<language>, snowball:<language>"
         raise error(OptionError, "name", f"one of {known}", repr(name))
@@ -127,9 +127,25 @@ def _stemmer(prefix: str, language: str) -> Batch:
     return lambda words: [[stem] for stem in stem_words(words)]
 
 
-def _without_dotless_i(stem: Batch) -> Batch:
-    """Write the dotless i of stems as i: few people type capitals and small letters alike."""
-    return lambda words: [[one.replace("\u0131", "i") for one in made] for made in stem(words)]
+# Letters that people and keyboards exchange: in words, and in the stems of words, whose endings tell
+# the Turkish letters apart.
+_WORDS_RESPELLED = {
+    "armenian": str.maketrans({"\u0587": "\u0565\u0582"}),
+    "dutch": str.maketrans({"\u0133": "ij"}),
+    "dutch_porter": str.maketrans({"\u0133": "ij"}),
+    "persian": str.maketrans({"\u064a": "\u06cc", "\u0649": "\u06cc", "\u0643": "\u06a9"}),
+}
+_STEMS_RESPELLED = {"turkish": str.maketrans({"\u0131": "i"})}
+
+
+def _respelled(stem: Batch, language: str) -> Batch:
+    """Return a stemmer for which the spellings of a word are one word."""
+    words, stems = _WORDS_RESPELLED.get(language), _STEMS_RESPELLED.get(language)
+    if words is not None:
+        return lambda given: stem([word.translate(words) for word in given])
+    if stems is not None:
+        return lambda given: [[one.translate(stems) for one in made] for made in stem(given)]
+    return stem
 
 
 def _of_words(stem: Batch) -> Batch:
