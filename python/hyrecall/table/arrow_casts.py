@@ -108,10 +108,12 @@ def join_column(
         raise error(DTypeError, name, wish, found, cast_line(column, kind, name, shown))
     row = first_bad(len(column), lambda at, n: _cast_exactly(column.slice(at, n), kind) is not None)
     wish = f"values that {kind}, the index's type, holds exactly"
-    remedy = f"round it: pc.cast({shown}[{name!r}], {_spell(kind)}, safe=False)"
-    is_rounded = pa.types.is_floating(kind)  # for other types a value would be another
-    got = f"{python_values(column.slice(row, 1))[0]} {where(row)}"
-    raise error(DTypeError, name, wish, got, remedy if is_rounded else "")
+    value, code, remedy = python_values(column.slice(row, 1))[0], f"{shown}[{name!r}]", ""
+    if pa.types.is_floating(kind):
+        remedy = f"round it: pc.cast({code}, {_spell(kind)}, safe=False)"
+    elif value != value:  # noqa: PLR0124  NaN
+        remedy = f"make it null: pc.if_else(pc.is_nan({code}), None, {code})"
+    raise error(DTypeError, name, wish, f"{value} {where(row)}", remedy)
 
 
 _PYTHON_NAMES = {"double": "float64", "float": "float32", "halffloat": "float16", "bool": "bool_"}
@@ -125,8 +127,8 @@ def cast_line(column: pa.ChunkedArray, kind: pa.DataType, name: str, shown: str 
     >>> cast_line(pa.chunked_array([["2026-11-28"]]), pa.timestamp("us", "UTC"), "at")
     "cast it: pc.cast(table['at'], pa.timestamp('us', 'UTC'))"
     >>> cast_line(pa.chunked_array([[["a", "b"]]]), pa.string(), "tags")
-    "write it as text: pa.array([None if row is None else ' '.join(map(str, row)) for row in \
-table['tags'].to_pylist()], pa.string())"
+    "write it as text: pa.array([None if row is None else ' '.join(str(one) for one in row if one \
+is not None) for row in table['tags'].to_pylist()], pa.string())"
     """
     made = _spell(kind)
     if not made:
@@ -143,7 +145,7 @@ table['tags'].to_pylist()], pa.string())"
         return ""
     one = _as_text(column.type, "row")
     if is_list(kind):
-        one = f"[None if one is None else {_as_text(column.type.value_type, 'one')} for one in row]"
+        one = f"[None if part is None else {_as_text(column.type.value_type, 'part')} for part in row]"
     rows = f"[None if row is None else {one} for row in {code}.to_pylist()]"
     return f"write it as text: pa.array({rows}, {made})"
 
@@ -155,7 +157,7 @@ def _as_text(kind: pa.DataType, name: str) -> str:
     if pa.types.is_fixed_size_binary(kind) and not isinstance(kind, pa.BaseExtensionType):
         return f"{name}.hex()"
     if is_list(kind) and not pa.types.is_nested(kind.value_type):
-        return f"' '.join(map(str, {name}))"
+        return f"' '.join(str(one) for one in {name} if one is not None)"
     return f"str({name})"
 
 
@@ -163,6 +165,8 @@ def _spell(kind: pa.DataType) -> str:
     if is_list(kind):
         inner = _spell(kind.value_type)
         return f"pa.list_({inner})" if inner else ""
+    if pa.types.is_string(kind):
+        return "pa.string()"
     if not (pa.types.is_primitive(kind) or pa.types.is_large_string(kind)):
         return ""
     name, _, options = str(kind).rstrip("]").partition("[")

@@ -210,15 +210,17 @@ class _Reader:
     def where(self, row: int) -> str:
         return describe_row(self.row_name, row)
 
-    def wrong_type(self, name: str, wish: str, target: pa.DataType) -> DTypeError:
-        """Make the error for a column whose type its role, or the index, does not allow."""
-        column = self.table.column(name)
+    def wrong_type(self, name: str, wish: str, *targets: pa.DataType) -> DTypeError:
+        """Make the error for a column whose type its role, or the index, does not allow.
+
+        It shows how the column becomes the first of the targets that it can become.
+        """
         kind = self.types.get(name)
         if kind is not None:
-            wish, target = f"{kind}, the index's type", kind
-        return error(
-            DTypeError, name, wish, self.plain(name).type, cast_line(column, target, name, self.shown)
-        )
+            wish, targets = f"{kind}, the index's type", (kind,)
+        lines = (cast_line(self.table.column(name), one, name, self.shown) for one in targets)
+        remedy = next((line for line in lines if line), "")
+        return error(DTypeError, name, wish, self.plain(name).type, remedy)
 
 
 # ---- row columns ----
@@ -266,8 +268,8 @@ def _cell(reader: _Reader, name: str) -> pa.ChunkedArray:
         return _int64(reader, name, column)
     if pa.types.is_boolean(column.type):
         return column
-    fix = pa.int64() if _is_number(column.type) else pa.string()
-    raise reader.wrong_type(name, "a string, integer or boolean cell", fix)
+    fixes = (pa.int64(), pa.string()) if _is_number(column.type) else (pa.string(),)
+    raise reader.wrong_type(name, "a string, integer or boolean cell", *fixes)
 
 
 def _attribute(reader: _Reader, name: str) -> pa.ChunkedArray:
@@ -358,5 +360,6 @@ def _int64(reader: _Reader, name: str, column: pa.ChunkedArray) -> pa.ChunkedArr
         if row >= 0:
             got = f"{column[row]} {reader.where(row)}"
             wish = f"integers of at most {largest} (int64)"
-            raise error(OptionError, name, wish, got, cast_line(column, pa.string(), name, reader.shown))
+            remedy = cast_line(column, pa.string(), name, reader.shown)
+            raise error(OptionError, name, wish, got, remedy)
     return column.cast(pa.int64())

@@ -166,6 +166,14 @@ def check_rows(
     for part in _blocks(rows):
         if not same:
             out[part] = convert(rows[part], source, target)
+            vanished = _vanished(rows[part], out[part], source)
+            if vanished is not None and (valid is None or valid[part][vanished]):
+                wish = "a norm in [2^-60, 2^60] or a zero vector"
+                if target == "float16":
+                    wish = "values that fit float16, or a zero vector"
+                where = describe_row(row_name, first_row + part.start + vanished)
+                got = f"{np.linalg.norm(rows[part][vanished].astype(np.float64)):g} {where}"
+                raise error(OptionError, argument, wish, got)
         if _all_finite(out[part], target):
             continue
         good = _finite(out[part], target)
@@ -203,6 +211,15 @@ def _blocks(rows: Array) -> Iterator[slice]:
     step = max(1, _BLOCK_VALUES // max(1, rows.shape[1]))
     for start in range(0, len(rows), step):
         yield slice(start, min(start + step, len(rows)))
+
+
+def _vanished(rows: Array, out: Array, source: SourceDtype) -> int | None:
+    """Return the first row whose values all became 0 by rounding, or None."""
+    if source not in ("float64", "float32"):
+        return None
+    zeros = np.flatnonzero(~(out.view(np.uint16) << 1 if out.dtype == np.uint16 else out).any(axis=1))
+    lost = zeros[rows[zeros].any(axis=1)]
+    return int(lost[0]) if len(lost) else None
 
 
 def _all_finite(values: Array, dtype: VectorDtype) -> bool:
