@@ -210,9 +210,7 @@ def identifiers() -> hr.Index:
 
 
 @pytest.mark.parametrize("text", ["getUserById rest", "C++ foo", "snake_case more", "get rest"])
-def test_only_the_last_word_of_a_prefix_may_be_unfinished(
-    identifiers: hr.Index, text: str
-) -> None:
+def test_only_the_last_word_of_a_prefix_may_be_unfinished(identifiers: hr.Index, text: str) -> None:
     first, last = (IDENTIFIERS.index(one) for one in ("get rest", "C++ foo"))
     wanted = {"get rest": [first], "C++ foo": [last]}.get(text, [])
     for typed in (text, text[:-1]):

@@ -71,9 +71,7 @@ class Counts(NamedTuple):
         own, others = (one._without(reasons > 0).arrays for one in (self, other))
         if not all(np.array_equal(own[name], others[name]) for name in ends):
             raise error(ShapeError, "statistics", "those of one request", "others")
-        summed = {
-            name: own[name] if name in ends else own[name] + others[name] for name in _ARRAYS
-        }
+        summed = {name: own[name] if name in ends else own[name] + others[name] for name in _ARRAYS}
         summed["numbers"].reshape(-1, _N_NUMBERS)[:, -1] = reasons
         return Counts(self.queries, self.arms, summed)
 

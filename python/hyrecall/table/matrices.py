@@ -217,7 +217,9 @@ def _vanished(rows: Array, out: Array, source: SourceDtype) -> int | None:
     """Return the first row whose values all became 0 by rounding, or None."""
     if source not in ("float64", "float32"):
         return None
-    zeros = np.flatnonzero(~(out.view(np.uint16) << 1 if out.dtype == np.uint16 else out).any(axis=1))
+    zeros = np.flatnonzero(
+        ~(out.view(np.uint16) << 1 if out.dtype == np.uint16 else out).any(axis=1)
+    )
     lost = zeros[rows[zeros].any(axis=1)]
     return int(lost[0]) if len(lost) else None
 

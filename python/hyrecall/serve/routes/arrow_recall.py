@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.filters import Filter
+from hyrecall.distributed.saved import DEGRADED, reasons_of
 from hyrecall.memory import Matches
 from hyrecall.serve.arrow_streams import (
     CELLS,
@@ -109,7 +110,8 @@ async def recall_index(
 
     Columns of the table: ``text`` and ``vector``, or ``text.ARM`` and ``vector.ARM``; ``scope``, a
     cell of each query (a struct if cells have several columns), or a list of cells, by default all
-    of the token; ``filter``, JSON; ``key``, which comes back as ``query_key``.
+    of the token; ``filter``, JSON; ``key``, which comes back as ``query_key``. The schema of the
+    reply says under ``degraded`` which queries were, and why, as JSON.
     """
     served, sizes = served_by(request), options_of(request)
     wanted = _of_an_index(served.index)
@@ -118,7 +120,8 @@ async def recall_index(
     check_size("depth", options.depth, sizes.max_limit, "")
     asked = await asyncio.to_thread(_index_arguments, served.index, sizes, who, table, options)
     hits = await served.run(asked)
-    return await _written(hits.to_arrow)
+    reasons = json.dumps(reasons_of(hits))
+    return await _written(lambda: hits.to_arrow().replace_schema_metadata({DEGRADED: reasons}))
 
 
 def _index_arguments(
