@@ -28,6 +28,7 @@ from hyrecall.memory.recall.joined_search import JoinedSearch, Joining
 from hyrecall.memory.recall.question import FoundRows, Question
 from hyrecall.memory.recall.recipe_options import hints_arm
 from hyrecall.memory.sql.database import Database
+from hyrecall.recall.batch import REFUSALS
 from hyrecall.table.schema import STAGE_COLUMNS
 
 __all__ = ["IndexSearch"]
@@ -122,7 +123,10 @@ class IndexSearch:
         cells = tuple(number for number, _ in question.cells)
         if has_vector and self._usable.has_only_others(hits, ready, cells):
             reasons.append(Degradation(DegradedReason.EMBED_STALE, STALE))
-        reasons += [Degradation(DegradedReason.RERANK, note) for note in trace.degraded]
+        for note in trace.degraded:
+            is_text = note.endswith(tuple(REFUSALS.values()))
+            kind = DegradedReason.QUERY_TOO_LARGE if is_text else DegradedReason.RERANK
+            reasons.append(Degradation(kind, note))
         shows_edges = any(isinstance(one, Context) for one in question.recipe.expansion)
         return _found(hits, trace, tuple(reasons), is_behind=ready.behind, shows_edges=shows_edges)
 
