@@ -141,7 +141,9 @@ def fold_rows(flags: Sequence[int]) -> list[tuple[int, str]]:
             continue
         assert folded, hex(c)
         dense = flags[c] >> DENSE_SHIFT & 7
-        assert all(dense == flags[ord(x)] >> DENSE_SHIFT & 7 or flags[ord(x)] & MARK for x in folded)
+        assert all(
+            dense == flags[ord(x)] >> DENSE_SHIFT & 7 or flags[ord(x)] & MARK for x in folded
+        )
         rows.append((c, folded))
     return rows
 
@@ -238,7 +240,11 @@ def tables() -> str:
     seconds = {mark for _, mark, _ in composed} | {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}
     for c in code_points():
         char = chr(c)
-        if c in seconds or unicodedata.combining(char) or unicodedata.normalize("NFC", char) != char:
+        if (
+            c in seconds
+            or unicodedata.combining(char)
+            or unicodedata.normalize("NFC", char) != char
+        ):
             flags[c] |= MAY_COMPOSE
     index, pool = pooled(fold_rows(flags))
     canonical_index, canonical_pool = pooled(

@@ -107,7 +107,9 @@ def test_a_column_of_another_type_becomes_one_that_is_taken(
 
 
 def index() -> hr.Index:
-    table = pa.table({"id": ["first"], "x": ["tea"], "n": [1], "price": pa.array([1.5], pa.float32())})
+    table = pa.table(
+        {"id": ["first"], "x": ["tea"], "n": [1], "price": pa.array([1.5], pa.float32())}
+    )
     return hr.Index.build(
         table, hr.Schema(key="id", cell=None, text="x", attributes=("n", "price"))
     )
@@ -169,6 +171,7 @@ VECTORS: dict[str, Any] = {
     "with a null inside": pa.array([[1.0, None], [3.0, 4.0]]),
     "an array with NaN": np.array([[1.0, np.nan], [3.0, 4.0]]),
     "a column with NaN": pa.array([[1.0, np.nan], [3.0, 4.0]]),
+    "an array that rounds to zero": np.array([[1e-60, 1.0e-61], [1.0, 0.0]]),
     "an array beyond float32": np.array([[1e300, 1.0], [0.0, 0.0]]),
     "a column beyond float32": pa.array([[1e300, 1.0], [0.0, 0.0]]),
 }
@@ -195,7 +198,7 @@ def test_the_remedies_of_other_calls_run_as_printed(tmp_path: Path) -> None:
     run(refused(lambda: again.save(path)), index=again, path=path)
     run(refused(lambda: made.save(path)), index=made, path=path)
     assert run(refused(lambda: hr.Filter({"n": 1}))) == hr.Filter(n=1)
-    assert run(refused(lambda: made.recall(text="tea", filter=[{"n": 1}]))) == hr.Filter(n=1)
+    assert run(refused(lambda: made.recall(text=["tea"], filter=[{"n": 1}]))) == hr.Filter(n=1)
     assert run(refused(lambda: hr.Text(["x", "y"]))) == hr.Text("x", "y")
     large = pa.table({"id": pa.array([2**63], pa.uint64()), "x": ["tea"]})
     fault = refused(lambda: hr.Index.build(large, hr.Schema(key="id", cell=None, text="x")))
@@ -204,7 +207,9 @@ def test_the_remedies_of_other_calls_run_as_printed(tmp_path: Path) -> None:
 
 def test_a_column_of_text_that_is_not_utf8_is_replaced() -> None:
     bad = pa.Array.from_buffers(
-        pa.string(), 2, [None, pa.py_buffer(np.array([0, 3, 4], np.int32)), pa.py_buffer(b"tea\xff")]
+        pa.string(),
+        2,
+        [None, pa.py_buffer(np.array([0, 3, 4], np.int32)), pa.py_buffer(b"tea\xff")],
     )
     table = pa.table({"id": IDS, "x": bad})
     schema = hr.Schema(key="id", cell=None, text="x")

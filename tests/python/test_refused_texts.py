@@ -103,7 +103,9 @@ def test_what_no_query_may_be_names_its_number(index: Any) -> None:
 
 
 def queries() -> pa.Table:
-    return pa.table({"q": ["k0", "k1", "k2"], "text": ["apple", TERMS, "pie"], "who": ["alice"] * 3})
+    return pa.table(
+        {"q": ["k0", "k1", "k2"], "text": ["apple", TERMS, "pie"], "who": ["alice"] * 3}
+    )
 
 
 def test_a_batch_of_files_is_not_lost_by_one_text(folder: Path, tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ def test_every_add_of_several_threads_is_stored() -> None:
 def test_a_write_from_within_a_write_is_refused() -> None:
     refused = []
 
-    def add_more(_done: object) -> None:
+    def add_more(*_done: object) -> None:
         with pytest.raises(
             hr.WriterBusyError, match=r"^index: expected no write during another of the same thread"
         ) as caught:

@@ -124,8 +124,8 @@ def cast_line(column: pa.ChunkedArray, kind: pa.DataType, name: str, shown: str 
 
     Examples
     --------
-    >>> cast_line(pa.chunked_array([["2026-11-28"]]), pa.timestamp("us", "UTC"), "at")
-    "cast it: pc.cast(table['at'], pa.timestamp('us', 'UTC'))"
+    >>> cast_line(pa.chunked_array([["2026-11-28"]]), pa.timestamp("us"), "at")
+    "cast it: pc.cast(table['at'], pa.timestamp('us'))"
     >>> cast_line(pa.chunked_array([[["a", "b"]]]), pa.string(), "tags")
     "write it as text: pa.array([None if row is None else ' '.join(str(one) for one in row if one \
 is not None) for row in table['tags'].to_pylist()], pa.string())"
@@ -141,6 +141,9 @@ is not None) for row in table['tags'].to_pylist()], pa.string())"
         value = kind.value_type if is_list(kind) else kind
         if is_list(kind) and not is_list(column.type):
             return ""
+    if pa.types.is_timestamp(kind) and kind.tz is not None:  # of text without a zone
+        naive = cast_line(column, pa.timestamp(kind.unit), name, shown).removeprefix("cast it: ")
+        return f"read it: pc.assume_timezone({naive}, {kind.tz!r})" if naive else ""
     if not (pa.types.is_string(value) or pa.types.is_large_string(value)):
         return ""
     one = _as_text(column.type, "row")

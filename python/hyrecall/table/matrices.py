@@ -119,6 +119,8 @@ def describe_row(row_name: str, row: int) -> str:
 
 
 _AS_ARRAY = "rows = np.stack(np.asarray(rows))"  # also of a column of lists
+_LARGEST = "np.abs(rows).max(axis=1, keepdims=True).clip(np.finfo(rows.dtype).tiny)"
+_SCALED = f"scale them: {_AS_ARRAY}; rows = rows / {_LARGEST}"
 
 
 def for_rows(row_name: str, remedy: str) -> str:
@@ -166,15 +168,15 @@ def check_rows(
     for part in _blocks(rows):
         if not same:
             out[part] = convert(rows[part], source, target)
-            vanished = _vanished(rows[part], out[part], source)
-            if vanished is not None and (valid is None or valid[part][vanished]):
+        if _all_finite(out[part], target):
+            row = _vanished(rows[part], out[part], source)
+            if row is not None and (valid is None or valid[part][row]):
                 wish = "a norm in [2^-60, 2^60] or a zero vector"
                 if target == "float16":
                     wish = "values that fit float16, or a zero vector"
-                where = describe_row(row_name, first_row + part.start + vanished)
-                got = f"{np.linalg.norm(rows[part][vanished].astype(np.float64)):g} {where}"
-                raise error(OptionError, argument, wish, got)
-        if _all_finite(out[part], target):
+                norm = np.hypot.reduce(rows[part][row].astype(np.float64))
+                got = f"{norm:g} {describe_row(row_name, first_row + part.start + row)}"
+                raise error(OptionError, argument, wish, got, for_rows(row_name, _SCALED))
             continue
         good = _finite(out[part], target)
         bad = ~good if valid is None else ~good & valid[part, None]
@@ -187,8 +189,7 @@ def check_rows(
             remedy = f"a row of zeros counts as no vector: {_AS_ARRAY}; {line}"
             if np.isfinite(got):
                 wish = f"values that fit {target}"
-                least = "np.abs(rows).max(axis=1, keepdims=True).clip(1)"
-                remedy = f"scale them: {_AS_ARRAY}; rows = rows / {least}"
+                remedy = _SCALED
             raise error(OptionError, argument, wish, f"{got} {where}", for_rows(row_name, remedy))
     out.flags.writeable = False
     return out
