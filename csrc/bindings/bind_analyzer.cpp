@@ -113,8 +113,8 @@ std::shared_ptr<py::object> hold(py::object function) {
 }
 
 std::shared_ptr<text::Analyzer> from_preset(std::string const& preset,
-                                            std::vector<std::string> stopwords,
-                                            py::object function, bool function_stems) {
+                                            std::vector<std::string> stopwords, py::object function,
+                                            bool function_stems) {
   text::AnalyzerOptions options{.preset = take_preset(preset),
                                 .stopwords = std::move(stopwords),
                                 .token_function = {},

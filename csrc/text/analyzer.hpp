@@ -43,8 +43,8 @@ using TokenFunction =
 using TextFunction =
     std::function<std::vector<std::vector<std::string>>(std::span<std::string_view const>)>;
 
-// Raise it when a rule of this folder changes the terms of any text: it is part of the hash of every
-// analyzer of the preset.
+// Raise it when a rule of this folder changes the terms of any text: it is part of the hash of
+// every analyzer of the preset.
 enum class Preset;
 int rules_version(Preset preset);
 
@@ -84,15 +84,15 @@ class Analyzer {
 
 // How text is cut and what becomes of a word before a token function sees it.
 enum class Preset {
-  kWord,       // Python's re.findall(r"\w+", unicodedata.normalize("NFC", text.lower()))
-  kWordMarks,  // the same, but combining marks stay in their word: the words that Snowball stems
-  kTurkish,    // the same with Turkish small letters; its stems have no dotless i
+  kWord,          // Python's re.findall(r"\w+", unicodedata.normalize("NFC", text.lower()))
+  kWordMarks,     // the same, but combining marks stay in their word: the words that Snowball stems
+  kTurkish,       // the same with Turkish small letters; its stems have no dotless i
   kTurkishWords,  // the words of kTurkish without a dotless i
-  kUnicode,    // words, identifiers whole and split, scripts without spaces as grams; case and
-               // accents folded
-  kUnicode61,  // FTS5's unicode61 with remove_diacritics 2
-  kPorter,     // FTS5's porter over unicode61, whose remove_diacritics is then 1
-  kPorterWords,  // the words that kPorter stems
+  kUnicode,       // words, identifiers whole and split, scripts without spaces as grams; case and
+                  // accents folded
+  kUnicode61,     // FTS5's unicode61 with remove_diacritics 2
+  kPorter,        // FTS5's porter over unicode61, whose remove_diacritics is then 1
+  kPorterWords,   // the words that kPorter stems
 };
 
 struct AnalyzerOptions {

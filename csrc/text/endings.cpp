@@ -11,16 +11,19 @@ namespace {
 constexpr std::string_view kEndings =
     // English
     "s es ed edly er ers est ing ings ingly ly ness nesses ment ments al ally ality ation ations "
-    "ational ator ators ative ize izes ized izer izing ization izations able ably ability ible ibly "
+    "ational ator ators ative ize izes ized izer izing ization izations able ably ability ible "
+    "ibly "
     "ibility ful fully fulness ous ously ousness ive ively iveness ivity ic ical ically icity ism "
     "ist ists istic ance ances ence ences ancy ency ant ent ion ions ity ities ies y e less lessly "
     "ogy ogies ate ates ated ating "
     // German, Dutch, Scandinavian
     "en em ern et ung ungen lich liche lichen licher keit keiten heit heiten ig ige igen iger isch "
-    "ische ischen isches end ende st ste sten heid heden lijk lijke erna ar arna or orna an ane ene "
+    "ische ischen isches end ende st ste sten heid heden lijk lijke erna ar arna or orna an ane "
+    "ene "
     "erne ade ande het heten else elsen ets "
     // French, Spanish, Portuguese, Italian, Catalan, Romanian
-    "a as o os i ions ons ez ais ait aient ant ante antes ement ements é ée ées és eur eurs euse "
+    "a as o os i ions ons aux eaux x ez ais ait aient ant ante antes ement ements é ée ées és eur "
+    "eurs euse "
     "euses eux if ifs ives ité ités ique iques isme ismes iste istes ir ire aire aires amment "
     "emment ar ando iendo endo indo ado ada ados adas ido ida idos idas ción ciones mente amiento "
     "amientos imiento imientos aba aban aron amos emos imos dad dades ción sión siones ível ável "

@@ -7,8 +7,8 @@
 
 namespace hyrecall::text {
 
-// Adds the prefix, and the prefix with each rest of an ending (of the languages with a stemmer) that
-// it may have begun: "chargi" becomes "charging" and others.
+// Adds the prefix, and the prefix with each rest of an ending (of the languages with a stemmer)
+// that it may have begun: "chargi" becomes "charging" and others.
 void complete_word(std::string_view prefix, std::vector<std::string>& out);
 
 }  // namespace hyrecall::text

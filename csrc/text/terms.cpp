@@ -154,8 +154,8 @@ bool is_gram(std::string_view raw) {
 }  // namespace
 
 std::string composed(std::string_view text, Preset preset) {
-  bool const lowers = preset != Preset::kUnicode61 && preset != Preset::kPorter &&
-                      preset != Preset::kPorterWords;
+  bool const lowers =
+      preset != Preset::kUnicode61 && preset != Preset::kPorter && preset != Preset::kPorterWords;
   std::u32string small;
   for (char32_t const c : canonical_form(decode(text))) {
     // A dot over a small i says nothing, except to Python.

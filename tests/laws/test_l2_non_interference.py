@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 import hyrecall as hr
-from hyrecall.errors import HyrecallError
 from laws.checks import LawBroken, compare_with, non_interference
 from laws.effort import Effort
 from laws.engine import EngineSubject, ipc_bytes

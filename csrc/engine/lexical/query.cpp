@@ -132,7 +132,7 @@ class Texts {
   }
 
   std::vector<std::string_view> texts_;
-  std::vector<std::size_t> prefixes_;         // the texts of prefixes, rising
+  std::vector<std::size_t> prefixes_;        // the texts of prefixes, rising
   std::vector<std::optional<Leaf>> leaves_;  // [prefixes_]
   text::TokenBatch batch_;
   std::vector<std::string const*> sorted_;

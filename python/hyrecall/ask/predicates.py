@@ -123,7 +123,7 @@ class Between(Predicate):
 
 @check_keywords
 class NoneOf(Predicate):
-    """Match rows that hold none of the values: ``lang=NoneOf("de", "fr")``, or a list of them.
+    """Match rows that hold none of the values: ``lang=NoneOf("de", "fr")`` or ``NoneOf(values)``.
 
     The complement of a list of values: it also matches nulls, and ``NoneOf()`` matches every row.
     On a list column no element may be one of the values.
@@ -146,7 +146,7 @@ class NoneOf(Predicate):
 class AllOf(Predicate):
     """Match rows of a list column that hold each of the values: ``labels=AllOf("x", "y")``.
 
-    One list holds the values, too.     ``AllOf()`` matches every list, also an empty one, and no null.
+    One list may hold the values. ``AllOf()`` matches every list, also an empty one, and no null.
 
     Examples
     --------

@@ -63,7 +63,7 @@ class Phrase:
 @check_keywords
 @dataclass(frozen=True)
 class Prefix:
-    """Matches documents with a word that starts like the last word of a text: what was typed so far.
+    """Matches documents with a word that starts like the last word of a text, as it is typed.
 
     The words before the last must stand right before such a word. The last word is neither dropped
     as a stop word nor stemmed; with a stemming analyzer it also finds the stems of words that begin

@@ -61,6 +61,7 @@ class OneWriter:
     """Lets one thread write at a time; others wait. A thread that writes already is refused."""
 
     def __init__(self, argument: str) -> None:
+        """Take the name that a refusal has."""
         self._argument = argument
         self._renew()
         _writers.add(self)
@@ -70,6 +71,7 @@ class OneWriter:
         self._owner: int | None = None
 
     def __enter__(self) -> None:
+        """Wait for the writer at work."""
         if self._owner == threading.get_ident():
             wish = "no write during another of the same thread"
             raise error(WriterBusyError, self._argument, wish, "one")
@@ -77,6 +79,7 @@ class OneWriter:
         self._owner = threading.get_ident()
 
     def __exit__(self, *fault: object) -> None:
+        """Let the next writer begin."""
         self._owner = None
         self._lock.release()
 

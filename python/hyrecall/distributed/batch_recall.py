@@ -24,9 +24,9 @@ from hyrecall.distributed.saved import (
     facts_of,
     n_shards,
     open_saved,
-    seals_of,
     reasons_in,
     reasons_of,
+    seals_of,
     with_reasons,
 )
 from hyrecall.distributed.saved_folders import read_folders
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from hyrecall.ask.request import Floors
     from hyrecall.ask.scoring import Above, Fusion
     from hyrecall.ask.shaping import Stage
-    from hyrecall.errors import HyrecallError
     from hyrecall.text.bm25 import BM25
 
 __all__ = ["BatchOptions", "BatchRecall"]

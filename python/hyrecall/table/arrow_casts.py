@@ -148,7 +148,8 @@ is not None) for row in table['tags'].to_pylist()], pa.string())"
         return ""
     one = _as_text(column.type, "row")
     if is_list(kind):
-        one = f"[None if part is None else {_as_text(column.type.value_type, 'part')} for part in row]"
+        part = _as_text(column.type.value_type, "part")
+        one = f"[None if part is None else {part} for part in row]"
     rows = f"[None if row is None else {one} for row in {code}.to_pylist()]"
     return f"write it as text: pa.array({rows}, {made})"
 

@@ -175,8 +175,8 @@ def check_rows(
                 if target == "float16":
                     wish = "values that fit float16, or a zero vector"
                 norm = np.hypot.reduce(rows[part][row].astype(np.float64))
-                got = f"{norm:g} {describe_row(row_name, first_row + part.start + row)}"
-                raise error(OptionError, argument, wish, got, for_rows(row_name, _SCALED))
+                told = f"{norm:g} {describe_row(row_name, first_row + part.start + row)}"
+                raise error(OptionError, argument, wish, told, for_rows(row_name, _SCALED))
             continue
         good = _finite(out[part], target)
         bad = ~good if valid is None else ~good & valid[part, None]

@@ -127,8 +127,8 @@ def _stemmer(prefix: str, language: str) -> Batch:
     return lambda words: [[stem] for stem in stem_words(words)]
 
 
-# Letters that people and keyboards exchange: in words, and in the stems of words, whose endings tell
-# the Turkish letters apart.
+# Letters that people and keyboards exchange: in words, and in stems, since the Turkish endings need
+# them as they are.
 _WORDS_RESPELLED = {
     "armenian": str.maketrans({"\u0587": "\u0565\u0582"}),
     "dutch": str.maketrans({"\u0133": "ij"}),
