@@ -16,6 +16,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.distributed import BatchRecall, ShardedIndex, recall_dataset
+from hyrecall.memory import MemorySync
 from hyrecall.serve import ServiceOptions, create_app
 from serve_client import calling
 
@@ -172,3 +173,14 @@ def test_the_service_answers_the_others_and_says_which_was_degraded(folder: Path
     assert replies[1]["reasons"] == [{"reason": "degraded", "detail": f"t[0] {TOO_MANY_TERMS}"}]
     schema = pa.ipc.open_stream(content).schema
     assert json.loads(schema.metadata[b"degraded"]) == {"1": [f"t[0] {TOO_MANY_TERMS}"]}
+
+
+def test_a_search_of_a_store_says_that_its_text_was_too_large(tmp_path: Path) -> None:
+    with MemorySync.open(tmp_path / "store", recipe=hr.recipes.l0) as store:
+        for first in range(0, 1200, 300):
+            text = " ".join(f"a{at:04}" for at in range(first, first + 300))
+            store.remember(text, user_id="bob")
+        found = store.search("a", user_id="bob")
+        assert (len(found), found.degraded) == (0, True)
+        assert [str(one.reason) for one in found.reasons] == ["query_too_large"]
+        assert not store.search("a0001", user_id="bob").degraded
