@@ -23,6 +23,7 @@ WORD, CASED, CASE_IGNORABLE, FTS_START, FTS_MARK, LETTER, MARK, IGNORABLE = (
 )
 UPPER, LOWER, DIGIT, FOLD_MARKS = (1 << i for i in range(8, 12))
 DENSE_SHIFT = 12
+MAY_COMPOSE = 1 << 15
 DOTTED_I = 0x130
 # Scripts written without spaces, by the names of their letters. One group = one kind of run.
 DENSE_NAMES = (
@@ -139,22 +140,23 @@ def fold_rows(flags: Sequence[int]) -> list[tuple[int, str]]:
         if folded == chr(c) or any(not flags[ord(x)] & (LETTER | MARK) for x in folded):
             continue
         assert folded, hex(c)
-        dense = flags[c] >> DENSE_SHIFT
-        assert all(dense == flags[ord(x)] >> DENSE_SHIFT or flags[ord(x)] & MARK for x in folded)
+        dense = flags[c] >> DENSE_SHIFT & 7
+        assert all(
+            dense == flags[ord(x)] >> DENSE_SHIFT & 7 or flags[ord(x)] & MARK for x in folded
+        )
         rows.append((c, folded))
     return rows
 
 
-def compositions(flags: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Canonical compositions (base, mark, composed) whose marks are kept; Hangul is arithmetic."""
+def compositions() -> list[tuple[int, int, int]]:
+    """Canonical compositions (base, mark, composed); Hangul is arithmetic."""
     rows = []
     for c in code_points():
         parts = unicodedata.decomposition(chr(c)).split()
         if len(parts) != 2 or parts[0].startswith("<"):
             continue
         base, mark = (int(x, 16) for x in parts)
-        composed = unicodedata.normalize("NFC", chr(base) + chr(mark)) == chr(c)
-        if composed and flags[base] & (LETTER | MARK) and not flags[base] & FOLD_MARKS:
+        if unicodedata.normalize("NFC", chr(base) + chr(mark)) == chr(c):
             rows.append((base, mark, c))
     return sorted(rows)
 
@@ -215,6 +217,15 @@ def emit(kind: str, name: str, rows: Sequence[Sequence[int]] | Sequence[int]) ->
     return f"constexpr {kind} {name}[] = {{\n" + "\n".join(lines) + "\n};\n"
 
 
+def pooled(rows: Iterable[tuple[int, str]]) -> tuple[Pairs, str]:
+    """Where the string of each character begins in the pool of them all, and the pool."""
+    index, pool = [], ""
+    for c, made in rows:
+        index.append((c, len(pool)))
+        pool += made
+    return [*index, (LIMIT, len(pool))], pool
+
+
 def tables() -> str:
     """The whole generated file."""
     flags = [0] * LIMIT
@@ -225,13 +236,22 @@ def tables() -> str:
     assert simple.keys() == full.keys()
     for c in simple:
         flags[c] |= FTS_START if c in starts else FTS_MARK
-    folds = fold_rows(flags)
-    pool = "".join(folded for _, folded in folds)
-    index, at = [], 0
-    for c, folded in folds:
-        index.append((c, at))
-        at += len(folded)
-    index.append((LIMIT, at))
+    composed = compositions()
+    seconds = {mark for _, mark, _ in composed} | {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}
+    for c in code_points():
+        char = chr(c)
+        if (
+            c in seconds
+            or unicodedata.combining(char)
+            or unicodedata.normalize("NFC", char) != char
+        ):
+            flags[c] |= MAY_COMPOSE
+    index, pool = pooled(fold_rows(flags))
+    canonical_index, canonical_pool = pooled(
+        (c, unicodedata.normalize("NFD", chr(c)))
+        for c in code_points()
+        if unicodedata.normalize("NFD", chr(c)) != chr(c) and not 0xAC00 <= c <= 0xD7A3
+    )
     lower = [(c, ord(chr(c).lower())) for c in code_points()
              if c != DOTTED_I and chr(c).lower() != chr(c)]  # fmt: skip
     fts_simple, fts_full = fts5_rows(simple, full)
@@ -248,7 +268,9 @@ def tables() -> str:
             emit("Pair", "kFts5FoldMore", fts_full),
             emit("Pair", "kFoldIndex", index),
             emit("char32_t", "kFoldPool", [ord(x) for x in pool]),
-            emit("Composition", "kCompositions", compositions(flags)),
+            emit("Composition", "kCompositions", composed),
+            emit("Pair", "kCanonicalIndex", canonical_index),
+            emit("char32_t", "kCanonicalPool", [ord(x) for x in canonical_pool]),
         ]
     )
 

@@ -24,7 +24,7 @@ namespace {
 std::pair<char const*, text::Preset> constexpr kPresets[] = {
     {"word", text::Preset::kWord},       {"word_marks", text::Preset::kWordMarks},
     {"unicode", text::Preset::kUnicode}, {"unicode61", text::Preset::kUnicode61},
-    {"porter", text::Preset::kPorter},
+    {"porter", text::Preset::kPorter},   {"turkish", text::Preset::kTurkish},
 };
 
 text::Preset take_preset(std::string const& name) {
@@ -113,10 +113,12 @@ std::shared_ptr<py::object> hold(py::object function) {
 }
 
 std::shared_ptr<text::Analyzer> from_preset(std::string const& preset,
-                                            std::vector<std::string> stopwords,
-                                            py::object function) {
-  text::AnalyzerOptions options{
-      .preset = take_preset(preset), .stopwords = std::move(stopwords), .token_function = {}};
+                                            std::vector<std::string> stopwords, py::object function,
+                                            bool function_stems) {
+  text::AnalyzerOptions options{.preset = take_preset(preset),
+                                .stopwords = std::move(stopwords),
+                                .token_function = {},
+                                .function_stems = function_stems};
   if (!function.is_none())
     options.token_function = [held =
                                   hold(std::move(function))](std::span<std::string const> tokens) {
@@ -154,22 +156,24 @@ py::tuple analyze(text::Analyzer const& analyzer, py::sequence const& texts,
                         array_of(batch.positions), array_of(batch.lengths));
 }
 
-std::string text_version() {
-  return std::string(text::table_version()) + "+rules" + std::to_string(text::kRulesVersion);
+std::string text_version(std::string const& preset) {
+  return std::string(text::table_version()) + "+rules" +
+         std::to_string(text::rules_version(take_preset(preset)));
 }
 
 }  // namespace
 
 void bind_analyzer(py::module_& m) {
-  m.def("text_version", &text_version,
-        "Return the version of the character tables and rules, a part of every analyzer's hash.");
+  m.def("text_version", &text_version, py::arg("preset"),
+        "Return the version of the character tables and a preset's rules, a part of the hash of "
+        "every analyzer.");
   py::class_<text::Analyzer, std::shared_ptr<text::Analyzer>>(
       m, "Analyzer", "Splits texts into terms with positions.")
       .def(py::init(&from_preset), py::arg("preset"), py::kw_only(),
            py::arg("stopwords") = std::vector<std::string>(),
-           py::arg("token_function") = py::none(),
+           py::arg("token_function") = py::none(), py::arg("function_stems") = false,
            "Make an analyzer of a native preset; `token_function` maps a list of distinct tokens "
-           "to a list of terms for each.")
+           "to a list of terms for each. `function_stems`: it is a stemmer.")
       .def_static("from_text_function", &from_text_function, py::arg("function"),
                   "Make an analyzer from a function that maps texts to a list of terms for each.")
       .def("analyze", &analyze, py::arg("texts"), py::arg("role"),

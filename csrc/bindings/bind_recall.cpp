@@ -63,6 +63,15 @@ std::vector<std::size_t> empty_queries(HeldExecution const& held, std::size_t ar
   return held.execution->empty_queries(arm);
 }
 
+// As (query, number of the reason).
+std::vector<std::pair<std::size_t, int>> refused_queries(HeldExecution const& held,
+                                                         std::size_t arm) {
+  std::vector<std::pair<std::size_t, int>> out;
+  for (auto const& [query, why] : held.execution->refused_queries(arm))
+    out.emplace_back(query, static_cast<int>(why));
+  return out;
+}
+
 std::vector<std::size_t> host_queries(HeldExecution const& held, std::size_t arm) {
   return held.execution->host_queries(arm);
 }
@@ -300,6 +309,10 @@ void bind_recall(py::module_& m) {
            "Return (label, boost x occurrences) of the query's leaves, in summation order; None "
            "without a query.",
            py::arg("arm"), py::arg("query"))
+      .def("refused_queries", &refused_queries,
+           "Return the queries whose texts ask for too much and were not searched, and why: 1 too "
+           "many distinct terms, 2 too long a phrase, 3 a prefix of too many terms.",
+           py::arg("arm"))
       .def("empty_queries", &empty_queries, "Return the queries whose text has no token.",
            py::arg("arm"))
       .def("host_queries", &host_queries,

@@ -146,6 +146,20 @@ void add_lexical_arm(BatchRequest& request, std::size_t column, std::string name
   request.add(std::move(arm));
 }
 
+// reasons: [n_lexical, n_queries]
+void refuse_texts(BatchRequest& request, Array<std::uint8_t> const& reasons) {
+  std::span<std::uint8_t const> const given = span_of(reasons);
+  require(given.size() == request.lexical.size() * request.n_queries, "a reason for each text");
+  for (std::size_t arm = 0; arm < request.lexical.size(); ++arm) {
+    std::vector<Refusal>& own = request.lexical[arm].refused;
+    own.clear();
+    for (std::uint8_t const why : given.subspan(arm * request.n_queries, request.n_queries)) {
+      require(why <= static_cast<std::uint8_t>(Refusal::kPrefix), "a known reason");
+      own.push_back(static_cast<Refusal>(why));
+    }
+  }
+}
+
 void add_dense_arm(BatchRequest& request, std::size_t column, std::string name,
                    Array<float> const& vectors, Array<std::uint8_t> const& valid,
                    OptionalFloor const& floor, std::optional<std::uint32_t> const& table) {
@@ -302,6 +316,10 @@ void bind_request(py::module_& m) {
            "offsets[q + 1].",
            py::arg("name"), py::arg("offsets"), py::arg("segment"), py::arg("row"),
            py::arg("score"), py::arg("floor"))
+      .def("refuse_texts", &refuse_texts,
+           "Leave out texts that another part of the index could not search: the number of the "
+           "reason for each query of each lexical arm, 0 for none.",
+           py::arg("reasons"))
       .def("set_fusion", &set_fusion, "Set how the arms' lists are joined, after the last arm.",
            py::kw_only(), py::arg("kind"), py::arg("weights"), py::arg("rank_constant"),
            py::arg("scales"), py::arg("complete"), py::arg("balance"), py::arg("min_fused"),

@@ -31,6 +31,15 @@ bool Execution::matches(std::size_t arm, std::size_t query, DocRef doc) const {
       [&](std::uint32_t leaf) { return leaves[leaf].freq_of(doc.row) > 0; });
 }
 
+std::vector<std::pair<std::size_t, Refusal>> Execution::refused_queries(std::size_t arm) const {
+  std::vector<std::pair<std::size_t, Refusal>> out;
+  for (std::size_t q = 0; q < request_.n_queries; ++q) {
+    Refusal const why = statistics_->at(arm)[q].refusal;
+    if (why != Refusal::kNone) out.emplace_back(q, why);
+  }
+  return out;
+}
+
 std::vector<std::size_t> Execution::empty_queries(std::size_t arm) const {
   std::vector<std::size_t> empty;
   auto const& queries = queries_.at(arm);

@@ -28,6 +28,7 @@ Statistics add_statistics(std::span<Statistics const* const> parts) {
     for (std::size_t arm = 0; arm < sum.size(); ++arm) {
       for (std::size_t q = 0; q < sum[arm].size(); ++q) {
         QueryStatistics const& one = (*parts[part])[arm][q];
+        sum[arm][q].refusal = std::max(sum[arm][q].refusal, one.refusal);
         sum[arm][q].n_docs += one.n_docs;
         sum[arm][q].total_length += one.total_length;
         sum[arm][q].squared_length += one.squared_length;

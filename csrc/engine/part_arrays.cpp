@@ -87,7 +87,8 @@ StatisticsArrays<OwnedValues> arrays_of(Statistics const& statistics) {
   for (auto const& arm : statistics) {
     for (QueryStatistics const& one : arm) {
       for (std::int64_t const number :
-           {one.n_docs, one.total_length, one.squared_length, one.n_threads, one.thread_length})
+           {one.n_docs, one.total_length, one.squared_length, one.n_threads, one.thread_length,
+            static_cast<std::int64_t>(one.refusal)})
         out.numbers.push_back(number);
       append(out.freqs, one.doc_freqs);
       append(out.thread_freqs, one.thread_freqs);
@@ -103,7 +104,7 @@ Statistics to_statistics(StatisticsArrays<BorrowedValues> const& arrays, std::si
   std::size_t const n_entries = arrays.numbers.size() / kQueryNumbers;
   require(n_arms <= n_entries && n_queries <= n_entries + 1 &&
               arrays.numbers.size() == n_entries * kQueryNumbers && n_arms * n_queries == n_entries,
-          "five numbers for each query of each arm");
+          "six numbers for each query of each arm");
   ByQuery<std::int64_t> const freqs(n_entries, arrays.freq_ends, arrays.freqs);
   ByQuery<std::int64_t> const thread_freqs(n_entries, arrays.thread_ends, arrays.thread_freqs);
   Statistics out(n_arms);
@@ -116,6 +117,8 @@ Statistics to_statistics(StatisticsArrays<BorrowedValues> const& arrays, std::si
       one.squared_length = numbers[2];
       one.n_threads = numbers[3];
       one.thread_length = numbers[4];
+      require(numbers[5] <= static_cast<std::int64_t>(Refusal::kPrefix), "a known refusal");
+      one.refusal = static_cast<Refusal>(numbers[5]);
       one.thread_freqs = freqs_of(thread_freqs[entry]);
       out[arm].push_back(std::move(one));
     }

@@ -10,7 +10,7 @@
 
 namespace hyrecall {
 
-inline constexpr std::size_t kQueryNumbers = 5;
+inline constexpr std::size_t kQueryNumbers = 6;
 
 // The entry of query q in lexical arm a is number a * n_queries + q.
 template <template <typename> typename Values>

@@ -56,10 +56,14 @@ Execution::Execution(Snapshot const& snapshot, BatchRequest const& request)
   Statistics statistics;
   for (std::size_t arm = 0; arm < request.lexical.size(); ++arm) {
     LexicalRequest const& lexical = request.lexical[arm];
-    queries_.push_back(analyze_queries(lexical.queries, *lexical.analyzer, lexical.name,
-                                       request.first_query, request.threads));
+    std::vector<Refusal> refused;
+    queries_.push_back(analyze_queries(lexical.queries, *lexical.analyzer, request.first_query,
+                                       request.threads, refused));
+    for (std::size_t q = 0; q < lexical.refused.size(); ++q) {
+      if (lexical.refused[q] != Refusal::kNone) refused[q] = lexical.refused[q];
+    }
     postings_.emplace_back(queries_[arm], snapshot.segments.size());
-    statistics.push_back(find_leaves(arm));
+    statistics.push_back(count_leaves(arm, refused));
   }
   statistics_ = std::make_shared<Statistics const>(std::move(statistics));
 }
@@ -90,8 +94,32 @@ QueryOnSegment Execution::query_on(std::size_t arm, std::size_t query, std::size
   return {&scopes_[scope][segment], &*queries_[arm][query], postings_[arm].at(query, segment)};
 }
 
-// Finds where the leaves of an arm's queries occur, and counts them.
-std::vector<QueryStatistics> Execution::find_leaves(std::size_t arm) {
+// Counts the leaves of an arm's queries. Those that are refused, or must be now, become missing.
+std::vector<QueryStatistics> Execution::count_leaves(std::size_t arm,
+                                                     std::vector<Refusal>& refused) {
+  std::vector<QueryStatistics> found;
+  for (bool is_done = false; !is_done;) {
+    bool has_changed = false;
+    for (std::size_t q = 0; q < refused.size(); ++q) {
+      if (refused[q] == Refusal::kNone || !queries_[arm][q]) continue;
+      queries_[arm][q].reset();
+      has_changed = true;
+    }
+    if (has_changed) postings_[arm] = ArmPostings(queries_[arm], snapshot_.segments.size());
+    found = find_leaves(arm, refused);
+    is_done = true;
+    for (std::size_t q = 0; q < refused.size(); ++q) {
+      found[q].refusal = refused[q];
+      is_done = is_done && (refused[q] == Refusal::kNone || !queries_[arm][q]);
+    }
+  }
+  return found;
+}
+
+// Finds where the leaves of an arm's queries occur, and counts them; marks queries whose prefixes
+// stand for too many terms.
+std::vector<QueryStatistics> Execution::find_leaves(std::size_t arm,
+                                                    std::vector<Refusal>& refused) {
   LexicalRequest const& lexical = request_.lexical[arm];
   std::size_t const n_segments = snapshot_.segments.size();
   std::vector<CellTextStatistics> const sums = sum_scopes(arm);
@@ -101,41 +129,43 @@ std::vector<QueryStatistics> Execution::find_leaves(std::size_t arm) {
   std::vector<PostingScratch> scratch(n_workers);
   std::vector<ThreadCounts> counting(threads_ == nullptr ? 0 : n_workers);
   std::size_t const run = std::min(run_of(scopes_), kQueriesTogether);
-  parallel_for(
-      (request_.n_queries + run - 1) / run, request_.threads, [&](int worker, std::size_t part) {
-        std::size_t const begin = part * run;
-        std::size_t const end = std::min(request_.n_queries, begin + run);
-        std::vector<QueryOnSegment> together;
-        for (std::size_t s = 0; s < n_segments; ++s) {
-          together.clear();
-          for (std::size_t q = begin; q < end; ++q) {
-            if (queries_[arm][q]) together.push_back(query_on(arm, q, s));
-          }
-          find_terms(*snapshot_.segments[s], lexical.column, together,
-                     scratch[static_cast<std::size_t>(worker)]);
-        }
-        for (std::size_t q = begin; q < end; ++q) {
-          auto const& query = queries_[arm][q];
-          if (!query) continue;
-          CellTextStatistics const& sum = sums[scope_of[q]];
-          QueryStatistics statistics{sum.n_docs, sum.total_length,
-                                     QueryStatistics::DocFreqs(query->leaves.size(), 0)};
-          statistics.squared_length = sum.squared_length;
-          std::map<std::size_t, std::set<std::string>> expanded;
-          for (std::size_t s = 0; s < n_segments; ++s) {
-            QueryOnSegment const own = query_on(arm, q, s);
-            find_phrases(*snapshot_.segments[s], lexical.column, own, expanded, lexical.name);
-            for (std::size_t leaf = 0; leaf < own.out.size(); ++leaf)
-              statistics.doc_freqs[leaf] += own.out[leaf].doc_freq;
-          }
-          if (threads_ != nullptr && request_.evidence->thread > 0.0) {
-            count_threads(snapshot_, *threads_, lexical.column, *query, scopes_[scope_of[q]],
-                          postings_of(arm, q), counting[static_cast<std::size_t>(worker)],
-                          statistics);
-          }
-          found[q] = std::move(statistics);
-        }
-      });
+  parallel_for((request_.n_queries + run - 1) / run, request_.threads,
+               [&](int worker, std::size_t part) {
+                 std::size_t const begin = part * run;
+                 std::size_t const end = std::min(request_.n_queries, begin + run);
+                 std::vector<QueryOnSegment> together;
+                 for (std::size_t s = 0; s < n_segments; ++s) {
+                   together.clear();
+                   for (std::size_t q = begin; q < end; ++q) {
+                     if (queries_[arm][q]) together.push_back(query_on(arm, q, s));
+                   }
+                   find_terms(*snapshot_.segments[s], lexical.column, together,
+                              scratch[static_cast<std::size_t>(worker)]);
+                 }
+                 for (std::size_t q = begin; q < end; ++q) {
+                   auto const& query = queries_[arm][q];
+                   if (!query) continue;
+                   CellTextStatistics const& sum = sums[scope_of[q]];
+                   QueryStatistics statistics{sum.n_docs, sum.total_length,
+                                              QueryStatistics::DocFreqs(query->leaves.size(), 0)};
+                   statistics.squared_length = sum.squared_length;
+                   std::map<std::size_t, std::set<std::string>> expanded;
+                   for (std::size_t s = 0; s < n_segments && refused[q] == Refusal::kNone; ++s) {
+                     QueryOnSegment const own = query_on(arm, q, s);
+                     if (!find_phrases(*snapshot_.segments[s], lexical.column, own, expanded))
+                       refused[q] = Refusal::kPrefix;
+                     for (std::size_t leaf = 0; leaf < own.out.size(); ++leaf)
+                       statistics.doc_freqs[leaf] += own.out[leaf].doc_freq;
+                   }
+                   if (refused[q] == Refusal::kNone && threads_ != nullptr &&
+                       request_.evidence->thread > 0.0) {
+                     count_threads(snapshot_, *threads_, lexical.column, *query,
+                                   scopes_[scope_of[q]], postings_of(arm, q),
+                                   counting[static_cast<std::size_t>(worker)], statistics);
+                   }
+                   found[q] = std::move(statistics);
+                 }
+               });
   return found;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "device/kept_lists.hpp"
@@ -63,6 +64,8 @@ class Execution {
   std::vector<std::vector<bool>> texts_on_host() const;
   // The queries of a lexical arm that its device cannot search, however large the batch is.
   std::vector<std::size_t> host_queries(std::size_t arm) const;
+  // The queries of a lexical arm whose texts ask for too much and are not searched, and why.
+  std::vector<std::pair<std::size_t, Refusal>> refused_queries(std::size_t arm) const;
   // The queries of a lexical arm whose text has no token.
   std::vector<std::size_t> empty_queries(std::size_t arm) const;
 
@@ -111,7 +114,8 @@ class Execution {
 
   std::vector<CellTextStatistics> sum_scopes(std::size_t arm) const;
   QueryOnSegment query_on(std::size_t arm, std::size_t query, std::size_t segment);
-  std::vector<QueryStatistics> find_leaves(std::size_t arm);
+  std::vector<QueryStatistics> count_leaves(std::size_t arm, std::vector<Refusal>& refused);
+  std::vector<QueryStatistics> find_leaves(std::size_t arm, std::vector<Refusal>& refused);
   std::vector<std::int64_t> count_terms(std::size_t arm, std::size_t query,
                                         std::span<std::string_view const> terms,
                                         PostingScratch& scratch) const;

@@ -27,7 +27,7 @@ class BatchReader : public Reader {
     batch_.term_ids.clear();
     batch_.positions.clear();
     batch_.lengths.clear();
-    batch_.n_words.clear();
+    batch_.last_words.clear();
   }
 
   void expect_terms(std::size_t n) { numbers_.expect(n); }
@@ -45,8 +45,11 @@ class BatchReader : public Reader {
     batch_.positions.push_back(position);
   }
 
-  void end_text(std::uint32_t n_words) {
-    batch_.n_words.push_back(n_words);
+  // The next token is the first of a word.
+  void begin_word(std::uint32_t position) { last_word_ = {batch_.term_ids.size(), position}; }
+
+  void end_text() {
+    batch_.last_words.push_back(std::exchange(last_word_, {}));
     batch_.offsets.push_back(batch_.term_ids.size());
     batch_.lengths.push_back(std::exchange(length_, 0));
   }
@@ -54,6 +57,7 @@ class BatchReader : public Reader {
  private:
   StringTable numbers_;
   std::uint32_t length_ = 0;
+  TokenBatch::LastWord last_word_;
 };
 
 std::vector<std::vector<std::string>> checked(std::vector<std::vector<std::string>> made,
@@ -70,7 +74,16 @@ std::vector<std::vector<std::string>> checked(std::vector<std::vector<std::strin
 class PresetAnalyzer final : public Analyzer {
  public:
   explicit PresetAnalyzer(AnalyzerOptions options)
-      : preset_(options.preset), function_(std::move(options.token_function)) {
+      : preset_(options.preset),
+        function_(options.token_function),
+        stems_(options.function_stems || options.preset == Preset::kPorter) {
+    if (stems_ || !options.stopwords.empty()) {
+      AnalyzerOptions plain{preset_, {}, {}};
+      if (preset_ == Preset::kPorter) plain.preset = Preset::kPorterWords;
+      if (preset_ == Preset::kTurkish) plain.preset = Preset::kTurkishWords;
+      if (!stems_) plain.token_function = options.token_function;
+      unfinished_ = std::make_unique<PresetAnalyzer>(std::move(plain));
+    }
     for (std::string const& word : options.stopwords) {
       std::string_view const text = word;
       RawBatch batch;
@@ -85,6 +98,8 @@ class PresetAnalyzer final : public Analyzer {
 
   std::unique_ptr<Reader> reader(Role role) const override;
   bool calls_back() const override { return static_cast<bool>(function_); }
+  Analyzer const& unfinished() const override { return unfinished_ ? *unfinished_ : *this; }
+  bool stems() const override { return stems_; }
 
   // The terms of the raw tokens from number `first` on; null where the token is its own term. The
   // work is done once for each token not yet remembered.
@@ -164,6 +179,8 @@ class PresetAnalyzer final : public Analyzer {
 
   Preset preset_;
   TokenFunction function_;
+  bool stems_;
+  std::unique_ptr<PresetAnalyzer const> unfinished_;
   std::unordered_set<std::string> stopwords_;
   mutable TermCache raw_cache_;
   mutable TermCache
@@ -227,14 +244,14 @@ class PresetReader final : public BatchReader {
   }
 
   void add_text(std::size_t text) {
-    std::uint32_t position = 0, n_words = 0;
+    std::uint32_t position = 0;
     for (std::size_t i = raw_.offsets[text]; i < raw_.offsets[text + 1]; ++i) {
       std::uint32_t const item = raw_.items[i];
       if (item == RawBatch::kGap) {
         ++position;
         continue;
       }
-      ++n_words;
+      begin_word(position);
       bool const holds = (item & RawBatch::kHold) != 0;
       std::uint32_t const plain = plain_[item & ~RawBatch::kHold];
       if ((plain & kSeveral) == 0) {
@@ -247,7 +264,7 @@ class PresetReader final : public BatchReader {
         add_token(one.term, holds ? position : position + one.delta);
       if (!holds) position += use.n_positions;
     }
-    end_text(n_words);
+    end_text();
   }
 
   static constexpr std::uint32_t kSeveral = 0x80000000u;
@@ -275,8 +292,11 @@ class TextReader final : public BatchReader {
     for (std::vector<std::string> const& terms :
          checked(function_(texts), texts.size(), "function")) {
       std::uint32_t position = 0;
-      for (std::string const& term : terms) add_token(number_of(term), position++);
-      end_text(position);
+      for (std::string const& term : terms) {
+        begin_word(position);
+        add_token(number_of(term), position++);
+      }
+      end_text();
     }
   }
 
@@ -298,6 +318,10 @@ class TextAnalyzer final : public Analyzer {
 };
 
 }  // namespace
+
+int rules_version(Preset preset) {
+  return preset == Preset::kUnicode ? 1 : 2;
+}
 
 std::shared_ptr<Analyzer> make_analyzer(AnalyzerOptions options) {
   return std::make_shared<PresetAnalyzer>(std::move(options));

@@ -26,8 +26,12 @@ struct TokenBatch {
   // [n_texts] number of positions that hold a term: a compound and its first part share one, and a
   // removed stop word keeps its position (phrases stay honest) but does not count.
   std::vector<std::uint32_t> lengths;
-  // [n_texts] words that the text was cut into, before anything became of them.
-  std::vector<std::uint32_t> n_words;
+  // The last of the words that a text was cut into, before anything became of them.
+  struct LastWord {
+    std::uint64_t first_token = 0;  // its tokens are the text's from this one on; none may be left
+    std::uint32_t position = 0;
+  };
+  std::vector<LastWord> last_words;  // [n_texts]
 };
 
 // Distinct tokens -> for each the terms that stand for it, on successive positions. A token without
@@ -39,9 +43,10 @@ using TokenFunction =
 using TextFunction =
     std::function<std::vector<std::vector<std::string>>(std::span<std::string_view const>)>;
 
-// Raise it when a rule of this folder changes the terms of any text: it is part of every analyzer's
-// hash.
-inline constexpr int kRulesVersion = 1;
+// Raise it when a rule of this folder changes the terms of any text: it is part of the hash of
+// every analyzer of the preset.
+enum class Preset;
+int rules_version(Preset preset);
 
 // Reads batch after batch for one thread, and remembers what became of the words it has seen.
 class Reader {
@@ -65,6 +70,10 @@ class Analyzer {
   virtual std::unique_ptr<Reader> reader(Role role) const = 0;
   // Whether readers call functions of the caller's, which are then called by one thread alone.
   virtual bool calls_back() const = 0;
+  // What becomes of a word that is not finished: nothing is removed or stemmed.
+  virtual Analyzer const& unfinished() const { return *this; }
+  // Whether words become stems.
+  virtual bool stems() const { return false; }
 
   TokenBatch analyze(std::span<std::string_view const> texts, Role role) const {
     std::unique_ptr<Reader> const once = reader(role);
@@ -75,12 +84,15 @@ class Analyzer {
 
 // How text is cut and what becomes of a word before a token function sees it.
 enum class Preset {
-  kWord,       // Python's re.findall(r"\w+", text.lower())
-  kWordMarks,  // the same, but combining marks stay in their word: the words that Snowball stems
-  kUnicode,    // words, identifiers whole and split, scripts without spaces as grams; case and
-               // accents folded
-  kUnicode61,  // FTS5's unicode61 with remove_diacritics 2
-  kPorter,     // FTS5's porter over unicode61, whose remove_diacritics is then 1
+  kWord,          // Python's re.findall(r"\w+", unicodedata.normalize("NFC", text.lower()))
+  kWordMarks,     // the same, but combining marks stay in their word: the words that Snowball stems
+  kTurkish,       // the same with Turkish small letters; its stems have no dotless i
+  kTurkishWords,  // the words of kTurkish without a dotless i
+  kUnicode,       // words, identifiers whole and split, scripts without spaces as grams; case and
+                  // accents folded
+  kUnicode61,     // FTS5's unicode61 with remove_diacritics 2
+  kPorter,        // FTS5's porter over unicode61, whose remove_diacritics is then 1
+  kPorterWords,   // the words that kPorter stems
 };
 
 struct AnalyzerOptions {
@@ -88,6 +100,7 @@ struct AnalyzerOptions {
   std::vector<std::string>
       stopwords;  // removed before the token function; each must be one word to the preset
   TokenFunction token_function;  // may be empty
+  bool function_stems = false;   // and does nothing else
 };
 
 // The analyzers remember at most 1,000,000 distinct raw tokens (and 64 MB of them), then begin

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "text/terms.hpp"
 #include "text/unicode.hpp"
 #include "text/utf8.hpp"
 
@@ -79,6 +80,8 @@ RunRules rules_of(Preset preset) {
     case Preset::kWord:
       return {true, kWord, kWord, true, true};
     case Preset::kWordMarks:
+    case Preset::kTurkish:
+    case Preset::kTurkishWords:
       return {true, kWord, kWord | kMark, true, false};
     default:
       return {false, kFtsStart, kFtsStart | kFtsMark, false, false};
@@ -90,6 +93,8 @@ class Splitter {
   Splitter(Role role, RawBatch& out) : flags_(flag_table()), role_(role), out_(out) {}
 
   void split_runs(std::string_view text, RunRules const& rules);
+  // The text composed, with its words as they will be.
+  std::string compose(std::string_view text, Preset preset);
   void split_unicode(std::string_view text);
 
  private:
@@ -163,6 +168,13 @@ std::string_view Splitter::resolve_sigmas(char const* begin, char const* end) {
     at += c.size;
   }
   return scratch_;
+}
+
+std::string Splitter::compose(std::string_view text, Preset preset) {
+  text_begin_ = text.data();
+  text_end_ = text.data() + text.size();
+  if (rules_of(preset).lowers) text = resolve_sigmas(text_begin_, text_end_);
+  return composed(text, preset);
 }
 
 void Splitter::split_runs(std::string_view text, RunRules const& rules) {
@@ -314,6 +326,8 @@ void split(std::span<std::string_view const> texts, Preset preset, Role role, Ra
   for (std::string_view const text : texts) {
     if (preset == Preset::kUnicode)
       splitter.split_unicode(text);
+    else if (may_compose(text))
+      splitter.split_runs(splitter.compose(text, preset), rules);
     else
       splitter.split_runs(text, rules);
     out.offsets.push_back(out.items.size());

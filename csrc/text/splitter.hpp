@@ -23,9 +23,9 @@ struct RawBatch {
   std::vector<std::size_t> offsets{0};  // [n_texts + 1] into items
 };
 
-// kWord, kWordMarks: a raw token is a slice of the text, except that every capital sigma is already
-// resolved. kUnicode: a word or identifier as written, or (first character of a script without
-// spaces) a folded gram. kUnicode61, kPorter: a slice of the text.
+// kWord, kWordMarks, kTurkish: a raw token is a slice of the text (in NFC), except that every
+// capital sigma is already resolved. kUnicode: a word or identifier as written, or (first character
+// of a script without spaces) a folded gram. kUnicode61, kPorter: a slice of the text (in NFC).
 // Puts the items of these texts in place of those before; raw tokens stay, and keep their numbers.
 void split(std::span<std::string_view const> texts, Preset preset, Role role, RawBatch& out);
 

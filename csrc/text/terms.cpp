@@ -8,7 +8,7 @@
 namespace hyrecall::text {
 namespace {
 
-constexpr char32_t kCombiningDot = 0x307;
+constexpr char32_t kCombiningDot = 0x307, kDotlessI = 0x131;
 // A longer chain of joined words is text without spaces, not an identifier: only its parts are
 // kept.
 constexpr std::size_t kMaxCompound = 128;
@@ -30,12 +30,16 @@ std::string encode(std::u32string_view text) {
   return out;
 }
 
-std::string lower(std::string_view raw, bool keeps_marks) {
+char32_t small_letter(char32_t c, Preset preset) {
+  if (c == kDottedI) return U'i';
+  if (preset == Preset::kTurkish && c == U'I') return kDotlessI;
+  if (preset == Preset::kTurkishWords && c == kDotlessI) return U'i';
+  return lower_of(c);
+}
+
+std::string lower(std::string_view raw, Preset preset) {
   std::string out;
-  for (char32_t const c : decode(raw)) {
-    append_utf8(out, c == kDottedI ? U'i' : lower_of(c));
-    if (c == kDottedI && keeps_marks) append_utf8(out, kCombiningDot);
-  }
+  for (char32_t const c : decode(raw)) append_utf8(out, small_letter(c, preset));
   return out;
 }
 
@@ -149,6 +153,19 @@ bool is_gram(std::string_view raw) {
 
 }  // namespace
 
+std::string composed(std::string_view text, Preset preset) {
+  bool const lowers =
+      preset != Preset::kUnicode61 && preset != Preset::kPorter && preset != Preset::kPorterWords;
+  std::u32string small;
+  for (char32_t const c : canonical_form(decode(text))) {
+    // A dot over a small i says nothing, except to Python.
+    if (lowers && preset != Preset::kWord && c == kCombiningDot && small.ends_with(U'i')) continue;
+    small.push_back(lowers ? small_letter(c, preset) : c);
+    if (preset == Preset::kWord && c == kDottedI) small.push_back(kCombiningDot);
+  }
+  return encode(lowers ? canonical_form(small) : small);
+}
+
 bool is_its_own_term(std::string_view raw, Preset preset) {
   auto const is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
   if (preset == Preset::kPorter) return false;
@@ -161,16 +178,18 @@ RawTerms terms_of(std::string_view raw, Preset preset) {
     case Preset::kUnicode:
       return unicode_terms(raw);
     case Preset::kWord:
-      return {{{lower(raw, /*keeps_marks=*/false), 0}}, 1};
     case Preset::kWordMarks:
-      return {{{lower(raw, /*keeps_marks=*/true), 0}}, 1};
+    case Preset::kTurkish:
+    case Preset::kTurkishWords:
+      return {{{lower(raw, preset), 0}}, 1};
     case Preset::kUnicode61:
       return {{{fts5_fold(raw, /*all_diacritics=*/true), 0}}, 1};
     case Preset::kPorter:
+    case Preset::kPorterWords:
       break;
   }
   std::string word = fts5_fold(raw, /*all_diacritics=*/false);
-  porter_stem(word);
+  if (preset == Preset::kPorter) porter_stem(word);
   return {{{std::move(word), 0}}, 1};
 }
 

@@ -21,6 +21,10 @@ struct RawTerms {
       1;  // positions the raw token uses, whether a term stands there or not
 };
 
+// The text in NFC, and in small letters where the preset has no others; capital sigmas must be
+// resolved. For presets other than kUnicode, which fold each word.
+std::string composed(std::string_view text, Preset preset);
+
 RawTerms terms_of(std::string_view raw, Preset preset);
 
 // Whether the raw token is its own one term, seen at a glance: most words of most texts need no

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "text/utf8.hpp"
+
 namespace hyrecall::text {
 namespace {
 
@@ -59,14 +61,16 @@ char32_t compose_pair(char32_t base, char32_t next) {
                                                                                   : 0;
 }
 
-void decompose(char32_t c, std::u32string& out) {
+// By a table of (character, its place in a pool).
+template <std::size_t N>
+void decompose(char32_t c, Pair const (&index)[N], char32_t const* pool, std::u32string& out) {
   if (c - kHangulBase < kLeads * kVowels * kTails) {
     char32_t const i = c - kHangulBase;
     out.push_back(kLeadBase + i / (kVowels * kTails));
     out.push_back(kVowelBase + i / kTails % kVowels);
     if (i % kTails != 0) out.push_back(kTailBase + i % kTails);
-  } else if (Pair const* const row = find_pair(kFoldIndex, c)) {
-    out.append(kFoldPool + row[0].to, kFoldPool + row[1].to);
+  } else if (Pair const* const row = find_pair(index, c)) {
+    out.append(pool + row[0].to, pool + row[1].to);
   } else {
     out.push_back(c);
   }
@@ -157,12 +161,35 @@ char32_t fts5_fold_of(char32_t c, bool all_diacritics) {
 std::u32string fold_word(std::u32string_view word) {
   std::u32string folded;
   folded.reserve(word.size());
-  for (char32_t const c : word) decompose(c, folded);
+  for (char32_t const c : word) decompose(c, kFoldIndex, kFoldPool, folded);
   if (std::all_of(folded.begin(), folded.end(), [](char32_t c) { return c < 0x80; })) return folded;
   order_marks(folded);
   drop_accents(folded);
   compose(folded);
   return folded;
+}
+
+bool may_compose(std::string_view text) {
+  std::uint16_t const* const flags = flag_table();
+  for (char const *at = text.data(), *end = at + text.size(); at < end;) {
+    if (static_cast<unsigned char>(*at) < 0x80) {
+      ++at;
+      continue;
+    }
+    CodePoint const c = decode_utf8(at, end);
+    if ((flags[c.value] & kMayCompose) != 0) return true;
+    at += c.size;
+  }
+  return false;
+}
+
+std::u32string canonical_form(std::u32string_view text) {
+  std::u32string out;
+  out.reserve(text.size());
+  for (char32_t const c : text) decompose(c, kCanonicalIndex, kCanonicalPool, out);
+  order_marks(out);
+  compose(out);
+  return out;
 }
 
 }  // namespace hyrecall::text

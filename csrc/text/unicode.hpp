@@ -28,8 +28,9 @@ enum CharFlag : std::uint16_t {
 // Myanmar).
 inline constexpr int kDenseShift = 12;
 inline int dense_group(std::uint16_t flags) {
-  return flags >> kDenseShift;
+  return flags >> kDenseShift & 7;
 }
+inline constexpr std::uint16_t kMayCompose = 1 << 15;  // text without these is in NFC
 
 // One entry a code point; made on first use (2.2 MB, about a millisecond), read-only after.
 std::uint16_t const* flag_table();
@@ -47,5 +48,10 @@ char32_t fts5_fold_of(char32_t c, bool all_diacritics);
 // strokes and digits plain, then composed (NFC), so that every spelling of the same text gives the
 // same bytes.
 std::u32string fold_word(std::u32string_view word);
+
+// Whether the UTF-8 text has a character that NFC may change.
+bool may_compose(std::string_view text);
+// NFC.
+std::u32string canonical_form(std::u32string_view text);
 
 }  // namespace hyrecall::text

@@ -183,5 +183,5 @@ if not TYPE_CHECKING:  # a type checker knows these names by the imports above, 
 
 
 def __dir__() -> list[str]:
-    """Return the names that are there, and those that are imported when they are asked for."""
-    return sorted({*globals(), *__all__})
+    """Return the public names, also those that are imported when they are asked for."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

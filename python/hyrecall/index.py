@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -18,13 +17,13 @@ from hyrecall.ask.scope import check_no_list, scope_entries
 from hyrecall.ask.scoring import Above, Fusion
 from hyrecall.base.ages import call_time
 from hyrecall.base.arguments import read_path
-from hyrecall.base.forks import free_in_children
 from hyrecall.base.keywords import check_keywords, same_arguments
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.base.runtime import check_device, choose_threads
+from hyrecall.base.threads import OneWriter
 from hyrecall.base.workers import off_loop
 from hyrecall.building import IndexBuilds
-from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
+from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits.hit import QueryHits
 from hyrecall.hits.hits import Hits
 from hyrecall.hits.trace import NOTHING_TOLD
@@ -80,7 +79,7 @@ class Index(IndexBuilds, IndexReads, IndexParts):
         self._lineage = Lineage()
         self._opening = Opening(threads=facts.threads)
         self._saved: State | None = None  # the state of the last open, save or reload
-        self._writing = free_in_children(threading.Lock())
+        self._writing = OneWriter("index")
         self._closed = False
 
     # ---- making ----
@@ -185,15 +184,10 @@ class Index(IndexBuilds, IndexReads, IndexParts):
     @contextmanager
     def _writer(self) -> Iterator[State]:
         _ = self._state  # that it is open comes first
-        if not self._writing.acquire(blocking=False):
-            raise error(WriterBusyError, "index", "no other writer", "one at work")
-        try:
+        with self._writing:
             state = self._state
             with state.reading():
                 yield state
-        finally:
-            with suppress(RuntimeError):  # in a child that was forked meanwhile it is free
-                self._writing.release()
 
     def _embed(
         self, table: object, vectors: Mapping[str, object] | None
@@ -215,6 +209,7 @@ class Index(IndexBuilds, IndexReads, IndexParts):
 
         The new rows take the next insertion numbers. A failing add leaves the index as it was. It
         costs its rows, a small merge every few adds and a larger one now and then: best in batches.
+        Writers of several threads wait for each other.
 
         Parameters
         ----------
@@ -236,7 +231,7 @@ class Index(IndexBuilds, IndexReads, IndexParts):
         DeviceMemoryError
             The index is on a device that has no room for the new rows.
         WriterBusyError
-            Another thread is writing.
+            This thread is writing already: an embedder or ``progress`` called.
         """
         tell = read_progress(progress)
         with self._writer() as state:
@@ -301,7 +296,7 @@ class Index(IndexBuilds, IndexReads, IndexParts):
         ScopeError, ShapeError, DTypeError, KeyConflictError
             A scope or keys that cannot be one; nothing is deleted.
         WriterBusyError
-            Another thread is writing.
+            This thread is writing already: an embedder or ``progress`` called.
 
         Examples
         --------
@@ -463,7 +458,7 @@ class Index(IndexBuilds, IndexReads, IndexParts):
         CorruptIndexError, IndexNotFoundError
             As :meth:`open`; the index stays as it was.
         WriterBusyError
-            Another thread is writing.
+            This thread is writing already: an embedder or ``progress`` called.
         """
         with self._writer() as state:
             home = self._lineage.home

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 import hyrecall as hr
-from hyrecall.errors import HyrecallError
+from hyrecall.recall import batch
 from laws.checks import LawBroken, compare_with, non_interference
 from laws.effort import Effort
 from laws.engine import EngineSubject, ipc_bytes
@@ -108,12 +108,28 @@ def test_prefixes_expand_over_authorised_terms_only(
     assert ipc_bytes(replies[0]) == ipc_bytes(replies[1])
 
 
-def test_a_prefix_that_stands_for_too_many_authorised_terms_is_refused(
+def test_a_prefix_that_stands_for_too_many_authorised_terms_degrades_its_own_query_alone(
     make_engine: Callable[..., EngineSubject],
 ) -> None:
     _, among = worlds(make_engine)
-    with pytest.raises(HyrecallError, match="Prefix"):
-        among.index.recall(text=[hr.Prefix("gr")], scope=hr.Scope([ALICE, *EVERYONE_ELSE]))
+    everyone = hr.Scope([ALICE, *EVERYONE_ELSE])
+    alone = among.index.recall(text=[hr.Prefix("gr")], scope="ana")
+    both = among.index.recall(text=[hr.Prefix("gr")] * 2, scope=["ana", everyone])
+    assert ipc_bytes(both.to_arrow()) == ipc_bytes(alone.to_arrow())
+    assert both[0].trace.degraded == alone.trace.degraded == ()
+    assert [told.partition("[")[2] for told in both[1].trace.degraded] == [
+        "0] was not searched: a prefix stands for more than 1,024 terms of its scope"
+    ]
+
+
+def test_a_reason_that_all_queries_are_told_is_noticed(
+    make_engine: Callable[..., EngineSubject], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "_about", lambda *_: {})
+    with pytest.raises(AssertionError):
+        test_a_prefix_that_stands_for_too_many_authorised_terms_degrades_its_own_query_alone(
+            make_engine
+        )
 
 
 def test_deleting_the_keys_of_others_counts_nothing_and_takes_nothing(

@@ -292,8 +292,9 @@ TEST(lexical_queries_do_not_depend_on_threads) {
     queries.back().emplace().text = random_text(rng, 8, 40);
   }
   std::shared_ptr<text::Analyzer> const analyzer = word_analyzer();
-  auto const alone = analyze_queries(queries, *analyzer, "text", 0, 1);
-  auto const many = analyze_queries(queries, *analyzer, "text", 0, 4);
+  std::vector<Refusal> refused;
+  auto const alone = analyze_queries(queries, *analyzer, 0, 1, refused);
+  auto const many = analyze_queries(queries, *analyzer, 0, 4, refused);
   for (std::size_t i = 0; i < queries.size(); ++i) {
     CHECK_EQ(alone[i].has_value(), queries[i].has_value());
     CHECK_EQ(many[i].has_value(), queries[i].has_value());

@@ -224,7 +224,7 @@ def draw_query(draw: Draw, vocabulary: Sequence[str]) -> Query:
     if kind < 0.65:
         return Phrase(draw_words(draw, vocabulary, most=3), draw.choice((0, 0, 1, 2)))
     if kind < 0.75:
-        return Prefix(draw.choice(("g", "gr", "grow", "a", "é", "x")))
+        return Prefix(draw.choice(("g", "gr", "grow", "a", "é", "x", "ash g", "gr ash")))
     children: list[Query] = [
         Words(word) for word in draw.sample(vocabulary, min(3, len(vocabulary)))
     ]

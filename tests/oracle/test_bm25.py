@@ -73,7 +73,7 @@ def test_fts5_equals_sqlite_for_words_phrases_and_prefixes() -> None:
         queries = (
             Words(" ".join(draw.choices(ASCII, k=draw.randint(1, 5)))),
             Phrase(" ".join(draw.choices(few, k=draw.randint(1, 3)))),
-            Prefix(draw.choice(("g", "gr", "gro", "grow", "a", "x"))),
+            Prefix(draw.choice(("g", "gr", "gro", "grow", "a", "x", "gr a", "x g"))),
         )
         for query in queries:
             expected = table.scores(query)

@@ -38,7 +38,7 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Prefix:
-    """Any word that begins so."""
+    """Any word that begins like the last one, right after the words before it."""
 
     text: str
 
@@ -86,8 +86,17 @@ class Leaf:
         if self.kind == "term":
             return sum(field.count(self.words[0]) for field in text)
         if self.kind == "prefix":
-            return sum(token.startswith(self.words[0]) for field in text for token in field)
+            return sum(prefix_occurrences(field, self.words) for field in text)
         return sum(phrase_occurrences(field, self.words, self.slop) for field in text)
+
+
+def prefix_occurrences(field: Field, words: Sequence[str]) -> int:
+    """Count the places where words stand one after the other, the last of them unfinished."""
+    *whole, last = words
+    return sum(
+        [*field[at : at + len(whole)]] == whole and token.startswith(last)
+        for at, token in enumerate(field[len(whole) :])
+    )
 
 
 def phrase_occurrences(field: Field, words: Sequence[str], slop: int) -> int:
@@ -129,8 +138,8 @@ def leaves(
             elif words:
                 yield Leaf("phrase", words, slop), boost, 1
         case Prefix(text):
-            for word in tokenize(text):
-                yield Leaf("prefix", (word,)), boost, 1
+            if words := tokenize(text):
+                yield Leaf("prefix", words), boost, 1
         case Boost(child, factor):
             yield from leaves(child, tokenize, boost * factor)
         case All(children) | Any(children):

@@ -282,3 +282,39 @@ def test_what_is_no_place_in_the_hits_is_refused_by_name(bad: Any) -> None:
     for bad_column in (5, None, "\0score\0text"):
         with pytest.raises(hr.OptionError, match=r"^columns: expected columns of"):
             hits[0][0][bad_column]  # type: ignore[index]
+
+
+def test_a_list_of_values_is_the_values_of_none_of_and_all_of() -> None:
+    for values in (["x", "y"], ("x", "y")):
+        assert hr.NoneOf(values) == hr.NoneOf("x", "y")  # type: ignore[arg-type]
+        assert hr.AllOf(values) == hr.AllOf("x", "y")  # type: ignore[arg-type]
+    assert hr.NoneOf([]) == hr.NoneOf()
+
+
+def test_arguments_of_another_form_are_refused_by_name() -> None:
+    for call, told in (
+        (lambda: hr.Filter({"n": 1}), "filter: expected column=value, got {'n': 1}"),
+        (lambda: hr.Filter(3), "filter: expected column=value, got 3"),
+        (lambda: hr.Text(["title", "text"]), "columns: expected names of columns, got ['title'"),
+        (lambda: hr.Index.open(""), "path: expected a path, got ''"),
+    ):
+        with pytest.raises(hr.OptionError) as caught:
+            call()
+        assert str(caught.value).startswith(told)
+
+
+def test_an_empty_path_is_no_folder_to_save_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = pa.table({"id": [1], "text": ["tea"]})
+    index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"))
+    with pytest.raises(hr.OptionError, match=r"^path: expected a path, got ''"):
+        index.save("")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dir_lists_the_public_names() -> None:
+    assert {name for name in dir(hr) if not name.startswith("__")} == {
+        name for name in hr.__all__ if not name.startswith("__")
+    }

@@ -120,7 +120,10 @@ def test_a_hit_has_its_values_as_attributes(index: hr.Index) -> None:
     assert (hit.bm25_score, hit.vector_score) == (hit.arm_score("text"), hit.arm_score("v"))
     assert (hit.arm_rank("text"), hit.arm_rank("v"), hit.vector_score) == (1, 1, 1.0)
     assert hit.score == 2 / 61
-    assert repr(hit) == f"Hit(rank=1, key='a', score={2 / 61!r}, text={hit.bm25_score!r}, v=1.0)"
+    assert (
+        repr(hit)
+        == f"Hit(rank=1, key='a', score={2 / 61!r}, text_score={hit.bm25_score!r}, v_score=1.0)"
+    )
     with pytest.raises(hr.OptionError, match=r"^columns: expected columns of .+, got 'price'$"):
         hit["price"]
     with pytest.raises(hr.OptionError, match=r"^arm: expected an arm of \['text', 'v'\], got 'w'$"):

@@ -225,7 +225,6 @@ FLOATS = "expected float16, bfloat16, float32 or float64 values, got "
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (np.ones((1, 2), np.int64), FLOATS + "int64"),
         (np.ones((1, 2), np.uint16), FLOATS + "uint16"),
         (np.ones((1, 2), bool), FLOATS + "bool"),
         (np.ones((1, 2), complex), FLOATS + "complex128"),
@@ -249,12 +248,12 @@ FLOATS = "expected float16, bfloat16, float32 or float64 values, got "
             "expected a dense tensor that holds data, got a meta",
         ),
         (np.ma.masked_array(ROWS), "expected an array without a mask, got a masked array"),
-        (Dlpack(ROWS.astype(np.int8)), FLOATS + "int8"),
+        (Dlpack(ROWS.astype(np.uint16)), FLOATS + "uint16"),
         (
             FromTorch(lambda torch: Dlpack(torch.tensor(ROWS).bfloat16())),
             "expected an array that DLPack can bring to host",
         ),
-        ([np.ones(2, int)], FLOATS + "int64"),
+        ([np.ones(2, np.uint16)], FLOATS + "uint16"),
         ([["a", "b"]], "expected a row of numbers, got dtype <U1 in query 0"),
         ([[1.0, 2.0], [1.0, None]], "expected a row of numbers, got dtype object in query 1"),
         ([[True, False]], "expected a row of numbers, got dtype bool in query 0"),
@@ -273,6 +272,22 @@ FLOATS = "expected float16, bfloat16, float32 or float64 values, got "
 )
 def test_other_values_are_refused_by_name(value: Any, message: str) -> None:
     assert refusal(DTypeError, made(value)).startswith(message)
+
+
+def test_integers_are_queries_in_every_form() -> None:
+    for value in (
+        [[3, 4]], np.array([[3, 4]]), np.array([[3, 4]], np.int8), [np.array([3, 4], np.uint8)],
+        Dlpack(np.array([[3, 4]], np.int32)),
+    ):  # fmt: skip
+        queries, valid = query_vectors(value, dim=2)
+        assert (queries.tolist(), queries.dtype, valid) == ([[3.0, 4.0]], np.float32, None)
+
+
+def test_a_vector_that_rounds_to_zero_is_refused_and_a_zero_vector_is_none() -> None:
+    told = "expected a norm in [2^-60, 2^60] or a zero vector, got 1e-50 in query 1"
+    for tiny in ([[0, 0], [1e-50, 0]], np.array([[0.0, 0.0], [1e-50, 0.0]])):
+        assert refusal(OptionError, tiny) == told
+    assert query_vectors([[0.0, 0.0]], dim=2)[0].tolist() == [[0.0, 0.0]]
 
 
 def test_a_null_inside_a_query_is_refused() -> None:

@@ -168,7 +168,7 @@ def test_every_part_of_an_analyzer_changes_its_hash(monkeypatch: pytest.MonkeyPa
     assert all(re.fullmatch("[0-9a-f]{16}", h) for h in hashes)
     assert len(set(hashes)) == len(hashes)
     with monkeypatch.context() as patch:
-        patch.setattr(_core, "text_version", lambda: "another")
+        patch.setattr(_core, "text_version", lambda preset: f"another {preset}")
         assert Analyzer().hash != hashes[0]
     with monkeypatch.context() as patch:
         patch.setattr(Stemmer, "version", lambda: "another")

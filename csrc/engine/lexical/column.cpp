@@ -127,15 +127,13 @@ void LexicalColumn::positions(Row row, TermId wanted, std::vector<std::uint32_t>
   });
 }
 
-std::uint32_t LexicalColumn::count_places(Row row, std::span<TermId const> terms) const {
-  std::uint32_t count = 0;
-  std::uint32_t last = kBeforeFirst;
+void LexicalColumn::places(Row row, std::span<TermId const> terms,
+                           std::vector<std::uint32_t>& out) const {
+  out.clear();
   for_each_token(row, [&](TermId term, std::uint32_t position) {
-    if (position == last || !std::binary_search(terms.begin(), terms.end(), term)) return;
-    ++count;
-    last = position;
+    bool const is_same = !out.empty() && out.back() == position;
+    if (!is_same && std::binary_search(terms.begin(), terms.end(), term)) out.push_back(position);
   });
-  return count;
 }
 
 std::size_t LexicalColumn::bytes() const {

@@ -105,8 +105,8 @@ class LexicalColumn {
   std::vector<TermId> distinct_terms(Row row) const;  // rising
   std::uint32_t term_freq(Row row, TermId term) const;
   void positions(Row row, TermId term, std::vector<std::uint32_t>& out) const;
-  // The number of positions at which a document holds any of the terms (ascending).
-  std::uint32_t count_places(Row row, std::span<TermId const> terms) const;
+  // The positions at which a document holds any of the terms (ascending), each once.
+  void places(Row row, std::span<TermId const> terms, std::vector<std::uint32_t>& out) const;
 
   std::size_t bytes() const;
 

@@ -122,24 +122,40 @@ void for_each_in_scope(PostingList const& list, ScopeRows const& scope, F&& f) {
     list.for_each(list.locate(range.begin), list.locate(range.end), f);
 }
 
+// The terms of a segment that a prefix stands for, each once, by number.
+std::vector<TermId> terms_of_prefix(LexicalColumn const& column, Leaf const& leaf) {
+  std::span<TermId const> const begin_so = column.with_prefix(leaf.terms.back());
+  std::vector<TermId> out(begin_so.begin(), begin_so.end());
+  for (std::string const& term : leaf.stems) {
+    if (TermId const found = column.find(term); found != kNone32) out.push_back(found);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// The last token of a kPrefix leaf is any of its terms.
 void find_phrase(SegmentView const& view, LexicalColumn const& column, ScopeRows const& scope,
                  Leaf const& leaf, LeafPostings& out) {
   std::vector<TermId> terms;    // distinct
-  std::vector<std::size_t> at;  // [tokens of the phrase] index of its term
+  std::vector<std::size_t> at;  // [whole tokens of the phrase] index of its term
   std::unordered_map<TermId, std::size_t> places;
-  for (std::string const& token : leaf.terms) {
-    TermId const term = column.find(token);
+  bool const has_prefix = leaf.kind == Leaf::Kind::kPrefix;
+  for (std::size_t token = 0; token + (has_prefix ? 1 : 0) < leaf.terms.size(); ++token) {
+    TermId const term = column.find(leaf.terms[token]);
     if (term == kNone32) return;
     auto const [place, is_new] = places.try_emplace(term, terms.size());
     if (is_new) terms.push_back(term);
     at.push_back(place->second);
   }
+  std::vector<TermId> endings;
+  if (has_prefix) endings = terms_of_prefix(column, leaf);
   // Read the rarest term's list; the forward view of each of its documents has the other terms.
   TermId const rarest = *std::min_element(terms.begin(), terms.end(), [&](TermId a, TermId b) {
     return column.list_of(a).size < column.list_of(b).size;
   });
   std::vector<std::vector<std::uint32_t>> positions(terms.size());
-  std::vector<std::span<std::uint32_t const>> of_tokens(at.size());
+  std::vector<std::uint32_t> ends;
+  std::vector<std::span<std::uint32_t const>> of_tokens(leaf.terms.size());
   OwnPostings own(PostingFormat(column.parts().posting_width));
   for_each_in_scope(column.list_of(rarest), scope, [&](Row row, std::uint32_t) {
     if (!view.live()[row]) return;
@@ -149,6 +165,11 @@ void find_phrase(SegmentView const& view, LexicalColumn const& column, ScopeRows
       if (positions[t].empty()) return;
     }
     for (std::size_t token = 0; token < at.size(); ++token) of_tokens[token] = positions[at[token]];
+    if (has_prefix) {
+      column.places(row, endings, ends);
+      if (ends.empty()) return;
+      of_tokens.back() = ends;
+    }
     std::uint32_t const freq = count_phrase(of_tokens, leaf.offsets, leaf.slop);
     if (freq == 0) return;
     own.append(row, freq, column.doc_length(row));
@@ -156,17 +177,17 @@ void find_phrase(SegmentView const& view, LexicalColumn const& column, ScopeRows
   keep_own(std::move(own), out);
 }
 
-void find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows const& scope,
-                 Leaf const& leaf, std::set<std::string>& expanded, std::string const& argument,
-                 LeafPostings& out) {
+// Returns whether the prefix stands for no more terms than it may.
+bool find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows const& scope,
+                 Leaf const& leaf, std::set<std::string>& expanded, LeafPostings& out) {
   struct Found {
     Row row;
     std::uint32_t freq;
   };
   std::vector<Found> found;   // by term, then by row
-  std::vector<TermId> terms;  // that some document of the scope holds
+  std::vector<TermId> terms;  // that some document of the scope holds, by number
   SteadyPoll poll;
-  for (TermId term : column.with_prefix(leaf.terms.front())) {
+  for (TermId const term : terms_of_prefix(column, leaf)) {
     bool present = false;
     poll.step();
     for_each_in_scope(column.list_of(term), scope, [&](Row row, std::uint32_t freq) {
@@ -178,17 +199,13 @@ void find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows
     if (!present) continue;
     terms.push_back(term);
     expanded.emplace(column.parts().terms[term]);
-    if (expanded.size() > kPrefixBudget) {
-      throw Error(ErrorCode::kOption, argument,
-                  "expected prefixes that stand for at most " + std::to_string(kPrefixBudget) +
-                      " terms of the scope, got more for Prefix('" + leaf.terms.front() + "')");
-    }
+    if (expanded.size() > kPrefixBudget) return false;
   }
-  std::sort(terms.begin(), terms.end());
   std::sort(found.begin(), found.end(), [&poll](Found const& a, Found const& b) {
     poll.step();
     return a.row < b.row;
   });
+  std::vector<std::uint32_t> places;
   OwnPostings own(PostingFormat(column.parts().posting_width));
   for (auto first = found.begin(); first != found.end();) {
     Row const row = first->row;
@@ -196,11 +213,13 @@ void find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows
         std::find_if(first + 1, found.end(), [row](Found const& one) { return one.row != row; });
     poll.step();
     // A compound and its first part may both have the prefix, and count as one occurrence.
-    own.append(row, next == first + 1 ? first->freq : column.count_places(row, terms),
+    if (next > first + 1) column.places(row, terms, places);
+    own.append(row, next == first + 1 ? first->freq : static_cast<std::uint32_t>(places.size()),
                column.doc_length(row));
     first = next;
   }
   keep_own(std::move(own), out);
+  return true;
 }
 
 }  // namespace
@@ -260,22 +279,22 @@ void find_terms(SegmentView const& view, std::size_t arm, std::span<QueryOnSegme
   }
 }
 
-void find_phrases(SegmentView const& view, std::size_t arm, QueryOnSegment const& query,
-                  std::map<std::size_t, std::set<std::string>>& expanded,
-                  std::string const& argument) {
-  if (query.scope->ranges.empty()) return;
+bool find_phrases(SegmentView const& view, std::size_t arm, QueryOnSegment const& query,
+                  std::map<std::size_t, std::set<std::string>>& expanded) {
+  if (query.scope->ranges.empty()) return true;
   LexicalColumn const& column = *view.segment().p.lexical[arm];
   for (std::size_t i = 0; i < query.query->leaves.size(); ++i) {
     Leaf const& leaf = query.query->leaves[i];
     LeafPostings& out = query.out[i];
     if (leaf.kind == Leaf::Kind::kTerm) continue;
-    if (leaf.kind == Leaf::Kind::kPhrase) {
+    if (leaf.terms.size() > 1) {
       find_phrase(view, column, *query.scope, leaf, out);
-    } else {
-      find_prefix(view, column, *query.scope, leaf, expanded[i], argument, out);
+    } else if (!find_prefix(view, column, *query.scope, leaf, expanded[i], out)) {
+      return false;
     }
     out.doc_freq = out.n_in_scope();
   }
+  return true;
 }
 
 ArmPostings::ArmPostings(std::span<std::optional<LexicalQuery> const> queries,

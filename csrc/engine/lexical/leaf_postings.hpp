@@ -85,10 +85,10 @@ void find_terms(SegmentView const& view, std::size_t arm, std::span<QueryOnSegme
                 PostingScratch& scratch);
 
 // Finds the postings of each phrase and prefix of a query. expanded: the distinct terms that
-// prefixes have expanded to so far, by leaf, over all segments; more than kPrefixBudget throw.
-void find_phrases(SegmentView const& view, std::size_t arm, QueryOnSegment const& query,
-                  std::map<std::size_t, std::set<std::string>>& expanded,
-                  std::string const& argument);
+// prefixes have expanded to so far, by leaf, over all segments. Returns false once one of them has
+// expanded to more than kPrefixBudget.
+bool find_phrases(SegmentView const& view, std::size_t arm, QueryOnSegment const& query,
+                  std::map<std::size_t, std::set<std::string>>& expanded);
 
 // How often a phrase occurs, given each term's positions: the number of places of its first term
 // for which the other terms have places such that all displacements (position - offset) span at

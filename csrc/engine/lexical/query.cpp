@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "core/hash.hpp"
 #include "core/parallel.hpp"
+#include "text/endings.hpp"
 
 namespace hyrecall {
 namespace {
@@ -23,6 +24,11 @@ struct Token {
   std::uint32_t position;
 };
 
+// Thrown where a text asks for too much.
+struct RefusedText {
+  Refusal why;
+};
+
 constexpr std::size_t kQueriesAtOnce = 128;  // some 100 us; waking a thread takes 20
 
 // The texts of some queries, analysed together.
@@ -31,6 +37,7 @@ class Texts {
   // Returns the number of the query's first text; its other texts follow.
   std::size_t collect(TextQuery const& query) {
     std::size_t const first = texts_.size();
+    if (query.kind == Kind::kPrefix) prefixes_.push_back(texts_.size());
     if (query.kind == Kind::kText || query.kind == Kind::kPhrase || query.kind == Kind::kPrefix) {
       texts_.push_back(query.text);
     }
@@ -39,10 +46,15 @@ class Texts {
   }
   void analyze(text::Analyzer const& analyzer) {
     batch_ = analyzer.analyze(texts_, text::Role::kQuery);
+    if (!prefixes_.empty()) read_prefixes(analyzer);
   }
 
-  // Number of words in the text.
-  std::uint32_t n_words(std::size_t text) const { return batch_.n_words[text]; }
+  // The leaf of a prefix's text: its last word stands for all that begin so, and those before it
+  // come right before such a word. None: no token.
+  std::optional<Leaf> const& prefix_leaf(std::size_t text) const {
+    auto const at = std::lower_bound(prefixes_.begin(), prefixes_.end(), text);
+    return leaves_[static_cast<std::size_t>(at - prefixes_.begin())];
+  }
   // The terms of the text's tokens, sorted by their UTF-8 bytes; valid until the next call.
   std::span<std::string const* const> sorted_terms_of(std::size_t text) {
     sorted_.clear();
@@ -59,25 +71,81 @@ class Texts {
   }
 
  private:
+  void read_prefixes(text::Analyzer const& analyzer) {
+    std::vector<std::string_view> typed;
+    for (std::size_t const text : prefixes_) typed.push_back(texts_[text]);
+    text::TokenBatch const words = analyzer.unfinished().analyze(typed, text::Role::kQuery);
+    for (std::size_t i = 0; i < prefixes_.size(); ++i)
+      leaves_.push_back(read_prefix(prefixes_[i], words, i));
+    if (analyzer.stems()) add_stems(analyzer);
+  }
+
+  // words: the texts of the prefixes with nothing removed or stemmed.
+  std::optional<Leaf> read_prefix(std::size_t text, text::TokenBatch const& words,
+                                  std::size_t number) const {
+    std::uint64_t const end = words.offsets[number + 1];
+    std::uint64_t last = end - 1;  // the token that is not finished
+    text::TokenBatch::LastWord const& raw = words.last_words[number];
+    if (end == words.offsets[number] || raw.first_token == end) return std::nullopt;
+    // A compound stands where its first part stands, and its parts need no look.
+    if (raw.first_token < last &&
+        words.positions[raw.first_token] == words.positions[raw.first_token + 1])
+      last = raw.first_token;
+    std::uint32_t const part = words.positions[last] - raw.position;
+    text::TokenBatch::LastWord const& own = batch_.last_words[text];
+    Leaf leaf{Leaf::Kind::kPrefix, {}, {}, 0, 0.0};
+    std::uint32_t first = own.position + part;
+    for (std::uint64_t t = batch_.offsets[text]; t < batch_.offsets[text + 1]; ++t) {
+      if (t >= own.first_token && batch_.positions[t] >= own.position + part) break;
+      if (leaf.terms.empty()) first = batch_.positions[t];
+      leaf.terms.push_back(batch_.terms[batch_.term_ids[t]]);
+      leaf.offsets.push_back(batch_.positions[t] - first);
+    }
+    leaf.terms.push_back(words.terms[words.term_ids[last]]);
+    leaf.offsets.push_back(own.position + part - first);
+    return leaf;
+  }
+
+  // The stem of a word that begins with the prefix may not begin so: "charging" is "charg", and
+  // "chargi" is a prefix of the one alone.
+  void add_stems(text::Analyzer const& analyzer) {
+    std::vector<std::string> words;
+    std::vector<std::size_t> ends;  // [leaves_]
+    for (auto const& leaf : leaves_) {
+      if (leaf) text::complete_word(leaf->terms.back(), words);
+      ends.push_back(words.size());
+    }
+    std::vector<std::string_view> const texts(words.begin(), words.end());
+    text::TokenBatch const stems = analyzer.analyze(texts, text::Role::kQuery);
+    std::size_t word = 0;
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      for (; word < ends[i]; ++word) {
+        if (stems.offsets[word + 1] - stems.offsets[word] != 1) continue;
+        std::string const& stem = stems.terms[stems.term_ids[stems.offsets[word]]];
+        if (!stem.starts_with(leaves_[i]->terms.back())) leaves_[i]->stems.push_back(stem);
+      }
+      if (!leaves_[i]) continue;
+      auto& own = leaves_[i]->stems;
+      std::sort(own.begin(), own.end());
+      own.erase(std::unique(own.begin(), own.end()), own.end());
+    }
+  }
+
   std::vector<std::string_view> texts_;
+  std::vector<std::size_t> prefixes_;        // the texts of prefixes, rising
+  std::vector<std::optional<Leaf>> leaves_;  // [prefixes_]
   text::TokenBatch batch_;
   std::vector<std::string const*> sorted_;
 };
 
-Error too_many_leaves(std::string const& argument) {
-  return Error(
-      ErrorCode::kOption, argument,
-      "expected at most " + std::to_string(kMaxLeaves) + " distinct terms in a query, got more");
-}
-
 // Compiles a query that is one text, as most are, without Compiler's tables.
-LexicalQuery compile_words(Texts& texts, std::size_t text, std::string const& argument) {
+LexicalQuery compile_words(Texts& texts, std::size_t text) {
   // Equal terms have the same address.
   std::span<std::string const* const> const terms = texts.sorted_terms_of(text);
   std::size_t n_distinct = 0;
   for (std::size_t i = 0; i < terms.size(); ++i)
     n_distinct += i == 0 || terms[i] != terms[i - 1] ? 1 : 0;
-  if (n_distinct > kMaxLeaves) throw too_many_leaves(argument);
+  if (n_distinct > kMaxLeaves) throw RefusedText{Refusal::kTerms};
   LexicalQuery out;
   out.leaves.reserve(n_distinct);
   for (std::size_t i = 0; i < terms.size(); ++i) {
@@ -95,8 +163,8 @@ LexicalQuery compile_words(Texts& texts, std::size_t text, std::string const& ar
 class Compiler {
  public:
   // first: the number of the query's first text. place: the query's, for messages.
-  Compiler(Texts const& texts, std::size_t first, std::string const& argument, std::string place)
-      : texts_(texts), next_(first), argument_(argument), place_(std::move(place)) {}
+  Compiler(Texts const& texts, std::size_t first, std::string place)
+      : texts_(texts), next_(first), place_(std::move(place)) {}
 
   LexicalQuery compile(TextQuery const& query) {
     LexicalQuery out;
@@ -121,13 +189,16 @@ class Compiler {
         add_phrase(query, boost, parent);
         break;
       case Kind::kPrefix:
-        add_leaf({Leaf::Kind::kPrefix, {prefix_term(query)}, {0}, 0, 0.0}, boost, parent);
+        if (auto const& leaf = texts_.prefix_leaf(next_++)) {
+          require_phrase(leaf->terms.size());
+          add_leaf(*leaf, boost, parent);
+        }
         break;
       case Kind::kBoost:
         boost *= query.boost;
         // Far outside this range a weight does not fit float32: scores would be 0 or infinity.
         if (!(boost >= 0x1p-20 && boost <= 0x1p20)) {
-          throw Error(ErrorCode::kOption, argument_,
+          throw Error(ErrorCode::kOption, place_,
                       "expected nested boosts that multiply to [2^-20, 2^20], got " +
                           std::to_string(boost));
         }
@@ -147,11 +218,7 @@ class Compiler {
   void add_phrase(TextQuery const& query, double boost, MatchNode& parent) {
     std::vector<Token> const tokens = texts_.tokens_of(next_++);
     if (tokens.empty()) return;
-    if (tokens.size() > kMaxPhraseTokens) {
-      throw Error(ErrorCode::kOption, place_,
-                  "expected a phrase of at most " + std::to_string(kMaxPhraseTokens) +
-                      " tokens, got " + std::to_string(tokens.size()));
-    }
+    require_phrase(tokens.size());
     Leaf leaf{Leaf::Kind::kPhrase, {}, {}, query.slop, 0.0};
     for (Token const& token : tokens) {
       leaf.terms.push_back(*token.term);
@@ -161,20 +228,8 @@ class Compiler {
     add_leaf(std::move(leaf), boost, parent);
   }
 
-  std::string prefix_term(TextQuery const& query) {
-    std::uint32_t const n_words = texts_.n_words(next_);
-    std::vector<Token> const tokens = texts_.tokens_of(next_++);
-    // One word may have several tokens: a compound comes first, at the position of its first part.
-    bool const one =
-        n_words == 1 &&
-        (tokens.size() == 1 || (tokens.size() > 1 && tokens[1].position == tokens[0].position));
-    if (!one) {
-      throw Error(ErrorCode::kOption, argument_,
-                  "expected a prefix of one token, got " +
-                      std::to_string(n_words == 1 ? tokens.size() : n_words) +
-                      " tokens in Prefix('" + query.text + "')");
-    }
-    return *tokens.front().term;
+  static void require_phrase(std::size_t n_tokens) {
+    if (n_tokens > kMaxPhraseTokens) throw RefusedText{Refusal::kPhrase};
   }
 
   void add_leaf(Leaf leaf, double boost, MatchNode& parent) {
@@ -193,7 +248,7 @@ class Compiler {
       if (same_leaf(leaves_[at->second].leaf, leaf)) return at->second;
     }
     auto const number = static_cast<std::uint32_t>(leaves_.size());
-    if (number == kMaxLeaves) throw too_many_leaves(argument_);
+    if (number == kMaxLeaves) throw RefusedText{Refusal::kTerms};
     numbers_.emplace(hash, number);
     leaves_.push_back({std::move(leaf), {}});
     return number;
@@ -233,7 +288,6 @@ class Compiler {
 
   Texts const& texts_;
   std::size_t next_;  // text
-  std::string const& argument_;
   std::string const place_;
   std::vector<NumberedLeaf> leaves_;
   std::unordered_multimap<std::uint64_t, std::uint32_t> numbers_;  // hash -> leaf
@@ -243,20 +297,22 @@ class Compiler {
 
 std::string Leaf::label() const {
   if (kind == Kind::kTerm) return terms.front();
-  if (kind == Kind::kPrefix) return terms.front() + "*";
+  bool const is_prefix = kind == Kind::kPrefix;
+  if (is_prefix && terms.size() == 1) return terms.front() + "*";
   std::string out = "\"";
   for (std::size_t i = 0; i < terms.size(); ++i) out += (i > 0 ? " " : "") + terms[i];
-  return out + "\"" + (slop > 0 ? "~" + std::to_string(slop) : "");
+  return out + (is_prefix ? "*\"" : "\"") + (slop > 0 ? "~" + std::to_string(slop) : "");
 }
 
 std::vector<std::optional<LexicalQuery>> analyze_queries(
     std::span<std::optional<TextQuery> const> queries, text::Analyzer const& analyzer,
-    std::string const& argument, std::size_t first_query, int threads) {
+    std::size_t first_query, int threads, std::vector<Refusal>& refused) {
   // If the analyzer calls Python, analyse all texts together: its token functions then run once per
   // distinct token of the batch.
   std::size_t const at_once =
       analyzer.calls_back() ? std::max<std::size_t>(queries.size(), 1) : kQueriesAtOnce;
   std::vector<std::optional<LexicalQuery>> out(queries.size());
+  refused.assign(queries.size(), Refusal::kNone);
   parallel_for((queries.size() + at_once - 1) / at_once, threads, [&](int, std::size_t part) {
     std::size_t const begin = part * at_once;
     std::size_t const end = std::min(queries.size(), begin + at_once);
@@ -269,11 +325,15 @@ std::vector<std::optional<LexicalQuery>> analyze_queries(
     for (std::size_t i = begin; i < end; ++i) {
       if (!queries[i]) continue;
       std::size_t const first = firsts[i - begin];
-      if (queries[i]->kind == Kind::kText && queries[i]->added.empty()) {
-        out[i] = compile_words(texts, first, argument);
-      } else {
-        Compiler compiler(texts, first, argument, "text[" + std::to_string(first_query + i) + "]");
-        out[i] = compiler.compile(*queries[i]);
+      try {
+        if (queries[i]->kind == Kind::kText && queries[i]->added.empty()) {
+          out[i] = compile_words(texts, first);
+        } else {
+          Compiler compiler(texts, first, "text[" + std::to_string(first_query + i) + "]");
+          out[i] = compiler.compile(*queries[i]);
+        }
+      } catch (RefusedText const& one) {
+        refused[i] = one.why;
       }
     }
   });

@@ -18,10 +18,13 @@ namespace hyrecall {
 struct Leaf {
   enum class Kind : std::uint8_t { kTerm, kPhrase, kPrefix };
   Kind kind = Kind::kTerm;
-  SmallVector<std::string, 1> terms;   // one, or those of a phrase in order
-  std::vector<std::uint32_t> offsets;  // a phrase's positions, the first is 0
+  // One, or those of a phrase in order. The last of a prefix stands for every term that begins so.
+  SmallVector<std::string, 1> terms;
+  std::vector<std::uint32_t> offsets;  // positions, the first is 0
   std::uint32_t slop = 0;
   double multiplicity = 0.0;  // boost x occurrences in the query, summed
+  // Of a prefix: the stems of words that begin so, where the stems do not.
+  std::vector<std::string> stems{};
 
   friend bool same_leaf(Leaf const& a, Leaf const& b) {
     return a.kind == b.kind && a.terms == b.terms && a.offsets == b.offsets && a.slop == b.slop;
@@ -66,9 +69,10 @@ struct LexicalQuery {
 inline constexpr std::size_t kMaxPhraseTokens = 4096;
 
 // A missing query stays missing; a text without an indexable token becomes a query without leaves.
-// first_query: the number of the first query in its batch, for messages.
+// refused: why a text asks for too much, by query; such a query is missing. first_query: the number
+// of the first query in its batch, for messages.
 std::vector<std::optional<LexicalQuery>> analyze_queries(
     std::span<std::optional<TextQuery> const> queries, text::Analyzer const& analyzer,
-    std::string const& argument, std::size_t first_query, int threads);
+    std::size_t first_query, int threads, std::vector<Refusal>& refused);
 
 }  // namespace hyrecall

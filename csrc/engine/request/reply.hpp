@@ -9,6 +9,7 @@
 #include "core/small_vector.hpp"
 #include "core/types.hpp"
 #include "engine/doc_ref.hpp"
+#include "engine/request/text_query.hpp"
 
 namespace hyrecall {
 
@@ -20,10 +21,11 @@ struct QueryStatistics {
   std::int64_t total_length = 0;
   DocFreqs doc_freqs;  // [n_leaves]
   // Of a request with evidence: what else its scores need.
-  std::int64_t squared_length = 0;  // sum of the squares of the lengths
-  std::int64_t n_threads = 0;       // with a text
-  std::int64_t thread_length = 0;   // of all of them together
-  DocFreqs thread_freqs{};          // [n_leaves] threads that hold the leaf
+  std::int64_t squared_length = 0;   // sum of the squares of the lengths
+  std::int64_t n_threads = 0;        // with a text
+  std::int64_t thread_length = 0;    // of all of them together
+  DocFreqs thread_freqs{};           // [n_leaves] threads that hold the leaf
+  Refusal refusal = Refusal::kNone;  // then there are no leaves
 };
 using Statistics = std::vector<std::vector<QueryStatistics>>;  // [lexical arm][query]
 

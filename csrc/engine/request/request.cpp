@@ -182,8 +182,10 @@ BatchRequest BatchRequest::slice(std::size_t begin, std::size_t end) const {
   used_filters.renumber(out.filter_of);
   out.filters = used_filters.take();
   for (LexicalRequest const& arm : lexical) {
-    out.lexical.push_back({arm.column, arm.name, arm.bm25, arm.analyzer,
-                           part_of(arm.queries, begin, end), arm.floor, arm.table});
+    out.lexical.push_back(
+        {arm.column, arm.name, arm.bm25, arm.analyzer, part_of(arm.queries, begin, end), arm.floor,
+         arm.table,
+         arm.refused.empty() ? std::vector<Refusal>{} : part_of(arm.refused, begin, end)});
   }
   for (DenseRequest const& arm : dense) {
     out.dense.push_back(arm);

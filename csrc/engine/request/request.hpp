@@ -46,6 +46,9 @@ struct LexicalRequest {
   std::vector<std::optional<TextQuery>> queries;  // [n_queries]
   Floor<float> floor;
   std::uint32_t table = kAllTables;  // of BatchRequest::tables
+  // [n_queries], or empty: texts that another part of the index could not search. They are not
+  // searched here either.
+  std::vector<Refusal> refused{};
 };
 
 struct DenseRequest {

@@ -7,6 +7,9 @@
 
 namespace hyrecall {
 
+// Why a text is not searched: it asks for too much.
+enum class Refusal : std::uint8_t { kNone, kTerms, kPhrase, kPrefix };
+
 // As the caller wrote it; never parsed from text.
 struct TextQuery {
   enum class Kind : std::uint8_t { kText, kPhrase, kPrefix, kAll, kAny, kBoost };

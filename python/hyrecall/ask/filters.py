@@ -72,8 +72,11 @@ class Filter:
     parts: "tuple[Filter, ...]"  # of "and", "or", "not"
     _depth: int
 
-    def __init__(self, /, **predicates: object) -> None:
+    def __init__(self, /, *given: object, **predicates: object) -> None:
         """Check the predicates; the columns' types are checked at recall."""
+        if given:
+            remedy = f"hr.Filter(**{given[0]!r})" if isinstance(given[0], dict) else ""
+            raise error(OptionError, "filter", "column=value", repr(given[0]), remedy)
         tests = tuple(
             (column, read_predicate(column, value)) for column, value in predicates.items()
         )

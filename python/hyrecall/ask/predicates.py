@@ -63,6 +63,13 @@ class Predicate:
         return f"{type(self).__name__}({', '.join(map(repr, self.values))})"
 
 
+def _spread(values: tuple[object, ...]) -> tuple[object, ...]:
+    """Return the values of a call with one list of them, which no column holds as a value."""
+    if len(values) == 1 and isinstance(values[0], list | tuple | set | frozenset):
+        return tuple(values[0])
+    return values
+
+
 class Equal(Predicate):
     """Match one value; written as the plain value."""
 
@@ -116,7 +123,7 @@ class Between(Predicate):
 
 @check_keywords
 class NoneOf(Predicate):
-    """Match rows that hold none of the values: ``lang=NoneOf("de", "fr")``.
+    """Match rows that hold none of the values: ``lang=NoneOf("de", "fr")`` or ``NoneOf(values)``.
 
     The complement of a list of values: it also matches nulls, and ``NoneOf()`` matches every row.
     On a list column no element may be one of the values.
@@ -130,12 +137,16 @@ class NoneOf(Predicate):
 
     __slots__ = ()
 
+    def __init__(self, *values: object) -> None:
+        """Keep the constants."""
+        super().__init__(*_spread(values))
+
 
 @check_keywords
 class AllOf(Predicate):
     """Match rows of a list column that hold each of the values: ``labels=AllOf("x", "y")``.
 
-    ``AllOf()`` matches every list, also an empty one, and no null.
+    One list may hold the values. ``AllOf()`` matches every list, also an empty one, and no null.
 
     Examples
     --------
@@ -145,6 +156,10 @@ class AllOf(Predicate):
     """
 
     __slots__ = ()
+
+    def __init__(self, *values: object) -> None:
+        """Keep the constants."""
+        super().__init__(*_spread(values))
 
 
 @check_keywords

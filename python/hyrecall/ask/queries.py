@@ -63,21 +63,21 @@ class Phrase:
 @check_keywords
 @dataclass(frozen=True)
 class Prefix:
-    """Matches documents with a term that starts with the given token.
+    """Matches documents with a word that starts like the last word of a text, as it is typed.
 
-    A prefix counts as one term: its term frequency is the number of positions with a matching term,
-    its document frequency the number of documents with a matching term. It expands to terms of the
-    authorised cells only; more than 1,024 terms are an error.
+    The words before the last must stand right before such a word. The last word is neither dropped
+    as a stop word nor stemmed; with a stemming analyzer it also finds the stems of words that begin
+    so. A text without a word finds nothing.
+
+    A prefix counts as one term: its term frequency is the number of places that match, its document
+    frequency the number of documents with one. It expands to terms of the authorised cells only. If
+    a single word expands to more than 1,024 terms, the query is not searched, and ``degraded`` says
+    so.
 
     Parameters
     ----------
     text : str
-        A single token after analysis.
-
-    Raises
-    ------
-    OptionError
-        At recall: a text of several tokens, or too many terms.
+        Any text. At most 4,096 words; more are not searched either.
 
     Examples
     --------

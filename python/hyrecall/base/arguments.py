@@ -160,10 +160,12 @@ def read_path(value: str | os.PathLike[str]) -> Path:
     DTypeError
         Neither a str nor an ``os.PathLike`` of one.
     OptionError
-        It has a NUL, a lone surrogate, or a name or a whole that is too long.
+        It is empty, has a NUL, a lone surrogate, or a name or a whole that is too long.
     """
     try:
         path = Path(value)
+        if not os.fspath(value):
+            raise error(OptionError, "path", "a path", repr(value))
     except TypeError:
         wish = "a path (str or os.PathLike)"
         raise error(DTypeError, "path", wish, f"{type(value).__name__} {value!r}") from None

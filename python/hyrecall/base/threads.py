@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable
 
 from hyrecall.base.forks import renew_in_children
+from hyrecall.errors import WriterBusyError, error
 
-__all__ = ["EXIT_SECONDS", "start"]
+__all__ = ["EXIT_SECONDS", "OneWriter", "start"]
 
 EXIT_SECONDS = 10.0
 """The longest that the exit waits for threads that do not stop, such as one in a hanging call."""
@@ -53,6 +54,35 @@ _running = _Running()
 # Not before the program's own threads end: they may still use these.
 atexit.register(_running.end)
 renew_in_children(_running)
+
+
+class OneWriter:
+    """Lets one thread write at a time; others wait. A thread that writes already is refused."""
+
+    def __init__(self, argument: str) -> None:
+        """Take the name that a refusal has."""
+        self._argument = argument
+        self.renew()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """Forget the writer at work: its thread is not in a forked child."""
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+
+    def __enter__(self) -> None:
+        """Wait for the writer at work."""
+        if self._owner == threading.get_ident():
+            wish = "no write during another of the same thread"
+            raise error(WriterBusyError, self._argument, wish, "one")
+        self._lock.acquire()
+        self._owner = threading.get_ident()
+
+    def __exit__(self, *fault: object) -> None:
+        """Let the next writer begin; in a child that was forked meanwhile, any may."""
+        if self._owner == threading.get_ident():
+            self._owner = None
+            self._lock.release()
 
 
 def start(

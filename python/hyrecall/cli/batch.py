@@ -14,7 +14,15 @@ from hyrecall.cli.batch_output import Output, Refused
 from hyrecall.cli.batch_workers import Workers
 from hyrecall.cli.query_files import QueryFile, QueryRows
 from hyrecall.distributed.query_columns import QueryColumns, renumbered, with_keys
-from hyrecall.distributed.saved import Opened, check_whole, facts_of, n_shards
+from hyrecall.distributed.saved import (
+    Opened,
+    check_whole,
+    facts_of,
+    n_shards,
+    reasons_in,
+    reasons_of,
+    with_reasons,
+)
 from hyrecall.distributed.slices import MAX_QUERIES, answered, renumber, slice_size
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import DTypeError, OptionError, error
@@ -53,11 +61,16 @@ class Batch:
         given = self.asked.arguments(
             queries, has_texts=has_texts, scope=self.scope, embed=self.embed, named=named
         )
-        hits = check_whole(self.index.recall(**given, **self.options)).to_arrow()
+        found = check_whole(self.index.recall(**given, **self.options))
+        hits = found.to_arrow()
         if self.asked.key is not None:
             key = self.asked.key
             hits = with_keys(hits, queries, key, argument=named("key"), columns="--columns")
-        return renumbered(hits, first)
+        reasons = {
+            first + query: [f"query {first + query}: {one.replace('[0]', '', 1)}" for one in told]
+            for query, told in reasons_of(found).items()
+        }
+        return with_reasons(renumbered(hits, first), reasons)
 
 
 class _Asked(NamedTuple):
@@ -77,8 +90,10 @@ def run(
     workers: Workers,
     empty: pa.Table,
     skips: bool,
-) -> None:
+) -> dict[str, list[str]]:
     """Answer the queries of a file that are not finished yet, in file order.
+
+    Return why queries were not answered as asked, by their numbers.
 
     Parameters
     ----------
@@ -96,10 +111,11 @@ def run(
     step = job.n_queries()
     first = output.n_queries
     asked: deque[_Asked] = deque()
+    reasons: dict[str, list[str]] = {}
 
     def write_next() -> None:
         nonlocal step
-        n_done, hits = _write(asked.popleft(), job, workers, output, source.name, skips=skips)
+        n_done, hits = _write(asked.popleft(), job, workers, output, source.name, reasons, skips)
         advance(n_done, 0 if hits is None else hits.num_rows)
         if hits is not None and hits.nbytes > _REPLY_BYTES:
             step = max(1, step // 2)
@@ -118,10 +134,17 @@ def run(
         write_next()
     if output.schema is None:  # no query was answered: write the columns without rows
         output.write(empty, (), 0)
+    return reasons
 
 
 def _write(
-    asked: _Asked, job: Batch, workers: Workers, output: Output, name: str, *, skips: bool
+    asked: _Asked,
+    job: Batch,
+    workers: Workers,
+    output: Output,
+    name: str,
+    reasons: dict[str, list[str]],
+    skips: bool,
 ) -> tuple[int, pa.Table | None]:
     """Write the answer to a slice; return how many queries it has, and their hits."""
     made: list[pa.Table] = []
@@ -129,7 +152,8 @@ def _write(
     fault: Refused | None = None
     for one in _answered(asked, job, workers, output.schema):
         if isinstance(one, pa.Table):
-            made.append(one)
+            reasons |= reasons_in([one])
+            made.append(one.replace_schema_metadata(None))
         elif skips:
             refused.append(one)
         else:

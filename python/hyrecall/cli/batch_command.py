@@ -52,6 +52,8 @@ __all__ = ["batch"]
 
 _END_BYTES = 1 << 20  # bytes at each end of a query file, whose hash identifies it
 
+_MOST_NOTES = 10  # of queries that were not answered as asked
+
 
 def batch(
     folders: Annotated[
@@ -272,11 +274,18 @@ def batch(
             Progress(source.n_rows, done=out.n_queries) as progress,
         ):
             skips = on_error == "skip"
-            run(job, source, out, progress.advance, workers=crew, empty=empty, skips=skips)
+            reasons = run(
+                job, source, out, progress.advance, workers=crew, empty=empty, skips=skips
+            )
         check_seals(folders, seals)
         n_refused = out.n_refused
     told = "stdout" if output == STDOUT else output
     say(f"{progress.summary()}; written to {told}")
+    notes = [note for told in reasons.values() for note in told]
+    for note in notes[:_MOST_NOTES]:
+        say(f"note: {note}")
+    if len(notes) > _MOST_NOTES:
+        say(f"note: and {len(notes) - _MOST_NOTES:,} more")
     if on_error == "skip":
         told = "1 query was" if n_refused == 1 else f"{n_refused:,} queries were"
         say(f"{told} refused, and listed in {refusals}")

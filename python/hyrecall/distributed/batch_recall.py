@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
+import numpy as np
 import pyarrow as pa
 
 from hyrecall.ask.scope import Scope
@@ -23,7 +24,10 @@ from hyrecall.distributed.saved import (
     facts_of,
     n_shards,
     open_saved,
+    reasons_in,
+    reasons_of,
     seals_of,
+    with_reasons,
 )
 from hyrecall.distributed.saved_folders import read_folders
 from hyrecall.distributed.shard_opening import ShardOpening
@@ -40,7 +44,6 @@ if TYPE_CHECKING:
     from hyrecall.ask.request import Floors
     from hyrecall.ask.scoring import Above, Fusion
     from hyrecall.ask.shaping import Stage
-    from hyrecall.errors import HyrecallError
     from hyrecall.text.bm25 import BM25
 
 __all__ = ["BatchOptions", "BatchRecall"]
@@ -94,7 +97,9 @@ class BatchRecall:
         If that value is a list, any of its values passes; if it is null, every document passes.
     on_error : {"raise", "column"}, default "raise"
         For a query that is refused: raise, or return one row that has only its ``query_key`` and
-        the reason in a column ``error``.
+        the reason in a column ``error``. A query whose text asks for too much is not refused: it
+        has the hits of its other arms, and such a row too; without that column, the table's
+        metadata says under ``degraded`` which queries these are, and why, as JSON.
     memory, pin, device, threads
         As in :meth:`hyrecall.Index.open`, in each process.
     verify : {"full", "structure"}, optional
@@ -201,7 +206,7 @@ class BatchRecall:
         size = slice_size(facts_of(index), self._options(), n_shards(index))
         made = [self._slice(table.slice(first, size), first)
                 for first in range(0, max(table.num_rows, 1), size)]  # fmt: skip
-        return pa.concat_tables(made)
+        return with_reasons(pa.concat_tables(made), reasons_in(made))
 
     def map(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the hits of each batch of queries; the function that Spark's ``mapInArrow`` takes.
@@ -321,8 +326,9 @@ class BatchRecall:
                 fault = renumber(fault, first + begin)
                 fault.args = (f"{fault} (query_key {key.as_py()!r})",)
                 raise fault
-            rows.append(self._refused(queries, key, fault))
-        return pa.concat_tables(rows)
+            schema = self._answer(queries.slice(0, 0)).schema
+            rows.append(_refused(schema, key.as_py(), " ".join(str(fault).split())))
+        return with_reasons(pa.concat_tables(rows), reasons_in(rows))
 
     def _answer(self, queries: pa.Table) -> pa.Table:
         index, options = self._opened(), self._options()
@@ -336,22 +342,29 @@ class BatchRecall:
         filters = self._asked.filters(queries, options.get("filter"))
         if filters is not None:
             options["filter"] = filters
-        hits = check_whole(index.recall(**given, **options)).to_arrow()
-        hits = with_keys(hits, queries, key, argument="key", columns="columns")
-        hits = hits.drop_columns("query")
+        found = check_whole(index.recall(**given, **options))
+        hits = with_keys(found.to_arrow(), queries, key, argument="key", columns="columns")
+        of_hits, hits = hits.column("query").to_numpy(), hits.drop_columns("query")
+        reasons = reasons_of(found)
+        keys = {at: queries.column(key)[at].as_py() for at in reasons}
         if self._marks_errors:
             if ERROR in hits.column_names:
                 raise error(OptionError, "columns", f"no column named {ERROR}", "one")
             hits = hits.append_column(ERROR, pa.nulls(hits.num_rows, pa.string()))
-        return hits
+            made, begin = [], 0
+            for at in sorted(reasons):
+                end = int(np.searchsorted(of_hits, at, "right"))
+                told = _refused(hits.schema, keys[at], "; ".join(reasons[at]))
+                made += [hits.slice(begin, end - begin), told]
+                begin = end
+            return pa.concat_tables([*made, hits.slice(begin)])
+        return with_reasons(hits, {keys[at]: told for at, told in reasons.items()})
 
-    def _refused(self, queries: pa.Table, key: pa.Scalar, fault: HyrecallError) -> pa.Table:
-        """Return the row of a query that was refused."""
-        schema = self._answer(queries.slice(0, 0)).schema
-        values = {"query_key": [key.as_py()], ERROR: [" ".join(str(fault).split())]}
-        return pa.table(
-            {one.name: pa.array(values.get(one.name, [None]), one.type) for one in schema}
-        )
+
+def _refused(schema: pa.Schema, key: object, reason: str) -> pa.Table:
+    """Return the row of a query that was refused, or whose text was."""
+    values = {"query_key": [key], ERROR: [reason]}
+    return pa.table({one.name: pa.array(values.get(one.name, [None]), one.type) for one in schema})
 
 
 def _read_table(queries: object, columns: Sequence[str]) -> pa.Table:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from hyrecall.base.output_files import open_replacement
 from hyrecall.distributed.batch_recall import ERROR, BatchRecall
 from hyrecall.distributed.query_parts import QueryPart, read_part
+from hyrecall.distributed.saved import DEGRADED, reasons_in
 from hyrecall.distributed.slices import MAX_QUERIES
 from hyrecall.errors import HyrecallError
 
@@ -42,21 +43,25 @@ def write_answer(recall: BatchRecall, part: QueryPart, path: Path) -> Counts:
     if path.exists():  # an earlier try wrote it before it ended
         return counts_of(path)
     counts = {"queries": 0, "hits": 0, "refused": 0}
+    reasons: dict[str, list[str]] = {}
     writer: pq.ParquetWriter | None = None
     with open_replacement("output", path) as file:
         for queries in read_part(part, recall.columns, MAX_QUERIES):
             hits = recall(queries)
             if writer is None:
-                writer = pq.ParquetWriter(file, hits.schema, compression="zstd")
-            writer.write_table(hits)
+                schema = hits.schema.remove_metadata()
+                writer = pq.ParquetWriter(file, schema, compression="zstd")
+            writer.write_table(hits.replace_schema_metadata(None))
             n_refused = 0
             if ERROR in hits.column_names:
                 n_refused = hits.num_rows - hits.column(ERROR).null_count
             counts["queries"] += queries.num_rows
             counts["hits"] += hits.num_rows - n_refused
             counts["refused"] += n_refused
+            reasons |= reasons_in([hits])
         assert writer is not None  # a part has rows
-        writer.add_key_value_metadata({COUNTS: json.dumps(counts).encode()})
+        told = {DEGRADED: json.dumps(reasons)} if reasons else {}
+        writer.add_key_value_metadata({COUNTS: json.dumps(counts).encode(), **told})
         writer.close()
     return counts
 

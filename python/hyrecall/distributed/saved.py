@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from hyrecall.distributed.saved_folders import find_folders
 from hyrecall.distributed.shard_opening import ShardOpening
@@ -15,13 +18,17 @@ from hyrecall.index import Index
 from hyrecall.segments.facts import IndexFacts
 
 __all__ = [
+    "DEGRADED",
     "Opened",
     "check_seals",
     "check_whole",
     "facts_of",
     "n_shards",
     "open_saved",
+    "reasons_in",
+    "reasons_of",
     "seals_of",
+    "with_reasons",
 ]
 
 Opened = Index | ShardedIndex
@@ -80,7 +87,37 @@ def check_whole(hits: Hits) -> Hits:
     ShardLostError
         A shard did not answer; its name is in the message.
     """
-    if hits.degraded:
-        got = "; ".join(hits.trace.degraded)
-        raise error(ShardLostError, "index", "an answer of every shard", got)
+    lost = [told for told in hits.trace.degraded if told not in hits.trace.about]
+    if lost:
+        raise error(ShardLostError, "index", "an answer of every shard", "; ".join(lost))
     return hits
+
+
+DEGRADED = b"degraded"
+"""In the metadata of a table of hits: the queries that were not answered as asked, and why."""
+
+
+def reasons_of(hits: Hits) -> dict[int, list[str]]:
+    """Return why queries were not answered as asked, as each of them is told alone."""
+    out: dict[int, list[str]] = {}
+    for told in hits.trace.degraded:
+        every = dict.fromkeys(range(len(hits)), told)
+        for query, alone in hits.trace.about.get(told, every).items():
+            out.setdefault(query, []).append(alone)
+    return out
+
+
+def with_reasons(table: pa.Table, reasons: Mapping[Any, Sequence[str]]) -> pa.Table:
+    """Add the reasons to a table's metadata, as JSON; without any the table stays as it is."""
+    if not reasons:
+        return table
+    told = {str(query): list(why) for query, why in reasons.items()}
+    return table.replace_schema_metadata({DEGRADED: json.dumps(told)})
+
+
+def reasons_in(tables: Iterable[pa.Table]) -> dict[str, list[str]]:
+    """Return the reasons in the metadata of tables."""
+    out: dict[str, list[str]] = {}
+    for table in tables:
+        out |= json.loads((table.schema.metadata or {}).get(DEGRADED, b"{}"))
+    return out

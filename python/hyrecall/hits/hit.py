@@ -321,5 +321,5 @@ class Hit:
 
     def __repr__(self) -> str:
         """Show rank, key, score and components."""
-        parts = [f"{arm}={self.arm_score(arm)!r}" for arm in self._reply.trace.arms]
+        parts = [f"{arm}_score={self.arm_score(arm)!r}" for arm in self._reply.trace.arms]
         return f"Hit(rank={self.rank}, key={self.key!r}, score={self.score!r}, {', '.join(parts)})"

@@ -22,7 +22,7 @@ KIND = "hyrecall statistics"
 
 _ARRAYS = ("numbers", "freq_ends", "freqs", "thread_ends", "thread_freqs")
 _KINDS = dict.fromkeys((*_ARRAYS, "queries"), np.int64)
-_N_NUMBERS = 5  # for each query in an arm
+_N_NUMBERS = 6  # for each query in an arm; the last says why its text is not searched, or 0
 
 Array = npt.NDArray[Any]
 
@@ -54,7 +54,8 @@ class Counts(NamedTuple):
         queries, arrays = self.queries, self.arrays
         check_arrays("statistics", {**arrays, "queries": queries}, _KINDS)
         n = len(queries) * len(self.arms)
-        fits = len(arrays["numbers"]) == n * _N_NUMBERS and bool((np.diff(queries) > 0).all())
+        fits = len(arrays["numbers"]) == n * _N_NUMBERS and self._reasons.max(initial=0) < 256
+        fits &= bool((np.diff(queries) > 0).all())
         fits &= are_ends(arrays["freq_ends"], n, len(arrays["freqs"]))
         fits &= are_ends(arrays["thread_ends"], n, len(arrays["thread_freqs"]))
         if not fits or len(set(self.arms)) < len(self.arms):
@@ -64,15 +65,45 @@ class Counts(NamedTuple):
         """Return the sums of both counts, which must be of one request."""
         ends = ("freq_ends", "thread_ends")
         is_like = np.array_equal(self.queries, other.queries) and self.arms == other.arms
-        if not is_like or not all(
-            np.array_equal(self.arrays[name], other.arrays[name]) for name in ends
-        ):
+        if not is_like:
             raise error(ShapeError, "statistics", "those of one request", "others")
-        summed = {
-            name: self.arrays[name] if name in ends else self.arrays[name] + other.arrays[name]
-            for name in _ARRAYS
-        }
+        reasons = np.maximum(self._reasons, other._reasons)
+        own, others = (one._without(reasons > 0).arrays for one in (self, other))
+        if not all(np.array_equal(own[name], others[name]) for name in ends):
+            raise error(ShapeError, "statistics", "those of one request", "others")
+        summed = {name: own[name] if name in ends else own[name] + others[name] for name in _ARRAYS}
+        summed["numbers"].reshape(-1, _N_NUMBERS)[:, -1] = reasons
         return Counts(self.queries, self.arms, summed)
+
+    @property
+    def _reasons(self) -> Array:
+        """Why the text of each query in each arm is not searched; 0: it is."""
+        return self.arrays["numbers"].reshape(-1, _N_NUMBERS)[:, -1]
+
+    def reasons(self, queries: Array, arms: Sequence[str]) -> npt.NDArray[np.uint8]:
+        """Return why texts are not searched, of these arms and queries; 0 where they are."""
+        entries = self._entries(queries, arms)
+        return np.ascontiguousarray(self._reasons[entries].astype(np.uint8))
+
+    def _without(self, refused: npt.NDArray[np.bool_]) -> Counts:
+        """Return counts in which some entries have none."""
+        if not refused.any():
+            return self
+        kept, entries = ~refused, np.arange(len(refused))
+        numbers = self.arrays["numbers"].reshape(-1, _N_NUMBERS) * kept[:, None]
+        made = {"numbers": numbers.reshape(-1)}
+        for ends, values in (("freq_ends", "freqs"), ("thread_ends", "thread_freqs")):
+            made[ends], made[values] = _rows(self.arrays[ends], self.arrays[values], entries, kept)
+        return Counts(self.queries, self.arms, made)
+
+    def _entries(self, queries: Array, arms: Sequence[str]) -> npt.NDArray[np.int64]:
+        """Return where the counts of some queries in some arms are."""
+        at = np.searchsorted(self.queries, queries)
+        has_all = (at < len(self.queries)).all() and (self.queries[at] == queries).all()
+        if not has_all or not set(arms) <= set(self.arms):
+            raise error(ShapeError, "statistics", "those of all queries and arms", "fewer")
+        own = np.array([self.arms.index(arm) for arm in arms], np.int64)
+        return (own[:, None] * len(self.queries) + at[None, :]).reshape(-1)
 
     def native(
         self, queries: Array, arms: Sequence[str], asked: npt.NDArray[np.bool_] | None
@@ -81,13 +112,7 @@ class Counts(NamedTuple):
 
         Queries that are not ``asked`` count as without a text.
         """
-        at = np.searchsorted(self.queries, queries)
-        has_all = (at < len(self.queries)).all() and (self.queries[at] == queries).all()
-        if not has_all or not set(arms) <= set(self.arms):
-            raise error(ShapeError, "statistics", "those of all queries and arms", "fewer")
-        n_all = len(self.queries)
-        own = np.array([self.arms.index(arm) for arm in arms], np.int64)
-        entries = (own[:, None] * n_all + at[None, :]).reshape(-1)
+        entries = self._entries(queries, arms)
         kept = np.ones(len(entries), np.bool_)
         if asked is not None:
             kept = np.tile(asked, len(arms))

@@ -294,6 +294,10 @@ class _RunSteps(Steps):
             if not is_like or len(part.arrays["doc_ends"]) != plan.n_queries + 1:
                 raise error(OptionError, "parts", "those of this request", "others")
         pieces = [piece(part, first_query, end) for part in self._parts]
+        refused = [one.pop("refused") for one in pieces if "refused" in one]
+        if refused and n:  # each part says it of the queries that it was asked
+            reasons = np.maximum.reduce(refused).reshape(n, -1)
+            request.refuse_texts(np.ascontiguousarray(reasons.T).reshape(-1))
         pieces = with_newest(pieces, facts, state, plan, request)
         pools = [_core.Candidates.from_arrays(one, request) for one in pieces]
         reads = _core.Execution(_core.Snapshot([], None), request)

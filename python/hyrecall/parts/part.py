@@ -58,7 +58,8 @@ class RunPart(NamedTuple):
         Arms of the pools; the last ``n_exact`` have rows that contain a query as a whole.
     arrays : mapping of str to ndarray
         As ``_core.Candidates.arrays`` returns them, but with ``doc``, a row of the part, instead
-        of ``segment`` and ``row``, and with ``holds``: a bit for each text that is found whole.
+        of ``segment`` and ``row``, and with ``holds``: a bit for each text that is found whole,
+        and ``refused``: why the text of each query in each text arm was not searched, if any.
     """
 
     n_arms: int
@@ -77,6 +78,11 @@ class RunPart(NamedTuple):
         if "holds" in arrays:
             check_arrays("parts", arrays, {"holds": np.uint32})
             fits &= len(arrays["holds"]) == n_docs
+        if "refused" in arrays:
+            check_arrays("parts", arrays, {"refused": np.uint8})
+            refused, n_queries = arrays["refused"], len(arrays["doc_ends"]) - 1
+            fits &= n_queries > 0 and len(refused) % n_queries == 0
+            fits &= bool(refused.max(initial=0) <= 3)
         if fits:
             sizes = np.repeat(np.diff(arrays["doc_ends"]), self.n_arms)
             fits = bool((arrays["listed"] < np.repeat(sizes, np.diff(arrays["list_ends"]))).all())

@@ -26,7 +26,7 @@ def piece(part: RunPart, begin: int, end: int) -> dict[str, Array]:
     lists = given["list_ends"][begin * part.n_arms : end * part.n_arms + 1]
     out = {"doc_ends": ends[begin : end + 1] - first, "list_ends": lists - lists[0]}
     out["listed"] = given["listed"][int(lists[0]) : int(lists[-1])]
-    of_queries = ("found", "length_shares")
+    of_queries = ("found", "length_shares", "refused")
     for name, array in given.items():
         if name in out or name == "holds":
             continue

@@ -194,13 +194,20 @@ class _Found:
         n = plan.n_queries
         try:
             plan.complete(plan.request, 0)
-            execution = _core.Execution(self._state.snapshot, plan.request)
-            if plan.n_lexical and n:
+            lexical = plan.arms[: plan.n_lexical]
+            reasons = np.zeros(0, np.uint8)
+            if lexical and n:
                 counts = _counts(self._statistics, run.name)
-                summed = counts.native(np.arange(n), plan.arms[: plan.n_lexical], plan.selected)
+                reasons = counts.reasons(np.arange(n), lexical)
+                plan.request.refuse_texts(reasons)
+            execution = _core.Execution(self._state.snapshot, plan.request)
+            if lexical and n:
+                summed = counts.native(np.arange(n), lexical, plan.selected)
             else:
                 summed = execution.statistics()
             arrays = dict(execution.candidates(summed).arrays())
+            if reasons.any():
+                arrays["refused"] = np.ascontiguousarray(reasons.reshape(-1, n).T).reshape(-1)
         finally:
             plan.request.release_guests()
         n_exact = 0 if plan.exact is None else len(plan.exact.lists)

@@ -225,6 +225,10 @@ def _spread(run: RunPart, like: RunPart, share: Share) -> RunPart:
         found = np.zeros(n, np.int64)
         found[queries] = arrays["found"]
         arrays["found"], arrays["length_shares"] = found, like.arrays["length_shares"]
+    if "refused" in arrays:
+        refused = np.zeros((n, len(arrays["refused"]) // max(len(queries), 1)), np.uint8)
+        refused[queries] = arrays["refused"].reshape(len(queries), -1)
+        arrays["refused"] = refused.reshape(-1)
     if added:
         scores = arrays["scores"].reshape(-1, run.n_arms)
         unscored = np.full((len(scores), added), -np.inf, np.float32)
@@ -235,7 +239,7 @@ def _spread(run: RunPart, like: RunPart, share: Share) -> RunPart:
 
 def _nothing(like: RunPart, n_queries: int) -> RunPart:
     """Return a run without results, with the arms of another run."""
-    arrays = {name: one[:0] for name, one in like.arrays.items()}
+    arrays = {name: one[:0] for name, one in like.arrays.items() if name != "refused"}
     arrays["doc_ends"] = np.zeros(n_queries + 1, np.int64)
     arrays["list_ends"] = np.zeros(n_queries * like.n_arms + 1, np.int64)
     if len(like.arrays["found"]):

@@ -41,6 +41,13 @@ if TYPE_CHECKING:
 
 __all__ = ["run_recall"]
 
+REFUSALS = {
+    1: "was not searched: it has more than 65,536 distinct terms",
+    2: "was not searched: it has a phrase of more than 4,096 tokens",
+    3: "was not searched: a prefix stands for more than 1,024 terms of its scope",
+}
+"""What a text asked too much for, by the engine's number of the reason."""
+
 BATCH_QUERIES = 4096
 """Queries that are in the engine at a time: candidates of more would only take memory."""
 
@@ -78,6 +85,7 @@ def run_recall(
         spent["feedback"] = looking
     pieces = []
     notes = dict.fromkeys(told.notes) | dict(plan.notes)
+    refused: dict[str, Mapping[int, str] | None] = {}
     listed: list[dict[str, FoundDocs]] = []
     try:
         for begin, end in parts:
@@ -97,6 +105,7 @@ def run_recall(
                 arrays = shaped(shaper, arrays, execution, part, begin)
                 seconds["shaping"] = time.perf_counter() - merged
             pieces.append(arrays)
+            refused |= _refused_queries(reads, plan, begin)
             notes |= _empty_queries(reads, plan, begin)
             if device != "cpu":
                 notes |= _host_queries(reads, plan, begin)
@@ -109,7 +118,7 @@ def run_recall(
         arms=(*facts.arms, *plan.extra),
         columns=request.columns,
         now=request.now,
-        trace=_trace(device, plan, shaper, spent, notes, told, looks),
+        trace=_trace(device, plan, shaper, spent, refused, notes, told, looks),
         query_keys=request.query_keys,
         arrays=join_pieces(pieces),
         ran=plan.arms,
@@ -131,13 +140,14 @@ def _trace(
     plan: Plan,
     shaper: Shaper | None,
     spent: Mapping[str, float],
+    refused: Notes,
     notes: Notes,
     told: Told,
     looks: Mapping[int, SecondLook],
 ) -> Trace:
     """Return how a batch was answered."""
     stages = () if shaper is None else shaper.traces
-    about = _about(notes, plan.selected) if notes else {}
+    about = _about({**refused, **notes}, plan.selected) if refused or notes else {}
     about |= {told_of: dict(alone) for told_of, alone in told.about.items()}
     return Trace(
         device=device,
@@ -145,7 +155,7 @@ def _trace(
         arms=tuple(dict.fromkeys(plan.bases)),
         depth=plan.depth,
         milliseconds={step: seconds * 1e3 for step, seconds in spent.items()},
-        degraded=(*told.degraded, *chain.from_iterable(one.notes for one in stages)),
+        degraded=(*told.degraded, *refused, *chain.from_iterable(one.notes for one in stages)),
         notes=tuple(notes),
         stages=stages,
         exact=plan.unfound if shaper is None else shaper.exact,
@@ -165,6 +175,16 @@ def _host_queries(execution: _core.Execution, plan: Plan, first_query: int) -> N
     """Say which queries of a part the CPU searched although the index is on a device."""
     told = "has more than 32 terms in a tree of All and Any: searched on the CPU"
     return _of_texts(execution.host_queries, plan, first_query, told)
+
+
+def _refused_queries(execution: _core.Execution, plan: Plan, first_query: int) -> Notes:
+    """Say which queries of a part have a text that asks for too much, and was not searched."""
+    told: dict[str, Mapping[int, str] | None] = {}
+    for at, arm in enumerate(plan.bases[: plan.n_lexical]):  # of several tables, once
+        for query, why in execution.refused_queries(at):
+            note = f"{arm}[{first_query + query}] {REFUSALS[why]}"
+            told[note] = {first_query + query: f"{arm}[0] {REFUSALS[why]}"}
+    return told
 
 
 def _empty_queries(execution: _core.Execution, plan: Plan, first_query: int) -> Notes:

@@ -50,7 +50,9 @@ class Lineage:
         if known is None:
             wish = "a folder without an index, or the one this index was opened from or saved to"
             got = f"version {version} of another index in {folder}"
-            raise error(SaveConflictError, "path", wish, got, "replace it: save(overwrite=True)")
+            raise error(
+                SaveConflictError, "path", wish, got, "replace it: index.save(path, overwrite=True)"
+            )
         wish = f"the version of {folder} that this index was opened from or last saved to"
         got = f"version {version} of another writer"
         remedy = "load it: index.reload(), or replace it: index.save(path, overwrite=True)"

@@ -276,7 +276,8 @@ def build_segment(
         first, second = sorted(int(order[row]) for row in made.core.duplicate)
         key = made.column(schema.key)[made.core.duplicate[0]].as_py()
         got = f"{key!r} in {row_name}s {first} and {second}"
-        remedy = f"keep one: pa.concat_tables([table[:{second}], table[{second + 1}:]])"
+        shown = columns.shown
+        remedy = f"keep one: pa.concat_tables([{shown}[:{second}], {shown}[{second + 1}:]])"
         raise error(KeyConflictError, schema.key, "keys unique within a cell", got, remedy)
     guests = {a: (v.guest, order) for a, v in columns.vectors.items() if v.guest is not None}
     return replace(made, guests=guests) if guests else made

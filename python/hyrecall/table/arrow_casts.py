@@ -45,8 +45,12 @@ def _is_akin(found: pa.DataType, kind: pa.DataType) -> bool:
             return False
         parts = range(kind.num_fields)
         return all(_is_akin(found.field(i).type, kind.field(i).type) for i in parts)
-    families = (types.is_integer, types.is_floating, types.is_date)
+    families = (_is_number, types.is_date)
     return found.id == kind.id or any(family(found) and family(kind) for family in families)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _cast_exactly(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
@@ -83,9 +87,12 @@ def _fields(array: pa.Array) -> list[pa.Array]:
 
 
 def join_column(
-    column: pa.ChunkedArray, kind: pa.DataType, name: str, where: Callable[[int], str]
+    column: pa.ChunkedArray, kind: pa.DataType, name: str, where: Callable[[int], str], shown: str
 ) -> pa.ChunkedArray:
-    """Cast a column to the index's type for it; refuse a cast that would change a value."""
+    """Cast a column to the index's type for it; refuse a cast that would change a value.
+
+    ``shown`` is the code of the table in messages.
+    """
     found = column.type
     if found == kind:
         return column
@@ -98,36 +105,72 @@ def join_column(
         return cast
     if not akin:
         wish = f"{kind}, the index's type"
-        raise error(DTypeError, name, wish, found, cast_line(name, found, kind))
+        raise error(DTypeError, name, wish, found, cast_line(column, kind, name, shown))
     row = first_bad(len(column), lambda at, n: _cast_exactly(column.slice(at, n), kind) is not None)
     wish = f"values that {kind}, the index's type, holds exactly"
-    remedy = cast_line(name, found, kind).replace("cast", "round", 1)
-    is_rounded = pa.types.is_floating(kind)  # for other types a cast would fail
-    got = f"{python_values(column.slice(row, 1))[0]} {where(row)}"
-    raise error(DTypeError, name, wish, got, remedy if is_rounded else "")
+    value, code, remedy = python_values(column.slice(row, 1))[0], f"{shown}[{name!r}]", ""
+    if pa.types.is_floating(kind):
+        remedy = f"round it: pc.cast({code}, {_spell(kind)}, safe=False)"
+    elif value != value:  # noqa: PLR0124  NaN
+        remedy = f"make it null: pc.if_else(pc.is_nan({code}), None, {code})"
+    raise error(DTypeError, name, wish, f"{value} {where(row)}", remedy)
 
 
 _PYTHON_NAMES = {"double": "float64", "float": "float32", "halffloat": "float16", "bool": "bool_"}
 
 
-def cast_line(name: str, found: pa.DataType, kind: pa.DataType) -> str:
-    """Return the code that casts a column to an attribute, key or cell type; empty for others.
+def cast_line(column: pa.ChunkedArray, kind: pa.DataType, name: str, shown: str = "table") -> str:
+    """Return code that turns a column into a type; empty if it would fail.
 
     Examples
     --------
-    >>> cast_line("at", pa.string(), pa.timestamp("us", "UTC"))
-    "cast it: pc.cast(table['at'], pa.timestamp('us', 'UTC'))"
+    >>> cast_line(pa.chunked_array([["2026-11-28"]]), pa.timestamp("us"), "at")
+    "cast it: pc.cast(table['at'], pa.timestamp('us'))"
+    >>> cast_line(pa.chunked_array([[["a", "b"]]]), pa.string(), "tags")
+    "write it as text: pa.array([None if row is None else ' '.join(str(one) for one in row if one \
+is not None) for row in table['tags'].to_pylist()], pa.string())"
     """
-    if is_list(kind) != is_list(found):
-        return ""
     made = _spell(kind)
-    return f"cast it: pc.cast(table[{name!r}], {made})" if made else ""
+    if not made:
+        return ""
+    code = f"{shown}[{name!r}]"
+    try:
+        column.cast(kind)
+        return f"cast it: pc.cast({code}, {made})"
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        value = kind.value_type if is_list(kind) else kind
+        if is_list(kind) and not is_list(column.type):
+            return ""
+    if pa.types.is_timestamp(kind) and kind.tz is not None:  # of text without a zone
+        naive = cast_line(column, pa.timestamp(kind.unit), name, shown).removeprefix("cast it: ")
+        return f"read it: pc.assume_timezone({naive}, {kind.tz!r})" if naive else ""
+    if not (pa.types.is_string(value) or pa.types.is_large_string(value)):
+        return ""
+    one = _as_text(column.type, "row")
+    if is_list(kind):
+        part = _as_text(column.type.value_type, "part")
+        one = f"[None if part is None else {part} for part in row]"
+    rows = f"[None if row is None else {one} for row in {code}.to_pylist()]"
+    return f"write it as text: pa.array({rows}, {made})"
+
+
+def _as_text(kind: pa.DataType, name: str) -> str:
+    """Return code that writes a value of a type as text."""
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return f"{name}.hex()"
+    if pa.types.is_fixed_size_binary(kind) and not isinstance(kind, pa.BaseExtensionType):
+        return f"{name}.hex()"
+    if is_list(kind) and not pa.types.is_nested(kind.value_type):
+        return f"' '.join(str(one) for one in {name} if one is not None)"
+    return f"str({name})"
 
 
 def _spell(kind: pa.DataType) -> str:
     if is_list(kind):
         inner = _spell(kind.value_type)
         return f"pa.list_({inner})" if inner else ""
+    if pa.types.is_string(kind):
+        return "pa.string()"
     if not (pa.types.is_primitive(kind) or pa.types.is_large_string(kind)):
         return ""
     name, _, options = str(kind).rstrip("]").partition("[")

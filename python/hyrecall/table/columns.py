@@ -44,12 +44,15 @@ class Columns:
         Columns of each text arm, each large_string; a null is a missing text.
     vectors : dict of str to VectorInput
         Vectors of each dense arm.
+    shown : str
+        Code that makes an Arrow table of the input, for messages.
     """
 
     n_rows: int
     rows: pa.Table
     texts: dict[str, tuple[pa.ChunkedArray, ...]]
     vectors: dict[str, VectorInput]
+    shown: str = "table"
 
 
 def read_table(
@@ -117,13 +120,14 @@ def read_table(
     """
     given = {} if vectors is None else vectors
     check_arms(given, schema)
+    shown = "table" if isinstance(source, pa.Table) else "pa.table(table)"
     table = select_columns(open_source(source), schema, given)
     if table.num_rows > MOST_ROWS:
         raise error(ShapeError, "table", f"at most {MOST_ROWS} rows", table.num_rows)
-    reader = _Reader(table, row_name, types or {})
+    reader = _Reader(table, row_name, types or {}, shown)
     rows = {name: _row_column(reader, schema, name) for name in schema.row_columns}
     for name, kind in reader.types.items():
-        rows[name] = join_column(rows[name], kind, name, reader.where)
+        rows[name] = join_column(rows[name], kind, name, reader.where, shown)
     texts = {
         arm: tuple(_text(reader, name) for name in text.columns)
         for arm, text in schema.text_arms.items()
@@ -139,7 +143,7 @@ def read_table(
             argument=argument,
             row_name=row_name,
         )
-    return Columns(reader.table.num_rows, pa.table(rows), texts, dense)
+    return Columns(reader.table.num_rows, pa.table(rows), texts, dense, shown)
 
 
 def read_rows(table: pa.Table, schema: Schema, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
@@ -181,8 +185,15 @@ def read_texts(
 class _Reader:
     """A table whose columns are converted to plain layout once and shared by all roles."""
 
-    def __init__(self, table: pa.Table, row_name: str, types: Mapping[str, pa.DataType]) -> None:
+    def __init__(
+        self,
+        table: pa.Table,
+        row_name: str,
+        types: Mapping[str, pa.DataType],
+        shown: str = "table",
+    ) -> None:
         self.table = table
+        self.shown = shown  # code that makes it of the input
         self.row_name = row_name
         self.types = types  # required by the index that the rows join
         self._plain: dict[str, pa.ChunkedArray] = {}
@@ -199,13 +210,17 @@ class _Reader:
     def where(self, row: int) -> str:
         return describe_row(self.row_name, row)
 
-    def wrong_type(self, name: str, wish: str, found: pa.DataType, target: str) -> DTypeError:
-        """Make the error for a column whose type its role, or the index, does not allow."""
-        remedy = f"cast it: pc.cast(table[{name!r}], {target})"
+    def wrong_type(self, name: str, wish: str, *targets: pa.DataType) -> DTypeError:
+        """Make the error for a column whose type its role, or the index, does not allow.
+
+        It shows how the column becomes the first of the targets that it can become.
+        """
         kind = self.types.get(name)
         if kind is not None:
-            wish, remedy = f"{kind}, the index's type", cast_line(name, found, kind)
-        return error(DTypeError, name, wish, found, remedy)
+            wish, targets = f"{kind}, the index's type", (kind,)
+        lines = (cast_line(self.table.column(name), one, name, self.shown) for one in targets)
+        remedy = next((line for line in lines if line), "")
+        return error(DTypeError, name, wish, self.plain(name).type, remedy)
 
 
 # ---- row columns ----
@@ -235,13 +250,14 @@ def _key(reader: _Reader, name: str) -> pa.ChunkedArray:
 
         row = pc.index(column.is_null(), True).as_py()
         got = f"null {reader.where(row)}"
-        remedy = f"drop such rows: table.filter(table[{name!r}].is_valid())"
+        shown = reader.shown
+        remedy = f"drop such rows: {shown}.filter({shown}[{name!r}].is_valid())"
         raise error(KeyConflictError, name, "a key in every row", got, remedy)
     if pa.types.is_large_string(column.type):
         return column
     if pa.types.is_integer(column.type):
         return _int64(reader, name, column)
-    raise reader.wrong_type(name, "a string or integer key", column.type, "pa.string()")
+    raise reader.wrong_type(name, "a string or integer key", pa.string())
 
 
 def _cell(reader: _Reader, name: str) -> pa.ChunkedArray:
@@ -252,8 +268,8 @@ def _cell(reader: _Reader, name: str) -> pa.ChunkedArray:
         return _int64(reader, name, column)
     if pa.types.is_boolean(column.type):
         return column
-    fix = "pa.int64()" if _is_number(column.type) else "pa.string()"
-    raise reader.wrong_type(name, "a string, integer or boolean cell", column.type, fix)
+    fixes = (pa.int64(), pa.string()) if _is_number(column.type) else (pa.string(),)
+    raise reader.wrong_type(name, "a string, integer or boolean cell", *fixes)
 
 
 def _attribute(reader: _Reader, name: str) -> pa.ChunkedArray:
@@ -263,9 +279,9 @@ def _attribute(reader: _Reader, name: str) -> pa.ChunkedArray:
     listed = is_list(column.type)
     kind = column.type.value_type if listed else column.type
     if not _is_scalar(kind):
-        fix = "pa.float64()" if pa.types.is_decimal(kind) else "pa.string()"
+        fix = pa.float64() if pa.types.is_decimal(kind) else pa.string()
         wish = "an attribute (boolean, number, string, date, time, duration, or a list of those)"
-        raise reader.wrong_type(name, wish, column.type, f"pa.list_({fix})" if listed else fix)
+        raise reader.wrong_type(name, wish, pa.list_(fix) if listed else fix)
     return column
 
 
@@ -283,21 +299,21 @@ def _check_cluster(reader: _Reader, name: str) -> None:
     types = pa.types
     if not (types.is_integer(kind) or types.is_floating(kind) or _is_date(kind)):
         wish = "a number, date or timestamp to cluster by"
-        raise reader.wrong_type(name, wish, kind, "pa.int64()")
+        raise reader.wrong_type(name, wish, pa.int64())
 
 
 def _check_thread(reader: _Reader, name: str) -> None:
     kind = reader.plain(name).type
     if pa.types.is_floating(kind) or not _is_scalar(kind):
         wish = "a string, integer, boolean, date or time that names a thread"
-        raise reader.wrong_type(name, wish, kind, "pa.string()")
+        raise reader.wrong_type(name, wish, pa.string())
 
 
 def _check_place(reader: _Reader, name: str) -> None:
     kind = reader.plain(name).type
     if pa.types.is_large_string(kind) or pa.types.is_boolean(kind) or not _is_scalar(kind):
         wish = "a number, date or time that orders the rows of a thread"
-        raise reader.wrong_type(name, wish, kind, "pa.int64()")
+        raise reader.wrong_type(name, wish, pa.int64())
 
 
 def _text(reader: _Reader, name: str) -> pa.ChunkedArray:
@@ -306,7 +322,7 @@ def _text(reader: _Reader, name: str) -> pa.ChunkedArray:
         return column
     if pa.types.is_null(column.type):  # a column of only None
         return column.cast(pa.large_string())
-    raise reader.wrong_type(name, "a text column", column.type, "pa.string()")
+    raise reader.wrong_type(name, "a text column", pa.string())
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -343,5 +359,7 @@ def _int64(reader: _Reader, name: str, column: pa.ChunkedArray) -> pa.ChunkedArr
         row = pc.index(pc.greater(column, pa.scalar(largest, pa.uint64())), True).as_py()
         if row >= 0:
             got = f"{column[row]} {reader.where(row)}"
-            raise error(OptionError, name, f"integers of at most {largest} (int64)", got)
+            wish = f"integers of at most {largest} (int64)"
+            remedy = cast_line(column, pa.string(), name, reader.shown)
+            raise error(OptionError, name, wish, got, remedy)
     return column.cast(pa.int64())

@@ -118,6 +118,11 @@ def describe_row(row_name: str, row: int) -> str:
     return f"in {row_name} {row}"
 
 
+_AS_ARRAY = "rows = np.stack(np.asarray(rows))"  # also of a column of lists
+_LARGEST = "np.abs(rows).max(axis=1, keepdims=True).clip(np.finfo(rows.dtype).tiny)"
+_SCALED = f"scale them: {_AS_ARRAY}; rows = rows / {_LARGEST}"
+
+
 def for_rows(row_name: str, remedy: str) -> str:
     """Return the remedy, or "" for queries: it speaks of the table's columns."""
     return "" if row_name == "query" else remedy
@@ -164,6 +169,14 @@ def check_rows(
         if not same:
             out[part] = convert(rows[part], source, target)
         if _all_finite(out[part], target):
+            row = _vanished(rows[part], out[part], source)
+            if row is not None and (valid is None or valid[part][row]):
+                wish = "a norm in [2^-60, 2^60] or a zero vector"
+                if target == "float16":
+                    wish = "values that fit float16, or a zero vector"
+                norm = np.hypot.reduce(rows[part][row].astype(np.float64))
+                told = f"{norm:g} {describe_row(row_name, first_row + part.start + row)}"
+                raise error(OptionError, argument, wish, told, for_rows(row_name, _SCALED))
             continue
         good = _finite(out[part], target)
         bad = ~good if valid is None else ~good & valid[part, None]
@@ -173,10 +186,10 @@ def check_rows(
             got = float((widen_bfloat16(value) if source == "bfloat16" else value)[0])
             where = describe_row(row_name, first_row + part.start + row)
             wish, line = "finite values", "rows[~np.isfinite(rows).all(axis=1)] = 0"
-            remedy = f"a row of zeros counts as no vector: {line}"
+            remedy = f"a row of zeros counts as no vector: {_AS_ARRAY}; {line}"
             if np.isfinite(got):
                 wish = f"values that fit {target}"
-                remedy = "scale them: rows / np.abs(rows).max(axis=1, keepdims=True)"
+                remedy = _SCALED
             raise error(OptionError, argument, wish, f"{got} {where}", for_rows(row_name, remedy))
     out.flags.writeable = False
     return out
@@ -199,6 +212,17 @@ def _blocks(rows: Array) -> Iterator[slice]:
     step = max(1, _BLOCK_VALUES // max(1, rows.shape[1]))
     for start in range(0, len(rows), step):
         yield slice(start, min(start + step, len(rows)))
+
+
+def _vanished(rows: Array, out: Array, source: SourceDtype) -> int | None:
+    """Return the first row whose values all became 0 by rounding, or None."""
+    if source not in ("float64", "float32"):
+        return None
+    zeros = np.flatnonzero(
+        ~(out.view(np.uint16) << 1 if out.dtype == np.uint16 else out).any(axis=1)
+    )
+    lost = zeros[rows[zeros].any(axis=1)]
+    return int(lost[0]) if len(lost) else None
 
 
 def _all_finite(values: Array, dtype: VectorDtype) -> bool:

@@ -68,6 +68,9 @@ class Text:
         self, *columns: str, analyzer: Analyzer | None = None, bm25: BM25 | None = None
     ) -> None:
         """Make an arm of columns, joined in this order."""
+        if len(columns) == 1 and isinstance(columns[0], list | tuple):
+            remedy = f"hr.Text({', '.join(map(repr, columns[0]))})"
+            raise error(OptionError, "columns", "names of columns", repr(columns[0]), remedy)
         set_fields(self, columns=_names("columns", columns), analyzer=analyzer, bm25=bm25)
         if not self.columns:
             raise error(OptionError, "columns", "at least one text column", "none")

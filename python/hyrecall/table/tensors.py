@@ -75,7 +75,7 @@ def query_vectors(
     value : array, shape (n_queries, dim), or list
         NumPy, ml_dtypes, torch (CPU or CUDA), any ``__dlpack__`` object, an Arrow column of lists,
         or a list with one sequence, 1-D array or None per query. Elements are float16, bfloat16,
-        float32 or float64; a list may also hold Python integers.
+        float32, float64 or integers other than uint16.
     dim : int
         Number of values in a query.
     argument : str
@@ -126,7 +126,7 @@ def query_vectors(
         return _from_rows(value, dim, argument)
     if is_arrow(value):
         return _from_arrow(value, dim, argument)
-    array, dtype = host_array(value, argument=argument)
+    array, dtype = host_array(value, argument=argument, takes_ints=True)
     if array.ndim != 2 or array.shape[1] != dim:
         raise error(ShapeError, argument, f"shape (n_queries, {dim})", array.shape)
     return _float32(native(array), dtype, None, argument), None
@@ -137,12 +137,15 @@ def check_finite(queries: npt.NDArray[np.float32], argument: str) -> None:
     _float32(queries, "float32", None, argument)
 
 
-def host_array(value: object, *, argument: str, bits: bool = False) -> tuple[Array, SourceDtype]:
+def host_array(
+    value: object, *, argument: str, bits: bool = False, takes_ints: bool = False
+) -> tuple[Array, SourceDtype]:
     """Return an array of floats of any library as a NumPy array, with the name of its element type.
 
     bfloat16 of torch is returned as uint16 bit patterns, bfloat16 of ml_dtypes unchanged (see
     :func:`matrices.native`). Tensors on a device are copied to the host. With `bits`, a NumPy
-    uint16 array is read as bit patterns of bfloat16.
+    uint16 array is read as bit patterns of bfloat16. With `takes_ints`, integers become float64,
+    but not uint16, which may be such bit patterns.
     """
     torch = sys.modules.get("torch")  # a value can only be a tensor when torch is loaded
     if torch is not None and torch.is_tensor(value):
@@ -159,6 +162,8 @@ def host_array(value: object, *, argument: str, bits: bool = False) -> tuple[Arr
     else:
         raise _not_an_array(value, argument)
     dtype = "bfloat16" if bits and array.dtype.name == "uint16" else source_dtype(array.dtype)
+    if dtype is None and takes_ints and array.dtype.kind in "iu" and array.dtype.name != "uint16":
+        return array.astype(np.float64), "float64"
     if dtype is None:
         raise refuse_dtype(argument, array.dtype)
     return array, dtype
@@ -284,7 +289,7 @@ def _is_plain(value: object, n_axes: int, dim: int) -> TypeGuard[npt.NDArray[np.
 
 def _row(row: object, argument: str, where: str) -> tuple[Array, SourceDtype]:
     if not isinstance(row, Sequence) or isinstance(row, str | bytes):
-        return host_array(row, argument=argument)
+        return host_array(row, argument=argument, takes_ints=True)
     try:
         array = np.asarray(row)
     except ValueError as fault:

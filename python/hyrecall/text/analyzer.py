@@ -66,20 +66,23 @@ class Analyzer:
         The preset:
 
         ``word``
-            Exactly ``re.findall(r"\\w+", text.lower())`` of Python 3.11 (Unicode 14).
+            Exactly ``re.findall(r"\\w+", unicodedata.normalize("NFC", text.lower()))`` of Python
+            3.11 (Unicode 14).
         ``unicode``
             Unicode words, case and accents folded; identifiers whole and split; pairs of
             characters in scripts without spaces. See Notes.
         ``unicode61``
-            The tokens of SQLite FTS5's ``unicode61 remove_diacritics 2``.
+            The tokens of SQLite FTS5's ``unicode61 remove_diacritics 2``, of the text in NFC.
         ``porter``
-            The tokens of FTS5's ``porter unicode61`` (where remove_diacritics is 1).
+            The tokens of FTS5's ``porter unicode61`` (where remove_diacritics is 1), likewise.
         ``unicode:<language>``
             The words of ``unicode``, then PyStemmer's stemmer of that language on words of letters
             alone: not on identifiers or numbers. English leaves words of other scripts as they are.
         ``snowball:<language>``
-            Words as in ``word``, but with combining marks inside them, then PyStemmer's
-            stemmer of that language.
+            Words as in ``word``, but with combining marks inside them and no dot over a small i,
+            then PyStemmer's stemmer of that language. Turkish has Turkish small letters and stems
+            without a dotless i, so ``İstanbul``, ``Istanbul`` and ``istanbul`` are one word;
+            letters that keyboards exchange are one in Armenian, Dutch and Persian.
     stopwords : None, "english" or iterable of str, default None
         Terms removed before stemming and before ``token_function``. "english" is the classic
         list of 33. Stop words are folded like text; each must be a single term of the preset. A
@@ -120,8 +123,10 @@ class Analyzer:
     characters and pairs; queries hold pairs, or one character that stands alone. Korean has
     spaces, so it is split into words.
 
-    Invalid UTF-8 separates words, as NUL does. This is the one known difference from FTS5: SQLite
-    reads an invalid byte as a character (0xAA as ``ª``); here it becomes U+FFFD.
+    Every preset gives NFC and NFD spellings of a text the same terms.
+
+    Invalid UTF-8 separates words, as NUL does. Beside NFC, this is the one known difference from
+    FTS5: SQLite reads an invalid byte as a character (0xAA as ``ª``); here it becomes U+FFFD.
 
     Examples
     --------
@@ -165,7 +170,10 @@ class Analyzer:
         set_fields(self, _token_function=token_function, _text=None, _hash=None)
         function = batched(stems, token_function)
         words = list(self._stopword_list())
-        native = _core.Analyzer(preset, stopwords=words, token_function=function)
+        native = _core.Analyzer(
+            preset, stopwords=words, token_function=function,
+            function_stems=stems is not None and token_function is None,
+        )  # fmt: skip
         set_fields(self, _native=native)
 
     _stopwords: str | tuple[str, ...] | None
@@ -264,7 +272,7 @@ class Analyzer:
         identity = self.to_dict()
         if self._text is None:
             identity["stopwords"] = sorted(set(self._stopword_list()))
-            identity["text_version"] = _core.text_version()
+            identity["text_version"] = _core.text_version(read_preset(self.name)[0])
             if has_stemmer(self.name):
                 import Stemmer
 

@@ -100,8 +100,11 @@ def read_preset(name: str) -> tuple[str, Batch | None]:
     """Return the native preset of a name and its stemmer, if any; refuse unknown names."""
     for prefix, preset in ((SNOWBALL, "word_marks"), (UNICODE_STEMS, "unicode")):
         if name.startswith(prefix):
-            stem = _stemmer(prefix, name.removeprefix(prefix))
-            return preset, stem if prefix == SNOWBALL else _of_words(stem)
+            language = name.removeprefix(prefix)
+            stem = _stemmer(prefix, language)
+            if prefix == UNICODE_STEMS:
+                return preset, _of_words(stem)
+            return "turkish" if language == "turkish" else preset, _respelled(stem, language)
     if name not in NATIVE_PRESETS:
         known = ", ".join(NATIVE_PRESETS) + ", unicode:<language>, snowball:<language>"
         raise error(OptionError, "name", f"one of {known}", repr(name))
@@ -122,6 +125,27 @@ def _stemmer(prefix: str, language: str) -> Batch:
         raise error(OptionError, "name", f"{prefix} and one of {known}", repr(prefix + language))
     stem_words = Stemmer.Stemmer(language, 0).stemWords  # no cache: the analyzer has one
     return lambda words: [[stem] for stem in stem_words(words)]
+
+
+# Letters that people and keyboards exchange: in words, and in stems, since the Turkish endings need
+# them as they are.
+_WORDS_RESPELLED = {
+    "armenian": str.maketrans({"\u0587": "\u0565\u0582"}),
+    "dutch": str.maketrans({"\u0133": "ij"}),
+    "dutch_porter": str.maketrans({"\u0133": "ij"}),
+    "persian": str.maketrans({"\u064a": "\u06cc", "\u0649": "\u06cc", "\u0643": "\u06a9"}),
+}
+_STEMS_RESPELLED = {"turkish": str.maketrans({"\u0131": "i"})}
+
+
+def _respelled(stem: Batch, language: str) -> Batch:
+    """Return a stemmer for which the spellings of a word are one word."""
+    words, stems = _WORDS_RESPELLED.get(language), _STEMS_RESPELLED.get(language)
+    if words is not None:
+        return lambda given: stem([word.translate(words) for word in given])
+    if stems is not None:
+        return lambda given: [[one.translate(stems) for one in made] for made in stem(given)]
+    return stem
 
 
 def _of_words(stem: Batch) -> Batch:

@@ -21,6 +21,7 @@ class DegradedReason(StrEnum):
     EMBED_STALE = "embed_stale"
     INDEX_NOT_READY = "index_not_ready"
     INDEX_UNAVAILABLE = "index_unavailable"
+    QUERY_TOO_LARGE = "query_too_large"
     SESSION_TRACKER = "session_tracker"
     RERANK = "rerank"
     DAMAGED_ROWS = "damaged_rows"

@@ -27,6 +27,7 @@ from hyrecall.memory.recall.call import Hints
 from hyrecall.memory.recall.joined_search import JoinedSearch, Joining
 from hyrecall.memory.recall.question import FoundRows, Question
 from hyrecall.memory.recall.recipe_options import hints_arm
+from hyrecall.recall.batch import REFUSALS
 from hyrecall.table.schema import STAGE_COLUMNS
 
 __all__ = ["IndexSearch"]
@@ -119,7 +120,10 @@ class IndexSearch:
             reasons.append(Degradation.of_fault(EmbedFault.WRONG_SIZE, told))
         if has_vector and (told := self._usable.told(ready, question.cells)):
             reasons.append(Degradation(DegradedReason.EMBED_STALE, told))
-        reasons += [Degradation(DegradedReason.RERANK, note) for note in trace.degraded]
+        for note in trace.degraded:
+            is_text = note.endswith(tuple(REFUSALS.values()))
+            kind = DegradedReason.QUERY_TOO_LARGE if is_text else DegradedReason.RERANK
+            reasons.append(Degradation(kind, note))
         shows_edges = any(isinstance(one, Context) for one in question.recipe.expansion)
         return _found(hits, trace, tuple(reasons), is_behind=ready.behind, shows_edges=shows_edges)
 

@@ -12,6 +12,7 @@ const REASONS = {
   index_unavailable: "The index cannot be read, so memories were searched as plain text.",
   session_tracker: "The conversation could not be read or recorded; its signals are missing.",
   rerank: "The reranker failed or ran out of time; memories keep the order they had before it.",
+  query_too_large: "The text has too many words, so words were not matched.",
   damaged_rows: "Some memories are damaged on the disk and were left out.",
 };
 

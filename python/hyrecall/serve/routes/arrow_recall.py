@@ -18,6 +18,7 @@ from starlette.responses import Response, StreamingResponse
 
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.filters import Filter
+from hyrecall.distributed.saved import DEGRADED, reasons_of
 from hyrecall.hits.hits import Hits
 from hyrecall.memory import Matches
 from hyrecall.serve.arrow_streams import (
@@ -125,7 +126,8 @@ async def recall_index(
 
     Columns of the table: ``text`` and ``vector``, or ``text.ARM`` and ``vector.ARM``; ``scope``, a
     cell of each query (a struct if cells have several columns), or a list of cells, by default all
-    of the token; ``filter``, JSON; ``key``, which comes back as ``query_key``.
+    of the token; ``filter``, JSON; ``key``, which comes back as ``query_key``. The schema of the
+    reply says under ``degraded`` which queries were, and why, as JSON.
     """
     served, sizes = served_by(request), options_of(request)
     wanted = _of_an_index(served.index)
@@ -310,11 +312,12 @@ def _parsed(name: str, value: Any) -> Any:
 
 def _pieces(hits: Hits) -> Iterator[pa.Table]:
     """Yield the table of hits, some queries at a time, so that few values are gathered at once."""
+    told = {DEGRADED: json.dumps(reasons_of(hits))}
     rest = [(hits, 0, len(hits))]
     while rest:
         part, begin, end = rest.pop()
         if part.n_hits <= PIECE or end - begin <= 1:
-            yield part.to_arrow()
+            yield part.to_arrow().replace_schema_metadata(told)
             continue
         middle, queries = (begin + end) // 2, np.arange(len(hits))
         rest.append((part.only(queries >= middle), middle, end))

@@ -1,0 +1,104 @@
+"""A prefix completes whatever people type, with every analyzer, and never raises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+
+ANALYZERS: dict[str, hr.Analyzer] = {
+    "unicode": hr.Analyzer(),
+    "with stop words": hr.Analyzer(stopwords="english"),
+    "unicode:english": hr.Analyzer("unicode:english"),
+    "snowball:english": hr.Analyzer("snowball:english", stopwords="english"),
+    "porter": hr.Analyzer("porter"),
+    "unicode61": hr.Analyzer("unicode61"),
+    "word": hr.Analyzer("word"),
+}
+TEXTS = (
+    "island hopping", "apple pie", "東京都庁", "กรุงเทพ", "don't panic", "well-known fact",
+    "https://example.com/x", "charging station", "order INV-2026-0042", "hot green tea",
+)  # fmt: skip
+
+
+def index_of(texts: Any, analyzer: hr.Analyzer) -> hr.Index:
+    table = pa.table({"id": range(len(texts)), "text": list(texts)})
+    schema = hr.Schema(key="id", cell=None, text="text")
+    return hr.Index.build(table, schema, analyzer=analyzer)
+
+
+@pytest.mark.parametrize("name", ANALYZERS)
+def test_every_beginning_of_a_text_finds_it(name: str) -> None:
+    index = index_of(TEXTS, ANALYZERS[name])
+    for key, text in enumerate(TEXTS):
+        for n in range(1, len(text) + 1):
+            typed = text[:n]
+            hits = index.recall_one(text=hr.Prefix(typed), limit=20)
+            assert not hits.degraded
+            assert key in hits.keys or not typed.strip(), typed
+
+
+@pytest.mark.parametrize("name", ANALYZERS)
+@pytest.mark.parametrize("typed", ["", " ", "?!", "--", "'", "💡", "\0", "\ud800"])
+def test_what_has_no_word_finds_nothing(name: str, typed: str) -> None:
+    hits = index_of(TEXTS, ANALYZERS[name]).recall(text=[hr.Prefix(typed)])
+    assert hits[0].keys == []
+    assert hits.trace.notes == ("text[0] has no indexable token",)
+
+
+STEMMED = {
+    "english": "charging studies running happiness nationalization connected effectively",
+    "german": "Zeitungen freundlichkeit gegangen verantwortungen",
+    "french": "continuellement nationalités chevaux chantaient heureuses",
+    "spanish": "canciones completamente trabajando ciudades",
+    "italian": "stazioni velocemente mangiando felicità",
+    "russian": "книгами красивого читать новости",
+    "swedish": "flickorna hundarna vänligheten",
+    "finnish": "taloissa kirjoista",
+}
+
+
+@pytest.mark.parametrize("family", ["snowball", "unicode"])
+@pytest.mark.parametrize("language", STEMMED)
+def test_every_beginning_of_a_word_finds_its_stem(language: str, family: str) -> None:
+    words = STEMMED[language].split()
+    index = index_of(words, hr.Analyzer(f"{family}:{language}"))
+    for key, word in enumerate(words):
+        missed = [
+            word[:n]
+            for n in range(1, len(word) + 1)
+            if key not in index.recall_one(text=hr.Prefix(word[:n]), limit=20).keys
+        ]
+        assert missed == [], word
+
+
+def test_words_before_the_last_stand_right_before_it() -> None:
+    index = index_of(["green tea", "tea green", "green hot tea", "greens teas"], hr.Analyzer())
+    assert index.recall_one(text=hr.Prefix("green te")).keys == [0]
+    assert sorted(index.recall_one(text=hr.Prefix("green")).keys) == [0, 1, 2, 3]
+    assert index.recall_one(text=hr.All(hr.Prefix("green h"), "tea")).keys == [2]
+    hit = index.recall_one(text=hr.Prefix("green te"))[0]
+    assert [term.term for term in hit.explain().components[0].terms] == ['"green te*"']
+
+
+def test_a_removed_word_keeps_its_place_before_an_unfinished_one() -> None:
+    texts = ["state of the art", "state art", "state of modern art"]
+    index = index_of(texts, hr.Analyzer(stopwords="english"))
+    assert index.recall_one(text=hr.Prefix("state of the a")).keys == [0, 2]
+    assert sorted(index.recall_one(text=hr.Prefix("of the a")).keys) == [0, 1, 2]
+
+
+def test_a_stem_is_not_completed_to_words_that_do_not_begin_so() -> None:
+    index = index_of(["grilled char", "cat food", "charging"], hr.Analyzer("snowball:english"))
+    assert index.recall_one(text=hr.Prefix("chargi")).keys == [2]
+    assert index.recall_one(text=hr.Prefix("catal")).keys == []
+
+
+def test_the_terms_of_a_token_function_are_the_prefix() -> None:
+    function = hr.TokenFunction(lambda token: [token[::-1]], name="backwards", version="1")
+    index = index_of(["tea"], hr.Analyzer("word", token_function=function, stopwords=["ae"]))
+    assert index.recall_one(text=hr.Prefix("ea")).keys == [0]
+    assert index.recall_one(text=hr.Prefix("te")).keys == []

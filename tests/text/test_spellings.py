@@ -1,0 +1,78 @@
+"""Spellings of one word are one term: composed or not, Turkish letters, letters of keyboards."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from itertools import pairwise
+
+import pytest
+import Stemmer
+
+from hyrecall.text.analyzer import Analyzer
+
+NAMES = (
+    "word", "unicode", "unicode61", "porter",
+    *(f"{family}:{language}" for family in ("snowball", "unicode") for language in
+      ("english", "german", "turkish", "hindi", "greek", "yiddish")),
+)  # fmt: skip
+TEXTS = (
+    "Häuser", "Crème brûlée", "naïve café", "Åse", "ΐος Ωμέγα", "क़लम", "한국어", "がぎ", "Ṩ",
+    "ё й", "ǭ", "İzmir", "ײַן", "ỗ", "Ångström 5Å", "J̌a ǰa", "שׁ", "ਸ਼",
+)  # fmt: skip
+
+
+def terms(name: str, text: str) -> list[str]:
+    return [token.term for token in Analyzer(name).explain(text)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_both_normal_forms_give_the_same_terms(name: str) -> None:
+    for text in TEXTS:
+        forms = {form: terms(name, unicodedata.normalize(form, text)) for form in ("NFC", "NFD")}
+        assert forms["NFC"] == forms["NFD"], ascii(text)
+        assert terms(name, text) == forms["NFC"]
+
+
+@pytest.mark.parametrize("name", ["word", "unicode", "unicode61", "snowball:english"])
+def test_every_character_has_the_terms_of_its_decomposition(name: str) -> None:
+    chars = [chr(c) for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000]
+    split = [c for c in chars if unicodedata.normalize("NFD", c) != c][::7]
+    native = Analyzer(name).native
+
+    def of(texts: list[str]) -> list[list[str]]:
+        found, offsets, ids, _, _ = native.analyze(texts, "document")
+        return [[found[i] for i in ids[a:b]] for a, b in pairwise(offsets)]
+
+    composed = of([unicodedata.normalize("NFC", f"a{c}b {c}") for c in split])
+    apart = of([unicodedata.normalize("NFD", f"a{c}b {c}") for c in split])
+    wrong = [ascii(c) for c, one, two in zip(split, composed, apart, strict=True) if one != two]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", ["snowball:turkish", "unicode:turkish"])
+def test_turkish_words_are_found_by_any_i(name: str) -> None:
+    for words in ("İstanbul istanbul ISTANBUL Istanbul", "Isparta ısparta isparta ISPARTA"):
+        assert len({tuple(terms(name, word)) for word in words.split()}) == 1, words
+    assert terms("snowball:turkish", "KİTAPLIĞI") == terms("snowball:turkish", "kitaplığı")
+
+
+@pytest.mark.parametrize("language", Stemmer.algorithms())
+def test_a_dotted_capital_i_is_an_i_for_every_stemmer(language: str) -> None:
+    assert terms(f"snowball:{language}", "İZMİR") == terms(f"snowball:{language}", "izmir")
+
+
+@pytest.mark.parametrize(
+    ("language", "one", "other"),
+    [
+        ("armenian", "Երևան", "ԵՐԵՒԱՆ"),
+        ("dutch", "ĳs", "IJS"),
+        ("persian", "كتابي", "کتابی"),
+        ("romanian", "ţară", "țară"),
+        ("german", "STRASSE", "straße"),
+        ("greek", "ΑΘΗΝΑ", "Αθήνα"),
+        ("russian", "ЁЛКА", "елка"),
+    ],
+)
+def test_letters_that_keyboards_exchange_are_one(language: str, one: str, other: str) -> None:
+    assert terms(f"snowball:{language}", one) == terms(f"snowball:{language}", other)
