@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -50,7 +49,6 @@ __all__ = [
     "opened",
     "opening_options",
     "read_store_filter",
-    "read_time",
     "recipe_named",
     "store_path",
     "tell_reasons",
@@ -267,16 +265,6 @@ def read_store_filter(values: Sequence[str] | None) -> Filter | None:
     from hyrecall.memory.derived.layout import FILTERED
 
     return read_filter(values, {name: column.type for name, column in FILTERED.items()})
-
-
-def read_time(option: str, value: str | None) -> datetime | None:
-    """Read an ISO 8601 time; without a zone it is UTC."""
-    if value is None:
-        return None
-    try:
-        return datetime.fromisoformat(value)
-    except ValueError:
-        raise error(OptionError, option, "an ISO 8601 time", repr(value)) from None
 
 
 @contextmanager

@@ -91,7 +91,11 @@ def recall(
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option("--until", metavar="TIME", help="Only memories up to this time, included."),
+        typer.Option(
+            "--until",
+            metavar="TIME",
+            help="Only memories up to this time, included; a date alone is the whole day.",
+        ),
     ] = None,
     tags: Tags = None,
     session: Annotated[

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.filters import Filter
+from hyrecall.base.times import read_moment, read_time
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.derived.layout import FILTERED
-from hyrecall.serve.mcp.session import Session, missing, read_time
+from hyrecall.serve.mcp.session import Session, missing
 from hyrecall.serve.mcp.shapes import (
     Link,
     Match,
@@ -18,6 +20,7 @@ from hyrecall.serve.mcp.shapes import (
     OneVersion,
     Saved,
     edge_shape,
+    match_shape,
     match_shapes,
     memory_shape,
     reasons_of,
@@ -54,6 +57,10 @@ _Reason = Annotated[
 ]
 _Kind = Annotated[str | None, Field(max_length=512, description="Only memories of this kind.")]
 _Time = Annotated[str | None, Field(max_length=64)]
+_Since = Annotated[_Time, Field(description="Not before this time, ISO 8601.")]
+_Until = Annotated[
+    _Time, Field(description="Not after this time, ISO 8601; a date alone includes the whole day.")
+]
 
 
 class _Save(Arguments):
@@ -79,14 +86,20 @@ class _Save(Arguments):
 
 
 class _Search(Arguments):
-    query: Query
+    query: Annotated[
+        Query,
+        Field(
+            description="What to look for, in plain words. * with since or until: everything of "
+            "that time, newest first."
+        ),
+    ]
     limit: Limit = 10
     offset: Annotated[int, Field(ge=0)] = 0
     kind: _Kind = None
     tags: _Wanted = None
     filter: _Filter = None
-    since: Annotated[_Time, Field(description="Not before this time, ISO 8601.")] = None
-    until: Annotated[_Time, Field(description="Not after this time, ISO 8601.")] = None
+    since: _Since = None
+    until: _Until = None
     session_id: Annotated[
         str | None, Field(max_length=512, description="The conversation, for recipes that weigh it")
     ] = None
@@ -132,6 +145,8 @@ class _List(Arguments):
     tags: _Wanted = None
     pinned: Annotated[bool | None, Field(description="Only pinned ones, or only others.")] = None
     filter: _Filter = None
+    since: _Since = None
+    until: _Until = None
 
 
 class Listed(Structure):
@@ -187,11 +202,13 @@ async def _save(session: Session, given: _Save) -> Reply:
 
 
 async def _search(session: Session, given: _Search) -> Reply:
-    begin, end = read_time("since", given.since), read_time("until", given.until)
+    times = _times(given)
+    if times is not None and given.query.strip() in ("", "*"):
+        return await _of_a_time(session, given)
     matches = await session.search(
         given.query, recipe=given.recipe, limit=given.limit, offset=given.offset, kind=given.kind,
         tags=given.tags, filter=_read_filter(given.filter), session_id=given.session_id,
-        time_range=None if begin is None and end is None else (begin, end), alpha=given.alpha,
+        time_range=times, alpha=given.alpha,
         min_score=given.min_score, normalize=given.normalize, token_budget=given.token_budget,
         around=given.around,
     )  # fmt: skip
@@ -199,6 +216,28 @@ async def _search(session: Session, given: _Search) -> Reply:
         matches=match_shapes(matches), degraded=matches.degraded, reasons=reasons_of(matches)
     )
     return Reply(found, text_of_matches(matches))
+
+
+async def _of_a_time(session: Session, given: _Search) -> Reply:
+    """List what happened in a time, because there is nothing to rank by."""
+    for name in (
+        "session_id",
+        "recipe",
+        "alpha",
+        "min_score",
+        "normalize",
+        "token_budget",
+        "around",
+    ):
+        if getattr(given, name):
+            wish = "no such option where the query names no words"
+            raise error(OptionError, name, wish, repr(getattr(given, name)))
+    found = await session.newest(
+        limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags,
+        filter=_narrowed(given),
+    )  # fmt: skip
+    matches = [match_shape(one) for one in found]
+    return Reply(Found(matches=matches, degraded=False, reasons=[]), text_of_memories(found))
 
 
 async def _get(session: Session, given: _Get) -> Reply:
@@ -212,7 +251,7 @@ async def _get(session: Session, given: _Get) -> Reply:
 async def _list(session: Session, given: _List) -> Reply:
     found = await session.newest(
         limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags,
-        pinned=given.pinned, filter=_read_filter(given.filter),
+        pinned=given.pinned, filter=_narrowed(given),
     )  # fmt: skip
     return Reply(Listed(memories=list(map(memory_shape, found))), text_of_memories(found))
 
@@ -242,6 +281,20 @@ async def _history(session: Session, given: _Get) -> Reply:
         for one in versions
     ]
     return Reply(History(versions=versions), "\n\n".join(lines) or "There is no such memory.")
+
+
+def _times(given: _Search | _List) -> tuple[date | None, date | None] | None:
+    times = read_moment("since", given.since), read_moment("until", given.until)
+    return None if times == (None, None) else times
+
+
+def _narrowed(given: _Search | _List) -> Filter | None:
+    """Return the filter of a list, with its times."""
+    own, times = _read_filter(given.filter), _times(given)
+    if times is None:
+        return own
+    of_time = Filter(occurred_at=times)
+    return of_time if own is None else own & of_time
 
 
 def _read_filter(given: dict[str, Any] | None) -> Filter | None:

@@ -19,6 +19,7 @@ __all__ = [
     "OneVersion",
     "Saved",
     "edge_shape",
+    "match_shape",
     "match_shapes",
     "memory_shape",
     "reasons_of",
@@ -52,7 +53,9 @@ class Match(Structure):
 
     id: str
     text: str
-    score: float = Field(description="What the list is ordered by; its scale is the recipe's.")
+    score: float | None = Field(
+        description="What the list is ordered by; its scale is the recipe's. Null: newest first."
+    )
     vector_score: float | None = Field(description="Cosine in [-1, 1]; null: not computed.")
     bm25_score: float | None = Field(description="BM25; null: not computed.")
     is_fill: bool = Field(description="Not found, but added as one of the newest.")
@@ -105,6 +108,14 @@ def memory_shape(one: Episode) -> OneMemory:
         occurred_at=one.occurred_at, pinned=one.pinned, importance=one.importance,
         session_id=one.session_id, source=one.source, visibility=one.visibility,
         user_id=one.user_id, metadata=one.metadata,
+    )  # fmt: skip
+
+
+def match_shape(one: Episode) -> Match:
+    """Return a memory that was listed, not ranked, as a match."""
+    return Match(
+        id=one.id, text=one.text, score=None, vector_score=None, bm25_score=None, is_fill=False,
+        is_exact=False, memory=memory_shape(one), around=[],
     )  # fmt: skip
 
 
