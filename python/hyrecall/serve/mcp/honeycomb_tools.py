@@ -193,7 +193,9 @@ async def _index(session: Session, _: _Index) -> Reply:
 
 def _searches(name: str) -> Tool:
     told = "Recall memories, summaries and dialogue, best first; facts weigh more than dialogue."
-    return Tool(name, "Recall memories", told, _Search, Hits, "reads", _search)
+    return Tool(
+        name, "Recall memories", told, _Search, Hits, "reads", _search, recipe=honeycomb.name
+    )
 
 
 def _reads(name: str) -> Tool:

@@ -175,6 +175,6 @@ TOOLS: Final = (
     Tool(
         "memory_search", "Search notes",
         "Find notes by words, their beginnings and meaning: keys, tags and snippets, best first.",
-        _Search, NotesFound, "reads", _search,
+        _Search, NotesFound, "reads", _search, recipe=l0.name,
     ),
 )  # fmt: skip

@@ -310,7 +310,7 @@ TOOLS: Final = (
     Tool(
         "search", "Search memories",
         "Recall memories by words and meaning, best first. Use it before answering from memory.",
-        _Search, Found, "reads", _search,
+        _Search, Found, "reads", _search, recipe="",
     ),
     Tool("get", "Get a memory", "Return a memory by its id, with its links to others.",
          _Get, OneFound, "reads", _get),

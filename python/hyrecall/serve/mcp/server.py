@@ -167,7 +167,22 @@ class _Answers:
 
     @cached_property
     def _schemas(self) -> dict[str, dict[str, Any]]:
-        return {name: tool.listed(self.options).input_schema for name, tool in self.tools.items()}
+        return {
+            name: tool.listed(self._sizes[name]).input_schema for name, tool in self.tools.items()
+        }
+
+    @cached_property
+    def _sizes(self) -> dict[str, ServiceOptions]:
+        """The options for each tool: a page is not larger than the recipe's depth, either."""
+        depths = {name: recipe.depth for name, recipe in served_recipes(self.memory).items()}
+        depths[""] = self.memory._sync._store.recipe.depth
+        most = self.options.max_limit
+        return {
+            name: self.options
+            if tool.recipe is None
+            else replace(self.options, max_limit=min(most, depths[tool.recipe]))
+            for name, tool in self.tools.items()
+        }
 
     async def list_tools(
         self, context: _Context, params: types.PaginatedRequestParams | None
@@ -175,8 +190,8 @@ class _Answers:
         """List the tools that the caller may use."""
         session = self._session(context)
         listed = [
-            tool.listed(self.options, free_names(session.caller))
-            for tool in self.tools.values()
+            tool.listed(self._sizes[name], free_names(session.caller))
+            for name, tool in self.tools.items()
             if not tool.writes or "write" in session.caller.rights
         ]
         return types.ListToolsResult(tools=listed)
@@ -212,7 +227,7 @@ class _Answers:
         named = {name: given.pop(name, None) for name in free_names(session.caller)}
         session = session.narrowed({k: one for k, one in named.items() if one is not None})
         session.check_right("write" if tool.writes else "read")
-        return await tool.answer(session, tool.read(given, self.options))
+        return await tool.answer(session, tool.read(given, self._sizes[params.name]))
 
     async def list_resources(
         self, context: _Context, params: types.PaginatedRequestParams | None

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from mcp_types import Tool as ListedTool
 from mcp_types import ToolAnnotations
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hyrecall.base.keywords import unknown_option
 from hyrecall.memory.data.given_fields import checked
 from hyrecall.serve.mcp.session import Session
-from hyrecall.serve.mcp.sizes import check_page, check_shape, show_sizes, with_defaults
+from hyrecall.serve.mcp.sizes import check_page, check_shape, kinds_of, show_sizes, with_defaults
 from hyrecall.serve.options import ServiceOptions
 
 __all__ = [
@@ -34,11 +35,40 @@ Effect: TypeAlias = Literal["reads", "adds", "changes", "removes"]
 
 
 class Arguments(BaseModel):
-    """Base of what tools take: unknown arguments are refused, and no value is converted."""
+    """Base of what tools take: unknown arguments are refused, and no value is converted.
+
+    Numbers and nulls are those of JSON: 5.0 is an integer, and null stands for an argument that is
+    not given.
+    """
 
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, hide_input_in_errors=True, populate_by_name=True
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_json(cls, given: dict[str, Any]) -> dict[str, Any]:
+        kept = {}
+        for name, value in given.items():
+            kinds, is_needed = cls._kinds().get(name, (frozenset(), True))
+            if value is None and not is_needed:
+                continue
+            is_whole = isinstance(value, float) and value.is_integer()
+            kept[name] = int(value) if is_whole and "integer" in kinds else value
+        return kept
+
+    @classmethod
+    @cache
+    def _kinds(cls) -> dict[str, tuple[frozenset[str], bool]]:
+        """Return the JSON types of each argument, and whether it is required."""
+        schema = cls.model_json_schema()
+        return {
+            name: (
+                frozenset(kind["type"] for kind in kinds_of(one) if "type" in kind),
+                name in schema.get("required", ()),
+            )
+            for name, one in schema.get("properties", {}).items()
+        }
 
 
 class Structure(BaseModel):
@@ -89,6 +119,8 @@ class Tool:
         Of the session of the caller and the arguments.
     is_repeatable : bool
         Whether a second call with the same arguments changes nothing more.
+    recipe : str, optional
+        By which recipe the tool ranks, "" for the store's: its depth bounds a page.
     """
 
     name: str
@@ -99,6 +131,7 @@ class Tool:
     effect: Effect
     answer: Callable[[Session, Any], Awaitable[Reply]]
     is_repeatable: bool = False
+    recipe: str | None = None
 
     @property
     def writes(self) -> bool:
@@ -115,6 +148,9 @@ class Tool:
         for name in names:
             told = {"type": "string", "maxLength": 512, "description": _SCOPE[name]}
             takes["properties"][name] = told
+        for name, one in takes["properties"].items():
+            if name not in takes.get("required", ()):
+                takes["properties"][name] = _or_null(one)
         return ListedTool(
             name=self.name,
             title=self.title,
@@ -145,6 +181,16 @@ class Tool:
         read = with_defaults(options, checked(self.takes, given))
         check_page(options, read)
         return read
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an argument that need not be given."""
+    if any(kind.get("type") == "null" for kind in kinds_of(schema)):
+        return schema
+    outside = {name: schema[name] for name in ("description", "default") if name in schema}
+    inside = [{name: one for name, one in kind.items() if name not in outside}
+              for kind in kinds_of(schema)]  # fmt: skip
+    return {"anyOf": [*inside, {"type": "null"}], **outside}
 
 
 def schema_of(
