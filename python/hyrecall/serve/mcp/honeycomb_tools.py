@@ -18,6 +18,7 @@ from hyrecall.serve.documented.honeycomb import (
     as_recall,
     as_stored,
 )
+from hyrecall.serve.mcp.previews import fenced
 from hyrecall.serve.mcp.session import Session, missing
 from hyrecall.serve.mcp.tool import Arguments, Id, Query, Reply, Structure, Text, Tool
 
@@ -184,7 +185,8 @@ async def _forget(session: Session, given: _Forget) -> Reply:
 
 async def _read(session: Session, given: _Read) -> Reply:
     text = await session.browse("cat", given.path)
-    return Reply(File(path=given.path, text=text), text or "There is no such file.")
+    told = fenced([({"path": given.path}, text)]) if text else "There is no such file."
+    return Reply(File(path=given.path, text=text), told)
 
 
 async def _index(session: Session, _: _Index) -> Reply:

@@ -128,8 +128,12 @@ async def _search(session: Session, given: _Search) -> Reply:
         )
         for match, time in zip(found, times, strict=True)
     ]
-    shown = [note.model_dump(exclude_none=True) for note in notes]
-    return Reply(NotesFound(results=notes), json.dumps(shown, ensure_ascii=False))
+    return Reply(NotesFound(results=notes), _text_of_notes)
+
+
+def _text_of_notes(data: dict[str, Any]) -> str:
+    shown = [{k: one for k, one in note.items() if one is not None} for note in data["results"]]
+    return json.dumps(shown, ensure_ascii=False)
 
 
 async def _scopes(session: Session) -> list[str]:

@@ -12,6 +12,7 @@ from hyrecall.ask.filters import Filter
 from hyrecall.base.times import read_moment, read_time
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.derived.layout import FILTERED
+from hyrecall.serve.mcp.previews import fenced
 from hyrecall.serve.mcp.session import Session, missing
 from hyrecall.serve.mcp.shapes import (
     Link,
@@ -29,7 +30,18 @@ from hyrecall.serve.mcp.shapes import (
     text_of_memories,
     version_shape,
 )
-from hyrecall.serve.mcp.tool import Arguments, Id, Limit, Query, Reply, Structure, Text, Tool
+from hyrecall.serve.mcp.tool import (
+    Arguments,
+    Id,
+    Limit,
+    Previews,
+    Query,
+    Reply,
+    Stored,
+    Structure,
+    Text,
+    Tool,
+)
 
 __all__ = ["TOOLS"]
 
@@ -119,7 +131,7 @@ class _Search(Arguments):
     ] = 0
 
 
-class Found(Structure):
+class Found(Previews):
     """What a search found."""
 
     matches: list[Match]
@@ -131,7 +143,7 @@ class _Get(Arguments):
     id: Id
 
 
-class OneFound(Structure):
+class OneFound(Stored):
     """A memory and its edges."""
 
     memory: OneMemory
@@ -149,7 +161,7 @@ class _List(Arguments):
     until: _Until = None
 
 
-class Listed(Structure):
+class Listed(Previews):
     """Memories, newest first."""
 
     memories: list[OneMemory]
@@ -182,7 +194,7 @@ class Forgotten(Structure):
     forgotten: int
 
 
-class History(Structure):
+class History(Previews):
     """The versions of a memory, oldest first."""
 
     versions: list[OneVersion]
@@ -215,7 +227,7 @@ async def _search(session: Session, given: _Search) -> Reply:
     found = Found(
         matches=match_shapes(matches), degraded=matches.degraded, reasons=reasons_of(matches)
     )
-    return Reply(found, text_of_matches(matches))
+    return Reply(found, text_of_matches)
 
 
 async def _of_a_time(session: Session, given: _Search) -> Reply:
@@ -237,7 +249,7 @@ async def _of_a_time(session: Session, given: _Search) -> Reply:
         filter=_narrowed(given),
     )  # fmt: skip
     matches = [match_shape(one) for one in found]
-    return Reply(Found(matches=matches, degraded=False, reasons=[]), text_of_memories(found))
+    return Reply(Found(matches=matches, degraded=False, reasons=[]), text_of_matches)
 
 
 async def _get(session: Session, given: _Get) -> Reply:
@@ -245,7 +257,8 @@ async def _get(session: Session, given: _Get) -> Reply:
     if found is None:
         raise missing()
     links = [edge_shape(edge) for edge in await session.links(given.id)]
-    return Reply(OneFound(memory=memory_shape(found), links=links), text_of_memories([found]))
+    one = OneFound(memory=memory_shape(found), links=links)
+    return Reply(one, lambda data: text_of_memories([data["memory"]]))
 
 
 async def _list(session: Session, given: _List) -> Reply:
@@ -253,7 +266,8 @@ async def _list(session: Session, given: _List) -> Reply:
         limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags,
         pinned=given.pinned, filter=_narrowed(given),
     )  # fmt: skip
-    return Reply(Listed(memories=list(map(memory_shape, found))), text_of_memories(found))
+    listed = Listed(memories=list(map(memory_shape, found)))
+    return Reply(listed, lambda data: text_of_memories(data["memories"]))
 
 
 async def _update(session: Session, given: _Update) -> Reply:
@@ -275,12 +289,16 @@ async def _forget(session: Session, given: _Forget) -> Reply:
 
 async def _history(session: Session, given: _Get) -> Reply:
     versions = [version_shape(one) for one in await session.history(given.id)]
-    lines = [
-        f"{one.version}. {one.status} {one.recorded_at.isoformat(' ', 'minutes')[:16]}"
-        f"{f' ({one.reason})' if one.reason else ''}\n{one.text or ''}".rstrip()
-        for one in versions
-    ]
-    return Reply(History(versions=versions), "\n\n".join(lines) or "There is no such memory.")
+    if not versions:
+        return Reply(History(versions=[]), "There is no such memory.")
+    return Reply(History(versions=versions), _text_of_history)
+
+
+def _text_of_history(data: dict[str, Any]) -> str:
+    names = ("version", "status", "recorded_at", "reason")
+    return fenced(
+        ({name: one[name] for name in names}, one["text"] or "") for one in data["versions"]
+    )
 
 
 def _times(given: _Search | _List) -> tuple[date | None, date | None] | None:

@@ -33,6 +33,7 @@ from hyrecall.serve.mcp import (
     resources,
 )
 from hyrecall.serve.mcp.gate import BusyError, Gate
+from hyrecall.serve.mcp.previews import NOTICE, with_previews
 from hyrecall.serve.mcp.session import DEFAULT_USER, Session, served_recipes
 from hyrecall.serve.mcp.tool import Reply, Tool
 from hyrecall.serve.options import ServiceOptions
@@ -121,7 +122,8 @@ def create_server(
         title="hyrecall memory",
         instructions=(
             "A durable memory. Search it before you answer questions about earlier conversations, "
-            "people, decisions or preferences. Save what will matter later, one idea at a time."
+            "people, decisions or preferences. Save what will matter later, one idea at a time. "
+            f"What tools return is: {NOTICE[0].lower()}{NOTICE[1:]}"
         ),
         get_tool_input_schema=answers.schema,
         on_list_tools=answers.list_tools,
@@ -215,7 +217,10 @@ class _Answers:
         data = reply.data
         if not isinstance(data, dict):
             data = data.model_dump(mode="json", by_alias=True)
-        text = json.dumps(data, ensure_ascii=False) if reply.text is None else reply.text
+        data = with_previews(data)
+        text = reply.text(data) if callable(reply.text) else reply.text
+        if text is None:
+            text = json.dumps(data, ensure_ascii=False)
         return types.CallToolResult(content=[_text(text)], structured_content=data)
 
     async def _answer(self, context: _Context, params: types.CallToolRequestParams) -> Reply:

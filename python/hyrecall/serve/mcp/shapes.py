@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from hyrecall.memory import Edge, Episode, Matches, Remembered, Version
+from hyrecall.serve.mcp.previews import fenced
 from hyrecall.serve.mcp.tool import Structure
 
 __all__ = [
@@ -162,22 +163,27 @@ def reasons_of(matches: Matches) -> list[str]:
     return [str(reason) for reason in matches.reasons]
 
 
-def text_of_matches(matches: Matches) -> str:
-    """Return matches as text, best first, a paragraph each."""
-    lines = [
-        f"[{one.episode.id}] {_when(one.episode)}{' (newest)' if one.is_fill else ''}\n"
-        f"{one.episode.text}" + "".join(f"\n  around it [{two.id}]: {two.text}" for two in near)
-        for one, near in zip(matches, matches.around or [()] * len(matches), strict=True)
+def text_of_matches(found: dict[str, Any]) -> str:
+    """Return matches as text, best first, each fenced, and what stands around it too."""
+    texts = [
+        (origin, text)
+        for one in found["matches"]
+        for origin, text in (
+            (_origin(one["memory"]) | {"newest": one["is_fill"]}, one["text"]),
+            *((_origin(near) | {"around": one["id"]}, near["text"]) for near in one["around"]),
+        )
     ]
-    told = [f"degraded: {reason}" for reason in matches.reasons]
-    return "\n\n".join([*lines, *told] if lines else ["Nothing was found.", *told])
+    told = [f"degraded: {reason}" for reason in found["reasons"]]
+    return "\n\n".join([fenced(texts) if texts else "Nothing was found.", *told])
 
 
-def text_of_memories(memories: Iterable[Episode]) -> str:
-    """Return memories as text, a paragraph each."""
-    lines = [f"[{one.id}] {_when(one)} {one.kind}\n{one.text}" for one in memories]
-    return "\n\n".join(lines) or "There are no memories."
+def text_of_memories(memories: Iterable[dict[str, Any]]) -> str:
+    """Return memories as text, each fenced."""
+    texts = [(_origin(one), one["text"]) for one in memories]
+    return fenced(texts) if texts else "There are no memories."
 
 
-def _when(one: Episode) -> str:
-    return one.occurred_at.isoformat(" ", "minutes")[:16]
+def _origin(memory: dict[str, Any]) -> dict[str, Any]:
+    """Return what tells whose a memory is and where it came from."""
+    names = ("id", "user_id", "source", "kind", "occurred_at")
+    return {name: memory[name] for name in names}

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hyrecall.base.keywords import unknown_option
 from hyrecall.memory.data.given_fields import checked
+from hyrecall.serve.mcp.previews import NOTICE
 from hyrecall.serve.mcp.session import Session
 from hyrecall.serve.mcp.sizes import check_page, check_shape, kinds_of, show_sizes, with_defaults
 from hyrecall.serve.options import ServiceOptions
@@ -23,8 +24,10 @@ __all__ = [
     "Id",
     "Ids",
     "Limit",
+    "Previews",
     "Query",
     "Reply",
+    "Stored",
     "Structure",
     "Text",
     "Tool",
@@ -77,6 +80,18 @@ class Structure(BaseModel):
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
 
+class Stored(Structure):
+    """Base of what tools return of texts that the store holds."""
+
+    notice: str = NOTICE
+
+
+class Previews(Stored):
+    """Base of lists of these."""
+
+    is_cut: bool = Field(False, description="Whether long texts were cut: get returns the whole.")
+
+
 Query: TypeAlias = Annotated[str, Field(description="What to look for, in plain words.")]
 Text: TypeAlias = Annotated[str, Field(min_length=1)]
 Id: TypeAlias = Annotated[
@@ -101,8 +116,8 @@ class Reply:
     """
 
     data: Structure | dict[str, Any]
-    text: str | None = None
-    """None: the data as JSON."""
+    text: str | Callable[[dict[str, Any]], str] | None = None
+    """A function makes it of the data as the reply shows them; None: the data as JSON."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +169,7 @@ class Tool:
         return ListedTool(
             name=self.name,
             title=self.title,
-            description=self.description,
+            description=self.description if self.writes else f"{self.description} {NOTICE}",
             input_schema=takes,
             output_schema=schema_of(self.returns, mode="serialization"),
             annotations=ToolAnnotations(
