@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from hyrecall.base.arguments import home_path
 from hyrecall.cli.help import Command, Group
 from hyrecall.cli.memory_options import bar, now_ready, opened, store_path
 from hyrecall.cli.settings import read_settings
@@ -88,7 +89,7 @@ class _Place:
     @classmethod
     def of(cls, path: Path | None, scope: str | None, default: str = "user") -> _Place:
         named = os.environ.get("LTM_DB")
-        found = path or (Path(named).expanduser() if named else None)
+        found = path or (Path(home_path("LTM_DB", named)) if named else None)
         return cls(found, scope or os.environ.get("LTM_SCOPE") or default)
 
     @contextmanager

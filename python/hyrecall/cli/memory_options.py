@@ -22,6 +22,7 @@ from rich.progress import Progress as Bar
 from hyrecall import recipes
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.shaping import Composite
+from hyrecall.base.arguments import home_path
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.cli.recipe_files import read_recipe
 from hyrecall.cli.settings import read_settings
@@ -111,14 +112,20 @@ def store_path(given: Path | None, settings: dict[str, Any]) -> Path:
     Raises
     ------
     OptionError
-        The path is ``:memory:``.
+        The path is ``:memory:``; or none is named, and there is no home folder.
     """
     named = os.environ.get("HYRECALL_PATH") or settings.get("path")
-    found = given or (Path(named).expanduser() if named else None)
+    found = given or (Path(home_path("HYRECALL_PATH", named)) if named else None)
     if str(found) == ":memory:":
         got = "':memory:', a store that would end with the command"
         raise error(OptionError, "--path", "a folder", got)
-    return found or Path(user_data_path("hyrecall"), "memory")
+    if found is not None:
+        return found
+    try:
+        return Path(user_data_path("hyrecall"), "memory")
+    except RuntimeError:
+        wish = "a folder, since this user has no home folder (HOME)"
+        raise error(OptionError, "--path", wish, "none") from None
 
 
 def recipe_named(name: str | None, settings: dict[str, Any]) -> Recipe:

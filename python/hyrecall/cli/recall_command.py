@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os.path import expanduser
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -273,7 +274,7 @@ def _target(
         if second is not None:
             raise typer.BadParameter("expected either DIR or --path")
         return path, first, True
-    folder = Path(first)
+    folder = Path(expanduser(first))  # a query may be "~" where nobody has a home
     is_store = (folder / "memory.db").exists()
     if second is None and not is_store and not (folder / "MANIFEST").exists():
         return None, first, True
