@@ -240,7 +240,7 @@ def recall(
         recipe=recipe,
     )  # fmt: skip
     types = {name: index._facts.row_types[name] for name in index.schema.cell_columns}
-    asked = _query(index, query, by_arm("--vector", vector, read_vector), embed=embed)
+    asked = _query(index, query, by_arm("--vector", vector, read_vector))
     added = list(shown_texts(index.schema)) if columns is None else names(columns)
     hits = index.recall(
         **asked,
@@ -258,6 +258,7 @@ def recall(
         rows = hits.to_list()[0]
         found = hits_to_dict(hits[0], rows, explain=explain)
         data = {"query": query, "arms": list(hits.trace.arms), "hits": found}
+        data |= {"degraded": list(hits.trace.degraded)} if hits.degraded else {}
         print_json(data | ({"dropped": hits[0].explain_dropped().to_list()} if explain else {}))
         return
     if not len(hits[0]):
@@ -310,14 +311,20 @@ def _opened(folder: Path, threads: int | None, by: EmbedBy | None) -> Index:
         raise error(OptionError, "--embed", wish, got) from None
 
 
-def _query(index: Index, query: str | None, vector: Any, *, embed: bool) -> dict[str, Any]:
+def _query(index: Index, query: str | None, vector: Any) -> dict[str, Any]:
     """Return the text and the vectors of the query, as a batch of one."""
     asked: dict[str, Any] = {}
-    if query is not None and (index.schema.text_arms or embed):
+    embeds = [] if index._embedders is None else list(index._embedders.embedded)
+    if query is not None and (index.schema.text_arms or embeds):
         asked["text"] = [query]
-    if embed:
-        arms = ", ".join(map(repr, index.stats()["embedded_by"]))
-        say(f"note: {arms}: the packaged static model embeds the query")
+    if query is not None and not vector and embeds:
+        assert index._embedders is not None
+        index._embedders.wait_until_loaded(_SECONDS)
+        models = index.stats()["embedded_by"]
+        told = ", ".join(f"{arm!r}: {models[arm]} embeds the query" for arm in embeds)
+        say(f"note: {told}")
+    elif query is not None and not vector and index._facts.embedded:
+        pass  # the reply says that the embedder is missing
     elif isinstance(vector, dict):
         asked["vectors"] = {arm: [one] for arm, one in vector.items()}
     elif vector is not None:
@@ -326,6 +333,6 @@ def _query(index: Index, query: str | None, vector: Any, *, embed: bool) -> dict
         arms = ", ".join(map(repr, index.schema.vector_arms))
         say(f"note: {arms}: no vector given (--vector or --embed), so only text arms run")
         asked["vectors"] = {}
-    if query is not None and not index.schema.text_arms and not embed:
+    if query is not None and not index.schema.text_arms and not embeds:
         raise error(OptionError, "query", "no text (the index has no text arm)", repr(query))
     return asked
