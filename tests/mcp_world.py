@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import os
@@ -104,12 +103,16 @@ def spawned(
 
 async def talk_here(server: Server[Any], lines: Sequence[object]) -> list[dict[str, Any]]:
     """Do what `talk` does with a server of this process; its lines are read as those of stdin."""
-    reader = asyncio.StreamReader(limit=1 << 20)
-    reader.feed_data(written(lines).encode("utf-8", "surrogatepass"))
-    reader.feed_eof()
+
+    async def chunks() -> AsyncIterator[bytes]:
+        text = written(lines).encode("utf-8", "surrogatepass")
+        for at in range(0, len(text), 10_000):
+            yield text[at : at + 10_000]
+
     out = io.StringIO()
-    async with stdio_server(stdin=stdio._lines(reader), stdout=anyio.wrap_file(out)) as streams:
-        await stdio._serve(server, *streams)
+    stdout = anyio.wrap_file(out)
+    async with stdio_server(stdin=stdio._no_lines(), stdout=stdout) as (unused, write), unused:
+        await stdio._serve(server, stdio._lines(chunks(), 1 << 20), write)
     return read_replies(out.getvalue())
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hyrecall.base.first_process import end_at_sigterm as _end_at_sigterm
+
+_end_at_sigterm()
+
 from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
 from hyrecall.ask.queries import All, Any, Boost, Phrase, Prefix
 from hyrecall.ask.scope import ANY, Scope

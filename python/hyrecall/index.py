@@ -378,7 +378,9 @@ class Index(IndexBuilds, IndexReads, IndexParts):
             stored one.
         embed : embedder, str or EmbedBy, or mapping of str to those, optional
             As in :meth:`build`; its model, length and columns must be those that the index was
-            built with, as far as its files say. Without it, a recall of texts alone asks text arms.
+            built with, as far as its files say. Without it, vectors of a local model ("static",
+            "minilm") get that model if it is installed. Of other models, a recall of texts alone
+            asks the text arms and is degraded. ``{}`` opens without any.
         memory : {"mmap", "ram"}, default "mmap"
             Map the files, or read them whole.
         verify : {"full", "structure"}, optional

@@ -1,5 +1,6 @@
 """Commands on a store beside an endpoint that works, refuses a row, or is not there."""
 
+import json
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -162,6 +163,29 @@ def test_D26_recall_without_its_endpoint_is_by_words_and_one_line_on_stderr(
 
     assert found(reply.data) == found(by_words.data)
     assert len(found(reply.data)) == 3
+
+
+@pytest.mark.parametrize("answer", ["nobody", "status500", "junk"])
+def test_D05_D26_notes_without_their_endpoint_are_kept_found_and_told(
+    run: Run, store: Path, server: StubServer, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    """A line on stderr, fields of the JSON, and exit code 0: the note is kept and found."""
+    assert run("ltm", "save", "dawn", "tea of dawn").code == 0
+    url = nobody() if answer == "nobody" else server.url(answer)
+    monkeypatch.setenv("LTM_EMBEDDING_URL", url)
+    assert run("ltm", "search", "tea").code == 0  # its index has changed
+    saved = run("ltm", "save", "noon", "tea of noon")
+    next_one = run("ltm", "supersede", "noon", "five", "tea of five")
+    found = run("ltm", "search", "tea five")
+    for reply, told in (
+        (saved, saved.data), (next_one, next_one.data), (found, json.loads(found.out)[0]),
+    ):  # fmt: skip
+        assert reply.code == 0
+        (line,) = [one for one in reply.err.splitlines() if "built anew" not in one]
+        assert line.startswith("note: degraded: embed_"), reply.err
+        assert told["degraded"] == [line.removeprefix("note: degraded: ")]
+    assert (saved.data["embedded"], next_one.data["embedded"]) == (False, False)
+    assert [one["key"] for one in json.loads(found.out)] == ["five"]
 
 
 def test_what_a_store_logs_is_a_note(run: Run, store: Path) -> None:

@@ -154,7 +154,7 @@ TYPES |= {"span": pa.duration("ms")}
 
 NUMBER = "an int or float (column type int64)"
 STRING = "a str (column type large_string)"
-MOMENT = "a datetime.datetime (column type timestamp[us])"
+MOMENT = "a datetime.datetime or datetime.date (column type timestamp[us])"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,6 @@ MOMENT = "a datetime.datetime (column type timestamp[us])"
             "a datetime.date (column type date32[day])",
             "datetime.datetime(2024, 1, 1, 0, 0) (datetime)",
         ),
-        ("at", dt.date(2024, 1, 1), MOMENT, "datetime.date(2024, 1, 1) (date)"),
         ("at", "2024-01-01", MOMENT, "'2024-01-01' (str)"),
         ("at", NAT, MOMENT, f"{NAT!r} (datetime64)"),
         (
@@ -342,3 +341,21 @@ def test_a_column_reads_slices_chunks_and_nothing_under_a_null() -> None:
     for start in (0, 1, 7, 8, 9, 100):
         expected = [value is True for value in flags.slice(start).to_pylist()]
         assert program.evaluate([attribute_column(flags.slice(start))]).tolist() == expected
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_a_date_on_a_column_of_times_is_the_whole_day(unit: str) -> None:
+    first, day, last = (dt.date(2024, 1, one) for one in (1, 2, 3))
+    ticks = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    begin = (day - dt.date(1970, 1, 1)).days * 86_400 * ticks
+    end = begin + 86_400 * ticks
+    at = pa.array([begin - 1, begin, end - 1, end, None], pa.timestamp(unit, "Asia/Tokyo"))
+
+    def rows(test: Any) -> list[int]:
+        program = compile_filter(Filter(at=test), {"at": at.type})
+        return np.flatnonzero(program.evaluate([attribute_column(at)])).tolist()
+
+    assert rows(day) == rows([day]) == rows((day, day)) == rows(np.datetime64(day)) == [1, 2]
+    assert (rows((None, day)), rows((day, None))) == ([0, 1, 2], [1, 2, 3])
+    assert (rows(NoneOf(day)), rows([first, last])) == ([0, 3, 4], [0, 3])
+    assert rows((dt.datetime(2024, 1, 2), dt.datetime(2024, 1, 2))) == [1]

@@ -45,10 +45,27 @@ def comparable(value: Any) -> Any:
     return value
 
 
+DAY = 86_400
+
+
+def is_day(constant: Any) -> bool:
+    return isinstance(constant, dt.date) and not isinstance(constant, dt.datetime)
+
+
+def same(constant: Any, value: Any) -> bool:
+    """On a column of times, where a value may lie between midnights, a date is the whole day."""
+    first = comparable(constant)
+    if is_day(constant):
+        return bool(first <= value < first + DAY)
+    return bool(first == value)
+
+
 def in_range(value: Any, start: Any, end: Any) -> bool:
-    return (start is None or comparable(start) <= value) and (
-        end is None or value <= comparable(end)
-    )
+    if start is not None and value < comparable(start):
+        return False
+    if end is None or value <= comparable(end):
+        return True
+    return is_day(end) and bool(value < comparable(end) + DAY)
 
 
 def holds(test: Test, elements: list[Any] | None, within: Callable[..., bool] = in_range) -> bool:
@@ -60,10 +77,10 @@ def holds(test: Test, elements: list[Any] | None, within: Callable[..., bool] = 
     if kind == "set":
         return elements is not None
     if kind == "eq":
-        return any(comparable(constants[0]) == one for one in present)
+        return any(same(constants[0], one) for one in present)
     if kind == "range":
         return any(within(one, *constants) for one in present)
-    found = [any(comparable(constant) == one for one in present) for constant in constants[0]]
+    found = [any(same(constant, one) for one in present) for constant in constants[0]]
     if kind == "all":
         return elements is not None and all(found)
     return any(found) if kind == "any" else not any(found)
@@ -185,7 +202,9 @@ def moment_kind(arrow: pa.DataType, unit: Fraction, constant: Callable[..., Any]
     return Kind(arrow, value, constant, lambda raw: raw * unit)
 
 
-def instant(rng: np.random.Generator) -> dt.datetime:
+def instant(rng: np.random.Generator) -> dt.date:
+    if rng.random() < 0.2:
+        return dt.date(1970, 1, 1) + dt.timedelta(days=int(rng.integers(-2, 2)))
     moment = dt.datetime(1970, 1, 1) + span(rng)
     zone = pick(rng, [None, dt.UTC, dt.timezone(dt.timedelta(hours=5, minutes=45))])
     return moment if zone is None else moment.replace(tzinfo=dt.UTC).astimezone(zone)
@@ -350,3 +369,10 @@ def test_a_definition_with_an_exclusive_end_is_caught() -> None:
         return in_range(value, start, end) and (end is None or value != comparable(end))
 
     assert len(run_cases(0, 30, exclusive).wrong) > 5
+
+
+def test_a_definition_in_which_a_last_day_ends_at_midnight_is_caught() -> None:
+    def at_midnight(value: Any, start: Any, end: Any) -> bool:
+        return in_range(value, start, end) and (end is None or value <= comparable(end))
+
+    assert len(run_cases(2, 60, at_midnight).wrong) > 5

@@ -71,11 +71,12 @@ def test_an_index_without_its_embedder_answers_texts_and_vectors_and_says_so(
     with hr.Index.open(tmp_path) as opened:
         assert vectors_of(opened) == {"embedding": "hash-16"}
         hits = opened.recall(text=["green tea", "milk"], scope="ann")
-        assert not hits.degraded
-        note = "embedding did not run: its vectors are of 'hash-16', and the index was opened "
-        assert hits.trace.notes == (note + "without embed=",)
+        told = "embedding did not run: its vectors are of 'hash-16', which is not to be had here "
+        assert hits.trace.degraded == (told + "without embed=",)
+        one_arm = opened.recall(text=["tea"], scope="ann", fusion=hr.RRF(alpha=0))
+        assert not one_arm.degraded  # nobody asked the other one
         assert hits.to_arrow().equals(reply(index, vectors={}))
-        assert opened.recall(text=["tea"], vectors={}, scope="ann").trace.notes == ()
+        assert opened.recall(text=["tea"], vectors={}, scope="ann").trace.degraded == ()
         vectors = HASHES.embed(["green tea", "milk"])
         assert reply(opened, vectors=vectors).equals(reply(index))
         with pytest.raises(hr.OptionError, match="embedding: expected one column of the table"):
@@ -245,3 +246,69 @@ def test_an_opening_whose_device_has_no_room_closes_the_embedders_that_it_opened
     with pytest.raises(hr.DeviceMemoryError):
         hr.Index.open(tmp_path, embed="opened by name")
     assert Opened.n_closed == 2
+
+
+@pytest.fixture
+def local(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The packaged model's name, as files record it."""
+    from hyrecall.embed import StaticEmbedder
+
+    for name in ("HYRECALL_EMBED_DISABLE", "LTM_EMBED_DISABLE"):
+        monkeypatch.delenv(name, raising=False)
+    try:
+        return StaticEmbedder().model
+    except hr.MissingExtraError:
+        pytest.skip("the packaged model (extra [local]) is not installed")
+
+
+def test_an_index_of_the_packaged_model_gets_it_again_without_being_told(
+    tmp_path: Path, local: str
+) -> None:
+    index = saved(tmp_path, EmbedBy("static", columns=("title", "text"), timeout=60))
+    with hr.Index.open(tmp_path) as opened:
+        assert opened._embedders is not None
+        opened._embedders.wait_until_loaded(60)
+        hits = opened.recall(text=["green tea", "milk"], scope="ann")
+        assert not hits.degraded
+        assert "embedding" in hits.trace.arms
+        assert hits.to_arrow().equals(reply(index))
+        for one in (index, opened):
+            one.add(MORE)  # with the columns that the files name
+        assert reply(opened).equals(reply(index))
+    with hr.Index.open(tmp_path, embed={}) as without:
+        hits = without.recall(text=["green tea"], scope="ann")
+        assert (hits.degraded, len(hits.trace.degraded)) == (True, 1)
+        assert f"its vectors are of '{local}'" in hits.trace.degraded[0]
+
+
+def test_commands_and_services_embed_queries_with_the_model_of_the_files(
+    tmp_path: Path, local: str
+) -> None:
+    pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
+    import asyncio
+    import json
+
+    from typer.testing import CliRunner
+
+    from hyrecall.cli.app import app
+    from hyrecall.serve import create_app
+    from serve_client import calling
+
+    saved(tmp_path / "local", "static")
+    saved(tmp_path / "other", HASHES)
+
+    async def served(folder: Path) -> Any:
+        index = hr.Index.open(folder)
+        if index._embedders is not None:
+            index._embedders.wait_until_loaded(60)
+        async with calling(create_app(index)) as client:
+            return (await client.post("/v1/recall", json={"text": "tea", "scope": "ann"})).json()
+
+    for folder, is_degraded in ((tmp_path / "local", False), (tmp_path / "other", True)):
+        done = CliRunner().invoke(app, ["recall", str(folder), "tea", "--scope", "ann", "--json"])
+        assert done.exit_code == 0, done.stderr
+        told = json.loads(done.stdout)
+        assert ("embedding" in told["arms"], "degraded" in told) == (not is_degraded, is_degraded)
+        assert ("embeds the query" in done.stderr) is not is_degraded
+        assert ("did not run" in done.stderr) is is_degraded
+        assert asyncio.run(served(folder))["degraded"] is is_degraded

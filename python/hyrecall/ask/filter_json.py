@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import date, datetime, time
+from datetime import date, time
 from typing import Any
 
 import pyarrow as pa
 
 from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
+from hyrecall.base.times import as_moment
 from hyrecall.errors import OptionError, error
 
 __all__ = ["FILTER_FORM", "filter_from_json"]
@@ -26,7 +27,7 @@ def filter_from_json(asked: object, types: Mapping[str, pa.DataType], argument: 
     A value means equality, a list any of its values, ``{"from": a, "to": b}`` a range including
     both ends, ``{"not": [...]}`` none of the values, ``{"all": [...]}`` all of them (list columns),
     null a row without a value, ``{"null": false}`` a row with a value. Dates and times are ISO
-    8601; durations are only supported in tests for null.
+    8601, and a date on a column of times is the whole day; durations only have tests for null.
 
     Raises
     ------
@@ -76,7 +77,7 @@ def _constant(argument: str, value: Any, kind: pa.DataType | None) -> Any:
         return value
     try:
         if pa.types.is_timestamp(kind):
-            return datetime.fromisoformat(value)
+            return as_moment(value)
         if pa.types.is_date(kind):
             return date.fromisoformat(value)
         if pa.types.is_time(kind):

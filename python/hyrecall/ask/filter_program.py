@@ -126,7 +126,17 @@ def _compile_any_of(
         return FilterProgram.text_any_of(index, [_utf8(name, kind, value) for value in values])
     places = [_place(name, kind, value) for value in values]
     codes = [low for low, high in places if low == high and MIN_CODE <= low <= MAX_CODE]
-    return FilterProgram.codes_any_of(index, codes)
+    days = [_between(index, low, high) for low, high in places if low < high]
+    one_of = FilterProgram.codes_any_of(index, codes)
+    return FilterProgram.any_of([one_of, *days]) if days else one_of
+
+
+def _between(index: int, low: int, high: int) -> FilterProgram:
+    """Test codes; if low > high the range is empty, and the ends may be outside int64."""
+    low, high = max(low, MIN_CODE), min(high, MAX_CODE)
+    return (
+        FilterProgram.codes_between(index, low, high) if low <= high else FilterProgram.any_of([])
+    )
 
 
 def _compile_range(
@@ -138,14 +148,11 @@ def _compile_range(
         first = None if start is None else _utf8(name, kind, start)
         last = None if end is None else _utf8(name, kind, end)
         return FilterProgram.text_between(index, first, last)
-    low = MIN_CODE if start is None else max(_place(name, kind, start)[0], MIN_CODE)
+    low = MIN_CODE if start is None else _place(name, kind, start)[0]
     # A range without ends includes NaN, whose code is above all other floats.
     open_top = MAX_CODE if start is None else kind.top_code
-    high = open_top if end is None else min(_place(name, kind, end)[1], MAX_CODE)
-    # If low > high the range is empty, and the ends may be outside int64.
-    return (
-        FilterProgram.codes_between(index, low, high) if low <= high else FilterProgram.any_of([])
-    )
+    high = open_top if end is None else _place(name, kind, end)[1]
+    return _between(index, low, high)
 
 
 def _place(name: str, kind: AttributeType, value: Any) -> Place:

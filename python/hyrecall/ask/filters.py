@@ -56,7 +56,8 @@ class Filter:
     -----
     Filters join with ``&``, ``|`` and ``~``; they are immutable and hashable. Comparisons are
     exact, also between ints and floats and between times of different units; a float32 column is
-    compared by its float32 values, not by the values before rounding. Naive datetimes are UTC.
+    compared by its float32 values, not by the values before rounding. Naive datetimes are UTC. On a
+    column of times a date is the whole day in UTC: ``at=(None, date(2026, 5, 1))`` includes it.
     Strings compare by their UTF-8 bytes. NaN equals nothing and is in no range that has an end.
 
     Examples
@@ -109,6 +110,7 @@ class Filter:
 
         Notes
         -----
+        On a column of times a date is the whole day, where Arrow means its first moment.
         Arrow's logic has three values, a filter's has two. Inside the expression Arrow's logic
         holds: a comparison with null is null, so neither ``x != 3`` nor ``~(x == 3)`` matches a
         null. A ``~`` *outside*, on the filter, is a plain complement and matches all rows that the

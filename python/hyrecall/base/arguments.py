@@ -152,18 +152,34 @@ def position_in(n: int, index: Any, what: str) -> int:
     return at % n
 
 
+def home_path(argument: str, path: str) -> str:
+    """Return a path with the home folder in place of a leading ``~`` or ``~user``, as shells do.
+
+    Raises
+    ------
+    OptionError
+        It begins with ``~``, and this user has no home folder.
+    """
+    found = os.path.expanduser(path)
+    if found.startswith("~") and found.split("/", 1)[0] == "~":
+        wish = "a path, since this user has no home folder (HOME) that ~ stands for"
+        raise error(OptionError, argument, wish, repr(path))
+    return found
+
+
 def read_path(value: str | os.PathLike[str]) -> Path:
-    """Convert a path and refuse one that the system cannot store.
+    """Convert a path and refuse one that the system cannot store; ``~`` is the home folder.
 
     Raises
     ------
     DTypeError
         Neither a str nor an ``os.PathLike`` of one.
     OptionError
-        It is empty, has a NUL, a lone surrogate, or a name or a whole that is too long.
+        It is empty, has a NUL, a lone surrogate, or a name or a whole that is too long; or there is
+        no home folder.
     """
     try:
-        path = Path(value)
+        path = Path(home_path("path", os.fspath(Path(value))))
         if not os.fspath(value):
             raise error(OptionError, "path", "a path", repr(value))
     except TypeError:

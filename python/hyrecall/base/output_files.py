@@ -6,6 +6,7 @@ complete. The random file is created with O_EXCL, so no other existing file is e
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -113,9 +114,16 @@ def resolve_target(argument: str, path: Path) -> Path:
 
 def _followed(argument: str, path: Path) -> Path:
     try:
-        return path.resolve()
-    except (OSError, RuntimeError):  # a loop: the class depends on Python's version
+        path.resolve(strict=True)  # only then does every version of Python tell of a loop
+    except RuntimeError:
+        is_loop = True
+    except OSError as fault:
+        is_loop = fault.errno == errno.ELOOP
+    else:
+        is_loop = False
+    if is_loop:
         raise error(OptionError, argument, "a file", f"a loop of links {path}") from None
+    return path.resolve()
 
 
 def _identity(path: Path) -> tuple[int, int] | Path:

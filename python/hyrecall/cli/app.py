@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
 import sys
 import traceback
 from typing import Annotated, Any
@@ -39,6 +40,7 @@ _EXIT_CODES = (
      "is incomplete, damaged, or of a newer format."),
     (INTERNAL, "An internal error of hyrecall: please report it."),
     (INTERRUPTED, "Interrupted."),
+    (128 + signal.SIGTERM, "Ended by SIGTERM."),
 )  # fmt: skip
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors that only writing causes

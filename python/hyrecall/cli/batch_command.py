@@ -66,7 +66,9 @@ def batch(
     queries: Annotated[
         Path,
         typer.Argument(
-            metavar="QUERIES", help="The queries: .parquet, .jsonl, .ndjson or .csv; - is stdin."
+            metavar="QUERIES",
+            help="The queries: .parquet, .jsonl, .ndjson, .json (lines), .csv or .tsv, also with "
+            ".gz; - is stdin.",
         ),
     ],
     output: Annotated[

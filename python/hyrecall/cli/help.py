@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from inspect import cleandoc
+from pathlib import Path
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from hyrecall.base.arguments import home_path
 from hyrecall.base.text_tables import Line, wrap
 from hyrecall.cli.show import screen_width
 
@@ -26,6 +28,17 @@ class Command(TyperCommand):
     headings: Mapping[str, str] = {}
     """The heading of each option by its name."""
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; ``~`` is the home folder in every path, which shells may leave alone."""
+        for one in self.params:
+            if (value := ctx.params.get(one.name)) is None:
+                continue
+            if isinstance(value, list | tuple):
+                ctx.params[one.name] = type(value)(_at_home(one, each) for each in value)
+            else:
+                ctx.params[one.name] = _at_home(one, value)
+        return super().invoke(ctx)
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words after the command's name."""
         return _usage(self)
@@ -33,6 +46,13 @@ class Command(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
         formatter.write(_help(self, ctx, []))
+
+
+def _at_home(parameter: Any, value: Any) -> Any:
+    kind = getattr(getattr(parameter, "type", None), "name", "")  # until Typer 0.28 it was a str
+    if not isinstance(value, Path) and not (isinstance(value, str) and kind == "path"):
+        return value
+    return type(value)(home_path(parameter.opts[0], str(value)))
 
 
 class Group(TyperGroup):

@@ -29,7 +29,7 @@ from hyrecall.cli.schema_options import (
     wanted_columns,
 )
 from hyrecall.cli.show import say
-from hyrecall.cli.tables import read_corpus
+from hyrecall.cli.tables import INPUT_KINDS, STDIN, corpus_files, read_corpora
 from hyrecall.cli.values import names
 from hyrecall.embed import EmbedBy
 from hyrecall.errors import OptionError, error
@@ -41,7 +41,12 @@ __all__ = ["index"]
 
 def index(
     corpus: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The documents: .parquet, .jsonl or .csv.")
+        list[Path],
+        typer.Argument(
+            metavar="FILE",
+            help="The documents: .parquet, .jsonl, .ndjson, .json (lines), .csv or .tsv, also with "
+            ".gz; several files or patterns are one corpus; - is stdin.",
+        ),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write.")
@@ -67,6 +72,15 @@ def index(
     analyzer: Analyzers = None,
     stopwords: Stopwords = None,
     bm25: Bm25OfArms = None,
+    input_format: Annotated[
+        str | None,
+        typer.Option(
+            "--input-format",
+            metavar="|".join(INPUT_KINDS),
+            show_default="by the file's name; jsonl for stdin",
+            help="The format of FILE.",
+        ),
+    ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace an index in the folder.")
     ] = False,
@@ -94,13 +108,14 @@ def index(
     ] = False,
     threads: Threads = None,
 ) -> None:
-    """Index a file of documents.
+    """Index files of documents.
 
     Parquet files have the types of their columns. In CSV, keys, cells and texts are read as text;
     in JSON lines, texts are. Other types are inferred, but a key or cell in JSON is never a time.
     """
     check_cells(cell, no_cell=no_cell)
-    if output.resolve() == corpus.resolve():
+    files = corpus_files(corpus)
+    if output.resolve() in [one.resolve() for one in files]:
         raise error(OptionError, "--output", "a folder, not the corpus", repr(str(output)))
     _check_output(output, replace=replace)
     schema, embedded = read_schema(
@@ -110,11 +125,12 @@ def index(
     )  # fmt: skip
     wanted = wanted_columns(schema, embedded)
     if memory is not None:
-        for option, is_given in (("--embed", embedded), ("--replace", replace)):
+        given = {"--embed": embedded, "--replace": replace, "--input-format": input_format}
+        for option, is_given in given.items():
             if is_given:
                 raise error(OptionError, option, "nothing with --memory", "it")
         index_in_parts(
-            corpus, output, schema, wanted, memory,
+            files, output, schema, wanted, memory,
             resume=resume, join=not no_join, threads=threads,
         )  # fmt: skip
         return
@@ -123,10 +139,9 @@ def index(
             raise error(OptionError, option, "--memory with it", "none")
     started = time.perf_counter()
     as_text = [c for c, option in wanted.items() if option in ("--text", "--embed")]
-    if corpus.suffix.lower() == ".csv":
-        as_text += [key, *schema.cell_columns]
-    table = read_corpus(corpus, wanted, as_text)
-    say(f"{corpus}: {table.num_rows:,} rows in {time.perf_counter() - started:.1f} s")
+    table = read_corpora(files, wanted, as_text, input_format)
+    what = f"{len(files)} files" if len(files) > 1 else "stdin" if files == [STDIN] else files[0]
+    say(f"{what}: {table.num_rows:,} rows in {time.perf_counter() - started:.1f} s")
     started = time.perf_counter()
     by = {arm: EmbedBy("static", columns=columns) for arm, columns in embedded.items()}
     made = Index.build(table, schema, embed=by, threads=threads)

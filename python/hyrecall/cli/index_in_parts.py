@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hyrecall.cli.show import say
-from hyrecall.cli.tables import check_columns, kind_of, reading
+from hyrecall.cli.tables import STDIN, check_columns, is_packed, kind_of, reading
 from hyrecall.errors import OptionError, error
 from hyrecall.index import Index
 from hyrecall.table.schema import Schema
@@ -40,7 +41,7 @@ def read_size(option: str, text: str) -> int:
 
 
 def index_in_parts(
-    corpus: Path,
+    files: Sequence[Path],
     output: Path,
     schema: Schema,
     wanted: Mapping[str, str],
@@ -50,7 +51,7 @@ def index_in_parts(
     join: bool,
     threads: int | None,
 ) -> None:
-    """Index the columns of a Parquet file, part by part, and say how far it is after each.
+    """Index the columns of Parquet files, part by part, and say how far it is after each.
 
     Raises
     ------
@@ -58,26 +59,32 @@ def index_in_parts(
         Another kind of file, or one of :meth:`hyrecall.Index.build_in_parts`.
     """
     limit = read_size("--memory", memory)
-    if kind_of(corpus) != "parquet":
-        wish = "a .parquet file, which can be read in parts"
-        raise error(OptionError, "--memory", wish, repr(str(corpus)))
+    for one in files:
+        if one == STDIN or is_packed(one) or kind_of(one) != "parquet":
+            wish = "a .parquet file, which can be read in parts"
+            raise error(OptionError, "--memory", wish, repr(str(one)))
     started = time.perf_counter()
 
     def tell(done: int, total: int, what: str = "rows") -> None:
         seconds = time.perf_counter() - started
         say(f"{done:,} of {total:,} {what}, {seconds:.1f} s")
 
-    with reading(corpus, "parquet"), pq.ParquetFile(corpus, pre_buffer=False) as file:
-        check_columns(corpus, file.schema_arrow.names, wanted)
+    n_rows = 0
+    for one in files:
+        with reading(one, "parquet"):
+            metadata = pq.read_metadata(one)
+            check_columns(one, metadata.schema.to_arrow_schema().names, wanted)
+            n_rows += metadata.num_rows
+    with reading(files[0], "parquet"):
         made = Index.build_in_parts(
-            file.iter_batches(_BATCH_ROWS, columns=list(wanted)),
+            _batches(files, list(wanted)),
             schema,
             output,
             memory_limit=limit,
             threads=threads,
             resume=resume,
             join=join,
-            total_rows=file.metadata.num_rows,
+            total_rows=n_rows,
             progress=tell,
             join_progress=partial(tell, what="rows joined by cell"),
         )
@@ -85,3 +92,9 @@ def index_in_parts(
     told = f"indexed {len(made):,} documents in {time.perf_counter() - started:.1f} s"
     say(f"{told}, {n_segments} segments")
     say(f"written to {output}")
+
+
+def _batches(files: Sequence[Path], columns: list[str]) -> Iterator[pa.RecordBatch]:
+    for one in files:
+        with reading(one, "parquet"), pq.ParquetFile(one, pre_buffer=False) as file:
+            yield from file.iter_batches(_BATCH_ROWS, columns=columns)

@@ -108,7 +108,7 @@ def _show_index(folder: Path, as_json: bool) -> None:
     if (folder / "memory.db").exists() and not (folder / "MANIFEST").exists():
         got = "a store (hyrecall doctor --path shows it)"
         raise error(IndexNotFoundError, str(folder), "a saved index", got)
-    index = Index.open(folder)
+    index = Index.open(folder, embed={})
     facts = _facts(index) | {"replica": _replica(folder)}
     if as_json:
         print_json(facts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from hyrecall.base.arguments import home_path
 from hyrecall.cli.help import Command, Group
-from hyrecall.cli.memory_options import bar, now_ready, opened, store_path
+from hyrecall.cli.memory_options import bar, now_ready, opened, store_path, tell_reasons
 from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import print_json, say
 from hyrecall.errors import NotFoundError, error
 
 if TYPE_CHECKING:
-    from hyrecall.memory import MemorySync, Notes
+    from hyrecall.memory import Degradation, MemorySync, Notes, Remembered
 
 __all__ = ["ltm"]
 
@@ -88,7 +89,7 @@ class _Place:
     @classmethod
     def of(cls, path: Path | None, scope: str | None, default: str = "user") -> _Place:
         named = os.environ.get("LTM_DB")
-        found = path or (Path(named).expanduser() if named else None)
+        found = path or (Path(home_path("LTM_DB", named)) if named else None)
         return cls(found, scope or os.environ.get("LTM_SCOPE") or default)
 
     @contextmanager
@@ -151,8 +152,8 @@ def save(
     """Save a note; another value of the key becomes history."""
     place = _Place.of(path, scope)
     with place.notes(makes=True) as store:
-        store.notes.save(key, _text(value), scope=place.scope, tags=tags or ())
-        print_json(store.shown(key, place.scope))
+        saved = store.notes.save(key, _text(value), scope=place.scope, tags=tags or ())
+        print_json(store.shown(key, place.scope) | _unembedded(saved))
 
 
 @ltm.command(cls=Command)
@@ -177,12 +178,14 @@ def search(
     place = _Place.of(path, scope, "")
     with place.notes(read_only=True) as store:
         found = []
-        for hit in store.notes.search(query, scope=place.scope, limit=limit):
+        hits = store.notes.search(query, scope=place.scope, limit=limit)
+        for hit in hits:
             note = store.shown(hit.key, hit.scope)
             if not expand:
                 del note["value"]
                 note |= {"score": hit.score, "snippet": hit.snippet}
-            found.append(note)
+            found.append(note | _reasons(hits.reasons))
+    tell_reasons(hits.reasons)
     print_json(found)
 
 
@@ -233,8 +236,8 @@ def supersede(
     """Replace a note by a new one; the old one is kept as history."""
     place = _Place.of(path, scope)
     with place.notes() as store:
-        store.notes.supersede(key, new_key, _text(value), scope=place.scope)
-        print_json(store.shown(new_key, place.scope))
+        saved = store.notes.supersede(key, new_key, _text(value), scope=place.scope)
+        print_json(store.shown(new_key, place.scope) | _unembedded(saved))
 
 
 @ltm.command("path", cls=Command)
@@ -268,6 +271,16 @@ def reembed(
     )
     if detail:
         raise typer.Exit(1)
+
+
+def _unembedded(saved: Remembered) -> dict[str, Any]:
+    """Tell of a note without a vector: a line on stderr, and fields of the JSON."""
+    tell_reasons(saved.reasons)
+    return ({"embedded": False} if saved.reasons else {}) | _reasons(saved.reasons)
+
+
+def _reasons(reasons: Sequence[Degradation]) -> dict[str, Any]:
+    return {"degraded": list(map(str, reasons))} if reasons else {}
 
 
 def _pin(place: _Place, key: str, *, pinned: bool) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from hyrecall.base.text_tables import Column, Line, Row, wrap
+from hyrecall.base.times import read_time
 from hyrecall.cli.memory_options import (
     AsJson,
     Org,
@@ -21,7 +22,6 @@ from hyrecall.cli.memory_options import (
     bar,
     now_ready,
     opened,
-    read_time,
     store_path,
     tell_reasons,
 )

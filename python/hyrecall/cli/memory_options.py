@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -23,6 +22,7 @@ from rich.progress import Progress as Bar
 from hyrecall import recipes
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.shaping import Composite
+from hyrecall.base.arguments import home_path
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.cli.recipe_files import read_recipe
 from hyrecall.cli.settings import read_settings
@@ -50,7 +50,6 @@ __all__ = [
     "opened",
     "opening_options",
     "read_store_filter",
-    "read_time",
     "recipe_named",
     "store_path",
     "tell_reasons",
@@ -113,14 +112,20 @@ def store_path(given: Path | None, settings: dict[str, Any]) -> Path:
     Raises
     ------
     OptionError
-        The path is ``:memory:``.
+        The path is ``:memory:``; or none is named, and there is no home folder.
     """
     named = os.environ.get("HYRECALL_PATH") or settings.get("path")
-    found = given or (Path(named).expanduser() if named else None)
+    found = given or (Path(home_path("HYRECALL_PATH", named)) if named else None)
     if str(found) == ":memory:":
         got = "':memory:', a store that would end with the command"
         raise error(OptionError, "--path", "a folder", got)
-    return found or Path(user_data_path("hyrecall"), "memory")
+    if found is not None:
+        return found
+    try:
+        return Path(user_data_path("hyrecall"), "memory")
+    except RuntimeError:
+        wish = "a folder, since this user has no home folder (HOME)"
+        raise error(OptionError, "--path", wish, "none") from None
 
 
 def recipe_named(name: str | None, settings: dict[str, Any]) -> Recipe:
@@ -269,16 +274,6 @@ def read_store_filter(values: Sequence[str] | None) -> Filter | None:
     from hyrecall.memory.derived.layout import FILTERED
 
     return read_filter(values, {name: column.type for name, column in FILTERED.items()})
-
-
-def read_time(option: str, value: str | None) -> datetime | None:
-    """Read an ISO 8601 time; without a zone it is UTC."""
-    if value is None:
-        return None
-    try:
-        return datetime.fromisoformat(value)
-    except ValueError:
-        raise error(OptionError, option, "an ISO 8601 time", repr(value)) from None
 
 
 @contextmanager

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from hyrecall.ask.filters import Filter
 from hyrecall.base.text_tables import Column, Line, Row, clean, cut
+from hyrecall.base.times import read_moment
 from hyrecall.cli.memory_options import (
     now_ready,
     opened,
     read_store_filter,
-    read_time,
     tell_reasons,
 )
 from hyrecall.cli.settings import read_settings
@@ -71,7 +71,7 @@ class Asked:
 
 def recall_from_store(asked: Asked, *, as_json: bool, explain: bool) -> None:
     """Answer a query and show the matches."""
-    begin, end = read_time("--since", asked.since), read_time("--until", asked.until)
+    begin, end = read_moment("--since", asked.since), read_moment("--until", asked.until)
     options: dict[str, Any] = {
         "kind": asked.kind, "tags": asked.tags, "alpha": asked.alpha, "limit": asked.limit,
         "offset": asked.offset, "touch": asked.touch, "normalize": asked.normalize,

@@ -17,18 +17,25 @@ from itertools import islice
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any, BinaryIO, Protocol, TypeVar
+from weakref import finalize
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hyrecall.cli.tables import check_columns, float_vectors, kind_of, reading
-from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.cli.tables import (
+    INPUT_KINDS,
+    STDIN,
+    check_columns,
+    float_vectors,
+    input_kind,
+    is_packed,
+    reading,
+    unpacked,
+)
+from hyrecall.errors import DTypeError, error
 
 __all__ = ["INPUT_KINDS", "STDIN", "QueryFile", "QueryRows"]
-
-INPUT_KINDS = ("parquet", "jsonl", "csv")
-STDIN = Path("-")
 
 _BATCH_BYTES = 64 << 20  # of query columns in memory at once
 _FIELD_BYTES = 1 << 30  # of one value in CSV
@@ -78,7 +85,7 @@ class QueryFile:
         The columns to read, each with the option that names it.
     cells : mapping of str to pyarrow.DataType
         Types of the columns of cells, for CSV.
-    kind : {"parquet", "jsonl", "csv"}, optional
+    kind : {"parquet", "jsonl", "csv", "tsv"}, optional
         The format. Default: by the file's name; JSON lines for stdin.
 
     Attributes
@@ -99,10 +106,8 @@ class QueryFile:
         kind: str | None = None,
     ) -> None:
         """Open the file, and check the columns of Parquet."""
-        if kind is not None and kind not in INPUT_KINDS:
-            raise error(OptionError, "--input-format", f"one of {', '.join(INPUT_KINDS)}", kind)
         self._path = path
-        self._kind = kind or ("jsonl" if path == STDIN else kind_of(path))
+        self._kind = input_kind(path, kind)
         self.name = "stdin" if path == STDIN else str(path)
         self.wanted = dict(wanted)
         self.types = {
@@ -128,7 +133,8 @@ class QueryFile:
         The file is read once.
         """
         n_rows = max(1, min(n_rows, int(_BATCH_BYTES / max(self._row_bytes, 1.0))))
-        read = {"parquet": self._parquet, "jsonl": self._jsonl, "csv": self._csv}[self._kind]
+        read = {"parquet": self._parquet, "jsonl": self._jsonl, "csv": self._csv,
+                "tsv": self._csv}[self._kind]  # fmt: skip
         with reading(Path(self.name), self._kind):
             yield from read(n_rows, first)
 
@@ -142,20 +148,23 @@ class QueryFile:
 
     def _open(self) -> Path | BinaryIO:
         """Return the path or the open file to read; raise for a missing file."""
-        if self._path.is_file():
+        packed_parquet = self._kind == "parquet" and is_packed(self._path)
+        if self._path.is_file() and not packed_parquet:
             with self._path.open("rb"):
                 return self._path
-        pipe = sys.stdin.buffer if self._path == STDIN else self._path.open("rb")
+        pipe = sys.stdin.buffer if self._path == STDIN else unpacked(self._path)
         if self._kind != "parquet":
             return pipe
         kept = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this object
-        copyfileobj(pipe, kept)  # reading Parquet starts at its end
+        with reading(Path(self.name), self._kind):
+            copyfileobj(pipe, kept)  # reading Parquet starts at its end
+        finalize(self, kept.close)
         return kept
 
     @contextmanager
     def _bytes(self) -> Iterator[BinaryIO]:
         if isinstance(self._source, Path):
-            with self._source.open("rb") as file:
+            with unpacked(self._source) as file:
                 yield file
         else:
             yield self._source
@@ -198,18 +207,20 @@ class QueryFile:
         with self._bytes() as file:
             # Invalid UTF-8 becomes lone surrogates, which are refused when the row is parsed.
             text = TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
-            reader = csv.reader(text)
+            reader = csv.reader(text, delimiter="\t" if self._kind == "tsv" else ",")
             try:
                 header = next((row for row in reader if row), None)
                 if header is None:
-                    raise error(DTypeError, self.name, "a csv file with a header", "an empty file")
+                    raise error(
+                        DTypeError, self.name, f"a {self._kind} file with a header", "an empty file"
+                    )
                 check_columns(Path(self.name), header, self.wanted)
                 rows = ((reader.line_num, row) for row in reader if row)
                 for some in _in_slices(islice(rows, first, None), n_rows):
                     yield _CsvRows(self, some, header)
             except csv.Error as fault:
                 where = f"{self.name} line {reader.line_num}"
-                raise error(DTypeError, where, "a row of csv", fault) from None
+                raise error(DTypeError, where, f"a row of {self._kind}", fault) from None
             finally:
                 text.detach()  # keeps stdin open
 

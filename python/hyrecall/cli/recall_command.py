@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os.path import expanduser
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -90,7 +91,11 @@ def recall(
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option("--until", metavar="TIME", help="Only memories up to this time, included."),
+        typer.Option(
+            "--until",
+            metavar="TIME",
+            help="Only memories up to this time, included; a date alone is the whole day.",
+        ),
     ] = None,
     tags: Tags = None,
     session: Annotated[
@@ -249,7 +254,7 @@ def recall(
         recipe=recipe,
     )  # fmt: skip
     types = {name: index._facts.row_types[name] for name in index.schema.cell_columns}
-    asked = _query(index, query, by_arm("--vector", vector, read_vector), embed=embed)
+    asked = _query(index, query, by_arm("--vector", vector, read_vector))
     added = list(shown_texts(index.schema)) if columns is None else names(columns)
     hits = index.recall(
         **asked,
@@ -267,6 +272,7 @@ def recall(
         rows = hits.to_list()[0]
         found = hits_to_dict(hits[0], rows, explain=explain)
         data = {"query": query, "arms": list(hits.trace.arms), "hits": found}
+        data |= {"degraded": list(hits.trace.degraded)} if hits.degraded else {}
         print_json(data | ({"dropped": hits[0].explain_dropped().to_list()} if explain else {}))
         return
     if not len(hits[0]):
@@ -283,7 +289,7 @@ def _target(
         if second is not None:
             raise typer.BadParameter("expected either DIR or --path")
         return path, first, True
-    folder = Path(first)
+    folder = Path(expanduser(first))  # a query may be "~" where nobody has a home
     is_store = (folder / "memory.db").exists()
     if second is None and not is_store and not (folder / "MANIFEST").exists():
         return None, first, True
@@ -319,14 +325,20 @@ def _opened(folder: Path, threads: int | None, by: EmbedBy | None) -> Index:
         raise error(OptionError, "--embed", wish, got) from None
 
 
-def _query(index: Index, query: str | None, vector: Any, *, embed: bool) -> dict[str, Any]:
+def _query(index: Index, query: str | None, vector: Any) -> dict[str, Any]:
     """Return the text and the vectors of the query, as a batch of one."""
     asked: dict[str, Any] = {}
-    if query is not None and (index.schema.text_arms or embed):
+    embeds = [] if index._embedders is None else list(index._embedders.embedded)
+    if query is not None and (index.schema.text_arms or embeds):
         asked["text"] = [query]
-    if embed:
-        arms = ", ".join(map(repr, index.stats()["embedded_by"]))
-        say(f"note: {arms}: the packaged static model embeds the query")
+    if query is not None and not vector and embeds:
+        assert index._embedders is not None
+        index._embedders.wait_until_loaded(_SECONDS)
+        models = index.stats()["embedded_by"]
+        told = ", ".join(f"{arm!r}: {models[arm]} embeds the query" for arm in embeds)
+        say(f"note: {told}")
+    elif query is not None and not vector and index._facts.embedded:
+        pass  # the reply says that the embedder is missing
     elif isinstance(vector, dict):
         asked["vectors"] = {arm: [one] for arm, one in vector.items()}
     elif vector is not None:
@@ -335,6 +347,6 @@ def _query(index: Index, query: str | None, vector: Any, *, embed: bool) -> dict
         arms = ", ".join(map(repr, index.schema.vector_arms))
         say(f"note: {arms}: no vector given (--vector or --embed), so only text arms run")
         asked["vectors"] = {}
-    if query is not None and not index.schema.text_arms and not embed:
+    if query is not None and not index.schema.text_arms and not embeds:
         raise error(OptionError, "query", "no text (the index has no text arm)", repr(query))
     return asked

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hyrecall import recipes
 from hyrecall.ask.recipe import Recipe
+from hyrecall.base.arguments import home_path
 from hyrecall.errors import OptionError, error
 
 __all__ = ["read_recipe"]
@@ -27,6 +28,6 @@ def read_recipe(argument: str, name: str, allowed: Sequence[str]) -> Recipe:
         wish = f"one of {', '.join(allowed)}, or a file that ends in .json"
         raise error(OptionError, argument, wish, repr(name))
     try:
-        return Recipe.from_json(Path(name).read_text(encoding="utf-8"))
+        return Recipe.from_json(Path(home_path(argument, name)).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as fault:
         raise error(OptionError, argument, "a file with a recipe in JSON", fault) from None

@@ -20,6 +20,7 @@ from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, Transf
 from rich.progress import Progress as Bar
 
 from hyrecall.ask.shaping.checks import read_duration
+from hyrecall.base.arguments import home_path
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.cli.memory_options import AsJson, store_path
 from hyrecall.cli.settings import read_settings
@@ -185,7 +186,7 @@ def _duration(value: str | None) -> timedelta:
 
 def _place(url: str) -> str:
     """Return a URL; a path of a folder becomes one."""
-    return url if "://" in url else Path(url).expanduser().absolute().as_uri()
+    return url if "://" in url else Path(home_path("URL", url)).absolute().as_uri()
 
 
 def _pushed(done: Pushed) -> str:

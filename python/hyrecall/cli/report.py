@@ -160,7 +160,10 @@ def _without_folders(text: str) -> str:
 
 
 def _settings() -> dict[str, Any]:
-    path = settings_path()
+    try:
+        path = settings_path()
+    except OptionError:  # no home folder
+        return {"file": "none", "exists": False, "problem": None, "values": {}}
     report = {
         "file": _shown_path(path), "exists": path.exists(), "problem": None, "values": {}
     }  # fmt: skip
@@ -181,7 +184,11 @@ def _is_harmless(key: str, value: object) -> bool:
 
 def _shown_path(path: Path) -> str:
     """Return a path with ~ for the home folder; outside of it, only the file name."""
-    path, home = path.absolute(), Path.home()
+    path = path.absolute()
+    try:
+        home = Path.home()
+    except RuntimeError:  # this user has none
+        home = Path("/")
     is_below = path.is_relative_to(home) and home != Path("/")
     return f"~/{path.relative_to(home)}" if is_below else f".../{path.name}"
 

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from platformdirs import user_config_path
 
 from hyrecall import recipes
 from hyrecall.base import disk
-from hyrecall.base.arguments import number
+from hyrecall.base.arguments import home_path, number
 from hyrecall.base.forks import locked
+from hyrecall.cli.show import say
 from hyrecall.embed.choose import NAMES
 from hyrecall.embed.durations import duration
 from hyrecall.embed.openai_wire import Endpoint
@@ -33,9 +35,20 @@ _MOST_SECONDS = 86_400.0
 
 
 def settings_path() -> Path:
-    """Return the path of the settings: HYRECALL_CONFIG, else in the user's configuration folder."""
-    given = os.environ.get("HYRECALL_CONFIG")
-    return Path(given) if given else Path(user_config_path("hyrecall"), "config.json")
+    """Return the path of the settings: HYRECALL_CONFIG, else in the user's configuration folder.
+
+    Raises
+    ------
+    OptionError
+        Neither is there.
+    """
+    if given := os.environ.get("HYRECALL_CONFIG"):
+        return Path(home_path("HYRECALL_CONFIG", given))
+    try:
+        return Path(user_config_path("hyrecall"), "config.json")
+    except RuntimeError:
+        wish = "a path, since this user has no home folder (HOME)"
+        raise error(OptionError, "HYRECALL_CONFIG", wish, "none") from None
 
 
 # ---- values of each key ----
@@ -119,18 +132,31 @@ KEYS: Mapping[str, Callable[[str, object], str | float]] = {
 
 
 def read_settings(path: Path | None = None) -> dict[str, Any]:
-    """Return the settings; empty if the file does not exist.
+    """Return the settings; empty if the file does not exist, or nobody named one to be read.
+
+    A file in the user's configuration folder that the system does not let be read is noted.
 
     Raises
     ------
     OptionError
         The file is not a JSON object, or has an unknown key or an invalid value, which is named.
     """
-    path = path or settings_path()
+    is_named = path is not None or bool(os.environ.get("HYRECALL_CONFIG"))
+    try:
+        path = path or settings_path()
+    except OptionError:
+        if is_named:
+            raise
+        return {}
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
     except FileNotFoundError:
+        return {}
+    except OSError as fault:
+        if is_named:
+            raise
+        _note(f"note: {path}: {fault.strerror}: no settings are used")
         return {}
     try:
         found = json.loads(content[:_LARGEST])
@@ -144,6 +170,12 @@ def read_settings(path: Path | None = None) -> dict[str, Any]:
         made = type(fault)(f"{path}: {fault}")
         made.argument = fault.argument
         raise made from None
+
+
+@cache
+def _note(message: str) -> None:
+    """Show a message once, although a command may read the settings several times."""
+    say(message)
 
 
 def set_setting(name: str, value: object, path: Path | None = None) -> str | float:

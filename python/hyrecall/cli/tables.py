@@ -1,11 +1,15 @@
-"""Reads a corpus from Parquet, JSON lines or CSV; also helpers for query files."""
+"""Reads corpora from Parquet, JSON lines, CSV or TSV, also by gzip; and helpers for query files."""
 
 from __future__ import annotations
 
+import glob
+import gzip
+import sys
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -14,19 +18,81 @@ import pyarrow.parquet as pq
 
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["check_columns", "float_vectors", "kind_of", "read_corpus", "reading"]
+__all__ = [
+    "INPUT_KINDS",
+    "STDIN",
+    "check_columns",
+    "corpus_files",
+    "float_vectors",
+    "input_kind",
+    "is_packed",
+    "kind_of",
+    "read_corpora",
+    "reading",
+    "unpacked",
+]
 
-_KINDS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
+STDIN = Path("-")
+INPUT_KINDS = ("parquet", "jsonl", "csv", "tsv")
+_KINDS = {
+    ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv",
+    ".tsv": "tsv",
+}  # fmt: skip
 _JSON_BLOCK = 64 << 20  # bytes; a line must fit into a block
 
 
 def kind_of(path: Path) -> str:
-    """Return a file's format by its name."""
-    kind = _KINDS.get(path.suffix.lower())
+    """Return a file's format by its name, with or without ``.gz`` at its end."""
+    if path.is_dir():
+        got = f"a folder: name its files, as '{path}/*.jsonl'"
+        raise error(OptionError, str(path), "a file", got)
+    name = path.with_suffix("") if is_packed(path) else path
+    kind = _KINDS.get(name.suffix.lower())
     if kind is None:
-        wish = f"a name that ends in {', '.join(_KINDS)}"
-        raise error(OptionError, str(path), wish, repr(path.suffix))
+        wish = f"a name that ends in {', '.join(_KINDS)}, or one of them and .gz"
+        raise error(OptionError, str(path), wish, repr(path.name))
     return kind
+
+
+def input_kind(path: Path, named: str | None) -> str:
+    """Return the format of an input: as named, by its name, or JSON lines for stdin."""
+    if named is None:
+        return "jsonl" if path == STDIN else kind_of(path)
+    if named not in INPUT_KINDS:
+        raise error(OptionError, "--input-format", f"one of {', '.join(INPUT_KINDS)}", named)
+    return named
+
+
+def is_packed(path: Path) -> bool:
+    """Return whether a name is that of a file in gzip."""
+    return path.suffix.lower() == ".gz"
+
+
+def unpacked(path: Path) -> BinaryIO:
+    """Open a file to read what was packed in it by gzip, if its name says so."""
+    return cast(BinaryIO, gzip.open(path, "rb")) if is_packed(path) else path.open("rb")
+
+
+def corpus_files(named: Sequence[Path]) -> list[Path]:
+    """Return the files of a corpus, in the order named; patterns give theirs by name.
+
+    Raises
+    ------
+    OptionError
+        A pattern without a file, or stdin twice.
+    """
+    found: list[Path] = []
+    for one in named:
+        if one.exists() or not glob.has_magic(str(one)):
+            found.append(one)
+            continue
+        matches = sorted(glob.glob(str(one), recursive=True))
+        if not matches:
+            raise error(OptionError, "FILE", "a pattern of files that are there", repr(str(one)))
+        found += map(Path, matches)
+    if found.count(STDIN) > 1:
+        raise error(OptionError, "FILE", "stdin (-) once", "twice")
+    return found
 
 
 @contextmanager
@@ -36,6 +102,8 @@ def reading(path: Path, kind: str, note: str = "") -> Iterator[None]:
         yield
     except pa.ArrowException as fault:
         raise error(DTypeError, str(path), f"a {kind} file{note}", fault) from fault
+    except (gzip.BadGzipFile, EOFError, zlib.error) as fault:
+        raise error(DTypeError, str(path), "a whole file in gzip", fault) from fault
 
 
 def check_columns(path: Path, given: Sequence[str], wanted: Mapping[str, str]) -> None:
@@ -46,8 +114,30 @@ def check_columns(path: Path, given: Sequence[str], wanted: Mapping[str, str]) -
             raise error(OptionError, option, wish, repr(column))
 
 
-def read_corpus(path: Path, wanted: Mapping[str, str], texts: Sequence[str]) -> pa.Table:
-    """Read the columns of a corpus.
+def read_corpora(
+    paths: Sequence[Path], wanted: Mapping[str, str], texts: Sequence[str], named: str | None
+) -> pa.Table:
+    """Read the files of a corpus as one table; numbers of text files may be of several types.
+
+    Raises
+    ------
+    DTypeError, OptionError
+        As of one file, or a column of another type than in the first file.
+    """
+    first, *others = [_read_corpus(path, wanted, texts, named) for path in paths]
+    for path, table in zip(paths[1:], others, strict=True):
+        try:
+            first = pa.concat_tables([first, table], promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as fault:
+            wish = f"columns of the types of {paths[0]}"
+            raise error(DTypeError, str(path), wish, fault) from None
+    return first
+
+
+def _read_corpus(
+    path: Path, wanted: Mapping[str, str], texts: Sequence[str], named: str | None
+) -> pa.Table:
+    """Read the columns of one file.
 
     Parameters
     ----------
@@ -55,29 +145,31 @@ def read_corpus(path: Path, wanted: Mapping[str, str], texts: Sequence[str]) -> 
     wanted : mapping of str to str
         The columns to read, each with the option that names it.
     texts : sequence of str
-        Columns that are read as text if the file has no types: keys, cells and texts in CSV, texts
-        in JSON lines. Other types are inferred, but in JSON lines keys and cells are never times,
-        and vectors may be whole numbers.
+        Columns that are read as text if the file has no types; keys and cells are, too, in CSV.
+        Other types are inferred, but in JSON lines keys and cells are never times, and vectors may
+        be whole numbers.
+    named : str or None
+        The format, in place of the one that the name says.
     """
-    kind = kind_of(path)
-    with path.open("rb"):  # a missing file raises an error with its name
-        pass
+    kind = input_kind(path, named)
     columns = list(wanted)
     with reading(path, kind):
+        source = _source(path)
         if kind == "parquet":
-            check_columns(path, pq.read_schema(path).names, wanted)
-            return pq.read_table(path, columns=columns)
+            check_columns(path, pq.read_schema(_input(source)).names, wanted)
+            return pq.read_table(_input(source), columns=columns)
         as_text = dict.fromkeys(texts, pa.string())
-        if kind == "csv":
-            table = _read_csv(path, as_text)
+        if kind in ("csv", "tsv"):
+            known = [name for name, option in wanted.items() if option in ("--key", "--cell")]
+            table = _read_csv(source, as_text | dict.fromkeys(known, pa.string()), kind)
             check_columns(path, table.column_names, wanted)
             return table.select(columns)
-        table = _read_jsonl(path, as_text)
+        table = _read_jsonl(source, as_text)
         check_columns(path, table.column_names, wanted)
         names = [name for name, option in wanted.items() if option in ("--key", "--cell")]
         times = [name for name in names if pa.types.is_temporal(table.schema.field(name).type)]
         if times:  # strings that pyarrow reads as times
-            table = _read_jsonl(path, as_text | dict.fromkeys(times, pa.string()))
+            table = _read_jsonl(source, as_text | dict.fromkeys(times, pa.string()))
         for name in (name for name, option in wanted.items() if option == "--vector"):
             at = table.schema.get_field_index(name)
             table = table.set_column(at, name, float_vectors(table.column(at)))
@@ -94,17 +186,31 @@ def float_vectors(column: Any) -> Any:
     return column
 
 
-def _read_csv(path: Path, as_text: dict[str, pa.DataType]) -> pa.Table:
+def _source(path: Path) -> Path | pa.Buffer:
+    """Return what to read: the file, or the bytes of stdin or of a file in gzip."""
+    if path == STDIN:
+        return pa.py_buffer(sys.stdin.buffer.read())
+    with unpacked(path) as file:  # a missing file raises an error with its name
+        return pa.py_buffer(file.read()) if is_packed(path) else path
+
+
+def _input(source: Path | pa.Buffer) -> Path | pa.BufferReader:
+    return source if isinstance(source, Path) else pa.BufferReader(source)
+
+
+def _read_csv(
+    source: Path | pa.Buffer, as_text: dict[str, pa.DataType], kind: str = "csv"
+) -> pa.Table:
     convert = pa_csv.ConvertOptions(column_types=as_text, strings_can_be_null=False)
-    return pa_csv.read_csv(
-        path, parse_options=pa_csv.ParseOptions(newlines_in_values=True), convert_options=convert
-    )
+    parse = pa_csv.ParseOptions(newlines_in_values=True, delimiter="\t" if kind == "tsv" else ",")
+    return pa_csv.read_csv(_input(source), parse_options=parse, convert_options=convert)
 
 
-def _read_jsonl(path: Path, as_text: dict[str, pa.DataType]) -> pa.Table:
+def _read_jsonl(source: Path | pa.Buffer, as_text: dict[str, pa.DataType]) -> pa.Table:
     """Read JSON lines, with the columns of `as_text` as text even if they look like times."""
     options = pa_json.ParseOptions(explicit_schema=pa.schema(as_text)) if as_text else None
-    block = min(_JSON_BLOCK, max(path.stat().st_size, 1))
+    size = source.stat().st_size if isinstance(source, Path) else source.size
+    block = min(_JSON_BLOCK, max(size, 1))
     return pa_json.read_json(
-        path, read_options=pa_json.ReadOptions(block_size=block), parse_options=options
+        _input(source), read_options=pa_json.ReadOptions(block_size=block), parse_options=options
     )

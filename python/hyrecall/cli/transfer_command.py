@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from hyrecall.base.arguments import home_path
 from hyrecall.cli.memory_options import AsJson, Org, StorePath, User, Workspace, bar, opened
 from hyrecall.cli.migrate_options import MigrateOptions, migrate
 from hyrecall.cli.show import print_json, say
@@ -183,6 +184,7 @@ def import_(
             raise typer.Exit(1)
         return
     options.refuse_all(source)
+    file = home_path("FILE", file)
     Path(file).stat()  # raises for a missing file before a store is made
     with opened(path, makes=True) as memory, bar() as progress:
         done = memory.import_(file, source=source, progress=progress)

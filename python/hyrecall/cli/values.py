@@ -15,6 +15,7 @@ from hyrecall.ask.filter_json import FILTER_FORM, filter_from_json
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.scope import CellTypes, Scope
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
+from hyrecall.base.arguments import home_path
 from hyrecall.errors import HyrecallError, OptionError, ScopeError, error
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
@@ -88,7 +89,7 @@ def read_analyzer(option: str, value: str, stopwords: str | None = None) -> Anal
     if value.endswith(".json"):
         if stopwords is not None:
             raise error(OptionError, "--stopwords", "none with a tokenizer", repr(stopwords))
-        return _named(option, lambda: Analyzer.from_tokenizer(Path(value)))
+        return _named(option, lambda: Analyzer.from_tokenizer(Path(home_path(option, value))))
     listed: Any = stopwords
     if stopwords is not None and stopwords != "english":
         if "," not in stopwords:
@@ -136,7 +137,7 @@ def read_fusion(option: str, value: str) -> Fusion:
 def read_vector(option: str, value: str) -> Any:
     """Read a vector: a JSON list, or ``@FILE`` with a JSON list or a ``.npy`` array."""
     if value.startswith("@"):
-        path = Path(value[1:])
+        path = Path(home_path(option, value[1:]))
         if path.suffix == ".npy":
             try:
                 return np.load(path, allow_pickle=False)

@@ -43,7 +43,7 @@ class ShardOpening:
         self, path: str | Path, analyzer: Analyzer | Mapping[str, Analyzer] | None = None
     ) -> Index:
         """Open a saved index in this process."""
-        return Index.open(path, analyzer=analyzer, **self.options)
+        return Index.open(path, analyzer=analyzer, embed={}, **self.options)
 
     @property
     def options(self) -> dict[str, Any]:

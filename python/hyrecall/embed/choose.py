@@ -35,7 +35,10 @@ class Auto(Enum):
 AUTO: Final = Auto.AUTO
 """Choose by the environment variables, otherwise use the packaged model."""
 
-NAMES: Final = ("static", "minilm", "off")
+LOCAL: Final = ("static", "minilm")
+"""The embedders whose weights come with a package, so that files may name them."""
+
+NAMES: Final = (*LOCAL, "off")
 """What may be named in place of the URL of an endpoint."""
 
 Given: TypeAlias = Embedder | Off | str | Literal[Auto.AUTO] | None

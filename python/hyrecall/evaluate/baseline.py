@@ -103,7 +103,7 @@ def read_baseline(path: str | Path) -> dict[str, Scores]:
         Not a file of :func:`write_baseline`; the message names it.
     """
     try:
-        data = json.loads(Path(path).read_text("utf-8"))
+        data = json.loads(read_path(path).read_text("utf-8"))
         if data["format"] != _FORMAT:
             raise ValueError(f"format {data['format']}")
         queries = tuple(map(str, data["queries"]))

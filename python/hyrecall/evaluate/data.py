@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from hyrecall.base.arguments import read_path
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.evaluate.files import read_pairs, read_rows
@@ -149,7 +150,7 @@ def load_dataset(folder: str | Path, *, qrels: str | Path | None = None) -> Data
         A missing or wrong file, column or value; the message names file and line. Judgements and
         classes may name only queries and documents of the set.
     """
-    folder = Path(folder)
+    folder = read_path(folder)
     corpus = read_rows(folder, "corpus")
     queries = read_rows(folder, "queries")
     known = set(corpus["id"].to_pylist())

@@ -32,7 +32,7 @@ from hyrecall.memory.data.types import (
 from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.hypergraph import ahm_recall, hm_recall
 from hyrecall.memory.memory import Memory
-from hyrecall.memory.notes import Note, NoteHit, Notes
+from hyrecall.memory.notes import Note, NoteHit, NoteHits, Notes
 from hyrecall.memory.recall.audience import EVERYONE, Partition
 from hyrecall.memory.recall.redis_sessions import RedisSessions
 from hyrecall.memory.sql.damaged_rows import DamageWarning
@@ -64,6 +64,7 @@ __all__ = [
     "MemorySync",
     "Note",
     "NoteHit",
+    "NoteHits",
     "Notes",
     "Participant",
     "Partition",

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import NotFoundError, OptionError, error
+from hyrecall.memory.changing import Remembered
+from hyrecall.memory.data.degradation import Degradation
 from hyrecall.memory.data.fields import check_id
 from hyrecall.memory.data.given_fields import checked
 from hyrecall.memory.data.types import Episode, EpisodeMatch
@@ -68,7 +70,18 @@ class NoteHit:
 
 # Aliases, because list[...] in a class with a method ``list`` would name that method.
 _Found = list[Note]
-_Hits = list[NoteHit]
+
+
+class NoteHits(list[NoteHit]):
+    """Notes that were found, best first, and why there may be others.
+
+    Attributes
+    ----------
+    reasons : tuple of Degradation
+        Why the search is degraded: by words alone, where an embedder failed.
+    """
+
+    reasons: tuple[Degradation, ...] = ()
 
 
 @check_keywords
@@ -97,7 +110,7 @@ class Notes:
     --------
     >>> with MemorySync.in_memory(recipe=l0) as memory:
     ...     notes = Notes(memory)
-    ...     notes.save("deploy", "Deploys run on Friday at noon")
+    ...     saved = notes.save("deploy", "Deploys run on Friday at noon")
     ...     notes.search("fri")[0].snippet
     'Deploys run on <<Friday>> at noon'
     """
@@ -113,7 +126,9 @@ class Notes:
         memory._store.check_recipe(l0)
         self._memory, self._scopes = memory, scopes
 
-    def save(self, key: str, value: str, *, scope: str = "user", tags: Sequence[str] = ()) -> None:
+    def save(
+        self, key: str, value: str, *, scope: str = "user", tags: Sequence[str] = ()
+    ) -> Remembered:
         """Keep a value under a key; one that is there becomes history.
 
         Parameters
@@ -122,6 +137,11 @@ class Notes:
         scope : str, default "user"
         tags : sequence of str, default ()
             In place of those that it had.
+
+        Returns
+        -------
+        Remembered
+            Its version, and why it has no vector.
 
         Raises
         ------
@@ -136,16 +156,15 @@ class Notes:
         --------
         >>> with MemorySync.in_memory(recipe=l0) as memory:
         ...     notes = Notes(memory)
-        ...     notes.save("deploy", "On Friday")
-        ...     notes.save("deploy", "On Monday", tags=["plan"])
+        ...     for day in ("Friday", "Monday"):
+        ...         saved = notes.save("deploy", f"On {day}", tags=["plan"])
         ...     notes.get("deploy")
         Note(key='deploy', value='On Monday', scope='user', tags=('plan',))
         """
         user = check_id("scope", scope)
         if self.get(key, scope=user) is None:
-            self._memory.remember(value, id=key, user_id=user, kind=KIND, tags=tags)
-        else:
-            self._memory.update(key, user_id=user, output=value, tags=tags)
+            return self._memory.remember(value, id=key, user_id=user, kind=KIND, tags=tags)
+        return self._memory.update(key, user_id=user, output=value, tags=tags)
 
     def get(self, key: str, *, scope: str = "user") -> Note | None:
         """Return a note; None if the scope has none of the key.
@@ -169,7 +188,7 @@ class Notes:
 
     def supersede(
         self, key: str, new_key: str, value: str, *, scope: str = "user", reason: str | None = None
-    ) -> None:
+    ) -> Remembered:
         """Put a new note in the place of an old one, which is kept as history only.
 
         Parameters
@@ -182,6 +201,11 @@ class Notes:
             Of both.
         reason : str, optional
             Kept with the old one.
+
+        Returns
+        -------
+        Remembered
+            Of the new one.
 
         Raises
         ------
@@ -196,7 +220,7 @@ class Notes:
         if self.get(key, scope=user) is None:
             raise error(NotFoundError, "key", "a note that is there", repr(key))
         new = checked(Episode, {"id": new_key, "user_id": user, "output": value, "kind": KIND})
-        self._memory.supersede(key, new, user_id=user, reason=reason)
+        return self._memory.supersede(key, new, user_id=user, reason=reason)
 
     def delete(self, key: str, *, scope: str = "user", reason: str | None = None) -> bool:
         """Take a note away, also one that was superseded: its key is free then.
@@ -252,7 +276,7 @@ class Notes:
         found.sort(key=lambda one: one.occurred_at, reverse=True)
         return [_note(one) for one in found[:limit]]
 
-    def search(self, query: str, *, scope: str = "", limit: int = 10) -> _Hits:
+    def search(self, query: str, *, scope: str = "", limit: int = 10) -> NoteHits:
         """Find notes in a scope, or in all scopes that these notes look through.
 
         Those of all scopes are ranked as one; what lies in others changes nothing. A query without
@@ -268,8 +292,8 @@ class Notes:
 
         Returns
         -------
-        list of NoteHit
-            Best first.
+        NoteHits
+            A list, best first, with the reasons why it is degraded.
 
         Raises
         ------
@@ -278,11 +302,13 @@ class Notes:
         """
         users = self._users(scope)
         if not users or not query.strip():
-            return []
+            return NoteHits()
         found = self._memory.search(
             query, partitions=[Partition(user) for user in users], kind=KIND, limit=limit, recipe=l0
         )
-        return [_hit(one, query) for one in found]
+        hits = NoteHits(_hit(one, query) for one in found)
+        hits.reasons = found.reasons
+        return hits
 
     def expand(self, hit: NoteHit) -> Note | None:
         """Return the note that was found, with its value.

@@ -11,6 +11,7 @@ from hyrecall.ask.recipe import Recipe
 from hyrecall.base.arguments import as_int, number, read_path
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.base.remote_mark import replica_mark
+from hyrecall.base.runtime import check_device
 from hyrecall.embed.choose import AUTO, Given
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.data.fields import flag
@@ -73,6 +74,7 @@ class StoreOptions:
         every = as_int(self.snapshot_every)
         if every is None or every < 1:
             raise error(OptionError, "snapshot_every", "an int >= 1", repr(self.snapshot_every))
+        check_device(self.device)
 
     def at(self, path: str | os.PathLike[str]) -> StoreOptions:
         """Return the options for a folder: a replica is opened for reading, if nothing is said.

@@ -457,8 +457,8 @@ class MemorySync(RecordsOfMemorySync):
             None is any.
         limit : int, default 5
             In [0, 2^31); the recipe's depth follows it.
-        time_range : (datetime or None, datetime or None), optional
-            First and last time of an episode, both included; naive is UTC.
+        time_range : (datetime, date or None, datetime, date or None), optional
+            First and last time of an episode, both included; naive is UTC, a date the whole day.
         user_id : str, optional
             None is the anonymous bucket, never everybody.
         alpha : float, default 0.5

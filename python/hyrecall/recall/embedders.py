@@ -19,10 +19,11 @@ from hyrecall.ask.scoring import DBSF, RRF, Max, WeightedSum
 from hyrecall.base.arguments import as_list
 from hyrecall.base.forks import Birth
 from hyrecall.embed.by import EmbedBy, Embeds
+from hyrecall.embed.choose import LOCAL
 from hyrecall.embed.guard import Guard, Off
 from hyrecall.embed.protocol import Embedder, EmbedError, NoVectors
 from hyrecall.embed.texts import embed_texts
-from hyrecall.errors import IndexMismatchError, OptionError, error
+from hyrecall.errors import IndexMismatchError, MissingExtraError, OptionError, error
 from hyrecall.hits.arm_texts import join_texts
 from hyrecall.hits.trace import NOTHING_TOLD, Told
 from hyrecall.segments.facts import EmbeddedArm, IndexFacts
@@ -169,16 +170,21 @@ class Embedders:
                 alone = f"{arm} did not run: {_told(fault)}"
                 degraded.append(alone if len(texts) == 1 else f"{arm}[{at}]{alone[len(arm) :]}")
                 about[degraded[-1]] = {at: alone}
-        notes = tuple(
-            f"{arm} did not run: its vectors are of {one.model!r}, and the index was opened "
+        degraded += [
+            f"{arm} did not run: its vectors are of {one.model!r}, which is not to be had here "
             "without embed="
             for arm, one in facts.embedded.items()
-            if arm not in self._by
-        )
+            if arm not in self._by and arm not in unread
+        ]
         has_readers = bool(facts.text_arms) or recipe is not None or bool(options.more)
         text = request.text if has_readers or not vectors else None
         asked = request._replace(text=text, vectors=vectors or None)
-        return asked, Told(tuple(degraded), notes, about)
+        return asked, Told(tuple(degraded), (), about)
+
+    def wait_until_loaded(self, seconds: float) -> None:
+        """Wait until the models are loaded, for callers that have the time."""
+        for arm in self._by:
+            self._guard(arm).wait_until_loaded(seconds)
 
     def close(self) -> None:
         """Refuse further calls; embedders that were given as objects stay open."""
@@ -243,6 +249,8 @@ def embedders_at_build(given: Embeds, schema: Schema) -> Embedders:
 def embedders_at_open(given: Embeds, facts: IndexFacts) -> Embedders:
     """Read ``embed=`` of an opening, and check it against what the files say.
 
+    Without it, arms whose vectors are of a local model get that one, if it is installed.
+
     Raises
     ------
     IndexMismatchError
@@ -250,7 +258,7 @@ def embedders_at_open(given: Embeds, facts: IndexFacts) -> Embedders:
     OptionError, DTypeError, MissingExtraError
         Not an embedder, or an arm that the index lacks.
     """
-    by = _by_arm(given, _candidates(given, facts))
+    by = _recorded(facts) if given is None else _by_arm(given, _candidates(given, facts))
     columns = {}
     for arm, one in by.items():
         stored = facts.embedded.get(arm)
@@ -262,6 +270,20 @@ def embedders_at_open(given: Embeds, facts: IndexFacts) -> Embedders:
     made = Embedders(by, columns, facts.dims)
     made.warm()
     return made
+
+
+def _recorded(facts: IndexFacts) -> dict[str, EmbedBy]:
+    """Return the local embedders that files name, as far as they can be had."""
+    found = {}
+    for arm, stored in facts.embedded.items():
+        for name in LOCAL:
+            try:
+                one = EmbedBy(name, columns=stored.columns)
+            except MissingExtraError:
+                continue
+            if not isinstance(one.chosen, Off) and one.chosen.model == stored.model:
+                found[arm] = one
+    return found
 
 
 def _by_arm(given: object, arms: Sequence[str]) -> dict[str, EmbedBy]:

@@ -5,7 +5,8 @@ Limits that options set are checked by :mod:`hyrecall.serve.limits`.
 
 from __future__ import annotations
 
-from datetime import datetime
+from contextlib import suppress
+from datetime import date, datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
@@ -17,6 +18,8 @@ from pydantic import (
     StrictBool,
     StrictFloat,
     StrictInt,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -59,6 +62,18 @@ Text: TypeAlias = Annotated[
 JsonObject: TypeAlias = dict[str, JsonValue]
 
 
+def _read_moment(value: object, read: ValidatorFunctionWrapHandler) -> date:
+    """Read an end of a range: a date alone stays one, since it is the whole day."""
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return date.fromisoformat(value)
+    found: datetime = read(value)
+    return found
+
+
+Moment: TypeAlias = Annotated[datetime, WrapValidator(_read_moment)]
+
+
 class Body(BaseModel):
     """A request's body."""
 
@@ -88,7 +103,9 @@ class RecallBody(ScopedBody):
     limit: Count = 10
     offset: Count = 0
     kind: str | None = None
-    time_range: tuple[datetime | None, datetime | None] | None = None
+    time_range: tuple[Moment | None, Moment | None] | None = Field(
+        None, description="First and last time, both included; a date alone is the whole day."
+    )
     tags: list[str] | None = None
     filter: JsonObject | None = Field(
         None,

@@ -20,6 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from hyrecall.base.arguments import read_path
 from hyrecall.base.forks import locked
 from hyrecall.base.output_files import open_replacement
 from hyrecall.errors import HyrecallError, OptionError, error
@@ -166,7 +167,7 @@ class TokenFile:
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         """Read the file."""
-        self._path, self._clock, self._ticks = Path(path), clock, ticks
+        self._path, self._clock, self._ticks = read_path(path), clock, ticks
         self._stamp = _stamp(self._path)
         self._by_id = {one.info.id: one for one in _read(self._path)}
         self._looked = ticks()

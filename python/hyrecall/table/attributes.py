@@ -36,7 +36,8 @@ _NOWHERE = (_BEYOND, -_BEYOND)
 
 Place = tuple[int, int]
 """The least code at or above a constant, and the greatest at or below it; equal if one code is the
-constant exactly. Both may be outside int64, where no column has a value."""
+constant exactly. A day on a column of times lies from the first code of it to the last. Both may be
+outside int64, where no column has a value."""
 
 _PlaceOf = Callable[[Any], Place | None]
 
@@ -232,6 +233,14 @@ def _place_moment(
     return None if moment is None else (-(-moment // tick), moment // tick)
 
 
+def _place_instant(tick: int, value: object) -> Place | None:
+    """Place a time on a column of times; a date is the whole day, in UTC."""
+    day = _day(value)
+    if day is None:
+        return _place_moment(_instant, tick, value)
+    return -(-day // tick), (day + _TICKS["D"] - 1) // tick
+
+
 def _instant(value: Any) -> int | None:
     # pandas.Timestamp is a datetime whose nanoseconds datetime arithmetic drops.
     if hasattr(value, "to_datetime64"):
@@ -245,7 +254,11 @@ def _instant(value: Any) -> int | None:
 
 
 def _date(value: object) -> int | None:
-    if isinstance(value, np.datetime64):
+    return _numpy_attoseconds(value) if isinstance(value, np.datetime64) else _day(value)
+
+
+def _day(value: object) -> int | None:
+    if isinstance(value, np.datetime64) and np.datetime_data(value.dtype) == ("D", 1):
         return _numpy_attoseconds(value)
     if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
         return None
@@ -303,8 +316,8 @@ _KINDS: tuple[tuple[Callable[[Any], bool], str, Callable[[Any], _PlaceOf | None]
     ),
     (
         pa.types.is_timestamp,
-        "a datetime.datetime",
-        lambda arrow: partial(_place_moment, _instant, _TICKS[arrow.unit]),
+        "a datetime.datetime or datetime.date",
+        lambda arrow: partial(_place_instant, _TICKS[arrow.unit]),
     ),
     (
         pa.types.is_time,

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ from mcp.client import Client
 
 from hyrecall.memory import Memory
 from hyrecall.serve import Caller
-from hyrecall.serve.mcp import create_server
+from hyrecall.serve.mcp import create_server, stdio
 from mcp_world import (
     HELLO,
     data_of,
@@ -53,6 +56,9 @@ WRONG = (
     "x" * (1 << 21),
     "",
     message("ping", number=5),
+    call("save", 6, text="x" * (1 << 20)),
+    call("save", 7, text="half of a pair: \ud800"),
+    {"jsonrpc": "2.0", "params": [], "method": "tools/call", "id": 8},
 )
 WITH_SECRETS = (
     call("save", 11, text=SECRET, id="m", tags=[SECRET]),
@@ -69,13 +75,19 @@ WITH_SECRETS = (
 def check_raw_replies(replies: list[dict[str, Any]]) -> None:
     """Those to WRONG and WITH_SECRETS, as JSON-RPC says."""
     by_id = {one["id"]: one for one in replies if one["id"] is not None}
-    assert set(by_id) == {1, 2, 4, 5, *range(11, 18)}
+    assert set(by_id) == {1, 2, 4, 5, 6, 7, 8, *range(11, 18)}
+    assert by_id[6]["error"] == {
+        "code": -32600,
+        "message": "Invalid request: expected a message of at most 1048576 bytes, got a longer one",
+    }
+    assert by_id[8]["error"]["code"] == -32600
     assert by_id[1]["result"]["isError"] is True
     assert "query: expected a value" in by_id[1]["result"]["content"][0]["text"]
     assert by_id[2]["error"]["code"] == -32601
     assert by_id[4]["error"]["code"] == -32602
     assert by_id[5]["result"] == {}
     assert by_id[11]["result"]["isError"] is False
+    assert by_id[7]["error"]["code"] == -32700
     nameless = sorted(one["error"]["code"] for one in replies if one["id"] is None)
     assert nameless == [-32700, -32700, -32700, -32600, -32600]
     assert "Traceback" not in json.dumps(replies)
@@ -100,6 +112,117 @@ def test_lines_are_read_in_process_as_those_of_stdin(capfd: pytest.CaptureFixtur
 
     asyncio.run(main())
     assert SECRET not in "".join(capfd.readouterr())
+
+
+LONG = "z" * (3 << 20)
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "code"),
+    [
+        (f'{{"id": "a", "method": "x", "params": {{"a": "{LONG}"}}}}', "a", -32600),
+        (f'{{"params": [{{"id": 1, "}}": "{LONG}]\\""}}, []], "method": "x", "id": 7}}', 7, -32600),
+        (f'{{"pad": "{LONG}", "method": "x", "id": 7}}', 7, -32600),
+        (f'{{"id": 7, "method": "x"{" " * (3 << 20)}}}', 7, -32600),
+        (f'{{"id": "{LONG}", "method": "x"}}', "", -32600),  # its place is told, not its 3 MB
+        (f'{{"id": 7, "result": {{"a": "{LONG}"}}}}', None, -32600),  # a reply gets no reply
+        (f'{{"method": "x", "params": {{"a": "{LONG}"}}}}', None, -32600),
+        (f'[{{"id": 7, "method": "x", "a": "{LONG}"}}]', None, -32700),
+        ('{"id": 7, "method": "x", "params": {"a": "\\ud800"}}', 7, -32700),
+        ('{"id": 7, "method": "x", "params": {"a": "\\udc00\\ud800"}}', 7, -32700),
+        ('{"id": 7, "method": "x", "params": {"a": "\ud800"}}', 7, -32700),  # not UTF-8
+        ('{"id": "\\ud800", "method": "x"}', None, -32700),
+        (f'{{"id": 7, "method": "x", "params": {{"a": {"[" * 999}{"]" * 999}}}}}', 7, -32700),
+        ('{"id": 7, "method": "x", "params": {"a": 1}', None, -32700),
+        ('{"id": 7, "method": 5}', 7, -32600),
+        ('{"id": true, "method": 5}', None, -32600),
+        ("}" * 99, None, -32700),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_answered_with_its_id(
+    line: str, number: object, code: int
+) -> None:
+    async def main() -> None:
+        async with Memory.in_memory(embedder=None) as memory:
+            lines = (line.replace("{", '{"jsonrpc": "2.0", ', 1), message("ping", number=99))
+            first, last = await talk_here(create_server(memory, caller=ANN), lines)
+            assert (first["id"], first["error"]["code"]) == (number, code)
+            assert (last["id"], last["result"]) == (99, {})
+
+    asyncio.run(main())
+
+
+def test_every_kind_of_file_is_read_to_its_end(tmp_path: Path) -> None:
+    """Also those that no event loop can wait for."""
+    (tmp_path / "lines").write_bytes(b"some\nlines")
+    ended, writer = os.pipe()
+    os.write(writer, b"some\nlines")
+    os.close(writer)
+    os.set_blocking(ended, False)
+    late, late_writer = os.pipe()
+    os.set_blocking(late, False)
+
+    async def everything(number: int) -> bytes:
+        return b"".join([chunk async for chunk in stdio._chunks(number)])
+
+    async def main() -> None:
+        waiting = asyncio.create_task(everything(late))
+        for number, expected in (
+            (os.open("/dev/null", os.O_RDONLY), b""),
+            (os.open(tmp_path / "lines", os.O_RDONLY), b"some\nlines"),
+            (ended, b"some\nlines"),
+        ):
+            assert await asyncio.wait_for(everything(number), 60) == expected
+            os.close(number)
+        os.write(late_writer, b"and a last one")
+        os.close(late_writer)
+        assert await asyncio.wait_for(waiting, 60) == b"and a last one"
+        with pytest.raises(OSError, match="Is a directory"):
+            await everything(os.open(tmp_path, os.O_RDONLY))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("ends", "code", "told"),
+    [
+        ("</dev/null", 0, ""),
+        ("<&-", 0, ""),
+        ("<&- >&-", 0, ""),
+        ("</dev/null >&-", 1, "error: stdout: expected an open stdout, got a closed one\n"),
+        ("<lines >/dev/full", 1, "error: output: No space left on device\n"),
+        ("<lines | true", 0, ""),
+    ],
+)
+@pytest.mark.plain_cases(1)
+def test_the_command_ends_with_its_ends(tmp_path: Path, ends: str, code: int, told: str) -> None:
+    (tmp_path / "lines").write_text(json.dumps(message("ping")) + "\n")
+    done = subprocess.run(
+        ["bash", "-c", f'"$@" {ends}; exit ${{PIPESTATUS[0]}}', "sh",
+         sys.executable, "-m", "hyrecall", "mcp"],
+        capture_output=True, text=True, timeout=120, check=False,
+        env=environment(tmp_path), cwd=tmp_path,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", told)
+
+
+def test_sigterm_ends_the_first_process_of_a_container_while_it_starts(tmp_path: Path) -> None:
+    """There the kernel drops a signal that has no handler."""
+    apart = ["unshare", "--pid", "--fork", "--kill-child"]
+    if not shutil.which("unshare") or subprocess.run([*apart, "true"], check=False).returncode:
+        pytest.skip("this machine lets nobody unshare process ids")
+    with subprocess.Popen(
+        [*apart, sys.executable, "-m", "hyrecall", "mcp"], stdin=subprocess.PIPE,
+        env=environment(tmp_path),
+    ) as command:  # fmt: skip
+        children = Path(f"/proc/{command.pid}/task/{command.pid}/children")
+        while not (found := children.read_text().split()):
+            time.sleep(0.01)
+        maps = Path(f"/proc/{found[0]}/maps")
+        while "multiarray" not in maps.read_text():  # numpy is imported
+            time.sleep(0.01)
+        os.kill(int(found[0]), signal.SIGTERM)
+        assert command.wait(60) == 128 + signal.SIGTERM
 
 
 def test_requests_under_way_are_answered_when_stdin_ends() -> None:

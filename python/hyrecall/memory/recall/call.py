@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime, time
 from functools import reduce
 from operator import and_
 from typing import Final, TypeAlias
@@ -34,7 +34,8 @@ from hyrecall.memory.recall.recipe_options import (
 
 __all__ = ["Ask", "Hints", "TimeRange", "read_ask"]
 
-TimeRange = tuple[datetime | None, datetime | None]
+TimeRange = tuple[date | None, date | None]
+"""A first and a last time, both included; a date alone is the whole day in UTC."""
 
 Hints: TypeAlias = "Sequence[str] | Mapping[str, float]"
 """Ids that a caller names: best first, or each with a score."""
@@ -84,7 +85,7 @@ class Ask:
     recipe: Recipe
     by_words: Recipe
     kind: str | None = None
-    time_range: TimeRange | None = None
+    time_range: tuple[datetime | None, datetime | None] | None = None
     tags: tuple[str, ...] | None = None
     valid_at: datetime | None = None
     own_filter: Filter | None = None
@@ -303,11 +304,24 @@ def read_tags(tags: object) -> tuple[str, ...] | None:
     return tuple(check_id("tags", tag) for tag in tags)
 
 
-def read_times(time_range: object) -> TimeRange | None:
-    """Read a first and a last time, both included. None is an open end; naive times are UTC."""
+def read_times(time_range: object) -> tuple[datetime | None, datetime | None] | None:
+    """Read a first and a last time, both included, as datetimes in UTC.
+
+    None is an open end, a date the whole day; naive times are UTC.
+    """
     if time_range is None:
         return None
     if not isinstance(time_range, tuple | list) or len(time_range) != 2:
         raise error(DTypeError, "time_range", "(first, last)", repr(time_range))
-    first, last = (None if one is None else in_utc(_time("time_range", one)) for one in time_range)
-    return first, last
+    first, last = time_range
+    return _in_utc(first, time.min), _in_utc(last, time.max)
+
+
+def _in_utc(end: object, of_day: time) -> datetime | None:
+    if end is None:
+        return None
+    if isinstance(end, date) and not isinstance(end, datetime):
+        end = datetime.combine(end, of_day)
+    if not isinstance(end, datetime):
+        raise error(DTypeError, "time_range", "a datetime or a date", type(end).__name__)
+    return in_utc(end)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import apsw
 
@@ -39,6 +41,16 @@ _FAULTS: tuple[tuple[type[apsw.Error], type[StoreError], int, str], ...] = (
     (apsw.NotADBError, CorruptStoreError, errno.EIO, "an SQLite database"),
     (apsw.IOError, StoreError, errno.EIO, "a disk without faults"),
 )
+_WISHES = {
+    errno.ENOSPC: "room on the disk",
+    errno.EDQUOT: "room in this user's quota of the disk",
+    errno.EFBIG: "room for a larger file",
+    errno.EROFS: "a disk that can be written",
+    errno.EACCES: "permission to read and write the store's files",
+    errno.EPERM: "permission to read and write the store's files",
+    errno.EMFILE: "room for another open file in this process",
+    errno.ENFILE: "room for another open file on this machine",
+}
 DAMAGING = tuple(kind for kind, *_ in _FAULTS)
 """After one of these nobody knows what a connection still believes."""
 
@@ -85,7 +97,8 @@ def sqlite_named(path: str) -> Iterator[None]:
         kind, code, wish = next(
             (made, code, wish) for kind, made, code, wish in _FAULTS if isinstance(fault, kind)
         )
-        raise _with_code(error(kind, path, wish, fault), code) from fault
+        refused = _not_allowed(path) if code in (errno.EROFS, errno.EACCES) else None
+        raise _with_code(error(kind, path, *(refused or (wish, fault))), code) from fault
 
 
 @contextmanager
@@ -96,8 +109,34 @@ def disk_named(path: str) -> Iterator[None]:
     except HyrecallError:
         raise
     except OSError as fault:
-        made = error(StoreError, path, "a disk without faults", fault.strerror or fault)
+        made = error(StoreError, path, *_told(fault, path))
         raise _with_code(made, fault.errno) from fault
+
+
+def _told(fault: OSError, path: str) -> tuple[str, str]:
+    """Return what was expected and what was there, where a call of the system failed."""
+    got = fault.strerror or str(fault)
+    where = path if fault.filename is None else os.fsdecode(fault.filename)
+    if fault.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and (told := _not_allowed(where)):
+        return told
+    if fault.errno in (errno.ENOENT, errno.ENOTDIR):
+        return f"the file {where}", got
+    return _WISHES.get(fault.errno or 0, "a disk without faults"), got
+
+
+def _not_allowed(path: str) -> tuple[str, str] | None:
+    """Return which file or folder this user may not use, or None if all may be."""
+    place = Path(path)
+    while not os.path.lexists(place) and place != place.parent:
+        place = place.parent
+    inside = [place / name for name in ("memory.db", "LOCK") if (place / name).exists()]
+    for one in (place, *inside):
+        what = "folder" if one.is_dir() else "file"
+        if not os.access(one, os.R_OK | (os.X_OK if one.is_dir() else 0)):
+            return f"permission to read the {what} {one}", "none"
+        if not os.access(one, os.W_OK):
+            return f"permission to write the {what} {one}", "none"
+    return None
 
 
 def _with_code(made: StoreError, code: int | None) -> StoreError:

@@ -93,5 +93,5 @@ TOOLS: Final = (
          _Write, OneMemory, "adds", _write, shows=True),
     Tool("search_memory", "Search memories",
          "Find memories by words, meaning and tags; recent and important ones rank higher.",
-         _Search, Results, "reads", _search),
+         _Search, Results, "reads", _search, recipe=hebb.name),
 )  # fmt: skip

@@ -18,6 +18,7 @@ from hyrecall.serve.documented.honeycomb import (
     as_recall,
     as_stored,
 )
+from hyrecall.serve.mcp.previews import fenced
 from hyrecall.serve.mcp.session import Session, missing
 from hyrecall.serve.mcp.tool import Arguments, Id, Query, Reply, Structure, Text, Tool
 
@@ -188,7 +189,8 @@ async def _forget(session: Session, given: _Forget) -> Reply:
 
 async def _read(session: Session, given: _Read) -> Reply:
     text = await session.browse("cat", given.path)
-    return Reply(File(path=given.path, text=text), text or "There is no such file.")
+    told = fenced([({"path": given.path}, text)]) if text else "There is no such file."
+    return Reply(File(path=given.path, text=text), told)
 
 
 async def _index(session: Session, _: _Index) -> Reply:
@@ -197,7 +199,9 @@ async def _index(session: Session, _: _Index) -> Reply:
 
 def _searches(name: str) -> Tool:
     told = "Recall memories, summaries and dialogue, best first; facts weigh more than dialogue."
-    return Tool(name, "Recall memories", told, _Search, Hits, "reads", _search)
+    return Tool(
+        name, "Recall memories", told, _Search, Hits, "reads", _search, recipe=honeycomb.name
+    )
 
 
 def _reads(name: str) -> Tool:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from hyrecall.memory import ahm_recall
+from hyrecall.recipes import hypergraph
 from hyrecall.serve.mcp.session import Session
 from hyrecall.serve.mcp.tool import Arguments, Query, Reply, Structure, Tool
 
@@ -92,6 +93,6 @@ TOOLS: Final = (
         "hm_recall", "Recall nodes",
         "Recall nodes of the memory graph by words, meaning, edge labels and patterns, with the "
         "edges between them.",
-        _Recall, Recalled, "reads", _recall,
+        _Recall, Recalled, "reads", _recall, recipe=hypergraph.name,
     ),
 )  # fmt: skip

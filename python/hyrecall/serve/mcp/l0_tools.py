@@ -128,8 +128,12 @@ async def _search(session: Session, given: _Search) -> Reply:
         )
         for match, time in zip(found, times, strict=True)
     ]
-    shown = [note.model_dump(exclude_none=True) for note in notes]
-    return Reply(NotesFound(results=notes), json.dumps(shown, ensure_ascii=False))
+    return Reply(NotesFound(results=notes), _text_of_notes)
+
+
+def _text_of_notes(data: dict[str, Any]) -> str:
+    shown = [{k: one for k, one in note.items() if one is not None} for note in data["results"]]
+    return json.dumps(shown, ensure_ascii=False)
 
 
 async def _scopes(session: Session) -> list[str]:
@@ -175,6 +179,6 @@ TOOLS: Final = (
     Tool(
         "memory_search", "Search notes",
         "Find notes by words, their beginnings and meaning: keys, tags and snippets, best first.",
-        _Search, NotesFound, "reads", _search,
+        _Search, NotesFound, "reads", _search, recipe=l0.name,
     ),
 )  # fmt: skip

@@ -6,9 +6,20 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from hyrecall.serve.mcp.previews import fenced
 from hyrecall.serve.mcp.session import Session
 from hyrecall.serve.mcp.shapes import Link, edge_shape
-from hyrecall.serve.mcp.tool import Arguments, Id, Ids, Query, Reply, Structure, Tool
+from hyrecall.serve.mcp.tool import (
+    Arguments,
+    Id,
+    Ids,
+    Previews,
+    Query,
+    Reply,
+    Stored,
+    Structure,
+    Tool,
+)
 
 __all__ = ["TOOLS"]
 
@@ -88,7 +99,7 @@ class Entries(Structure):
     entries: list[str]
 
 
-class File(Structure):
+class File(Stored):
     """The text of a file; "" if it is not there."""
 
     path: str
@@ -103,7 +114,7 @@ class OneLine(Structure):
     text: str
 
 
-class Lines(Structure):
+class Lines(Previews):
     """Lines that hold a text."""
 
     lines: list[OneLine]
@@ -134,7 +145,8 @@ async def _ls(session: Session, given: _Ls) -> Reply:
 
 async def _cat(session: Session, given: _Cat) -> Reply:
     text = await session.browse("cat", given.path)
-    return Reply(File(path=given.path, text=text), text or "There is no such file.")
+    told = fenced([({"path": given.path}, text)]) if text else "There is no such file."
+    return Reply(File(path=given.path, text=text), told)
 
 
 async def _grep(session: Session, given: _Grep) -> Reply:
@@ -142,8 +154,12 @@ async def _grep(session: Session, given: _Grep) -> Reply:
         "grep", given.pattern, given.path, regex=given.regex, limit=given.limit
     )
     lines = [OneLine(path=one.path, number=one.number, text=one.text) for one in found]
-    text = "\n".join(f"{one.path}:{one.number}:{one.text}" for one in lines)
-    return Reply(Lines(lines=lines), text or "Nothing was found.")
+    return Reply(Lines(lines=lines), _text_of_lines if lines else "Nothing was found.")
+
+
+def _text_of_lines(data: dict[str, Any]) -> str:
+    lines = [f"{one['path']}:{one['number']}:{one['text']}" for one in data["lines"]]
+    return fenced([({}, "\n".join(lines))])
 
 
 async def _find(session: Session, given: _Find) -> Reply:

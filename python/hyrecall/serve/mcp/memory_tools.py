@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.filters import Filter
+from hyrecall.base.times import read_moment, read_time
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.derived.layout import FILTERED
-from hyrecall.serve.mcp.session import Session, missing, read_time
+from hyrecall.serve.mcp.previews import fenced
+from hyrecall.serve.mcp.session import Session, missing
 from hyrecall.serve.mcp.shapes import (
     Link,
     Match,
@@ -18,6 +21,7 @@ from hyrecall.serve.mcp.shapes import (
     OneVersion,
     Saved,
     edge_shape,
+    match_shape,
     match_shapes,
     memory_shape,
     reasons_of,
@@ -26,7 +30,18 @@ from hyrecall.serve.mcp.shapes import (
     text_of_memories,
     version_shape,
 )
-from hyrecall.serve.mcp.tool import Arguments, Id, Limit, Query, Reply, Structure, Text, Tool
+from hyrecall.serve.mcp.tool import (
+    Arguments,
+    Id,
+    Limit,
+    Previews,
+    Query,
+    Reply,
+    Stored,
+    Structure,
+    Text,
+    Tool,
+)
 
 __all__ = ["TOOLS"]
 
@@ -54,6 +69,10 @@ _Reason = Annotated[
 ]
 _Kind = Annotated[str | None, Field(max_length=512, description="Only memories of this kind.")]
 _Time = Annotated[str | None, Field(max_length=64)]
+_Since = Annotated[_Time, Field(description="Not before this time, ISO 8601.")]
+_Until = Annotated[
+    _Time, Field(description="Not after this time, ISO 8601; a date alone includes the whole day.")
+]
 
 
 class _Save(Arguments):
@@ -79,14 +98,20 @@ class _Save(Arguments):
 
 
 class _Search(Arguments):
-    query: Query
+    query: Annotated[
+        Query,
+        Field(
+            description="What to look for, in plain words. * with since or until: everything of "
+            "that time, newest first."
+        ),
+    ]
     limit: Limit = 10
     offset: Annotated[int, Field(ge=0)] = 0
     kind: _Kind = None
     tags: _Wanted = None
     filter: _Filter = None
-    since: Annotated[_Time, Field(description="Not before this time, ISO 8601.")] = None
-    until: Annotated[_Time, Field(description="Not after this time, ISO 8601.")] = None
+    since: _Since = None
+    until: _Until = None
     session_id: Annotated[
         str | None, Field(max_length=512, description="The conversation, for recipes that weigh it")
     ] = None
@@ -112,7 +137,7 @@ class _Search(Arguments):
     ] = False
 
 
-class Found(Structure):
+class Found(Previews):
     """What a search found."""
 
     matches: list[Match]
@@ -124,7 +149,7 @@ class _Get(Arguments):
     id: Id
 
 
-class OneFound(Structure):
+class OneFound(Stored):
     """A memory and its edges."""
 
     memory: OneMemory
@@ -138,9 +163,11 @@ class _List(Arguments):
     tags: _Wanted = None
     pinned: Annotated[bool | None, Field(description="Only pinned ones, or only others.")] = None
     filter: _Filter = None
+    since: _Since = None
+    until: _Until = None
 
 
-class Listed(Structure):
+class Listed(Previews):
     """Memories, newest first."""
 
     memories: list[OneMemory]
@@ -202,7 +229,7 @@ class Forgotten(Structure):
     forgotten: int
 
 
-class History(Structure):
+class History(Previews):
     """The versions of a memory, oldest first."""
 
     versions: list[OneVersion]
@@ -222,18 +249,42 @@ async def _save(session: Session, given: _Save) -> Reply:
 
 
 async def _search(session: Session, given: _Search) -> Reply:
-    begin, end = read_time("since", given.since), read_time("until", given.until)
+    times = _times(given)
+    if times is not None and given.query.strip() in ("", "*"):
+        return await _of_a_time(session, given)
     matches = await session.search(
         given.query, recipe=given.recipe, limit=given.limit, offset=given.offset, kind=given.kind,
         tags=given.tags, filter=_read_filter(given.filter), session_id=given.session_id,
-        time_range=None if begin is None and end is None else (begin, end), alpha=given.alpha,
+        time_range=times, alpha=given.alpha,
         min_score=given.min_score, normalize=given.normalize, token_budget=given.token_budget,
         around=given.around, include_ended=given.include_ended,
     )  # fmt: skip
     found = Found(
         matches=match_shapes(matches), degraded=matches.degraded, reasons=reasons_of(matches)
     )
-    return Reply(found, text_of_matches(matches))
+    return Reply(found, text_of_matches)
+
+
+async def _of_a_time(session: Session, given: _Search) -> Reply:
+    """List what happened in a time, because there is nothing to rank by."""
+    for name in (
+        "session_id",
+        "recipe",
+        "alpha",
+        "min_score",
+        "normalize",
+        "token_budget",
+        "around",
+    ):
+        if getattr(given, name):
+            wish = "no such option where the query names no words"
+            raise error(OptionError, name, wish, repr(getattr(given, name)))
+    found = await session.newest(
+        limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags,
+        filter=_narrowed(given),
+    )  # fmt: skip
+    matches = [match_shape(one) for one in found]
+    return Reply(Found(matches=matches, degraded=False, reasons=[]), text_of_matches)
 
 
 async def _get(session: Session, given: _Get) -> Reply:
@@ -241,15 +292,17 @@ async def _get(session: Session, given: _Get) -> Reply:
     if found is None:
         raise missing()
     links = [edge_shape(edge) for edge in await session.links(given.id)]
-    return Reply(OneFound(memory=memory_shape(found), links=links), text_of_memories([found]))
+    one = OneFound(memory=memory_shape(found), links=links)
+    return Reply(one, lambda data: text_of_memories([data["memory"]]))
 
 
 async def _list(session: Session, given: _List) -> Reply:
     found = await session.newest(
         limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags,
-        pinned=given.pinned, filter=_read_filter(given.filter),
+        pinned=given.pinned, filter=_narrowed(given),
     )  # fmt: skip
-    return Reply(Listed(memories=list(map(memory_shape, found))), text_of_memories(found))
+    listed = Listed(memories=list(map(memory_shape, found)))
+    return Reply(listed, lambda data: text_of_memories(data["memories"]))
 
 
 async def _update(session: Session, given: _Update) -> Reply:
@@ -285,12 +338,30 @@ async def _set_policy(session: Session, given: _SetPolicy) -> Reply:
 
 async def _history(session: Session, given: _Get) -> Reply:
     versions = [version_shape(one) for one in await session.history(given.id)]
-    lines = [
-        f"{one.version}. {one.status} {one.recorded_at.isoformat(' ', 'minutes')[:16]}"
-        f"{f' ({one.reason})' if one.reason else ''}\n{one.text or ''}".rstrip()
-        for one in versions
-    ]
-    return Reply(History(versions=versions), "\n\n".join(lines) or "There is no such memory.")
+    if not versions:
+        return Reply(History(versions=[]), "There is no such memory.")
+    return Reply(History(versions=versions), _text_of_history)
+
+
+def _text_of_history(data: dict[str, Any]) -> str:
+    names = ("version", "status", "recorded_at", "reason")
+    return fenced(
+        ({name: one[name] for name in names}, one["text"] or "") for one in data["versions"]
+    )
+
+
+def _times(given: _Search | _List) -> tuple[date | None, date | None] | None:
+    times = read_moment("since", given.since), read_moment("until", given.until)
+    return None if times == (None, None) else times
+
+
+def _narrowed(given: _Search | _List) -> Filter | None:
+    """Return the filter of a list, with its times."""
+    own, times = _read_filter(given.filter), _times(given)
+    if times is None:
+        return own
+    of_time = Filter(occurred_at=times)
+    return of_time if own is None else own & of_time
 
 
 def _read_filter(given: dict[str, Any] | None) -> Filter | None:
@@ -306,7 +377,7 @@ TOOLS: Final = (
     Tool(
         "search", "Search memories",
         "Recall memories by words and meaning, best first. Use it before answering from memory.",
-        _Search, Found, "reads", _search,
+        _Search, Found, "reads", _search, recipe="",
     ),
     Tool("get", "Get a memory", "Return a memory by its id, with its links to others.",
          _Get, OneFound, "reads", _get),

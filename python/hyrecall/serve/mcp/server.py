@@ -40,6 +40,7 @@ from hyrecall.serve.mcp import (
     resources,
 )
 from hyrecall.serve.mcp.gate import BusyError, Gate
+from hyrecall.serve.mcp.previews import NOTICE, with_previews
 from hyrecall.serve.mcp.session import DEFAULT_USER, Session, served_recipes
 from hyrecall.serve.mcp.tool import Reply, Tool
 from hyrecall.serve.options import ServiceOptions
@@ -132,7 +133,8 @@ def create_server(
         title="hyrecall memory",
         instructions=(
             "A durable memory. Search it before you answer questions about earlier conversations, "
-            "people, decisions or preferences. Save what will matter later, one idea at a time."
+            "people, decisions or preferences. Save what will matter later, one idea at a time. "
+            f"What tools return is: {NOTICE[0].lower()}{NOTICE[1:]}"
         ),
         get_tool_input_schema=answers.schema,
         on_list_tools=answers.list_tools,
@@ -178,7 +180,22 @@ class _Answers:
 
     @cached_property
     def _schemas(self) -> dict[str, dict[str, Any]]:
-        return {name: tool.listed(self.options).input_schema for name, tool in self.tools.items()}
+        return {
+            name: tool.listed(self._sizes[name]).input_schema for name, tool in self.tools.items()
+        }
+
+    @cached_property
+    def _sizes(self) -> dict[str, ServiceOptions]:
+        """The options for each tool: a page is not larger than the recipe's depth, either."""
+        depths = {name: recipe.depth for name, recipe in served_recipes(self.memory).items()}
+        depths[""] = self.memory._sync._store.recipe.depth
+        most = self.options.max_limit
+        return {
+            name: self.options
+            if tool.recipe is None
+            else replace(self.options, max_limit=min(most, depths[tool.recipe]))
+            for name, tool in self.tools.items()
+        }
 
     async def list_tools(
         self, context: _Context, params: types.PaginatedRequestParams | None
@@ -186,8 +203,8 @@ class _Answers:
         """List the tools that the caller may use."""
         session = self._session(context)
         listed = [
-            tool.listed(self.options, free_names(session.caller))
-            for tool in self.tools.values()
+            tool.listed(self._sizes[name], free_names(session.caller))
+            for name, tool in self.tools.items()
             if tool.rights <= session.caller.rights
         ]
         return types.ListToolsResult(tools=listed)
@@ -211,7 +228,10 @@ class _Answers:
         data = reply.data
         if not isinstance(data, dict):
             data = data.model_dump(mode="json", by_alias=True)
-        text = json.dumps(data, ensure_ascii=False) if reply.text is None else reply.text
+        data = with_previews(data)
+        text = reply.text(data) if callable(reply.text) else reply.text
+        if text is None:
+            text = json.dumps(data, ensure_ascii=False)
         return types.CallToolResult(content=[_text(text)], structured_content=data)
 
     async def _answer(self, context: _Context, params: types.CallToolRequestParams) -> Reply:
@@ -224,7 +244,7 @@ class _Answers:
         session = session.narrowed({k: one for k, one in named.items() if one is not None})
         for right in sorted(tool.rights):
             session.check_right(right)
-        return await tool.answer(session, tool.read(given, self.options))
+        return await tool.answer(session, tool.read(given, self._sizes[params.name]))
 
     async def list_resources(
         self, context: _Context, params: types.PaginatedRequestParams | None

@@ -30,7 +30,7 @@ from hyrecall.memory.derived.layout import serves
 from hyrecall.memory.sql.reading import Accesses
 from hyrecall.serve.identity import Caller, Right, free_names
 
-__all__ = ["DEFAULT_USER", "Session", "missing", "read_time", "served_recipes"]
+__all__ = ["DEFAULT_USER", "Session", "missing", "served_recipes"]
 
 DEFAULT_USER: Final = "user"
 """Whose memories the tools of l0 keep where nobody is named: l0's own default scope."""
@@ -269,19 +269,3 @@ class Session:
 def missing() -> Exception:
     """Return the error of a memory that the caller does not have, whoever else may have one."""
     return error(NotFoundError, "id", "a memory of the caller", "none")
-
-
-def read_time(argument: str, value: str | None) -> datetime | None:
-    """Read an ISO 8601 time; without a zone it is UTC.
-
-    Raises
-    ------
-    OptionError
-        It is not one.
-    """
-    if value is None:
-        return None
-    try:
-        return datetime.fromisoformat(value)
-    except ValueError:
-        raise error(OptionError, argument, "an ISO 8601 time", repr(value[:80])) from None

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from hyrecall.memory import Edge, Episode, Matches, Remembered, Version
+from hyrecall.serve.mcp.previews import fenced
 from hyrecall.serve.mcp.tool import Structure
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "OneVersion",
     "Saved",
     "edge_shape",
+    "match_shape",
     "match_shapes",
     "memory_shape",
     "reasons_of",
@@ -53,7 +55,9 @@ class Match(Structure):
 
     id: str
     text: str
-    score: float = Field(description="What the list is ordered by; its scale is the recipe's.")
+    score: float | None = Field(
+        description="What the list is ordered by; its scale is the recipe's. Null: newest first."
+    )
     vector_score: float | None = Field(description="Cosine in [-1, 1]; null: not computed.")
     bm25_score: float | None = Field(description="BM25; null: not computed.")
     is_fill: bool = Field(description="Not found, but added as one of the newest.")
@@ -110,6 +114,14 @@ def memory_shape(one: Episode) -> OneMemory:
     )  # fmt: skip
 
 
+def match_shape(one: Episode) -> Match:
+    """Return a memory that was listed, not ranked, as a match."""
+    return Match(
+        id=one.id, text=one.text, score=None, vector_score=None, bm25_score=None, is_fill=False,
+        is_exact=False, memory=memory_shape(one), around=[],
+    )  # fmt: skip
+
+
 def match_shapes(matches: Matches) -> list[Match]:
     """Return matches as data."""
     return [
@@ -153,27 +165,30 @@ def reasons_of(matches: Matches) -> list[str]:
     return [str(reason) for reason in matches.reasons]
 
 
-def text_of_matches(matches: Matches) -> str:
-    """Return matches as text, best first, a paragraph each."""
-    lines = [
-        f"[{one.episode.id}] {_when(one.episode)}{' (newest)' if one.is_fill else ''}"
-        f"{'' if one.valid_to is None else f' (until {_minute(one.valid_to)})'}\n"
-        f"{one.episode.text}" + "".join(f"\n  around it [{two.id}]: {two.text}" for two in near)
-        for one, near in zip(matches, matches.around or [()] * len(matches), strict=True)
+def text_of_matches(found: dict[str, Any]) -> str:
+    """Return matches as text, best first, each fenced, and what stands around it too."""
+    texts = [
+        (origin, text)
+        for one in found["matches"]
+        for origin, text in (
+            (
+                _origin(one["memory"]) | {"newest": one["is_fill"], "valid_to": one["valid_to"]},
+                one["text"],
+            ),
+            *((_origin(near) | {"around": one["id"]}, near["text"]) for near in one["around"]),
+        )
     ]
-    told = [f"degraded: {reason}" for reason in matches.reasons]
-    return "\n\n".join([*lines, *told] if lines else ["Nothing was found.", *told])
+    told = [f"degraded: {reason}" for reason in found["reasons"]]
+    return "\n\n".join([fenced(texts) if texts else "Nothing was found.", *told])
 
 
-def text_of_memories(memories: Iterable[Episode]) -> str:
-    """Return memories as text, a paragraph each."""
-    lines = [f"[{one.id}] {_when(one)} {one.kind}\n{one.text}" for one in memories]
-    return "\n\n".join(lines) or "There are no memories."
+def text_of_memories(memories: Iterable[dict[str, Any]]) -> str:
+    """Return memories as text, each fenced."""
+    texts = [(_origin(one), one["text"]) for one in memories]
+    return fenced(texts) if texts else "There are no memories."
 
 
-def _when(one: Episode) -> str:
-    return _minute(one.occurred_at)
-
-
-def _minute(time: datetime) -> str:
-    return time.isoformat(" ", "minutes")[:16]
+def _origin(memory: dict[str, Any]) -> dict[str, Any]:
+    """Return what tells whose a memory is and where it came from."""
+    names = ("id", "user_id", "source", "kind", "occurred_at")
+    return {name: memory[name] for name in names}

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from hyrecall.errors import OptionError, error
 from hyrecall.serve.options import ServiceOptions
 
-__all__ = ["LIMITS", "check_page", "check_shape", "show_sizes", "with_defaults"]
+__all__ = ["LIMITS", "check_page", "check_shape", "kinds_of", "show_sizes", "with_defaults"]
 
 Arguments_ = TypeVar("Arguments_", bound=BaseModel)
 
@@ -67,27 +67,41 @@ def check_page(options: ServiceOptions, given: object) -> None:
         if limit > options.max_limit:
             raise error(OptionError, name, f"<= {options.max_limit}", limit)
         if limit + offset > options.max_limit:
-            wish = f"<= {options.max_limit} with {name} ({limit})"
-            raise error(OptionError, "offset", wish, offset)
+            wish = f"{name} + offset <= {options.max_limit}"
+            raise error(OptionError, "offset", wish, limit + offset)
 
 
 def with_defaults(options: ServiceOptions, given: Arguments_) -> Arguments_:
     """Return arguments whose page is not larger than the options allow where nobody named one."""
+    room = max(1, options.max_limit - getattr(given, "offset", 0))
     lowered = {
-        name: options.max_limit
+        name: room
         for name in LIMITS
-        if name not in given.model_fields_set and getattr(given, name, 0) > options.max_limit
+        if name not in given.model_fields_set and getattr(given, name, 0) > room
     }
     return given.model_copy(update=lowered) if lowered else given
 
 
 def show_sizes(options: ServiceOptions, schema: dict[str, Any]) -> None:
     """Add to the schema of a tool's arguments what the options allow."""
-    properties = schema["properties"]
-    if "query" in properties:
-        properties["query"]["maxLength"] = options.max_query
-    for name in LIMITS:
-        if name in properties:
-            one = properties[name]
-            one["maximum"] = min(one.get("maximum", options.max_limit), options.max_limit)
-            one["default"] = min(one["default"], options.max_limit)
+    for name, one in schema["properties"].items():
+        for kind in kinds_of(one):
+            if name == "query":
+                kind["maxLength"] = options.max_query
+            if name in LIMITS:
+                _lower(kind, "maximum", options.max_limit)
+                _lower(one, "default", options.max_limit)
+            if name == "offset":
+                kind["maximum"] = options.max_limit - 1
+            if kind.get("type") == "array":
+                _lower(kind, "maxItems", options.max_ids)
+
+
+def kinds_of(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the schemas that a value may have: those of ``anyOf``, or the one."""
+    found: list[dict[str, Any]] = schema.get("anyOf", [schema])
+    return found
+
+
+def _lower(schema: dict[str, Any], name: str, most: int) -> None:
+    schema[name] = min(schema.get(name, most), most)

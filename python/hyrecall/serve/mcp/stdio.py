@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import json
 import os
+import re
+import select
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator
+from queue import SimpleQueue
 from typing import Any, Final
 
 import anyio
@@ -17,10 +23,12 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
+from hyrecall.errors import OptionError, error
+
 __all__ = ["run_stdio"]
 
 _DRAIN_SECONDS: Final = 10.0
-_TOO_LONG: Final = "a line that is too long"  # not JSON, so that it is answered as a parse error
+_CHUNK: Final = 1 << 16
 
 
 async def run_stdio(server: Server[Any], *, max_line: int = 1 << 20) -> None:
@@ -31,14 +39,26 @@ async def run_stdio(server: Server[Any], *, max_line: int = 1 << 20) -> None:
     server : mcp.server.Server
         As :func:`hyrecall.serve.mcp.create_server` makes it.
     max_line : int, default 1 MiB
-        Bytes of a message. A longer one is answered with the error -32700, as one that is no JSON.
+        Bytes of a message. A longer one is answered with the error -32600 and its id.
+
+    Raises
+    ------
+    OptionError
+        Stdout is closed.
+    OSError
+        Stdin cannot be read, or stdout cannot be written. If nobody reads stdout any more, the
+        server ends as if stdin had.
 
     Notes
     -----
     Run it in the main thread. When stdin ends, requests under way have 10 seconds; at SIGTERM they
     are cancelled, and a write of theirs may still be committed. While it runs, prints of the
-    process go to stderr.
+    process go to stderr. A closed stdin is one that has ended.
     """
+    if sys.stdin is None:
+        return
+    if sys.stdout is None:
+        raise error(OptionError, "stdout", "an open stdout", "a closed one")
     task = asyncio.current_task()
     assert task is not None
     loop = asyncio.get_running_loop()
@@ -49,34 +69,42 @@ async def run_stdio(server: Server[Any], *, max_line: int = 1 << 20) -> None:
         stopped = True
         task.cancel()
 
+    before = signal.getsignal(signal.SIGTERM)
     loop.add_signal_handler(signal.SIGTERM, stop)
     try:
-        async with contextlib.AsyncExitStack() as stack:
-            lines: Any = await stack.enter_async_context(_stdin(max_line))
-            read, write = await stack.enter_async_context(stdio_server(stdin=lines))
-            await _serve(server, read, write)
+        async with stdio_server(stdin=_no_lines()) as (unused, write), unused:
+            await _serve(server, _lines(_chunks(0), max_line), write)
     except asyncio.CancelledError:
         if not stopped:
             raise
         task.uncancel()
+    except BaseExceptionGroup as group:
+        fault = _os_error(group)
+        if fault is None:
+            raise
+        if fault.errno != errno.EPIPE:
+            raise fault from None
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, before)
 
 
-async def _serve(server: Server[Any], read: Any, write: Any) -> None:
-    """Run a server on streams; answer what is no message, which the SDK passes over.
+async def _serve(server: Server[Any], lines: AsyncIterator[_Line], write: Any) -> None:
+    """Run a server on lines; answer those that are no message.
 
-    When the messages end, requests under way are answered first: the SDK would cancel them.
+    When the lines end, requests under way are answered first: the SDK would cancel them.
     """
     send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     pending = _Pending(write)
 
     async def relay() -> None:
-        async with send, read:
-            async for item in read:
-                if isinstance(item, Exception):
-                    await write.send(SessionMessage(_answer_to(item)))
+        async with send:
+            async for line in lines:
+                message = line.message()
+                if message is None:
+                    await write.send(SessionMessage(line.refusal()))
                     continue
+                item = SessionMessage(message)
                 pending.begin(item)
                 await send.send(item)
             with anyio.move_on_after(_DRAIN_SECONDS):
@@ -134,77 +162,213 @@ class _Pending:
         self._changed = anyio.Event()
 
 
-def _answer_to(fault: Exception) -> types.JSONRPCError:
-    """Return the error for a line that is not JSON, or JSON that is no message."""
-    kinds = {one["type"] for one in fault.errors()} if isinstance(fault, ValidationError) else set()
-    if "json_invalid" in kinds:
-        told = types.ErrorData(code=types.PARSE_ERROR, message="Parse error")
-    else:
-        told = types.ErrorData(code=types.INVALID_REQUEST, message="Invalid request")
-    return types.JSONRPCError(jsonrpc="2.0", id=None, error=told)
+class _Line:
+    """A line of stdin: its bytes, unless it is too long, and an outline of it.
 
-
-@contextlib.asynccontextmanager
-async def _stdin(max_line: int) -> AsyncIterator[AsyncIterator[str] | None]:
-    """Read lines of stdin on the event loop, so that waiting for one can be cancelled.
-
-    None where the loop cannot wait for it: a file, or the terminal that is stdout too, which
-    writes must find blocking.
+    The outline is the JSON object without what is nested in it, so that a message that cannot be
+    read still tells its id.
     """
-    if _is_stdout(0):
-        yield None
-        return
-    reader = asyncio.StreamReader(limit=max_line)
+
+    def __init__(self, max_line: int) -> None:
+        self._max_line = max_line
+        self._bytes = bytearray()
+        self._n_bytes = 0
+        self._outline = _Outline()
+        self._fault: str | None = None
+
+    @property
+    def is_blank(self) -> bool:
+        return not self._is_too_long and not self._bytes.strip()
+
+    @property
+    def _is_too_long(self) -> bool:
+        return self._n_bytes > self._max_line
+
+    def add(self, part: bytes) -> None:
+        """Add bytes. Once the line is too long, only its outline is kept."""
+        was_too_long = self._is_too_long
+        self._n_bytes += len(part)
+        if not self._is_too_long:
+            self._bytes += part
+            return
+        if not was_too_long:
+            self._outline.add(bytes(self._bytes))
+            self._bytes.clear()
+        self._outline.add(part)
+
+    def message(self) -> types.JSONRPCMessage | None:
+        """Return the message, or None: see `refusal`."""
+        if self._is_too_long:
+            return None
+        try:
+            return types.jsonrpc_message_adapter.validate_json(bytes(self._bytes), by_name=False)
+        except ValidationError as fault:
+            self._outline.add(bytes(self._bytes))
+            of_json = (one for one in fault.errors() if one["type"] == "json_invalid")
+            first = next(of_json, None)
+            self._fault = None if first is None else first["ctx"]["error"]
+            return None
+
+    def refusal(self) -> types.JSONRPCError:
+        """Return the error for a line that is too long, no JSON, or JSON that is no message."""
+        outline = self._outline.read()
+        code, told = types.INVALID_REQUEST, "Invalid request"
+        if self._fault is not None or (self._is_too_long and outline is None):
+            code, told = types.PARSE_ERROR, f"Parse error: {self._fault or 'not a JSON object'}"
+        if self._is_too_long:
+            told += f": expected a message of at most {self._max_line} bytes, got a longer one"
+        of_request = outline is not None and "method" in outline
+        number = outline.get("id") if outline is not None and of_request else None
+        if isinstance(number, bool) or not isinstance(number, str | int):
+            number = None
+        data = types.ErrorData(code=code, message=told)
+        return types.JSONRPCError(jsonrpc="2.0", id=number, error=data)
+
+
+class _Outline:
+    """Reads a JSON object in pieces, and keeps little of it: its own names and plain values."""
+
+    _MOST: Final = 1 << 16
+    _LONGEST: Final = 1 << 10  # bytes of a string; of a longer one nothing is kept
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self._depth = 0
+        self._begin = 0  # where the open string begins in what is kept
+        self._in_string = self._is_escaped = False
+
+    def add(self, part: bytes) -> None:
+        at = 0
+        while at < len(part):
+            if self._is_escaped:
+                end = stop = at + 1
+                self._is_escaped = False
+            else:
+                found = (_STRING_ENDS if self._in_string else _OUTSIDE).search(part, at)
+                end = stop = len(part)
+                if found is not None:
+                    end, stop = found.span()
+            self._keep(part[at:end] if self._in_string else part[at:end].strip())
+            if end < stop:
+                self._step(part[end:stop])
+            at = stop
+
+    def read(self) -> dict[str, Any] | None:
+        """Return the object, with None in place of what is nested, or None: it is none."""
+        try:
+            found = json.loads(self._kept.decode("utf-8", "replace"))
+            json.dumps(found, ensure_ascii=False).encode()  # a lone surrogate cannot be sent back
+        except (ValueError, RecursionError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    def _step(self, one: bytes) -> None:
+        if self._in_string:
+            self._keep(one)
+            self._is_escaped = one == b"\\"
+            if one == b'"':
+                self._in_string = False
+                if len(self._kept) - self._begin > self._LONGEST:
+                    self._kept[self._begin :] = b'""'
+        elif one == b'"':
+            self._in_string, self._begin = True, len(self._kept)
+            self._keep(one)
+        elif one in b"{[":
+            self._keep(one if self._depth == 0 else b"null")
+            self._depth += 1
+        else:
+            self._depth -= 1
+            if self._depth == 0:
+                self._keep(one)
+
+    def _keep(self, part: bytes) -> None:
+        """Keep what is not nested, and of a long string only that it is one."""
+        is_long = self._in_string and len(self._kept) - self._begin > self._LONGEST
+        if self._depth <= 1 and not is_long and len(self._kept) < self._MOST:
+            self._kept += part[: self._MOST]
+
+
+_OUTSIDE: Final = re.compile(rb'["{}\[\]]')
+_STRING_ENDS: Final = re.compile(rb'["\\]')
+
+
+async def _lines(chunks: AsyncIterator[bytes], max_line: int) -> AsyncIterator[_Line]:
+    """Give the lines that are not blank."""
+    line = _Line(max_line)
+    async for chunk in chunks:
+        first, *others = chunk.split(b"\n")
+        line.add(first)
+        for other in others:
+            if not line.is_blank:
+                yield line
+            line = _Line(max_line)
+            line.add(other)
+    if not line.is_blank:
+        yield line
+
+
+async def _chunks(number: int) -> AsyncIterator[bytes]:
+    """Read a file descriptor until its end.
+
+    A thread that nobody waits for reads it: the event loop cannot wait for files, /dev/null or a
+    terminal that stdout shares, and a thread of a pool could not be given up.
+    """
     loop = asyncio.get_running_loop()
-    pipe = os.fdopen(os.dup(0), "rb", buffering=0)
+    wanted: SimpleQueue[asyncio.Future[bytes] | None] = SimpleQueue()
+    threading.Thread(target=_read_for, args=(number, loop, wanted), daemon=True).start()
     try:
-        transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), pipe
-        )
-    except ValueError:  # a file
-        pipe.close()
-        yield None
-        return
-    try:
-        yield _lines(reader)
+        while True:
+            future = loop.create_future()
+            wanted.put(future)
+            chunk = await future
+            if not chunk:
+                return
+            yield chunk
     finally:
-        transport.close()
-        with contextlib.suppress(OSError):
-            os.set_blocking(0, True)
+        wanted.put(None)
 
 
-def _is_stdout(number: int) -> bool:
-    try:
-        return os.path.sameopenfile(number, sys.stdout.fileno())
-    except (OSError, ValueError):
-        return True
+def _read_for(
+    number: int,
+    loop: asyncio.AbstractEventLoop,
+    wanted: SimpleQueue[asyncio.Future[bytes] | None],
+) -> None:
+    while (future := wanted.get()) is not None:
+        chunk, fault = b"", None
+        try:
+            chunk = _read(number)
+        except OSError as one:
+            fault = None if one.errno == errno.EIO else one  # EIO: the terminal is gone
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(_settle, future, chunk, fault)
 
 
-async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[str]:
-    """Give the lines; of one that is too long, a text that is no JSON."""
+def _read(number: int) -> bytes:
     while True:
         try:
-            line = await reader.readuntil(b"\n")
-        except asyncio.IncompleteReadError as end:
-            if end.partial:
-                yield end.partial.decode("utf-8", "replace")
-            return
-        except asyncio.LimitOverrunError as over:
-            await _skip_line(reader, over.consumed)
-            yield _TOO_LONG
-        else:
-            if line.strip():
-                yield line.decode("utf-8", "replace")
+            return os.read(number, _CHUNK)
+        except BlockingIOError:  # whoever shares the pipe made it so
+            select.select([number], [], [])
 
 
-async def _skip_line(reader: asyncio.StreamReader, n_bytes: int) -> None:
-    while True:
-        await reader.readexactly(n_bytes)
-        try:
-            await reader.readuntil(b"\n")
-        except asyncio.LimitOverrunError as over:
-            n_bytes = over.consumed
-        except asyncio.IncompleteReadError:
-            return
-        else:
-            return
+def _settle(future: asyncio.Future[bytes], chunk: bytes, fault: OSError | None) -> None:
+    if future.done():
+        return
+    if fault is None:
+        future.set_result(chunk)
+    else:
+        future.set_exception(fault)
+
+
+async def _no_lines() -> AsyncIterator[str]:
+    """Give nothing: the SDK reads no line, because it would not tell the id of a wrong one."""
+    return
+    yield ""
+
+
+def _os_error(group: BaseExceptionGroup[BaseException]) -> OSError | None:
+    """Return the first error of a group of errors of the system, or None if it has others."""
+    system, others = group.split(OSError)
+    while isinstance(system, BaseExceptionGroup):
+        system = system.exceptions[0]
+    return system if others is None else None

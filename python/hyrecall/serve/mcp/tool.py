@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from mcp_types import Tool as ListedTool
 from mcp_types import ToolAnnotations
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hyrecall.base.keywords import unknown_option
 from hyrecall.memory.data.given_fields import checked
 from hyrecall.serve.bodies import Text
 from hyrecall.serve.identity import Right
+from hyrecall.serve.mcp.previews import NOTICE
 from hyrecall.serve.mcp.session import Session
-from hyrecall.serve.mcp.sizes import check_page, check_shape, show_sizes, with_defaults
+from hyrecall.serve.mcp.sizes import check_page, check_shape, kinds_of, show_sizes, with_defaults
 from hyrecall.serve.options import ServiceOptions
 
 __all__ = [
@@ -24,8 +26,10 @@ __all__ = [
     "Id",
     "Ids",
     "Limit",
+    "Previews",
     "Query",
     "Reply",
+    "Stored",
     "Structure",
     "Text",
     "Tool",
@@ -36,17 +40,58 @@ Effect: TypeAlias = Literal["reads", "adds", "changes", "removes"]
 
 
 class Arguments(BaseModel):
-    """Base of what tools take: unknown arguments are refused, and no value is converted."""
+    """Base of what tools take: unknown arguments are refused, and no value is converted.
+
+    Numbers and nulls are those of JSON: 5.0 is an integer, and null stands for an argument that is
+    not given.
+    """
 
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, hide_input_in_errors=True, populate_by_name=True
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_json(cls, given: dict[str, Any]) -> dict[str, Any]:
+        kept = {}
+        for name, value in given.items():
+            kinds, is_needed = cls._kinds().get(name, (frozenset(), True))
+            if value is None and not is_needed:
+                continue
+            is_whole = isinstance(value, float) and value.is_integer()
+            kept[name] = int(value) if is_whole and "integer" in kinds else value
+        return kept
+
+    @classmethod
+    @cache
+    def _kinds(cls) -> dict[str, tuple[frozenset[str], bool]]:
+        """Return the JSON types of each argument, and whether it is required."""
+        schema = cls.model_json_schema()
+        return {
+            name: (
+                frozenset(kind["type"] for kind in kinds_of(one) if "type" in kind),
+                name in schema.get("required", ()),
+            )
+            for name, one in schema.get("properties", {}).items()
+        }
 
 
 class Structure(BaseModel):
     """Base of what tools return."""
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+
+class Stored(Structure):
+    """Base of what tools return of texts that the store holds."""
+
+    notice: str = NOTICE
+
+
+class Previews(Stored):
+    """Base of lists of these."""
+
+    is_cut: bool = Field(False, description="Whether long texts were cut: get returns the whole.")
 
 
 Query: TypeAlias = Annotated[str, Field(description="What to look for, in plain words.")]
@@ -72,8 +117,8 @@ class Reply:
     """
 
     data: Structure | dict[str, Any]
-    text: str | None = None
-    """None: the data as JSON."""
+    text: str | Callable[[dict[str, Any]], str] | None = None
+    """A function makes it of the data as the reply shows them; None: the data as JSON."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +137,8 @@ class Tool:
         Whether a second call with the same arguments changes nothing more.
     shows : bool
         Whether the reply of a tool that writes shows what the store holds.
+    recipe : str, optional
+        By which recipe the tool ranks, "" for the store's: its depth bounds a page.
     """
 
     name: str
@@ -103,6 +150,7 @@ class Tool:
     answer: Callable[[Session, Any], Awaitable[Reply]]
     is_repeatable: bool = False
     shows: bool = False
+    recipe: str | None = None
 
     @property
     def writes(self) -> bool:
@@ -125,10 +173,13 @@ class Tool:
         for name in names:
             told = {"type": "string", "maxLength": 512, "description": _SCOPE[name]}
             takes["properties"][name] = told
+        for name, one in takes["properties"].items():
+            if name not in takes.get("required", ()):
+                takes["properties"][name] = _or_null(one)
         return ListedTool(
             name=self.name,
             title=self.title,
-            description=self.description,
+            description=self.description if self.writes else f"{self.description} {NOTICE}",
             input_schema=takes,
             output_schema=schema_of(self.returns, mode="serialization"),
             annotations=ToolAnnotations(
@@ -155,6 +206,16 @@ class Tool:
         read = with_defaults(options, checked(self.takes, given))
         check_page(options, read)
         return read
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an argument that need not be given."""
+    if any(kind.get("type") == "null" for kind in kinds_of(schema)):
+        return schema
+    outside = {name: schema[name] for name in ("description", "default") if name in schema}
+    inside = [{name: one for name, one in kind.items() if name not in outside}
+              for kind in kinds_of(schema)]  # fmt: skip
+    return {"anyOf": [*inside, {"type": "null"}], **outside}
 
 
 def schema_of(

@@ -1,0 +1,81 @@
+"""What a store may not read or write is named, with the folder or file in question."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+
+from hyrecall.errors import StoreError
+from hyrecall.memory import MemorySync
+from hyrecall.memory.sql.sqlite_errors import disk_named
+
+
+def deny(monkeypatch: pytest.MonkeyPatch, wanted: int, *places: Path) -> None:
+    """Say of places what the system says to a user who may not read or write them."""
+    allowed: Callable[..., bool] = os.access
+
+    def access(path: Any, mode: int, **options: Any) -> bool:
+        return not (Path(path) in places and mode & wanted) and allowed(path, mode, **options)
+
+    monkeypatch.setattr(os, "access", access)
+
+
+def told(fault: OSError, path: Path) -> str:
+    with pytest.raises(StoreError) as refused, disk_named(str(path)):
+        raise fault
+    assert refused.value.errno == fault.errno
+    return str(refused.value)
+
+
+def test_the_folder_that_may_not_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deny(monkeypatch, os.W_OK, tmp_path)
+    new = tmp_path / "a" / "b"
+    fault = PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "a"))
+    wish = f"permission to write the folder {tmp_path}, got none"
+    assert told(fault, new) == f"{new}: expected {wish}"
+    monkeypatch.setattr(os, "mkdir", lambda *_: (_ for _ in ()).throw(fault))
+    with pytest.raises(StoreError, match="expected permission to write the folder"):
+        MemorySync.open(new, embedder=None)
+
+
+def test_the_file_that_may_not_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "memory.db"
+    file.touch()
+    deny(monkeypatch, os.R_OK, file)
+    fault = PermissionError(errno.EACCES, "Permission denied", str(tmp_path))
+    assert told(fault, tmp_path).endswith(f"expected permission to read the file {file}, got none")
+
+
+@pytest.mark.parametrize(
+    ("code", "wish"),
+    [
+        (errno.ENOSPC, "room on the disk"),
+        (errno.EROFS, "a disk that can be written"),
+        (errno.EMFILE, "room for another open file in this process"),
+        (errno.EIO, "a disk without faults"),
+    ],
+)
+def test_each_fault_of_the_system_says_what_is_missing(
+    tmp_path: Path, code: int, wish: str
+) -> None:
+    got = os.strerror(code)
+    assert told(OSError(code, got), tmp_path) == f"{tmp_path}: expected {wish}, got {got}"
+
+
+def test_a_missing_parent_is_named(tmp_path: Path) -> None:
+    gone = tmp_path / "gone" / "memory.db"
+    fault = FileNotFoundError(errno.ENOENT, "No such file or directory", str(gone))
+    assert told(fault, tmp_path) == (
+        f"{tmp_path}: expected the file {gone}, got No such file or directory"
+    )

@@ -1,0 +1,158 @@
+"""A last day is whole at every door, and a tool lists what happened in a time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra [mcp] is not installed")
+pytest.importorskip("typer", reason="the extra [cli] is not installed")
+pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
+
+from mcp.client import Client
+from typer.testing import CliRunner
+
+from hyrecall import Filter, recipes
+from hyrecall.cli.app import app
+from hyrecall.errors import DTypeError
+from hyrecall.memory import Memory, MemorySync
+from hyrecall.serve import Caller, create_app
+from hyrecall.serve.mcp import create_server
+from mcp_world import data_of, refusal_of, text_of
+from serve_client import calling
+
+TIMES = {
+    "before": "2026-11-26T23:59:59.999999Z",
+    "first": "2026-11-27T00:00:00Z",
+    "noon": "2026-11-28T12:00:00Z",
+    "last": "2026-11-28T23:59:59.999999Z",
+    "after": "2026-11-29T00:00:00Z",
+}
+INSIDE = ["first", "last", "noon"]
+DAYS = ("2026-11-27", "2026-11-28")
+ME = Caller(rights=frozenset(("read", "write")))
+
+
+def fill(memory: MemorySync) -> None:
+    for key, time in TIMES.items():
+        memory.remember(f"tea {key}", id=key, occurred_at=datetime.fromisoformat(time))
+
+
+def ids(matches: Any) -> list[str]:
+    return sorted(one["id"] for one in matches)
+
+
+@pytest.mark.parametrize("recipe", ["default", "loom", "l0"])
+def test_a_last_day_is_whole_in_python(recipe: str) -> None:
+    first, last = map(date.fromisoformat, DAYS)
+    with MemorySync.in_memory(embedder=None, recipe=getattr(recipes, recipe)) as memory:
+        fill(memory)
+        for found in (
+            memory.search("tea", time_range=(first, last)),
+            memory.recall_scored("tea", kind=None, time_range=(first, last)),
+            memory.search("tea", filter=Filter(occurred_at=(first, last))),
+            memory.search("tea", filter=Filter(occurred_at=[first, last])),
+        ):
+            assert sorted(one.episode.id for one in found) == INSIDE
+        listed = memory.list(filter=Filter(occurred_at=(first, last)))
+        assert [one.id for one in listed] == ["last", "noon", "first"]
+        midnight = datetime(2026, 11, 28, tzinfo=UTC)
+        found = memory.search("tea", time_range=(first, midnight))
+        assert [one.episode.id for one in found if not one.is_fill] == ["first"]
+        with pytest.raises(DTypeError, match="a datetime or a date, got str"):
+            memory.search("tea", time_range=("2026-11-27", None))  # type: ignore[arg-type]
+
+
+def test_a_last_day_is_whole_over_rest() -> None:
+    async def main() -> None:
+        store = Memory.in_memory(embedder=None, recipe=recipes.default)
+        async with calling(create_app(store)) as client:
+            for key, time in TIMES.items():
+                body = {"text": f"tea {key}", "id": key, "occurred_at": time}
+                assert (await client.post("/v1/memories", json=body)).status_code == 201
+            for more in (
+                {"time_range": DAYS},
+                {"filter": {"occurred_at": {"from": DAYS[0], "to": DAYS[1]}}},
+                {"filter": {"occurred_at": list(DAYS)}},
+            ):
+                got = (await client.post("/v1/recall", json={"query": "tea", **more})).json()
+                assert ids(got["matches"]) == INSIDE, more
+            exact = {"query": "tea", "time_range": [DAYS[0], "2026-11-28T00:00:00Z"]}
+            got = (await client.post("/v1/recall", json=exact)).json()
+            assert ids(got["matches"]) == ["first"]
+
+    asyncio.run(main())
+
+
+def test_a_last_day_is_whole_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HYRECALL_CONFIG", str(tmp_path / "none.json"))
+    monkeypatch.setenv("HYRECALL_EMBED_DISABLE", "1")
+    with MemorySync.open(tmp_path / "m", embedder=None) as memory:
+        fill(memory)
+    command = ["recall", "tea", "--path", str(tmp_path / "m"), "--json"]
+    for more in (
+        ["--since", DAYS[0], "--until", DAYS[1]],
+        ["--filter", json.dumps({"occurred_at": {"from": DAYS[0], "to": DAYS[1]}})],
+    ):
+        done = CliRunner().invoke(app, [*command, *more])
+        assert done.exit_code == 0, done.stderr
+        found = json.loads(done.stdout)["matches"]
+        assert ids(one["episode"] for one in found) == INSIDE
+    refused = CliRunner().invoke(app, [*command, "--until", "28.11.2026"])
+    assert (refused.exit_code, refused.stderr) == (
+        1, "error: --until: expected an ISO 8601 time, got '28.11.2026'\n",
+    )  # fmt: skip
+
+
+def test_tools_search_and_list_what_happened_in_a_time() -> None:
+    async def main() -> None:
+        async with Memory.in_memory(embedder=None, recipe=recipes.default) as memory:
+            async with Client(create_server(memory, caller=ME)) as client:
+                for key, time in TIMES.items():
+                    given = {"text": f"tea {key}", "id": key, "occurred_at": time}
+                    data_of(await client.call_tool("save", given))
+                times = {"since": DAYS[0], "until": DAYS[1]}
+                found = data_of(await client.call_tool("search", {"query": "tea", **times}))
+                assert ids(found["matches"]) == INSIDE
+                for query in ("*", "", " * "):
+                    reply = await client.call_tool("search", {"query": query, **times})
+                    found = data_of(reply)
+                    assert [one["id"] for one in found["matches"]] == ["last", "noon", "first"]
+                    assert {one["score"] for one in found["matches"]} == {None}
+                    assert "Nothing" not in text_of(reply)
+                page = {"query": "*", "since": DAYS[0], "limit": 1, "offset": 1, "kind": "episodic"}
+                found = data_of(await client.call_tool("search", page))
+                assert [one["id"] for one in found["matches"]] == ["last"]
+                listed = data_of(await client.call_tool("list", times))
+                assert [one["id"] for one in listed["memories"]] == ["last", "noon", "first"]
+                both = {"until": DAYS[1], "filter": {"occurred_at": {"from": DAYS[1]}}}
+                listed = data_of(await client.call_tool("list", both))
+                assert [one["id"] for one in listed["memories"]] == ["last", "noon"]
+                refused = await client.call_tool("search", {"query": "*", "alpha": 0.5, **times})
+                assert refusal_of(refused).startswith("OptionError: alpha: expected no such option")
+                refused = await client.call_tool("list", {"until": "yesterday"})
+                assert refusal_of(refused) == (
+                    "OptionError: until: expected an ISO 8601 time, got 'yesterday'"
+                )
+
+    asyncio.run(main())
+
+
+def test_tools_list_110_memories_of_a_day() -> None:
+    async def main() -> None:
+        async with Memory.in_memory(embedder=None, recipe=recipes.hypergraph) as memory:
+            for at in range(110):
+                time = datetime(2026, 11, 28, 6, at % 60, at // 60, tzinfo=UTC)
+                await memory.remember(f"note {at}", occurred_at=time)
+            async with Client(create_server(memory, caller=ME)) as client:
+                asked = {"query": "*", "since": "2026-11-28", "until": "2026-11-28", "limit": 200}
+                assert len(data_of(await client.call_tool("search", asked))["matches"]) == 110
+
+    asyncio.run(main())
