@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import functools
 import inspect
 import re
@@ -13,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from hyrecall.base.keywords import check_keywords
+from hyrecall.base.scans import off_thread
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.agent_memory import AgentMemory
 from hyrecall.memory.faces.browse import Browse
@@ -136,10 +136,7 @@ class Memory(NamedMethods):
         """Call a function on a thread of this handle, with the context of the caller."""
         if self._is_closed:
             raise error(OptionError, "memory", "an open store", "a closed one")
-        call = functools.partial(
-            contextvars.copy_context().run, functools.partial(function, *args, **options)
-        )
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        return await off_thread(self._pool, functools.partial(function, *args, **options))
 
     remember = awaited(MemorySync.remember, writes=True)
     remember_batch = awaited(MemorySync.remember_batch, writes=True)

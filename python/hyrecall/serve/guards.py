@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, State
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hyrecall.base.scans import CALLER
 from hyrecall.serve.callers import identify
 from hyrecall.serve.errors import INTERNAL, ServiceError, error_response, internal_error
 from hyrecall.serve.json_shape import is_deeper, is_json
@@ -207,6 +208,7 @@ class Guard:
         limit = reply.limit = asyncio.timeout(self._options.deadline)
         try:
             async with limit, self._slot(scope):
+                CALLER.set(scope.get("hyrecall.caller") or "")
                 await self._app(scope, _replayed(body, watching), reply)
         except TimeoutError:
             if not limit.expired():

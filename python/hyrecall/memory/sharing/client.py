@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hyrecall import errors
+from hyrecall.base.scans import check_waiting
 from hyrecall.errors import (
     HyrecallError,
     OwnerError,
@@ -131,6 +132,8 @@ class Link:
             The owner is gone; the message may have had its effect.
         OwnerError
             The owner hangs.
+        CallStopped
+            Who asked has left.
         """
         mine: list[Callable[..., Any]] = []
 
@@ -149,6 +152,7 @@ class Link:
                 try:
                     told = self._codec.decode(self._frames.receive(timeout=LOOK_SECONDS))
                 except TimeoutError:
+                    check_waiting()
                     if is_alive is not None:
                         is_alive()
                     continue

@@ -21,6 +21,9 @@ __all__ = ["Probe", "add_probes", "router"]
 LONGEST = 2.0
 """Seconds that a probe waits. Who asks for it gives up about then, and learns nothing."""
 
+THREAD_SECONDS = 1.0
+"""Seconds within which a thread of the requests must become free."""
+
 
 class Probe:
     """Asks what may block, on a thread that no request takes.
@@ -72,17 +75,19 @@ async def readyz(request: Request) -> Response:
     """Answer 200 once replies are whole; no token is needed.
 
     Of shards, some of which are lost, the status is "degraded", and ``lost_shards`` names them: as
-    their replies do, which lack the documents of these. Requests that hang do not delay it; if the
-    store or the shards themselves do not say in time whether they answer, it is not ready.
+    their replies do, which lack the documents of these. Requests that hang do not delay it; if they
+    keep all threads for a second, or if the store or the shards themselves do not say in time
+    whether they answer, it is not ready.
     """
     state = request.app.state
     is_ready, told = state.index is not None, {"status": "ready"}
     try:
         if state.memory is not None:
             ready = partial(state.memory._sync.wait_until_ready, timeout=0)
-            is_ready = await state.readiness.ask(ready)
+            is_ready = await state.readiness.ask(ready) and await _has_thread(state.memory._pool)
         elif is_ready:
             lost = await state.readiness.ask(state.served_index.lost_shards)
+            is_ready = await _has_thread(state.served_index._pool)
             told = {"status": "degraded", "lost_shards": lost} if lost else told
     except (ShardLostError, TimeoutError):
         is_ready = False
@@ -100,6 +105,15 @@ async def metrics(request: Request, who: Keeper) -> Response:
     except TimeoutError:
         return _not_ready()
     return Response(made, media_type=CONTENT_TYPE_LATEST)
+
+
+async def _has_thread(pool: ThreadPoolExecutor) -> bool:
+    """Return whether a thread of the requests becomes free within a second."""
+    asked = asyncio.get_running_loop().run_in_executor(pool, lambda: True)
+    try:
+        return await asyncio.wait_for(asked, THREAD_SECONDS)
+    except TimeoutError:  # the wait has taken it out of the queue
+        return False
 
 
 def _not_ready() -> JSONResponse:
