@@ -33,6 +33,7 @@ from hyrecall.errors import (
     StoreFormatError,
     StoreMismatchError,
     StoreNotFoundError,
+    TooManyScansError,
     UnknownOptionError,
     WriterBusyError,
 )
@@ -153,6 +154,7 @@ __all__ = [
     "ThreadRow",
     "Token",
     "TokenFunction",
+    "TooManyScansError",
     "Trace",
     "UnknownOptionError",
     "Vector",

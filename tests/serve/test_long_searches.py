@@ -52,14 +52,14 @@ def test_states_that_repetitions_hold_are_counted(pattern: str, states: int) -> 
 def test_a_pattern_with_too_large_repetitions_is_refused_at_every_door(pattern: str) -> None:
     fault = pattern_fault(pattern)
     assert fault is not None
-    assert fault.endswith(f"states, and at most {MOST_STATES} are allowed")
+    assert fault.endswith(" states")
     table = pa.table({"id": [1], "text": ["tea"]})
     index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"), device="cpu")
-    with pytest.raises(OptionError, match=r"expected a regular expression \(RE2\), got .* states"):
+    with pytest.raises(OptionError, match=f"at most {MOST_STATES} states, got .* states$"):
         index.recall(text={"regex": [pattern]}, arms=hr.arms.Regex("text"))
     with MemorySync.in_memory(recipe=hypergraph, embedder=None) as memory:
         memory.remember("tea", user_id="ann")
-        with pytest.raises(OptionError, match=r"^pattern: expected a regular expression \(RE2\)"):
+        with pytest.raises(OptionError, match=f"^pattern: .* at most {MOST_STATES} states"):
             memory.browse(user_id="ann").grep(pattern, regex=True)
         forced = hr.recipes.hypergraph_regex
         with pytest.raises(OptionError, match="expected a regular expression"):
@@ -71,7 +71,7 @@ def test_a_pattern_with_too_large_repetitions_is_refused_at_every_door(pattern: 
 def test_what_needs_backtracking_is_refused_by_name(pattern: str) -> None:
     with (
         MemorySync.in_memory(recipe=loom, embedder=None) as memory,
-        pytest.raises(OptionError, match=r"^pattern: expected a regular expression \(RE2\), got"),
+        pytest.raises(OptionError, match=r"^pattern: expected a regular expression \(RE2\) .*, got"),
     ):
         memory.browse(user_id="ann").grep(pattern, regex=True)
 

@@ -15,6 +15,8 @@ from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = [
+    "MOST_STATES",
+    "PATTERN_WISH",
     "Edges",
     "Regex",
     "check_pattern",
@@ -29,6 +31,8 @@ ArmT = TypeVar("ArmT")
 MOST_STATES = 256
 """States that the repetitions of a pattern may hold open. RE2 takes up to 50 ns for each of them
 and each byte of a text, and no text is left half searched."""
+
+PATTERN_WISH = f"a regular expression (RE2) whose repetitions hold at most {MOST_STATES} states"
 
 _COUNTED = 1 << 20
 _PARTS = re.compile(
@@ -135,7 +139,7 @@ def check_pattern(arm: Regex, pattern: str, argument: str) -> str | None:
     """
     fault = pattern_fault(pattern)
     if fault is not None and arm.on_bad == "error":
-        raise error(OptionError, argument, "a regular expression (RE2)", f"{pattern!r}: {fault}")
+        raise error(OptionError, argument, PATTERN_WISH, f"{pattern!r}: {fault}")
     return fault
 
 
@@ -149,7 +153,7 @@ def pattern_fault(pattern: str) -> str | None:
         return str(fault).removeprefix("Invalid regular expression: ")
     states = open_states(pattern)
     if states > MOST_STATES:
-        return f"its repetitions hold {states:,} states, and at most {MOST_STATES} are allowed"
+        return f"its repetitions hold {states:,} states"
     return None
 
 

@@ -11,7 +11,7 @@ from fnmatch import translate
 from itertools import islice
 from typing import NoReturn
 
-from hyrecall.ask.arms.regex import pattern_fault
+from hyrecall.ask.arms.regex import PATTERN_WISH, pattern_fault
 from hyrecall.ask.filter_like import FilterLike
 from hyrecall.base.arguments import as_int
 from hyrecall.base.keywords import check_keywords
@@ -241,8 +241,7 @@ class Browse:
         wanted = _pattern(pattern)
         fault = pattern_fault(wanted) if regex else None
         if fault is not None:
-            wish = "a regular expression (RE2)"
-            raise error(OptionError, "pattern", wish, f"{wanted!r}: {fault}")
+            raise error(OptionError, "pattern", PATTERN_WISH, f"{wanted!r}: {fault}")
         matcher = pattern_matcher if regex else text_matcher
         with self._seen() as seen:
             rows = [row for row, _ in rows_below(seen, read_place(path))]
