@@ -20,6 +20,8 @@ __all__ = ["Counts", "Statistics"]
 
 KIND = "hyrecall statistics"
 
+_COUNTS = ("numbers", "freqs", "thread_freqs")
+_MOST_COUNT = 2**62
 _ARRAYS = ("numbers", "freq_ends", "freqs", "thread_ends", "thread_freqs")
 _KINDS = dict.fromkeys((*_ARRAYS, "queries"), np.int64)
 _N_NUMBERS = 5  # for each query in an arm
@@ -59,6 +61,9 @@ class Counts(NamedTuple):
         fits &= are_ends(arrays["thread_ends"], n, len(arrays["thread_freqs"]))
         if not fits or len(set(self.arms)) < len(self.arms):
             raise error(OptionError, "statistics", "arrays that fit each other", "others")
+        for name in _COUNTS:
+            if not ((arrays[name] >= 0) & (arrays[name] < _MOST_COUNT)).all():
+                raise error(OptionError, "statistics", f"{name} in [0, 2^62)", "others")
 
     def plus(self, other: Counts) -> Counts:
         """Return the sums of both counts, which must be of one request."""
@@ -72,7 +77,9 @@ class Counts(NamedTuple):
             name: self.arrays[name] if name in ends else self.arrays[name] + other.arrays[name]
             for name in _ARRAYS
         }
-        return Counts(self.queries, self.arms, summed)
+        both = Counts(self.queries, self.arms, summed)
+        both.check()  # of counts below 2^62, no sum has wrapped
+        return both
 
     def native(
         self, queries: Array, arms: Sequence[str], asked: npt.NDArray[np.bool_] | None

@@ -253,7 +253,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     list.for_each(0, list.size, [&](Row row, std::uint32_t freq) {
       REQUIRE(row < n);
       REQUIRE(list.freq_of(row) == freq);
-      count += is_planted() && freq == 300 ? 2 : 1;
+      count += is_planted() && freq > 150 ? 2 : 1;
     });
     REQUIRE(count == list.size);
     std::uint32_t in_range = 0, in_rows = 0;

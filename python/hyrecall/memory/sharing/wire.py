@@ -175,7 +175,7 @@ class Codec:
         """
         try:
             return self._raise(msgspec.msgpack.decode(data), call)
-        except (msgspec.DecodeError, RecursionError) as fault:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as fault:
             raise error(WireError, "message", "MessagePack", str(fault)) from None
 
     # ---- to plain MessagePack ----
