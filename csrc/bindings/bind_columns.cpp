@@ -60,6 +60,13 @@ void bind_cells(py::module_& m) {
       .def(py::init(&make_directory), "Read the cells of rows that are sorted by them.",
            py::arg("parts"), py::arg("n_rows"))
       .def_property_readonly("n_cells", &CellDirectory::size, "The number of cells.");
+  m.def(
+      "check_layout",
+      [](py::handle array, std::string const& argument) {
+        take_any_arrow(array, argument.c_str());
+      },
+      "Refuse an Arrow array with an offset or a length below 0, also inside it.", py::arg("array"),
+      py::arg("argument"));
   m.def("sort_rows", &order_rows, "Return the rows in the order (cell, cluster, seq).",
         py::arg("parts"), py::arg("n_rows"), py::arg("cluster"), py::arg("seqs"));
 }

@@ -51,8 +51,8 @@ struct RowColumn {
              static_cast<std::size_t>(array.offset),
              static_cast<std::size_t>(array.length),
              may_miss ? static_cast<std::uint8_t const*>(array.buffers[0]) : nullptr,
-             array.buffers[1],
-             is_string ? static_cast<std::uint8_t const*>(array.buffers[2]) : nullptr,
+             values_of(taken, 1, "column"),
+             is_string ? static_cast<std::uint8_t const*>(values_of(taken, 2, "column")) : nullptr,
              taken.array,
              checks};
   }

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -53,7 +54,31 @@ struct TakenArray {
   std::shared_ptr<ArrowArray> array;
 };
 
-inline TakenArray take_arrow(pybind11::handle source, char const* argument) {
+// Refuses lengths and offsets below 0, or beyond int64 together, also of children and dictionaries.
+// pyarrow imports both, and reads by them when it validates an array.
+inline void check_layout(ArrowArray const& array, char const* argument) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 64;
+  auto const is_count = [](std::int64_t value) { return 0 <= value && value <= kMost; };
+  if (!is_count(array.length) || !is_count(array.offset))
+    throw Error(ErrorCode::kOption, argument,
+                "expected Arrow arrays with an offset and a length of at least 0, got offset " +
+                    std::to_string(array.offset) + " and length " + std::to_string(array.length));
+  for (std::int64_t i = 0; i < array.n_children; ++i) check_layout(*array.children[i], argument);
+  if (array.dictionary != nullptr) check_layout(*array.dictionary, argument);
+}
+
+// The values of an array that has some; a row without a buffer is refused.
+inline void const* values_of(TakenArray const& taken, std::int64_t at, char const* argument) {
+  ArrowArray const& a = *taken.array;
+  if (a.n_buffers <= at || (a.length > 0 && a.buffers[at] == nullptr && at < 2))
+    throw Error(ErrorCode::kDtype, argument,
+                "expected an array with all of its buffers, got one " +
+                    ("without the buffer " + std::to_string(at)));
+  return a.buffers[at];
+}
+
+// An array of any type, whose offsets and lengths are counts.
+inline TakenArray take_any_arrow(pybind11::handle source, char const* argument) {
   if (!pybind11::hasattr(source, "__arrow_c_array__")) {
     throw Error(ErrorCode::kDtype, argument,
                 std::string("expected an Arrow array, got ") + Py_TYPE(source.ptr())->tp_name);
@@ -75,6 +100,12 @@ inline TakenArray take_arrow(pybind11::handle source, char const* argument) {
     delete held;
   });
   array->release = nullptr;
+  check_layout(*taken.array, argument);
+  return taken;
+}
+
+inline TakenArray take_arrow(pybind11::handle source, char const* argument) {
+  TakenArray taken = take_any_arrow(source, argument);
   if (taken.array->n_buffers < 2)
     throw Error(ErrorCode::kDtype, argument,
                 "expected a primitive or string array, got " + taken.format);
@@ -112,21 +143,23 @@ inline StringColumn take_strings(TakenArray const& taken, char const* argument,
     out.values.offsets = std::vector<std::int64_t>{0};
     return out;
   }
-  auto const* const offsets = static_cast<std::int64_t const*>(a.buffers[1]) + a.offset;
+  auto const* const offsets =
+      static_cast<std::int64_t const*>(values_of(taken, 1, argument)) + a.offset;
   out.values.offsets =
       Buffer<std::int64_t>(offsets, static_cast<std::size_t>(a.length) + 1, taken.array);
   // Arrow does not give the number of bytes; the last offset is used for it.
   auto const all = out.values.offsets.span();
   check_offsets(is_late ? all.last(1) : all, offsets[a.length], argument);
-  out.values.bytes = Buffer<std::uint8_t>(static_cast<std::uint8_t const*>(a.buffers[2]),
-                                          static_cast<std::size_t>(offsets[a.length]), taken.array);
+  out.values.bytes =
+      Buffer<std::uint8_t>(static_cast<std::uint8_t const*>(values_of(taken, 2, argument)),
+                           static_cast<std::size_t>(offsets[a.length]), taken.array);
   out.valid = take_validity(taken);
   return out;
 }
 
-inline IntColumn take_ints(TakenArray const& taken) {
+inline IntColumn take_ints(TakenArray const& taken, char const* argument) {
   ArrowArray const& a = *taken.array;
-  auto const* const values = static_cast<std::int64_t const*>(a.buffers[1]);
+  auto const* const values = static_cast<std::int64_t const*>(values_of(taken, 1, argument));
   return {Buffer<std::int64_t>(values == nullptr ? nullptr : values + a.offset,
                                static_cast<std::size_t>(a.length), taken.array),
           take_validity(taken)};
@@ -134,12 +167,13 @@ inline IntColumn take_ints(TakenArray const& taken) {
 
 inline CellPart take_cell_part(pybind11::handle source, char const* argument) {
   TakenArray const taken = take_arrow(source, argument);
-  if (taken.format == "l") return take_ints(taken);
+  if (taken.format == "l") return take_ints(taken, argument);
   if (taken.format == "b") {
     ArrowArray const& a = *taken.array;
     auto const n_bytes = static_cast<std::size_t>((a.offset + a.length + 7) / 8);
     return BoolColumn{
-        Buffer<std::uint8_t>(static_cast<std::uint8_t const*>(a.buffers[1]), n_bytes, taken.array),
+        Buffer<std::uint8_t>(static_cast<std::uint8_t const*>(values_of(taken, 1, argument)),
+                             n_bytes, taken.array),
         a.offset, static_cast<std::size_t>(a.length), take_validity(taken)};
   }
   return take_strings(taken, argument);
@@ -159,7 +193,7 @@ inline std::vector<CellPart> take_cell_parts(pybind11::list const& sources, std:
 
 inline KeyColumn take_keys(pybind11::handle source, bool is_late = false) {
   TakenArray const taken = take_arrow(source, "key");
-  if (taken.format == "l") return take_ints(taken);
+  if (taken.format == "l") return take_ints(taken, "key");
   return take_strings(taken, "key", is_late);
 }
 

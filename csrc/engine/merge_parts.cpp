@@ -20,6 +20,15 @@ void require_like(Statistics const& one, Statistics const& other) {
   require(is_alike, "statistics of one request");
 }
 
+namespace {
+
+// Counts may come from another process.
+void add(std::int64_t& sum, std::int64_t one) {
+  require(!__builtin_add_overflow(sum, one, &sum), "counts below 2^63");
+}
+
+}  // namespace
+
 Statistics add_statistics(std::span<Statistics const* const> parts) {
   require(!parts.empty(), "statistics of a part");
   Statistics sum = *parts.front();
@@ -29,15 +38,15 @@ Statistics add_statistics(std::span<Statistics const* const> parts) {
       for (std::size_t q = 0; q < sum[arm].size(); ++q) {
         QueryStatistics const& one = (*parts[part])[arm][q];
         sum[arm][q].refusal = std::max(sum[arm][q].refusal, one.refusal);
-        sum[arm][q].n_docs += one.n_docs;
-        sum[arm][q].total_length += one.total_length;
-        sum[arm][q].squared_length += one.squared_length;
-        sum[arm][q].n_threads += one.n_threads;
-        sum[arm][q].thread_length += one.thread_length;
+        add(sum[arm][q].n_docs, one.n_docs);
+        add(sum[arm][q].total_length, one.total_length);
+        add(sum[arm][q].squared_length, one.squared_length);
+        add(sum[arm][q].n_threads, one.n_threads);
+        add(sum[arm][q].thread_length, one.thread_length);
         for (std::size_t leaf = 0; leaf < one.doc_freqs.size(); ++leaf)
-          sum[arm][q].doc_freqs[leaf] += one.doc_freqs[leaf];
+          add(sum[arm][q].doc_freqs[leaf], one.doc_freqs[leaf]);
         for (std::size_t leaf = 0; leaf < one.thread_freqs.size(); ++leaf)
-          sum[arm][q].thread_freqs[leaf] += one.thread_freqs[leaf];
+          add(sum[arm][q].thread_freqs[leaf], one.thread_freqs[leaf]);
       }
     }
   }

@@ -37,6 +37,7 @@ from hyrecall.errors import (
     StoreFormatError,
     StoreMismatchError,
     StoreNotFoundError,
+    TooManyScansError,
     UnknownOptionError,
     WriterBusyError,
 )
@@ -157,6 +158,7 @@ __all__ = [
     "ThreadRow",
     "Token",
     "TokenFunction",
+    "TooManyScansError",
     "Trace",
     "UnknownOptionError",
     "Vector",

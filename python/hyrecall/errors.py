@@ -51,6 +51,7 @@ __all__ = [
     "StoreFormatError",
     "StoreMismatchError",
     "StoreNotFoundError",
+    "TooManyScansError",
     "UnknownOptionError",
     "WriterBusyError",
     "error",
@@ -138,6 +139,10 @@ class StoreBusyError(HyrecallError, RuntimeError):
     """
 
     retry_after: float = 1.0
+
+
+class TooManyScansError(HyrecallError, RuntimeError):
+    """One caller of a service has too many long searches of texts under way; try again."""
 
 
 class OwnerError(StoreError):

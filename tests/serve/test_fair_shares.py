@@ -39,7 +39,7 @@ def served(store: Opening, work: Callable[[Any], Any]) -> Any:
     return asyncio.run(run())
 
 
-def test_a_service_whose_threads_are_all_taken_is_still_watched(
+def test_a_service_whose_threads_are_all_taken_is_not_ready_and_still_watched(
     store: Opening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began, go_on = threading.Semaphore(0), threading.Event()
@@ -57,10 +57,11 @@ def test_a_service_whose_threads_are_all_taken_is_still_watched(
         ]
         for _ in taken:
             await asyncio.to_thread(began.acquire)
-        for path in ("/readyz", "/metrics"):
-            assert (await asyncio.wait_for(client.get(path), 10)).status_code == 200
+        for path, status in (("/readyz", 503), ("/metrics", 200)):
+            assert (await asyncio.wait_for(client.get(path), 10)).status_code == status
         go_on.set()
         assert {(await one).status_code for one in taken} == {200}
+        assert (await client.get("/readyz")).status_code == 200
 
     served(store, work)
 

@@ -138,20 +138,22 @@ def test_probes_are_answered_while_all_request_threads_hang(
         hung = [loop.run_in_executor(pool, lambda: index.recall(**asked)) for _ in range(n)]
         while hanging.n_asked < 2 or pool._work_queue.empty():  # of both threads of the index
             await asyncio.sleep(0)
-        for path in ("/readyz", "/metrics") * 2:
+        monkeypatch.setattr(health, "THREAD_SECONDS", 0.05)
+        for path, status in (("/readyz", 503), ("/metrics", 200)) * 2:
             reply = await asyncio.wait_for(client.get(path), 20)
-            assert reply.status_code == 200, path
+            assert reply.status_code == status, path
         monkeypatch.setattr(health, "LONGEST", 0.05)
         hanging.says.clear()
         for path in ("/readyz", "/metrics", "/readyz"):
             reply = await asyncio.wait_for(client.get(path), 20)
             assert (reply.status_code, reply.headers["retry-after"]) == (503, "1"), path
         monkeypatch.setattr(health, "LONGEST", 20)
+        monkeypatch.setattr(health, "THREAD_SECONDS", 20)
         hanging.says.set()
-        assert (await client.get("/readyz")).json() == {"status": "ready"}
         hanging.gate.set()
         replies = await asyncio.gather(*hung, return_exceptions=True)
         assert {type(one) for one in replies} == {ShardLostError}
+        assert (await client.get("/readyz")).json() == {"status": "ready"}
 
     try:
         served(index, work)

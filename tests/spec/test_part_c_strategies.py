@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
+from hyrecall.ask.arms.regex import PATTERN_WISH
 from hyrecall.ask.recipe import Dense, Lexical
 from laws.effort import Effort
 from spec.hypergraph_world import (
@@ -233,7 +234,7 @@ def test_C08_a_bad_pattern_is_refused_by_force_and_sought_as_text_otherwise(patt
     world = build([Node("plain"), Node("holds", data=f"x {pattern.upper()} y")])
     with pytest.raises(hr.OptionError) as caught:
         world.recall(["x", pattern], recipe=by_force)
-    message = f"text['regex'][1]: expected a regular expression (RE2), got {pattern!r}"
+    message = f"text['regex'][1]: expected {PATTERN_WISH}, got {pattern!r}"
     assert str(caught.value).startswith(message)
     hits = world.recall([pattern])
     assert hits[0].keys == ["holds"]

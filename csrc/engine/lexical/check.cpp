@@ -83,6 +83,7 @@ std::uint64_t check_document(LexicalColumn::Parts const& parts, Row row, Tally c
     refuse(parts, "expected whole tokens of known terms at rising positions, got " +
                       std::string(got) + " in row " + std::to_string(row));
   };
+  std::uint64_t n_positions = 0;
   std::uint8_t const* at = parts.forward_bytes.data() + parts.forward_offsets[row];
   std::uint8_t const* const end = parts.forward_bytes.data() + parts.forward_offsets[row + 1];
   auto const n_terms = static_cast<std::uint32_t>(parts.terms.size());
@@ -97,9 +98,12 @@ std::uint64_t check_document(LexicalColumn::Parts const& parts, Row row, Tally c
     if (value - 1 >= n_terms) fail("another term");  // 0 is the largest then
     next += distance;                                // before the first token: up to distance - 1
     if (next == 0) fail("another position");
+    n_positions += distance != 0;
     sum += tally.of(value - 1, row);
   }
   if (next > kBeforeFirst) fail("another position");
+  std::uint32_t const length = parts.doc_lengths[row];
+  if (n_positions != (length == kNoText ? 0 : length)) fail("another length");
   return sum;
 }
 
@@ -164,6 +168,13 @@ void check_cuts(LexicalColumn::Parts const& parts, std::span<std::uint64_t const
   check_offsets(parts, parts.terms.offsets.span(), n_terms, parts.terms.bytes.size(), "terms");
   check_offsets(parts, forward_offsets, parts.doc_lengths.size(), parts.forward_bytes.size(),
                 "tokens");
+  // A token has a byte at least, so that no sum of lengths or of their squares is too large.
+  for (std::size_t row = 0; row < parts.doc_lengths.size(); ++row) {
+    std::uint32_t const length = parts.doc_lengths[row];
+    if (length != kNoText && length > forward_offsets[row + 1] - forward_offsets[row])
+      refuse(parts, "expected lengths of at most the bytes of the tokens, got " +
+                        std::to_string(length) + " in row " + std::to_string(row));
+  }
 }
 
 void check_lexical(LexicalColumn::Parts const& parts, int threads) {

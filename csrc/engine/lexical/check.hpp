@@ -10,7 +10,8 @@ namespace hyrecall {
 
 // Both functions throw Error(kCorrupt, <the column's name>, ...) if a check fails.
 
-// Checks that the offsets of the terms and of the forward view never fall and stay inside the data.
+// Checks that the offsets of the terms and of the forward view never fall and stay inside the data,
+// and that no document is longer than its tokens have bytes.
 // forward_offsets: as they were read, before they become parts.forward_offsets.
 void check_cuts(LexicalColumn::Parts const& parts, std::span<std::uint64_t const> forward_offsets);
 

@@ -14,6 +14,17 @@ namespace hyrecall::cpu {
 namespace {
 
 #if defined(__x86_64__)
+// clang before 17 does not know "f16c" in __builtin_cpu_supports. Where the system grants AVX, it
+// keeps the registers of these instructions too.
+bool has_f16c() {
+  unsigned eax = 1;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  asm("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
+  return (ecx >> 29 & 1) != 0;
+}
+
 bool has_amx() {
 #if defined(__linux__)
   unsigned eax = 7;
@@ -47,8 +58,8 @@ std::vector<Kernels> known_kernels() {
                               scalar_first_pass_kernels(), scalar_nibble_pass_kernels(),
                               scalar_head_kernels()}};
 #if defined(__x86_64__)
-  bool const has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                        __builtin_cpu_supports("f16c");
+  bool const has_avx2 =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   bool const has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
                           __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");

@@ -135,6 +135,9 @@ class CellDirectory:
     @property
     def n_cells(self) -> int: ...
 
+def check_layout(array: _ArrowArray, argument: str) -> None:
+    """Refuse an Arrow array with an offset or a length below 0, also inside it."""
+
 def sort_rows(parts: list[_ArrowArray], n_rows: int, cluster: _Int64s, seqs: _Int64s) -> _Rows: ...
 
 @final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hyrecall.ask.arms.regex import Regex
 from hyrecall.ask.graph_names import has_graphs
 from hyrecall.ask.recipe import Recipe
 
@@ -13,6 +14,8 @@ def is_joinable(recipe: Recipe) -> bool:
 
     Stages and neighbours have the time of the call, and their counts in the trace are those of the
     whole batch. Where some queries fall back to other arms, the trace names these arms to all.
+    A pattern takes its time in the texts; no other caller's query should wait for it.
     """
     tells_of_all = recipe.shaping or recipe.expansion or recipe.on_no_match
-    return not (tells_of_all or has_graphs(recipe))
+    has_patterns = any(isinstance(arm, Regex) for arm in recipe.more)
+    return not (tells_of_all or has_patterns or has_graphs(recipe))

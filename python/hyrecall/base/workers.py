@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hyrecall.base.forks import renew_in_children
+from hyrecall.base.scans import off_thread
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -47,7 +48,4 @@ _workers = Workers(8, "hyrecall")
 
 async def off_loop(call: Callable[..., T], options: Mapping[str, Any]) -> T:
     """Run a blocking call in a thread and await its result."""
-    import asyncio  # here, since it is a tenth of the time that `import hyrecall` would take
-
-    job = partial(call, **options)
-    return await asyncio.get_running_loop().run_in_executor(_workers.executor, job)
+    return await off_thread(_workers.executor, partial(call, **options))

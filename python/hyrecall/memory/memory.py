@@ -13,7 +13,7 @@ from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from hyrecall.base.forks import Birth
 from hyrecall.base.keywords import check_keywords
-from hyrecall.base.warned import awaited_call
+from hyrecall.base.scans import off_thread
 from hyrecall.errors import NotOpenError, OptionError, error
 from hyrecall.memory.agent_memory import AgentMemory
 from hyrecall.memory.faces.browse import Browse
@@ -157,8 +157,7 @@ class Memory(NamedMethods):
         if self._is_closed:
             raise error(OptionError, "memory", "an open store", "a closed one")
         self._birth.check(repr(self._sync._store))
-        call = functools.partial(awaited_call().run, functools.partial(function, *args, **options))
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        return await off_thread(self._pool, functools.partial(function, *args, **options))
 
     remember = awaited(MemorySync.remember, writes=True)
     remember_batch = awaited(MemorySync.remember_batch, writes=True)

@@ -32,6 +32,6 @@ def check_arrays(argument: str, arrays: Mapping[str, Any], kinds: Kinds) -> None
 
 def are_ends(ends: np.ndarray, n_lists: int, n_entries: int) -> bool:
     """Whether an array has valid end offsets of ``n_lists`` lists in ``n_entries`` entries."""
-    if len(ends) != n_lists + 1 or ends[0] != 0 or ends[-1] != n_entries:
+    if n_lists < 0 or len(ends) != n_lists + 1 or ends[0] != 0 or ends[-1] != n_entries:
         return False
     return bool((ends[1:] >= ends[:-1]).all())

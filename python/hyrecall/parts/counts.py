@@ -20,6 +20,8 @@ __all__ = ["Counts", "Statistics"]
 
 KIND = "hyrecall statistics"
 
+_COUNTS = ("numbers", "freqs", "thread_freqs")
+_MOST_COUNT = 2**62
 _ARRAYS = ("numbers", "freq_ends", "freqs", "thread_ends", "thread_freqs")
 _KINDS = dict.fromkeys((*_ARRAYS, "queries"), np.int64)
 _N_NUMBERS = 6  # for each query in an arm; the last says why its text is not searched, or 0
@@ -60,6 +62,9 @@ class Counts(NamedTuple):
         fits &= are_ends(arrays["thread_ends"], n, len(arrays["thread_freqs"]))
         if not fits or len(set(self.arms)) < len(self.arms):
             raise error(OptionError, "statistics", "arrays that fit each other", "others")
+        for name in _COUNTS:
+            if not ((arrays[name] >= 0) & (arrays[name] < _MOST_COUNT)).all():
+                raise error(OptionError, "statistics", f"{name} in [0, 2^62)", "others")
 
     def plus(self, other: Counts) -> Counts:
         """Return the sums of both counts, which must be of one request."""
@@ -73,7 +78,9 @@ class Counts(NamedTuple):
             raise error(ShapeError, "statistics", "those of one request", "others")
         summed = {name: own[name] if name in ends else own[name] + others[name] for name in _ARRAYS}
         summed["numbers"].reshape(-1, _N_NUMBERS)[:, -1] = reasons
-        return Counts(self.queries, self.arms, summed)
+        both = Counts(self.queries, self.arms, summed)
+        both.check()  # of counts below 2^62, no sum has wrapped
+        return both
 
     @property
     def _reasons(self) -> Array:

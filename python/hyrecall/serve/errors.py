@@ -36,6 +36,7 @@ from hyrecall.errors import (
     StoreBusyError,
     StoreError,
     StoreMismatchError,
+    TooManyScansError,
     WriterBusyError,
 )
 from hyrecall.serve.json_shape import is_json
@@ -108,6 +109,7 @@ _STATUSES: tuple[tuple[type[BaseException], int], ...] = (
     (ScopeError, 403),
     (WriterBusyError, 503),
     (ShardLostError, 503),
+    (TooManyScansError, 429),
     (StaleStatisticsError, 503),
     (StoreBusyError, 503),
     (StoreMismatchError, 503),
@@ -171,7 +173,8 @@ async def _of_hyrecall(request: Request, fault: Exception) -> Response:
     assert isinstance(fault, HyrecallError)
     status, kind = status_of(fault), type(fault).__name__
     if status not in _SAFE_MESSAGES:
-        return error_response(status, kind, plain_message(fault))
+        headers = {"Retry-After": "1"} if status == 429 else None
+        return error_response(status, kind, plain_message(fault), headers)
     _log.error("%s %s failed: %s", request.method, _route(request.scope), kind)
     message = {
         500: "the store or index is damaged, or hyrecall has a fault; its log says which",

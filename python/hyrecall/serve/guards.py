@@ -19,6 +19,7 @@ from starlette.datastructures import Headers, State
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hyrecall.base.scans import CALLER
 from hyrecall.memory.memory import THREADS
 from hyrecall.serve.callers import identify
 from hyrecall.serve.errors import INTERNAL, ServiceError, error_response, internal_error
@@ -237,6 +238,7 @@ class Guard:
         limit = reply.limit = asyncio.timeout(self._options.deadline)
         try:
             async with limit, self._slot(scope):
+                CALLER.set(scope.get("hyrecall.caller") or "")
                 await self._app(scope, _replayed(body, watching), reply)
         except TimeoutError:
             if not limit.expired():

@@ -48,7 +48,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         (403, "Outside the token's scope or rights."),
         (413, "Too large."),
         (422, "A value that is not taken; the message names the field."),
-        (429, "The token has too many requests under way."),
+        (429, "The token has too many requests, or long searches, under way."),
         (503, "Busy, or not ready; Retry-After says when to come again."),
     )
 }

@@ -16,6 +16,7 @@ from hyrecall.ask.joinable import is_joinable
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import Scope
 from hyrecall.base.joining import Joiner
+from hyrecall.base.scans import off_thread
 from hyrecall.distributed import ShardedIndex
 from hyrecall.distributed.generations import n_replicas
 from hyrecall.distributed.newer_versions import NewerVersions
@@ -126,8 +127,7 @@ class ServedIndex:
     async def run(self, options: dict[str, Any]) -> Hits:
         """Answer a batch with arguments of :meth:`hyrecall.Index.recall`."""
         self._versions.look_again()
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, lambda: self.index.recall(**options))
+        return await off_thread(self._pool, lambda: self.index.recall(**options))
 
     def counts(self) -> dict[str, float]:
         """Return how many queries and batches there were."""

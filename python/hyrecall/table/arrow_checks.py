@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hyrecall import _core
 from hyrecall.errors import OptionError, error
 
 __all__ = ["check_column", "first_bad", "is_list"]
@@ -37,7 +38,8 @@ def check_column(
 
     It checks the offsets of strings and lists in every layout, dictionary indices and run ends, and
     that text is UTF-8, a date64 a whole day, a time within its day and a decimal within its
-    precision; also inside lists and structs.
+    precision; also inside lists and structs. Arrow's own offsets and lengths, which other programs
+    set, must be at least 0.
 
     Parameters
     ----------
@@ -59,6 +61,7 @@ def check_column(
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     first_row = 0
     for chunk in chunks:
+        _core.check_layout(chunk, argument)  # before validate() reads by its offsets
         try:
             chunk.validate(full=True)
         except pa.ArrowException as fault:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall import _core
+from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.table.schema import Schema
 
 __all__ = ["check_arms", "open_source", "select_columns"]
+
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
 def check_arms(given: Mapping[str, object], schema: Schema) -> None:
@@ -44,9 +47,25 @@ def select_columns(
     """Read the columns of a source that the schema names, and some more."""
     places = _find(found.schema, schema, given, more)
     if isinstance(found, pa.Table):
-        return found.select(places)
+        return _check_rows(found, places).select(places)
     kept = pa.schema([found.schema.field(place) for place in places])
-    return pa.Table.from_batches([batch.select(places) for batch in found], kept)
+    batches = [_check_rows(batch, places).select(places) for batch in found]
+    return pa.Table.from_batches(batches, kept)
+
+
+def _check_rows(rows: Rows, places: Sequence[int]) -> Rows:
+    """Refuse columns of different lengths, which other programs can hand over."""
+    n_rows = int(rows.num_rows)
+    for place in places:
+        column = rows.column(place)
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        for chunk in chunks:
+            _core.check_layout(chunk, rows.schema.field(place).name)
+        n = sum(map(len, chunks))
+        if n != n_rows:
+            name = rows.schema.field(place).name
+            raise error(ShapeError, name, f"{n_rows} rows, as its table has", n)
+    return rows
 
 
 def _not_a_table(got: str) -> DTypeError:

@@ -13,6 +13,9 @@ from hyrecall.table.tensors import host_array
 
 __all__ = ["read_vectors"]
 
+MOST_DIM = 1 << 24
+"""Values in a row."""
+
 
 def read_vectors(
     value: Any,
@@ -63,6 +66,8 @@ def read_vectors(
             raise error(ShapeError, argument, wish, array.shape)
         chunks, valid = (array,), None
 
+    if width > MOST_DIM:
+        raise error(ShapeError, argument, f"at most {MOST_DIM:,} values in a row", width)
     target = dtype or ("float32" if source == "float64" else source)
     checked = []
     first_row = 0

@@ -11,9 +11,7 @@ from fnmatch import translate
 from itertools import islice
 from typing import NoReturn
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from hyrecall.ask.arms.regex import PATTERN_WISH, pattern_fault
 from hyrecall.ask.filter_like import FilterLike
 from hyrecall.base.arguments import as_int
 from hyrecall.base.keywords import check_keywords
@@ -21,7 +19,6 @@ from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.derived.row_filters import passing_in_order, read_narrowing
 from hyrecall.memory.faces import folders, pages
 from hyrecall.memory.faces.browsed_paths import (
-    AT_A_TIME,
     Line,
     Seen,
     matching_lines,
@@ -45,6 +42,7 @@ from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.edge_rows import incident
 from hyrecall.memory.sql.fact_rows import valid_facts
 from hyrecall.memory.sql.reading import newest
+from hyrecall.recall.arms.regex import pattern_matcher, text_matcher
 
 __all__ = ["Browse", "Line"]
 
@@ -74,7 +72,7 @@ class Browse:
     Notes
     -----
     No index is asked. A folder costs its live memories, of which ``grep`` reads the texts until it
-    has enough lines; a memory's file a look-up.
+    has enough lines, 1 MB or one memory at a time; a memory's file a look-up.
 
     Examples
     --------
@@ -224,7 +222,8 @@ class Browse:
         path : str, default "/"
             A folder, of which all that lies below is looked at, or a file.
         regex : bool, default False
-            The pattern is a regular expression instead (RE2: linear in the text).
+            The pattern is a regular expression instead (RE2: linear in the text; no lookaround and
+            no backreferences). Its repetitions may hold 256 states, as ``(.{0,60}a){4}`` does.
         filter, metadata : optional
             As in :meth:`hyrecall.memory.MemorySync.search`.
         limit : int, default 50
@@ -240,20 +239,15 @@ class Browse:
         """
         n, narrow = _count("limit", limit), read_narrowing(filter, metadata)
         wanted = _pattern(pattern)
-        match = pc.match_substring_regex if regex else pc.match_substring
-        try:
-            match(pa.array([""]), wanted, ignore_case=True)
-        except pa.ArrowInvalid:
-            raise error(OptionError, "pattern", "a regular expression", repr(wanted)) from None
-        found: list[Line] = []
+        fault = pattern_fault(wanted) if regex else None
+        if fault is not None:
+            raise error(OptionError, "pattern", PATTERN_WISH, f"{wanted!r}: {fault}")
+        matcher = pattern_matcher if regex else text_matcher
         with self._seen() as seen:
             rows = [row for row, _ in rows_below(seen, read_place(path))]
             kept = passing_in_order(seen.connection, rows, narrow)
-            while len(found) < n and (part := list(islice(kept, AT_A_TIME))):
-                found += matching_lines(
-                    seen, part, lambda texts: match(texts, wanted, ignore_case=True)
-                )
-        return found[:n]
+            match = matcher(wanted, ignore_case=True)
+            return list(islice(matching_lines(seen, kept, match, within_lines=not regex), n))
 
     # ---- refused calls ----
 

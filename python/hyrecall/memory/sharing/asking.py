@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
+from hyrecall.base.scans import caller_of, serving
 from hyrecall.errors import OptionError, StoreMismatchError, error
 from hyrecall.hits.dropped import Dropped
 from hyrecall.hits.explanation import Explanation
@@ -45,12 +46,15 @@ class Asked:
     now : datetime or None
     layout : mapping or None
         What searches the index says for which layout it is made: of the process's :data:`About`.
+    caller : str or None
+        Whose long scans the owner counts.
     """
 
     what: Change[Any] | Question | Task[Any]
     write_id: bytes | None = None
     now: datetime | None = None
     layout: About | None = None
+    caller: str | None = field(default_factory=caller_of)
 
 
 Answered: TypeAlias = Any
@@ -68,10 +72,11 @@ def answer(owner: Owner, asked: object) -> Answered:
         what = asked.what
         if isinstance(what, Change):
             return owner.write(what, write_id=asked.write_id, now=asked.now)
-        if isinstance(what, Question):
-            return replace(owner.search_index(what), ranked=None)
-        if isinstance(what, Task):
-            return owner.run(what)
+        with serving(asked.caller):
+            if isinstance(what, Question):
+                return replace(owner.search_index(what), ranked=None)
+            if isinstance(what, Task):
+                return owner.run(what)
     raise error(OptionError, "message", "a change, a question or a task", type(asked).__name__)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from hyrecall import errors
 from hyrecall.base.forks import Birth
+from hyrecall.base.scans import check_waiting
 from hyrecall.errors import (
     HyrecallError,
     OwnerError,
@@ -132,6 +133,8 @@ class Link:
             The owner is gone; the message may have had its effect.
         OwnerError
             The owner hangs.
+        CallStopped
+            Who asked has left.
         """
         mine: list[Callable[..., Any]] = []
 
@@ -150,6 +153,7 @@ class Link:
                 try:
                     told = self._codec.decode(self._frames.receive(timeout=LOOK_SECONDS))
                 except TimeoutError:
+                    check_waiting()
                     if is_alive is not None:
                         is_alive()
                     continue

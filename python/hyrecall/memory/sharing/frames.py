@@ -142,6 +142,15 @@ class Frames:
         if not poll.poll(None if seconds is None else seconds * 1000):
             raise TimeoutError
 
+    def has_ended(self) -> bool:
+        """Return whether the other side has closed the connection; does not wait."""
+        try:
+            return not self._connection.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
     def end(self) -> None:
         """Let every thread that receives or sends find the connection lost; for another thread."""
         with contextlib.suppress(OSError):

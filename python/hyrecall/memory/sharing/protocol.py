@@ -68,7 +68,7 @@ class _Greeting:
         """
         try:
             return msgspec.msgpack.decode(data, type=cls)
-        except msgspec.MsgspecError as fault:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as fault:
             raise error(WireError, cls.__name__.lower(), "one of hyrecall", str(fault)) from None
 
 

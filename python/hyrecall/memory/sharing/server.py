@@ -16,6 +16,7 @@ from typing import Any
 
 from hyrecall.base import threads
 from hyrecall.base.forks import Birth, renew_in_children
+from hyrecall.base.scans import serving
 from hyrecall.errors import HyrecallError, StoreBusyError, StoreMismatchError, error
 from hyrecall.memory.sharing.calling import Callbacks
 from hyrecall.memory.sharing.faults import lower_fault
@@ -285,7 +286,9 @@ class Server:
         _, number, seconds, message = told
         with ExitStack() as working:
             try:
-                reply = self._reply(message, seconds, peer, working, is_observer=is_observer)
+                reply = self._reply(
+                    message, seconds, peer, working, frames.has_ended, is_observer=is_observer
+                )
                 data = self._codec.encode([REPLY, number, reply])
             except ConnectionLost:
                 raise
@@ -305,6 +308,7 @@ class Server:
         seconds: float | None,
         peer: _Peer,
         working: ExitStack,
+        has_left: Callable[[], bool],
         *,
         is_observer: bool,
     ) -> object:
@@ -317,7 +321,8 @@ class Server:
             peer.n_requests += 1
         with self._turns.turn(seconds):
             working.enter_context(self._at_work())
-            return self._answer(message)
+            with serving(None, has_left):
+                return self._answer(message)
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:

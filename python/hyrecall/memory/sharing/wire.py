@@ -15,6 +15,7 @@ import dataclasses
 import datetime as dt
 import enum
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -42,6 +43,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 _LEAST_INT, _MOST_INT = -(2**63), 2**63 - 1
 _MOST_KEPT = 256
 _LARGEST_KEPT = 2**16  # bytes
+_MOST_ALIKE = 64  # keys of one hash; of floats and of int64, some 30 have the same
 _ELEMENTS: Final = "biufmMUS"  # kinds of numpy dtypes whose elements are plain bytes
 
 
@@ -173,7 +175,7 @@ class Codec:
         """
         try:
             return self._raise(msgspec.msgpack.decode(data), call)
-        except (msgspec.DecodeError, RecursionError) as fault:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as fault:
             raise error(WireError, "message", "MessagePack", str(fault)) from None
 
     # ---- to plain MessagePack ----
@@ -341,7 +343,8 @@ def _zone(told: Any) -> dt.tzinfo | None:
 def _array(parts: list[Any]) -> np.ndarray[Any, Any]:
     name, shape, data = parts
     dtype = np.dtype(name)
-    if type(name) is not str or dtype.kind not in _ELEMENTS or dtype.hasobject:
+    # Elements without a byte would let no bytes at all say any shape.
+    if type(name) is not str or dtype.kind not in _ELEMENTS or not dtype.itemsize:
         raise ValueError("dtype")
     if not all(type(extent) is int and extent >= 0 for extent in shape):
         raise ValueError("shape")
@@ -357,14 +360,21 @@ def _scalar(parts: list[Any]) -> Any:
 
 
 def _mapping(parts: list[Any]) -> dict[Any, Any]:
-    return dict(zip(parts[::2], parts[1::2], strict=True))
+    return dict(zip(_spread(parts[::2]), parts[1::2], strict=True))
+
+
+def _spread(keys: list[Any]) -> list[Any]:
+    """Refuse keys chosen to collide, as multiples of 2^61 - 1: they take quadratic time."""
+    if len(keys) > _MOST_ALIKE and max(Counter(map(hash, keys)).values()) > _MOST_ALIKE:
+        raise ValueError("keys with equal hashes")
+    return keys
 
 
 # What a collection of decoded parts becomes.
 _GATHERED: dict[int, Callable[[list[Any]], Any]] = {
     _MAP: _mapping,
-    _SET: set,
-    _FROZEN_SET: frozenset,
+    _SET: lambda parts: set(_spread(parts)),
+    _FROZEN_SET: lambda parts: frozenset(_spread(parts)),
 }
 
 # For each tag: the type of what it marks, and the function that reads that, if nothing is inside.

@@ -44,6 +44,7 @@ __all__ = [
     "newest",
     "newest_model",
     "newest_rows",
+    "text_sizes",
     "texts_of_rows",
 ]
 
@@ -352,6 +353,13 @@ def texts_of_rows(
             n_bad += 1
     warn_of_damage(n_bad)
     return found
+
+
+def text_sizes(connection: apsw.Connection, numbers: Sequence[int]) -> dict[int, int]:
+    """Return the bytes of input and output of rows, without reading them."""
+    select = f"""SELECT row, octet_length(input) + octet_length(output) FROM versions
+      WHERE row IN {_LISTED}"""
+    return dict(connection.execute(select, (to_json(tuple(numbers)),)))
 
 
 def live_rows(connection: apsw.Connection, cells: Collection[int]) -> Iterator[tuple[int, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.ask.arms.regex import Edges, Regex, check_pattern, is_pattern, pattern_fault
+from hyrecall.ask.arms.regex import (
+    Edges,
+    Regex,
+    check_pattern,
+    is_pattern,
+    open_states,
+    pattern_fault,
+)
 from hyrecall.ask.scope import distinct_scopes, scope_of
+from hyrecall.base import scans
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.recall.arms.batch import (
     ArmQueries,
@@ -25,10 +34,13 @@ from hyrecall.recall.graph_views import Matches
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import gather
 
-__all__ = ["edge_matcher", "read_regex", "search_regex"]
+__all__ = ["edge_matcher", "pattern_matcher", "read_regex", "search_regex", "text_matcher"]
 
 CHUNK_ROWS = 65_536
 """Rows whose text is in memory at a time."""
+
+SLICE_STEPS = 1 << 22
+"""Bytes of text, times the states of the pattern, that are searched in one go."""
 
 Mask = npt.NDArray[np.bool_]
 Found = tuple[npt.NDArray[Any], ...]  # segment, row, place of the column
@@ -102,10 +114,45 @@ def _matcher(arm: Regex, pattern: str) -> Matcher:
     import pyarrow.compute as pc
 
     if pattern_fault(pattern) is None:
-        return lambda texts: pc.match_substring_regex(texts, pattern, ignore_case=arm.ignore_case)
+        return pattern_matcher(pattern, ignore_case=arm.ignore_case)
     if not pattern.isascii() and not _is_unicode(pattern):  # a lone surrogate, in no text
         return lambda texts: pc.is_in(texts, pa.array([], texts.type))
-    return lambda texts: pc.match_substring(texts, pattern, ignore_case=arm.ignore_case)
+    return text_matcher(pattern, ignore_case=arm.ignore_case)
+
+
+def pattern_matcher(pattern: str, *, ignore_case: bool) -> Matcher:
+    """Return what finds a valid pattern in texts, in slices between which the call may end."""
+    import pyarrow.compute as pc
+
+    match = partial(pc.match_substring_regex, pattern=pattern, ignore_case=ignore_case)
+    return _in_slices(match, 1 + open_states(pattern))
+
+
+def text_matcher(text: str, *, ignore_case: bool) -> Matcher:
+    """Return what finds a text in texts, as :func:`pattern_matcher`."""
+    import pyarrow.compute as pc
+
+    return _in_slices(partial(pc.match_substring, pattern=text, ignore_case=ignore_case), 1)
+
+
+def _in_slices(match_slice: Matcher, steps: int) -> Matcher:
+    """Let a call end between slices of a column; ``steps`` is what a byte of text costs."""
+    import pyarrow.compute as pc
+
+    def match(texts: Any) -> Any:
+        found = []
+        for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
+            ends = np.cumsum(pc.fill_null(pc.binary_length(chunk), 0).to_numpy(), dtype=np.int64)
+            begin = n_bytes = 0
+            while begin < len(chunk):
+                end = int(np.searchsorted(ends, n_bytes + SLICE_STEPS // steps, "right"))
+                end = min(max(end, begin + 1), len(chunk))
+                scans.spend(int(ends[end - 1] - n_bytes) * steps)
+                found.append(match_slice(chunk.slice(begin, end - begin)))
+                begin, n_bytes = end, int(ends[end - 1])
+        return pa.chunked_array(found, pa.bool_())
+
+    return match
 
 
 def edge_matcher(arm: Regex, pattern: str) -> Matches:

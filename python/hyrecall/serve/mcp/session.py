@@ -6,7 +6,6 @@ them, and checks the right to write.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -194,7 +193,7 @@ class Session:
         """Call a method of :class:`Browse` on a thread."""
         agent = self.agent
         files: Browse = self.memory.browse(**self.where) if agent is None else agent.browse()
-        return await asyncio.to_thread(getattr(files, method), *args, **options)
+        return await self.memory._run(getattr(files, method), *args, **options)
 
     # ---- writing ----
 

@@ -20,6 +20,8 @@ from hyrecall.serve.replies import ERRORS
 from hyrecall.serve.routing import Router
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from hyrecall.memory import MemorySync
 
 __all__ = ["Probe", "add_probes", "router"]
@@ -29,6 +31,8 @@ LONGEST = 2.0
 
 APPLYING = 0.5
 """Seconds to wait for changes that are being applied: each is over in a moment."""
+THREAD_SECONDS = 1.0
+"""Seconds within which a thread of the requests must become free."""
 
 
 class Probe:
@@ -83,19 +87,21 @@ async def readyz(request: Request) -> Response:
     The status is "degraded" while replies lack something: memories without a usable vector, then
     ``embeddings`` says how many, and how far embedding them came, without the numbers for a caller
     that lacks the right "upkeep"; or documents of shards that are lost, which ``lost_shards``
-    names. Requests that hang do not delay the answer; if the store or the shards themselves do not
-    say in time whether they answer, it is not ready.
+    names. Requests that hang do not delay the answer; if they keep all threads for a second, or if
+    the store or the shards themselves do not say in time whether they answer, it is not ready.
     """
     state = request.app.state
     is_ready, told = state.index is not None, {"status": "ready"}
     try:
         if state.memory is not None:
             is_ready, lacks = await state.readiness.ask(partial(_of_store, state.memory._sync))
+            is_ready = is_ready and await _has_thread(state.memory._pool)
             if lacks:
                 lacks = lacks if _may_count(request) else "memories have no usable vector"
                 told = {"status": "degraded", "embeddings": lacks}
         elif is_ready:
             lost = await state.readiness.ask(state.served_index.lost_shards)
+            is_ready = await _has_thread(state.served_index._pool)
             told = {"status": "degraded", "lost_shards": lost} if lost else told
     except (ShardLostError, TimeoutError):
         is_ready = False
@@ -128,6 +134,15 @@ def _may_count(request: Request) -> bool:
     try:
         return tokens is None or "upkeep" in identify(tokens, request.headers).rights
     except ServiceError:
+        return False
+
+
+async def _has_thread(pool: ThreadPoolExecutor) -> bool:
+    """Return whether a thread of the requests becomes free within a second."""
+    asked = asyncio.get_running_loop().run_in_executor(pool, lambda: True)
+    try:
+        return await asyncio.wait_for(asked, THREAD_SECONDS)
+    except TimeoutError:  # the wait has taken it out of the queue
         return False
 
 
