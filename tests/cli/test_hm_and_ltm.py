@@ -285,7 +285,7 @@ def test_D31_D17_reembed_names_what_failed(
 
 
 @pytest.mark.parametrize("schema", ["v0.1", "v0.6"])
-def test_notes_of_an_imported_database_are_notes(
+def test_D35_notes_of_an_imported_database_are_notes(
     run: Run, notes: Path, tmp_path: Path, schema: str
 ) -> None:
     path = an_l0_file(tmp_path / "l0.db", schema)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import hyrecall as hr
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, NotFoundError, OptionError, ScopeError
 from hyrecall.memory import EVERYONE, Fact, Memory, MemorySync
+from hyrecall.memory.agent_memory import AgentMemory
 from memory.stores import Clock, open_store
 
 YEARS = {at: datetime(at, 1, 1, tzinfo=UTC) for at in range(1990, 2031)}
@@ -106,7 +108,10 @@ def test_a_fact_ends_now_unless_a_time_is_given_or_it_has_ended() -> None:
             memory.end_fact(oslo, at=2020, **ANN)  # type: ignore[arg-type]
 
 
-def test_an_agent_ends_its_own_facts_and_recalls_scored() -> None:
+def test_A48_an_agent_recalls_scored_within_its_audience_and_ends_its_own_facts() -> None:
+    told, whole = (inspect.signature(one.recall_scored).parameters for one in (AgentMemory, Memory))
+    assert list(told.values()) == [one for one in whole.values() if one.name != "user_id"]
+
     house = {"org": "acme", "workspace": "lab"}
 
     async def ask() -> None:
@@ -118,6 +123,9 @@ def test_an_agent_ends_its_own_facts_and_recalls_scored() -> None:
             await agent.remember("tea at four")
             (match,) = await agent.recall_scored("tea", limit=3, alpha=0.0)
             assert (match.episode.output, match.bm25_score > 0) == ("tea at four", True)
+            await memory.remember("bob's tea", user_id="bob", **house)
+            found = await agent.recall_scored("bob's tea", alpha=0.0)
+            assert [one.episode.output for one in found] == ["tea at four"]
             assert [one.episode.id for one in await agent.search("oslo")] == ["f"]
             await agent.end_fact("f", reason="moved")
             assert await agent.search("oslo") == []

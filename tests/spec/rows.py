@@ -87,6 +87,7 @@ ROWS: tuple[Row, ...] = (
     Row("A45", "here", "an agent that holds a memory"),
     Row("A46", "here", "search_hybrid of the vector store shares the fusion"),
     Row("A47", "here", "two second places beat one first"),
+    Row("A48", "here", "an agent's view has recall_scored"),
     Row("B01", "here", "BM25 Okapi equals a reference", door="index"),
     Row("B02", "here", "BM25 of FTS5 equals SQLite's", door="index"),
     Row("B03", "here", "the word tokenizer", door="parts"),
@@ -192,6 +193,7 @@ ROWS: tuple[Row, ...] = (
     Row("D32", "here", "MCP over notes", door="service"),
     Row("D33", "here", "an environment given by the MCP host", door="service"),
     Row("D34", "here", "a long embed timeout"),
+    Row("D35", "here", "imported notes are notes"),
     Row("E01", "here", "three sources, each with its arm"),
     Row(
         "E02",
