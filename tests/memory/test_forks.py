@@ -211,6 +211,47 @@ def test_a_child_that_exits_removes_nothing_of_its_parent(tmp_path: Path) -> Non
     assert parent.returncode == 0
 
 
+AMID_A_CHANGE = """
+import os, sys, threading
+from hyrecall.base.forks import leave_to_parent
+from memory.sharing.peer import USER, open_it
+
+class Model:
+    def __del__(self):
+        threading.Event().wait()  # for a thread that only the parent has
+
+model = Model()
+memory = open_it(sys.argv[1])
+begun, done = threading.Event(), threading.Event()
+def change():
+    with memory._store.database.transaction():
+        begun.set()
+        done.wait()
+thread = threading.Thread(target=change)
+thread.start()
+begun.wait()
+if os.fork() == 0:
+    leave_to_parent(model)
+    del model
+    sys.exit(0)
+print("ended", os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+done.set()
+thread.join()
+memory.remember("note", id="a", user_id=USER)
+print(memory.doctor(full=True).ok, flush=True)
+os._exit(0)
+"""
+
+
+def test_a_child_forked_amid_a_change_exits_and_leaves_the_change_alone(tmp_path: Path) -> None:
+    path = os.pathsep.join(one for one in sys.path if one)
+    ended = subprocess.run(
+        [sys.executable, "-c", AMID_A_CHANGE, str(tmp_path / "s")], timeout=SECONDS,
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.stdout == "ended 0\nTrue\n", ended.stderr
+
+
 def test_a_child_that_opens_the_store_anew_has_locks_of_its_own(tmp_path: Path) -> None:
     memory = owned(tmp_path / "s")
     memory.remember("note", id="a", user_id=USER)

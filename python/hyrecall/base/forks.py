@@ -74,7 +74,6 @@ class _Renewed(Protocol):
 
 _known: weakref.WeakSet[_Renewed] = weakref.WeakSet()
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
-_of_parents: list[object] = []
 
 
 def renew_in_children(one: _Renewed) -> None:
@@ -89,8 +88,13 @@ def free_in_children(lock: Lock_) -> Lock_:
 
 
 def leave_to_parent(one: object) -> None:
-    """Keep an inherited object for ever, since its destructor would act on what is the parent's."""
-    _of_parents.append(one)
+    """Keep an inherited object for ever, since its destructor would act on what is the parent's.
+
+    Also at the exit of the interpreter, which clears modules: a destructor may wait for a thread.
+    """
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
 
 
 class _Uses:
