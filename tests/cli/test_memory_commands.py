@@ -174,7 +174,7 @@ def test_the_anonymous_are_told_that_there_are_others(run: Run, filled: Path) ->
 @pytest.mark.parametrize(
     "option",
     [["--scope", "ann"], ["--bm25", "okapi"], ["--depth", "7"],
-     ["--fusion", "max"], ["--columns", "x"], ["--min-score", "1"]],
+     ["--fusion", "max"], ["--columns", "x"], ["--min-fused", "1"]],
 )  # fmt: skip
 def test_options_of_an_index_are_refused_by_a_store(
     run: Run, filled: Path, option: list[str]
