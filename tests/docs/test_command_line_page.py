@@ -36,6 +36,6 @@ def test_the_table_of_exit_codes_is_that_of_the_code() -> None:
     pytest.importorskip("rich", reason="the extra [cli] is not installed")
     from hyrecall.cli import app
 
-    codes = {app.REFUSED, app.USAGE, app.CORRUPT, app.INTERNAL, app.INTERRUPTED}
+    codes = {app.REFUSED, app.USAGE, app.CORRUPT, app.INTERNAL, app.INTERRUPTED, app.TERMINATED}
     told = re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)
     assert {int(code) for code in told} == codes | {0}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import signal
 import sys
 import traceback
 from typing import Annotated, Any
@@ -29,7 +28,7 @@ from hyrecall.errors import (
 
 __all__ = ["app"]
 
-REFUSED, USAGE, CORRUPT, INTERNAL, INTERRUPTED = 1, 2, 3, 4, 130
+REFUSED, USAGE, CORRUPT, INTERNAL, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 130, 143
 
 _EXIT_CODES = (
     (0, "Success, also if nothing was found."),
@@ -40,7 +39,7 @@ _EXIT_CODES = (
      "is incomplete, damaged, or of a newer format."),
     (INTERNAL, "An internal error of hyrecall: please report it."),
     (INTERRUPTED, "Interrupted."),
-    (128 + signal.SIGTERM, "Ended by SIGTERM."),
+    (TERMINATED, "Ended by SIGTERM."),
 )  # fmt: skip
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors that only writing causes

@@ -75,6 +75,10 @@ _Found = list[Note]
 class NoteHits(list[NoteHit]):
     """Notes that were found, best first, and why there may be others.
 
+    Parameters
+    ----------
+    iterable : iterable of NoteHit, default ()
+
     Attributes
     ----------
     reasons : tuple of Degradation

@@ -10,11 +10,11 @@ import os
 import re
 import select
 import signal
+import socket
 import sys
-import threading
 from collections.abc import AsyncIterator
 from queue import SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 import mcp_types as types
@@ -23,6 +23,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
+from hyrecall.base import threads
 from hyrecall.errors import OptionError, error
 
 __all__ = ["run_stdio"]
@@ -72,7 +73,7 @@ async def run_stdio(server: Server[Any], *, max_line: int = 1 << 20) -> None:
     before = signal.getsignal(signal.SIGTERM)
     loop.add_signal_handler(signal.SIGTERM, stop)
     try:
-        async with stdio_server(stdin=_no_lines()) as (unused, write), unused:
+        async with stdio_server(stdin=cast(Any, _no_lines())) as (unused, write), unused:
             await _serve(server, _lines(_chunks(0), max_line), write)
     except asyncio.CancelledError:
         if not stopped:
@@ -310,12 +311,30 @@ async def _lines(chunks: AsyncIterator[bytes], max_line: int) -> AsyncIterator[_
 async def _chunks(number: int) -> AsyncIterator[bytes]:
     """Read a file descriptor until its end.
 
-    A thread that nobody waits for reads it: the event loop cannot wait for files, /dev/null or a
-    terminal that stdout shares, and a thread of a pool could not be given up.
+    A thread reads it: the event loop cannot wait for files, /dev/null or a terminal that stdout
+    shares, and a thread of a pool could not be given up.
     """
     loop = asyncio.get_running_loop()
     wanted: SimpleQueue[asyncio.Future[bytes] | None] = SimpleQueue()
-    threading.Thread(target=_read_for, args=(number, loop, wanted), daemon=True).start()
+    ours, theirs = socket.socketpair()
+
+    def stop() -> None:
+        wanted.put(None)
+        with contextlib.suppress(OSError):
+            ours.send(b".")
+
+    def run() -> None:
+        with ours, theirs:
+            while (future := wanted.get()) is not None:
+                chunk, fault = b"", None
+                try:
+                    chunk = _read(number, theirs)
+                except OSError as one:
+                    fault = None if one.errno == errno.EIO else one  # EIO: the terminal is gone
+                with contextlib.suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(_settle, future, chunk, fault)
+
+    threads.start(run, name="hyrecall-stdin", stop=stop)
     try:
         while True:
             future = loop.create_future()
@@ -325,30 +344,19 @@ async def _chunks(number: int) -> AsyncIterator[bytes]:
                 return
             yield chunk
     finally:
-        wanted.put(None)
+        stop()
 
 
-def _read_for(
-    number: int,
-    loop: asyncio.AbstractEventLoop,
-    wanted: SimpleQueue[asyncio.Future[bytes] | None],
-) -> None:
-    while (future := wanted.get()) is not None:
-        chunk, fault = b"", None
-        try:
-            chunk = _read(number)
-        except OSError as one:
-            fault = None if one.errno == errno.EIO else one  # EIO: the terminal is gone
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(_settle, future, chunk, fault)
-
-
-def _read(number: int) -> bytes:
+def _read(number: int, stop: socket.socket) -> bytes:
+    """Read some bytes; none at the end, or when the other socket is written to."""
+    poll = select.poll()
+    poll.register(number, select.POLLIN)
+    poll.register(stop, select.POLLIN)
     while True:
-        try:
+        if any(one == stop.fileno() for one, _ in poll.poll()):
+            return b""
+        with contextlib.suppress(BlockingIOError):  # somebody else has read it
             return os.read(number, _CHUNK)
-        except BlockingIOError:  # whoever shares the pipe made it so
-            select.select([number], [], [])
 
 
 def _settle(future: asyncio.Future[bytes], chunk: bytes, fault: OSError | None) -> None:
@@ -369,6 +377,7 @@ async def _no_lines() -> AsyncIterator[str]:
 def _os_error(group: BaseExceptionGroup[BaseException]) -> OSError | None:
     """Return the first error of a group of errors of the system, or None if it has others."""
     system, others = group.split(OSError)
-    while isinstance(system, BaseExceptionGroup):
-        system = system.exceptions[0]
-    return system if others is None else None
+    first: BaseException | None = system
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first if others is None and isinstance(first, OSError) else None

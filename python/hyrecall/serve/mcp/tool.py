@@ -91,7 +91,9 @@ class Stored(Structure):
 class Previews(Stored):
     """Base of lists of these."""
 
-    is_cut: bool = Field(False, description="Whether long texts were cut: get returns the whole.")
+    is_cut: Annotated[
+        bool, Field(description="Whether long texts were cut: get returns the whole.")
+    ] = False
 
 
 Query: TypeAlias = Annotated[str, Field(description="What to look for, in plain words.")]
@@ -212,7 +214,9 @@ def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of an argument that need not be given."""
     if any(kind.get("type") == "null" for kind in kinds_of(schema)):
         return schema
-    outside = {name: schema[name] for name in ("description", "default") if name in schema}
+    outside: dict[str, Any] = {
+        name: schema[name] for name in ("description", "default") if name in schema
+    }
     inside = [{name: one for name, one in kind.items() if name not in outside}
               for kind in kinds_of(schema)]  # fmt: skip
     return {"anyOf": [*inside, {"type": "null"}], **outside}
