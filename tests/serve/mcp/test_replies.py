@@ -125,11 +125,13 @@ def test_a_text_cannot_imitate_another_memory_or_the_server() -> None:
 @pytest.mark.parametrize("recipe", ["default", "hypergraph", "l0", "honeycomb", "hebb"])
 def test_tools_that_show_stored_data_say_that_it_is_no_instruction(recipe: str) -> None:
     async def main() -> None:
-        async with Memory.in_memory(embedder=None, recipe=getattr(recipes, recipe)) as memory:
-            async with Client(create_server(memory, caller=ANN)) as client:
-                for tool in (await client.list_tools()).tools:
-                    assert tool.annotations is not None
-                    reads = tool.annotations.read_only_hint
-                    assert (tool.description or "").endswith(NOTICE) is reads, tool.name
+        async with (
+            Memory.in_memory(embedder=None, recipe=getattr(recipes, recipe)) as memory,
+            Client(create_server(memory, caller=ANN)) as client,
+        ):
+            for tool in (await client.list_tools()).tools:
+                assert tool.annotations is not None
+                reads = tool.annotations.read_only_hint
+                assert (tool.description or "").endswith(NOTICE) is reads, tool.name
 
     asyncio.run(main())

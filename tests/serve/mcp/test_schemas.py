@@ -99,13 +99,15 @@ def test_a_page_is_bounded_by_the_recipe_that_ranks_it_and_by_the_options() -> N
             (recipes.honeycomb, ServiceOptions(), 600),
             (recipes.honeycomb, ServiceOptions(max_limit=50), 50),
         ):
-            async with Memory.in_memory(embedder=None, recipe=recipe) as memory:
-                async with Client(create_server(memory, options=options)) as client:
-                    tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-                    limit, _ = tools["search"].input_schema["properties"]["limit"]["anyOf"]
-                    offset, _ = tools["search"].input_schema["properties"]["offset"]["anyOf"]
-                    assert (limit["maximum"], offset["maximum"]) == (most, most - 1)
-                    listed, _ = tools["list"].input_schema["properties"]["limit"]["anyOf"]
-                    assert listed["maximum"] == options.max_limit
+            async with (
+                Memory.in_memory(embedder=None, recipe=recipe) as memory,
+                Client(create_server(memory, options=options)) as client,
+            ):
+                tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+                limit, _ = tools["search"].input_schema["properties"]["limit"]["anyOf"]
+                offset, _ = tools["search"].input_schema["properties"]["offset"]["anyOf"]
+                assert (limit["maximum"], offset["maximum"]) == (most, most - 1)
+                listed, _ = tools["list"].input_schema["properties"]["limit"]["anyOf"]
+                assert listed["maximum"] == options.max_limit
 
     asyncio.run(main())

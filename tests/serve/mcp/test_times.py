@@ -113,34 +113,36 @@ def test_a_last_day_is_whole_on_the_command_line(
 
 def test_tools_search_and_list_what_happened_in_a_time() -> None:
     async def main() -> None:
-        async with Memory.in_memory(embedder=None, recipe=recipes.default) as memory:
-            async with Client(create_server(memory, caller=ME)) as client:
-                for key, time in TIMES.items():
-                    given = {"text": f"tea {key}", "id": key, "occurred_at": time}
-                    data_of(await client.call_tool("save", given))
-                times = {"since": DAYS[0], "until": DAYS[1]}
-                found = data_of(await client.call_tool("search", {"query": "tea", **times}))
-                assert ids(found["matches"]) == INSIDE
-                for query in ("*", "", " * "):
-                    reply = await client.call_tool("search", {"query": query, **times})
-                    found = data_of(reply)
-                    assert [one["id"] for one in found["matches"]] == ["last", "noon", "first"]
-                    assert {one["score"] for one in found["matches"]} == {None}
-                    assert "Nothing" not in text_of(reply)
-                page = {"query": "*", "since": DAYS[0], "limit": 1, "offset": 1, "kind": "episodic"}
-                found = data_of(await client.call_tool("search", page))
-                assert [one["id"] for one in found["matches"]] == ["last"]
-                listed = data_of(await client.call_tool("list", times))
-                assert [one["id"] for one in listed["memories"]] == ["last", "noon", "first"]
-                both = {"until": DAYS[1], "filter": {"occurred_at": {"from": DAYS[1]}}}
-                listed = data_of(await client.call_tool("list", both))
-                assert [one["id"] for one in listed["memories"]] == ["last", "noon"]
-                refused = await client.call_tool("search", {"query": "*", "alpha": 0.5, **times})
-                assert refusal_of(refused).startswith("OptionError: alpha: expected no such option")
-                refused = await client.call_tool("list", {"until": "yesterday"})
-                assert refusal_of(refused) == (
-                    "OptionError: until: expected an ISO 8601 time, got 'yesterday'"
-                )
+        async with (
+            Memory.in_memory(embedder=None, recipe=recipes.default) as memory,
+            Client(create_server(memory, caller=ME)) as client,
+        ):
+            for key, time in TIMES.items():
+                given = {"text": f"tea {key}", "id": key, "occurred_at": time}
+                data_of(await client.call_tool("save", given))
+            times = {"since": DAYS[0], "until": DAYS[1]}
+            found = data_of(await client.call_tool("search", {"query": "tea", **times}))
+            assert ids(found["matches"]) == INSIDE
+            for query in ("*", "", " * "):
+                reply = await client.call_tool("search", {"query": query, **times})
+                found = data_of(reply)
+                assert [one["id"] for one in found["matches"]] == ["last", "noon", "first"]
+                assert {one["score"] for one in found["matches"]} == {None}
+                assert "Nothing" not in text_of(reply)
+            page = {"query": "*", "since": DAYS[0], "limit": 1, "offset": 1, "kind": "episodic"}
+            found = data_of(await client.call_tool("search", page))
+            assert [one["id"] for one in found["matches"]] == ["last"]
+            listed = data_of(await client.call_tool("list", times))
+            assert [one["id"] for one in listed["memories"]] == ["last", "noon", "first"]
+            both = {"until": DAYS[1], "filter": {"occurred_at": {"from": DAYS[1]}}}
+            listed = data_of(await client.call_tool("list", both))
+            assert [one["id"] for one in listed["memories"]] == ["last", "noon"]
+            refused = await client.call_tool("search", {"query": "*", "alpha": 0.5, **times})
+            assert refusal_of(refused).startswith("OptionError: alpha: expected no such option")
+            refused = await client.call_tool("list", {"until": "yesterday"})
+            assert refusal_of(refused) == (
+                "OptionError: until: expected an ISO 8601 time, got 'yesterday'"
+            )
 
     asyncio.run(main())
 
