@@ -40,6 +40,7 @@ NATIVE_DOORS = {
         "candidates",
         "hits",
         "leaves",
+        "refused_queries",
         "empty_queries",
         "host_queries",
         "matches",
