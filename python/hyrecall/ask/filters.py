@@ -33,6 +33,8 @@ class Filter:
 
     Parameters
     ----------
+    *given
+        Nothing: a value without the name of its column is refused.
     **predicates
         Per column, one of
 
