@@ -76,7 +76,7 @@ CLASSES = {
     "DBSF": ("weights", "*", "complete"),
     "Above": ("value",),
     "Scope": ("cells",),
-    "Filter": ("**predicates",),
+    "Filter": ("*given", "**predicates"),
     "Between": ("start", "end"),
     "NoneOf": ("*values",),
     "AllOf": ("*values",),
