@@ -107,6 +107,8 @@ CHANGES = [
     scale("escapes", 1),
     scale("doc_lengths", 1),
     put("doc_lengths", 0, 2**32 - 1),
+    *(put("doc_lengths", 3, length) for length in (1, 5, 2**32 - 257)),  # of no tokens
+    *(put("doc_lengths", 1, length) for length in (299, 301)),  # of postings without a length
     *(put("postings", at, 255) for at in (0, 1, 2, -1, -2, -3)),
     *(width(value) for value in (0, 1, 2, 4, 5, 2**32 - 1)),
     *(first_token(value) for value in (0, 0x7F, 0x80, 0xFF, 3)),

@@ -71,7 +71,9 @@ def test_a_pattern_with_too_large_repetitions_is_refused_at_every_door(pattern: 
 def test_what_needs_backtracking_is_refused_by_name(pattern: str) -> None:
     with (
         MemorySync.in_memory(recipe=loom, embedder=None) as memory,
-        pytest.raises(OptionError, match=r"^pattern: expected a regular expression \(RE2\) .*, got"),
+        pytest.raises(
+            OptionError, match=r"^pattern: expected a regular expression \(RE2\) .*, got"
+        ),
     ):
         memory.browse(user_id="ann").grep(pattern, regex=True)
 

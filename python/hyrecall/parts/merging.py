@@ -14,7 +14,7 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.ask.expansion import SharedTags
 from hyrecall.base.keywords import check_keywords
-from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.errors import DTypeError, InternalError, OptionError, error
 from hyrecall.hits.hits import Hits
 from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.hits.reply import Reply
@@ -299,7 +299,10 @@ class _RunSteps(Steps):
             reasons = np.maximum.reduce(refused).reshape(n, -1)
             request.refuse_texts(np.ascontiguousarray(reasons.T).reshape(-1))
         pieces = with_newest(pieces, facts, state, plan, request)
-        pools = [_core.Candidates.from_arrays(one, request) for one in pieces]
+        try:
+            pools = [_core.Candidates.from_arrays(one, request) for one in pieces]
+        except InternalError as fault:  # the arrays are another process's, not ours
+            raise error(OptionError, "parts", "arrays that fit each other", "others") from fault
         reads = _core.Execution(_core.Snapshot([], None), request)
         started = time.perf_counter()
         arrays = with_columns(_core.merge(request, pools), plan.evidence)
