@@ -320,7 +320,12 @@ class Recipe:
         return made
 
     def explain(self) -> str:
-        """Return a description of the pipeline: one line per part, in the order of execution."""
+        """Return a description of the pipeline: a line for each part, in the order of execution.
+
+        What would be longer than 120 characters goes on in an indented line.
+        """
+        import textwrap
+
         lines = [f"recipe {self.name}"]
         if self.analyzer is not None:
             lines.append(f"  analyzer  {self.analyzer}")
@@ -352,7 +357,10 @@ class Recipe:
             lines.append(f"  threads   {show(how.around)}{constants}")
         if self.semantic == "opt-in":
             lines.append("  semantic  where an embedder is named")
-        return "\n".join(lines)
+        wrapper = textwrap.TextWrapper(
+            120, subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False
+        )
+        return "\n".join(map(wrapper.fill, lines))
 
 
 def _exact(argument: str, value: object) -> bool | Literal["words"]:

@@ -51,9 +51,10 @@ hypergraph_regex = Recipe(
     fusion=RRF(rank_constant=60),
     shaping=(
         SessionSignals(
-            phases=tuple(
-                Phase(name, first, general=1.0, topical=0.0, session=0.0)
-                for name, first in (("early", 0), ("mid", 3), ("deep", 10))
+            phases=(
+                Phase("early", 0, general=1.0, topical=0.0, session=0.0),
+                Phase("mid", 3, general=1.0, topical=0.0, session=0.0),
+                Phase("deep", 10, general=1.0, topical=0.0, session=0.0),
             ),
         ),
     ),
