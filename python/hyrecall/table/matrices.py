@@ -71,13 +71,13 @@ def source_dtype(dtype: np.dtype[Any]) -> SourceDtype | None:
 
 
 def native(array: Array) -> Array:
-    """Return the array C-contiguous, aligned and in native byte order; copies only if needed.
+    """Return a plain array, C-contiguous, aligned, in native byte order; copies only if needed.
 
     An ml_dtypes array of bfloat16 is returned as uint16 bit patterns.
     """
     if array.dtype.name == "bfloat16":
-        return np.require(array, requirements=["C", "A"]).view(np.uint16)
-    return np.require(array, dtype=array.dtype.newbyteorder("="), requirements=["C", "A"])
+        return np.require(array, requirements=["C", "A", "E"]).view(np.uint16)
+    return np.require(array, dtype=array.dtype.newbyteorder("="), requirements=["C", "A", "E"])
 
 
 def widen_bfloat16(bits: Array) -> npt.NDArray[np.float32]:
@@ -169,7 +169,7 @@ def check_rows(
         if not same:
             out[part] = convert(rows[part], source, target)
         if _all_finite(out[part], target):
-            row = _vanished(rows[part], out[part], source)
+            row = None if same else _vanished(rows[part], out[part], source)
             if row is not None and (valid is None or valid[part][row]):
                 wish = "a norm in [2^-60, 2^60] or a zero vector"
                 if target == "float16":
