@@ -117,8 +117,9 @@ def test_it_leaves_no_thread_and_its_child_none_to_wait_for(follower: Follower) 
     assert set(threading.enumerate()) <= before
 
 
+@pytest.mark.parametrize("fault", [StoreError, MemoryError, OSError])
 def test_what_is_due_is_tried_until_it_is_done(
-    follower: Follower, monkeypatch: pytest.MonkeyPatch
+    fault: type[Exception], follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hyrecall.memory.derived.background.RETRY_SECONDS", 0.01)
     background = Background(follower)
@@ -128,7 +129,7 @@ def test_what_is_due_is_tried_until_it_is_done(
     def fails_then_waits() -> bool:
         tried.append("first")
         if len(tried) == 1:
-            raise StoreError("as asked")
+            raise fault("as asked")
         return len(tried) == 4
 
     background.until_done("one", fails_then_waits)

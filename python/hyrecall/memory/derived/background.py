@@ -24,6 +24,8 @@ commits cost as much as those of one. A search does not wait for it but applies 
 RETRY_SECONDS = 1.0
 """Between two tries of what has to be done and could not be yet."""
 
+_FAULTS = (HyrecallError, MemoryError, OSError)  # that pass: the thread goes on
+
 
 class Background:
     """Applies changes after commits, builds an index that opening left for later, saves snapshots.
@@ -130,7 +132,7 @@ class Background:
     def _try(self, name: str, due: Callable[[], bool]) -> None:
         try:
             is_done = due()
-        except HyrecallError as fault:
+        except _FAULTS as fault:
             _log.debug("%s: is due, could not be done: %s", name, type(fault).__name__)
             return
         with self._wake:
@@ -140,6 +142,6 @@ class Background:
     def _follow(self) -> None:
         try:
             self._follower.catch_up()
-        except (IndexNotReadyError, HyrecallError) as fault:
+        except (IndexNotReadyError, *_FAULTS) as fault:
             # A recall meets the same error and reports it; the next commit tries again.
             _log.debug("changes were not applied: %s", type(fault).__name__)
