@@ -62,7 +62,7 @@ class Birth:
         StoreError
             It is the parent's.
         """
-        if not self.is_here:
+        if self.pid != os.getpid():
             wish, got = f"the process that opened it (pid {self.pid})", f"pid {os.getpid()}"
             raise error(StoreError, name, wish, got, "open it again")
 

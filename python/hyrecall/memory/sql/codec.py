@@ -109,12 +109,14 @@ def vector_checksum(blob: bytes | None, model: str | None) -> int | None:
 # ---- JSON ----
 
 
-_READ = json.JSONDecoder().decode  # json.loads looks at its options first, for each text
+# json.loads and json.dumps look at their options first, for each text.
+_READ = json.JSONDecoder().decode
+_WRITE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def to_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
     """Write metadata, tags, or a list for SQL."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _WRITE(value)
 
 
 def from_json(text: str) -> Any:
@@ -223,6 +225,10 @@ def episode_of(
     """
     kind, source, session_id, given, output, occurred_at, importance, tags, metadata = columns
     time = from_micros(occurred_at)
+    try:
+        stored_at = None if stored is None else _EPOCH + timedelta(microseconds=stored)
+    except (OverflowError, TypeError):  # no checksum covers it
+        stored_at = None
     return construct(
         Episode,
         {
@@ -238,7 +244,7 @@ def episode_of(
             "session_id": session_id,
             "occurred_at": time,
             "created_at": time,
-            "stored_at": None if stored is None or not is_time(stored) else from_micros(stored),
+            "stored_at": stored_at,
             "importance": importance,
             "pinned": bool(pinned),
             "tags": () if tags == "[]" else tuple(from_json(tags)),

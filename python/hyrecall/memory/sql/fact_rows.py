@@ -403,10 +403,11 @@ def fact_history(connection: apsw.Connection, cell: int, key: str) -> list[FactV
 def _read(
     connection: apsw.Connection, where: str, given: tuple[Any, ...], cells: Collection[int]
 ) -> dict[int, Fact]:
-    homes = cells_by_number(connection, cells)
     select = f"SELECT {_IS_HIGHEST}, {_FACT} FROM {_HEAD} WHERE {where} ORDER BY v.row"
+    kept = list(rows(connection, select, given))
+    homes = cells_by_number(connection, cells) if kept else {}
     found, n_bad = {}, 0
-    for is_highest, *columns in rows(connection, select, given):
+    for is_highest, *columns in kept:
         fact = read_fact(homes.get(columns[1]), columns)
         if fact is None or not is_highest:
             n_bad += 1
