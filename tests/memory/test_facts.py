@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import hyrecall as hr
+from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, NotFoundError, OptionError, ScopeError
 from hyrecall.memory import EVERYONE, Fact, Memory, MemorySync
@@ -28,7 +29,7 @@ def fact(object_: str, begin: int, end: int | None = None, **more: Any) -> Fact:
 
 
 def opened(clock: Any = None) -> MemorySync:
-    return open_store(embedder=None, clock=clock or Clock(YEARS[2026]))
+    return open_store(embedder=None, recipe=recipes.default, clock=clock or Clock(YEARS[2026]))
 
 
 def listed(memory: MemorySync, **said: Any) -> list[tuple[str, int, int | None]]:
@@ -115,7 +116,7 @@ def test_A48_an_agent_recalls_scored_within_its_audience_and_ends_its_own_facts(
     house = {"org": "acme", "workspace": "lab"}
 
     async def ask() -> None:
-        async with Memory.in_memory(embedder=None) as memory:
+        async with Memory.in_memory(embedder=None, recipe=recipes.default) as memory:
             for user in ("ann", "bob"):
                 one = fact("Oslo", 2020, id="f").model_copy(update={"user_id": user, **house})
                 await memory.remember_fact(one)

@@ -22,6 +22,7 @@ def test_A02_a_match_has_two_required_fields_and_three_components() -> None:
         "parts": None,
         "is_fill": False,
         "is_exact": False,
+        "valid_to": None,
     }  # what came later has a default too
     assert rest == dict.fromkeys(three) | later
     with pytest.raises(pydantic.ValidationError, match="score"):
