@@ -127,7 +127,7 @@ def test_a_corpus_embedded_at_index_time_is_recalled_by_meaning(run, tmp_path):
     assert hits.code == 0, hits.err
     assert hits.data["arms"] == ["static"]
     assert hits.data["hits"][0]["key"] == 0
-    assert "packaged static model" in hits.err
+    assert "wordllama/l2_supercat_256 embeds the query" in hits.err
     queries = tmp_path / "q.jsonl"
     queries.write_text('{"q": "bike with a puncture"}\n{"q": "shares on the market"}\n')
     reply = run(

@@ -276,6 +276,7 @@ def test_every_error_is_also_the_builtin_that_a_caller_expects() -> None:
         "ScopeError": LookupError,
         "KeyConflictError": ValueError,
         "WriterBusyError": RuntimeError,
+        "TooManyScansError": RuntimeError,
         "SaveConflictError": RuntimeError,
         "DeviceUnavailableError": RuntimeError,
         "DeviceMemoryError": MemoryError,

@@ -167,15 +167,6 @@ FALLS_BACK = hr.Recipe(
 )
 
 
-@pytest.mark.parametrize("recipe", [hr.recipes.hebb, FALLS_BACK], ids=lambda one: one.name)
-def test_a_search_whose_trace_tells_of_a_whole_batch_is_not_joined(recipe: hr.Recipe) -> None:
-    with MemorySync.in_memory(recipe=recipe, embedder=None) as memory:
-        memory.remember("oak", user_id="ann")
-        assert len(memory.search("oak", user_id="ann")) == 1
-        search = memory._store.keeper._search  # type: ignore[attr-defined]
-        assert search.joined.joining.n_calls == 0
-
-
 HAS_PATTERNS = hr.Recipe(
     name="mine",
     arms=(Lexical(),),
@@ -185,8 +176,20 @@ HAS_PATTERNS = hr.Recipe(
 )
 
 
-def ask_by_patterns() -> tuple[list[Any], list[Any]]:
-    """What four searches told alone, and joined; each is (user, notes, all it told)."""
+@pytest.mark.parametrize(
+    "recipe", [hr.recipes.hebb, FALLS_BACK, HAS_PATTERNS], ids=["stages", "falls back", "patterns"]
+)
+def test_a_search_that_tells_of_a_batch_or_looks_for_patterns_is_not_joined(recipe: hr.Recipe) -> None:
+    with MemorySync.in_memory(recipe=recipe, embedder=None) as memory:
+        memory.remember("oak", user_id="ann")
+        assert len(memory.search("oak", user_id="ann")) == 1
+        search = memory._store.keeper._search  # type: ignore[attr-defined]
+        assert search.joined.joining.n_calls == 0
+
+
+def ask_by_patterns(patch: pytest.MonkeyPatch) -> tuple[list[Any], list[Any]]:
+    """What five searches told alone, and joined by force; each is (user, notes, all it told)."""
+    patch.setattr("hyrecall.memory.recall.index_search.is_joinable", lambda _: True)
     with MemorySync.in_memory(recipe=HAS_PATTERNS, embedder=None) as memory:
         for user in ("ann", "bob"):
             memory.remember("oak by the sea", user_id=user)
@@ -205,8 +208,10 @@ def ask_by_patterns() -> tuple[list[Any], list[Any]]:
         return alone, joined
 
 
-def test_what_an_arm_notes_of_one_search_is_told_to_no_other_of_the_batch() -> None:
-    alone, joined = ask_by_patterns()
+def test_what_an_arm_notes_of_one_search_is_told_to_no_other_of_the_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone, joined = ask_by_patterns(monkeypatch)
     assert joined == alone
     assert [notes.startswith("text['regex'][0]: 'oak ('") for _, notes, _ in joined] == [
         False, True, False, True, False,
@@ -220,7 +225,7 @@ def test_notes_that_go_to_all_searches_of_a_batch_are_caught(
     """The control: a trace that takes every note for one of the whole batch."""
     of_query = Trace.of_query
     monkeypatch.setattr(Trace, "of_query", lambda self, at: of_query(replace(self, about={}), at))
-    alone, joined = ask_by_patterns()
+    alone, joined = ask_by_patterns(monkeypatch)
     assert joined != alone
     assert any("oak (" in notes for user, notes, _ in joined if user == "ann")
 

@@ -251,6 +251,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "POST /v1/feedback": ("read", "write"), "POST /api/v1/memories": ("read", "write"),
     "POST /api/v1/memories/batch": ("read", "write"),
     "PATCH /api/v1/memories/{id}": ("read", "write"),
+    "PUT /v1/agents/{id:path}/policy": ("read", "write"),
     **{f"POST {path}": ("read",) for path in (
         "/v1/recall", "/v1/recall/batch", "/v1/recall/arrow", "/v1/facts/recall", "/search",
         "/api/v1/search", "/api/memories/recall", "/api/v1/memory/recall",

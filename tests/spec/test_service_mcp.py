@@ -52,14 +52,17 @@ def test_C26_hm_recall_has_the_documented_parameters_and_answers_as_the_function
             takes = tool.input_schema
             assert takes["required"] == ["query"]
             shown = {
-                name: (one["type"], one.get("default"), one.get("minimum"), one.get("maximum"))
+                name: (
+                    [kind["type"] for kind in one.get("anyOf", [one])], one.get("default"),
+                    *(one.get("anyOf", [one])[0].get(bound) for bound in ("minimum", "maximum")),
+                )
                 for name, one in takes["properties"].items()
-            }
+            }  # fmt: skip
             assert shown == {
-                "query": ("string", None, None, None),
-                "session_id": ("string", "default", None, None),
-                "max_results": ("integer", 10, 1, 50),
-                "force_regex": ("boolean", False, None, None),
+                "query": (["string"], None, None, None),
+                "session_id": (["string", "null"], "default", None, None),
+                "max_results": (["integer", "null"], 10, 1, 50),
+                "force_regex": (["boolean", "null"], False, None, None),
             }
             assert takes["additionalProperties"] is False
             assert tool.annotations is not None

@@ -116,7 +116,7 @@ def _judge(fault: BaseException) -> tuple[int, str]:
         return INTERNAL, _report(fault)
     if isinstance(fault, HyrecallError):
         kinds = {
-            IndexNotFoundError: REFUSED,  # a CorruptIndexError too, but nothing is damaged
+            IndexNotFoundError: REFUSED,  # a CorruptIndexError too, but nothing is there
             CorruptIndexError: CORRUPT,
             CorruptStoreError: CORRUPT,
             CorruptRemoteError: CORRUPT,
@@ -124,6 +124,8 @@ def _judge(fault: BaseException) -> tuple[int, str]:
             MissingExtraError: USAGE,
         }
         code = next((code for kind, code in kinds.items() if isinstance(fault, kind)), REFUSED)
+        if isinstance(fault, IndexNotFoundError) and fault.argument.endswith("MANIFEST"):
+            code = CORRUPT  # a folder is there, and holds no index
         return code, f"error: {one_line(fault)}"
     # typer handles its own errors (usage errors, Exit, Abort) and closed pipes.
     if hasattr(fault, "exit_code") or isinstance(fault, typer.Abort):

@@ -61,7 +61,7 @@ OTHERS: dict[type, set[str]] = {
 DATA = {
     "ANONYMOUS", "AUTO", "DamageWarning", "EVERYONE", "Degradation", "DegradedReason", "Edge",
     "Episode", "EpisodeMatch", "Fact", "Facts", "IsolationWarning", "Matches", "Participant",
-    "MatchParts", "NoteHit", "Note", "Partition", "QueryFeedback", "ReadPolicy",
+    "MatchParts", "NoteHit", "NoteHits", "Note", "Partition", "QueryFeedback", "ReadPolicy",
     "ReadPolicyFault", "Reading", "Remembered", "Version",
 }  # fmt: skip
 """What doors take and give; nothing is read or written by it."""
