@@ -16,15 +16,15 @@ from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.parts.checks import are_ends, check_arrays
 from hyrecall.parts.frames import pack, unpack
 
-__all__ = ["Counts", "Statistics"]
+__all__ = ["MOST_COUNT", "N_NUMBERS", "Counts", "Statistics"]
 
 KIND = "hyrecall statistics"
 
 _COUNTS = ("numbers", "freqs", "thread_freqs")
-_MOST_COUNT = 2**62
+MOST_COUNT = 2**62
 _ARRAYS = ("numbers", "freq_ends", "freqs", "thread_ends", "thread_freqs")
 _KINDS = dict.fromkeys((*_ARRAYS, "queries"), np.int64)
-_N_NUMBERS = 6  # for each query in an arm; the last says why its text is not searched, or 0
+N_NUMBERS = 6  # for each query in an arm; the last says why its text is not searched, or 0
 
 Array = npt.NDArray[Any]
 
@@ -56,14 +56,14 @@ class Counts(NamedTuple):
         queries, arrays = self.queries, self.arrays
         check_arrays("statistics", {**arrays, "queries": queries}, _KINDS)
         n = len(queries) * len(self.arms)
-        fits = len(arrays["numbers"]) == n * _N_NUMBERS and self._reasons.max(initial=0) < 256
+        fits = len(arrays["numbers"]) == n * N_NUMBERS and self.refusals.max(initial=0) <= 3
         fits &= bool((np.diff(queries) > 0).all())
         fits &= are_ends(arrays["freq_ends"], n, len(arrays["freqs"]))
         fits &= are_ends(arrays["thread_ends"], n, len(arrays["thread_freqs"]))
         if not fits or len(set(self.arms)) < len(self.arms):
             raise error(OptionError, "statistics", "arrays that fit each other", "others")
         for name in _COUNTS:
-            if not ((arrays[name] >= 0) & (arrays[name] < _MOST_COUNT)).all():
+            if not ((arrays[name] >= 0) & (arrays[name] < MOST_COUNT)).all():
                 raise error(OptionError, "statistics", f"{name} in [0, 2^62)", "others")
 
     def plus(self, other: Counts) -> Counts:
@@ -72,36 +72,31 @@ class Counts(NamedTuple):
         is_like = np.array_equal(self.queries, other.queries) and self.arms == other.arms
         if not is_like:
             raise error(ShapeError, "statistics", "those of one request", "others")
-        reasons = np.maximum(self._reasons, other._reasons)
-        own, others = (one._without(reasons > 0).arrays for one in (self, other))
+        reasons = np.maximum(self.refusals, other.refusals)
+        own, others = (one.without(reasons > 0).arrays for one in (self, other))
         if not all(np.array_equal(own[name], others[name]) for name in ends):
             raise error(ShapeError, "statistics", "those of one request", "others")
         summed = {name: own[name] if name in ends else own[name] + others[name] for name in _ARRAYS}
-        summed["numbers"].reshape(-1, _N_NUMBERS)[:, -1] = reasons
+        summed["numbers"].reshape(-1, N_NUMBERS)[:, -1] = reasons
         both = Counts(self.queries, self.arms, summed)
         both.check()  # of counts below 2^62, no sum has wrapped
         return both
 
     @property
-    def _reasons(self) -> Array:
+    def refusals(self) -> Array:
         """Why the text of each query in each arm is not searched; 0: it is."""
-        return self.arrays["numbers"].reshape(-1, _N_NUMBERS)[:, -1]
+        return self.arrays["numbers"].reshape(-1, N_NUMBERS)[:, -1]
 
     def reasons(self, queries: Array, arms: Sequence[str]) -> npt.NDArray[np.uint8]:
         """Return why texts are not searched, of these arms and queries; 0 where they are."""
         entries = self._entries(queries, arms)
-        return np.ascontiguousarray(self._reasons[entries].astype(np.uint8))
+        return np.ascontiguousarray(self.refusals[entries].astype(np.uint8))
 
-    def _without(self, refused: npt.NDArray[np.bool_]) -> Counts:
+    def without(self, refused: npt.NDArray[np.bool_]) -> Counts:
         """Return counts in which some entries have none."""
         if not refused.any():
             return self
-        kept, entries = ~refused, np.arange(len(refused))
-        numbers = self.arrays["numbers"].reshape(-1, _N_NUMBERS) * kept[:, None]
-        made = {"numbers": numbers.reshape(-1)}
-        for ends, values in (("freq_ends", "freqs"), ("thread_ends", "thread_freqs")):
-            made[ends], made[values] = _rows(self.arrays[ends], self.arrays[values], entries, kept)
-        return Counts(self.queries, self.arms, made)
+        return self._replace(arrays=self._picked(np.arange(len(refused)), ~refused))
 
     def _entries(self, queries: Array, arms: Sequence[str]) -> npt.NDArray[np.int64]:
         """Return where the counts of some queries in some arms are."""
@@ -119,15 +114,23 @@ class Counts(NamedTuple):
 
         Queries that are not ``asked`` count as without a text.
         """
-        entries = self._entries(queries, arms)
-        kept = np.ones(len(entries), np.bool_)
-        if asked is not None:
-            kept = np.tile(asked, len(arms))
-        numbers = self.arrays["numbers"].reshape(-1, _N_NUMBERS)[entries]
+        kept = None if asked is None else np.tile(asked, len(arms))
+        made = self._picked(self._entries(queries, arms), kept)
+        return _core.Statistics.from_arrays(made, len(arms), len(queries))
+
+    def picked(self, queries: Array) -> dict[str, Array]:
+        """Return the arrays of some queries in all arms."""
+        return self._picked(self._entries(queries, self.arms), None)
+
+    def _picked(self, entries: Array, kept: npt.NDArray[np.bool_] | None) -> dict[str, Array]:
+        """Return the arrays of some entries; those that are not kept have no counts."""
+        if kept is None:
+            kept = np.ones(len(entries), np.bool_)
+        numbers = self.arrays["numbers"].reshape(-1, N_NUMBERS)[entries]
         made = {"numbers": np.where(kept[:, None], numbers, 0).reshape(-1)}
         for ends, values in (("freq_ends", "freqs"), ("thread_ends", "thread_freqs")):
             made[ends], made[values] = _rows(self.arrays[ends], self.arrays[values], entries, kept)
-        return _core.Statistics.from_arrays(made, len(arms), len(queries))
+        return made
 
 
 def _rows(ends: Array, values: Array, entries: Array, kept: Array) -> tuple[Array, Array]:

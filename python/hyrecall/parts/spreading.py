@@ -15,14 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.errors import OptionError, ShapeError, error
-from hyrecall.parts.counts import Counts, Statistics, check_alike
+from hyrecall.parts.counts import MOST_COUNT, N_NUMBERS, Counts, Statistics, check_alike
 from hyrecall.parts.part import Part, RunPart
 
 __all__ = ["Share", "joined_alone", "spread_part", "sum_shares", "widest_runs"]
 
 Array = npt.NDArray[Any]
-
-_N_NUMBERS = 5  # for each query in an arm
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,27 +113,40 @@ def _sum(given: Sequence[tuple[Counts, Share]]) -> Counts:
     queries = np.unique(np.concatenate([share.queries[own.queries] for own, share in given]))
     arms = given[0][0].arms
     n = len(arms) * len(queries)
-    numbers = np.zeros((n, _N_NUMBERS), np.int64)
-    entries = []
-    for own, share in given:
-        if own.arms != arms:
-            raise error(ShapeError, "statistics", "those of one request", "others")
-        at = _entries(own, share, queries)
-        entries.append(at)
-        numbers[at] += own.arrays["numbers"].reshape(-1, _N_NUMBERS)
+    if any(own.arms != arms for own, _ in given):
+        raise error(ShapeError, "statistics", "those of one request", "others")
+    entries = [_entries(own, share, queries) for own, share in given]
+    reasons = np.zeros(n, np.int64)
+    for (own, _), at in zip(given, entries, strict=True):
+        reasons[at] = np.maximum(reasons[at], own.refusals)
+    counted = [
+        own.without(reasons[at] > 0).arrays  # a text that one shard refuses has no counts
+        for (own, _), at in zip(given, entries, strict=True)
+    ]
+    numbers = np.zeros((n, N_NUMBERS), np.int64)
+    for own_arrays, at in zip(counted, entries, strict=True):
+        _add(numbers, at, own_arrays["numbers"].reshape(-1, N_NUMBERS))
+    numbers[:, -1] = reasons
     arrays: dict[str, Array] = {"numbers": numbers.reshape(-1)}
     for ends, values in (("freq_ends", "freqs"), ("thread_ends", "thread_freqs")):
         sizes = np.full(n, -1, np.int64)
-        for (own, _), at in zip(given, entries, strict=True):
-            found = np.diff(own.arrays[ends])
+        for own_arrays, at in zip(counted, entries, strict=True):
+            found = np.diff(own_arrays[ends])
             if ((sizes[at] >= 0) & (sizes[at] != found)).any():
                 raise error(ShapeError, "statistics", "those of one request", "others")
             sizes[at] = found
         arrays[ends] = np.concatenate([[0], np.cumsum(np.maximum(sizes, 0))]).astype(np.int64)
         arrays[values] = np.zeros(int(arrays[ends][-1]), np.int64)
-        for (own, _), at in zip(given, entries, strict=True):
-            arrays[values][_places(arrays[ends], at)] += own.arrays[values]
+        for own_arrays, at in zip(counted, entries, strict=True):
+            _add(arrays[values], _places(arrays[ends], at), own_arrays[values])
     return Counts(queries, arms, arrays)
+
+
+def _add(sums: Array, at: Array, counts: Array) -> None:
+    """Add counts of one shard, each below 2^62, to sums; refuse sums that could wrap."""
+    sums[at] += counts
+    if (sums[at] >= MOST_COUNT).any():
+        raise error(OptionError, "statistics", "sums in [0, 2^62)", "others")
 
 
 def _entries(own: Counts, share: Share, queries: Array) -> Array:
@@ -155,13 +166,7 @@ def _places(ends: Array, entries: Array) -> Array:
 
 def _taken(summed: Counts, own: Counts, share: Share) -> Counts:
     """Return the sum for the queries that a shard counted."""
-    entries = _entries(own, share, summed.queries)
-    numbers = summed.arrays["numbers"].reshape(-1, _N_NUMBERS)[entries]
-    arrays: dict[str, Array] = {"numbers": numbers.reshape(-1)}
-    for ends, values in (("freq_ends", "freqs"), ("thread_ends", "thread_freqs")):
-        arrays[ends] = own.arrays[ends]
-        arrays[values] = summed.arrays[values][_places(summed.arrays[ends], entries)]
-    return Counts(own.queries, own.arms, arrays)
+    return Counts(own.queries, own.arms, summed.picked(share.queries[own.queries]))
 
 
 # ---- parts ----
