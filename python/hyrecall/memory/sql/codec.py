@@ -226,8 +226,8 @@ def episode_of(
     kind, source, session_id, given, output, occurred_at, importance, tags, metadata = columns
     time = from_micros(occurred_at)
     try:
-        stored_at = None if stored is None else _EPOCH + timedelta(microseconds=stored)
-    except (OverflowError, TypeError):  # no checksum covers it
+        stored_at = _EPOCH + timedelta(microseconds=stored) if isinstance(stored, int) else None
+    except OverflowError:  # no checksum covers it
         stored_at = None
     return construct(
         Episode,
