@@ -25,7 +25,7 @@ def nested(*factors: float) -> hr.Boost:
 def test_boosts_that_multiply_out_of_range_are_refused(
     factors: tuple[float, ...], index: hr.Index
 ) -> None:
-    with pytest.raises(OptionError, match=r"^text: expected nested boosts .*, got "):
+    with pytest.raises(OptionError, match=r"^text\[0\]: expected nested boosts .*, got "):
         index.recall_one(text=hr.All("bay", nested(*factors)))
 
 

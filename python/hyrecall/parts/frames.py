@@ -150,6 +150,8 @@ def unpack_table(data: bytes) -> pa.Table:
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             table = reader.read_all()
         table.validate(full=True)
+    except OptionError:
+        raise
     except (pa.ArrowException, OSError, ValueError, struct.error) as fault:
         raise error(OptionError, "data", "the bytes of a table", "others") from fault
     return table.combine_chunks()
