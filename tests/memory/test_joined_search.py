@@ -179,7 +179,9 @@ HAS_PATTERNS = hr.Recipe(
 @pytest.mark.parametrize(
     "recipe", [hr.recipes.hebb, FALLS_BACK, HAS_PATTERNS], ids=["stages", "falls back", "patterns"]
 )
-def test_a_search_that_tells_of_a_batch_or_looks_for_patterns_is_not_joined(recipe: hr.Recipe) -> None:
+def test_a_search_that_tells_of_a_batch_or_looks_for_patterns_is_not_joined(
+    recipe: hr.Recipe,
+) -> None:
     with MemorySync.in_memory(recipe=recipe, embedder=None) as memory:
         memory.remember("oak", user_id="ann")
         assert len(memory.search("oak", user_id="ann")) == 1

@@ -238,6 +238,11 @@ def test_E53_ended_facts_are_left_out_over_mcp_and_can_be_ended_there(recipe: Re
             text = reply.content[0].text
             (friday,) = (line for line in text.splitlines() if 'id="friday"' in line)
             assert 'valid_to="2025-01-01T00:00:00Z"' in friday
+            of_time = {"query": "*", "since": "2024-01-01"}
+            found = data_of(await client.call_tool("search", of_time))["matches"]
+            assert {one["id"] for one in found} == HOLD
+            found = data_of(await client.call_tool("search", of_time | {"include_ended": True}))
+            assert {one["id"]: one["valid_to"] for one in found["matches"]} == ends
             await client.call_tool("end_fact", {"id": "tuesday", "reason": "moved"})
             found = data_of(await client.call_tool("search", {"query": QUERY}))["matches"]
             assert {one["id"] for one in found} == HOLD - {"tuesday"}

@@ -26,7 +26,7 @@ from hyrecall.memory.recall.call import read_ask, read_tags
 from hyrecall.memory.recall.recalling import recall, recall_facts, warn_of_isolation
 from hyrecall.memory.recall.recipe_options import weighted
 from hyrecall.memory.sql.edge_rows import incident
-from hyrecall.memory.sql.fact_rows import KIND, valid_facts
+from hyrecall.memory.sql.fact_rows import KIND, facts_by_id, valid_facts
 from hyrecall.memory.sql.read_policies import ReadPolicy, read_policy
 from hyrecall.memory.sql.reading import (
     Accesses,
@@ -207,6 +207,12 @@ class View:
             for number, _ in reversed(places)
             if (number, key) in found
         }
+
+    def ends(self, keys: Sequence[str]) -> dict[str, datetime | None]:
+        """Return when the facts among memories that the caller sees end."""
+        with self.store.database.reading() as connection:
+            facts = facts_by_id(connection, keys, tuple(audience(connection, self.by).cells))
+        return {fact.id: fact.valid_to for fact in facts}
 
     def browse(self) -> Browse:
         """Return the memories as files to read; reads nothing yet."""

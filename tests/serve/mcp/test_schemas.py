@@ -20,10 +20,11 @@ from hyrecall.serve.mcp import create_server
 ANY = Caller(may_choose_user=True, rights=frozenset(("read", "write")))
 NEEDED = {"text": "tea", "query": "tea", "content": "tea", "value": "tea", "relationship": "is",
           "id": "m", "key": "m", "nodes": ["m", "n"], "used": ["m"], "path": "/index.md",
-          "pattern": "tea", "reason": "old"}  # fmt: skip
+          "pattern": "tea", "reason": "old", "agent": "ann",
+          "policy": "isolated"}  # fmt: skip
 BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
 
-FORMS = {"since", "until", "occurred_at", "recipe"}
+FORMS = {"since", "until", "occurred_at", "at", "recipe"}
 """Strings of a form that no schema says."""
 
 
@@ -60,6 +61,7 @@ def cases(tool: Any) -> list[tuple[str, Any, bool]]:
     return found
 
 
+@pytest.mark.filterwarnings("ignore::hyrecall.memory.IsolationWarning")
 @pytest.mark.parametrize("recipe", ["default", "hypergraph", "l0", "honeycomb", "hebb"])
 def test_every_argument_takes_what_its_schema_says_and_nothing_beyond(recipe: str) -> None:
     """Nulls of what need not be given, 5.0 as an integer, and each bound."""
@@ -76,6 +78,8 @@ def test_every_argument_takes_what_its_schema_says_and_nothing_beyond(recipe: st
                     plain = {name: NEEDED[name] for name in needed}
                     if tool.name == "update":  # which needs a field to change
                         plain |= {"input": "when?", "kind": "note"}
+                    if tool.name == "get_policy":  # whose default is a caller with a name
+                        plain |= {"user_id": "ann"}
                     for name, value, is_good in cases(tool):
                         reply = await client.call_tool(tool.name, {**plain, name: value})
                         told = str(reply.content[0].text) if reply.is_error else ""  # type: ignore[union-attr]

@@ -45,6 +45,7 @@ __all__ = [
     "end_fact",
     "ended_ids",
     "fact_history",
+    "facts_by_id",
     "facts_of_rows",
     "has_facts",
     "put_interval",
@@ -343,6 +344,15 @@ def facts_of_rows(
     """
     where = f"v.row IN {_LISTED} AND v.cell IN {_LISTED} AND v.status = 'live'"
     return _read(connection, where, (to_json(tuple(numbers)), to_json(tuple(cells))), cells)
+
+
+def facts_by_id(
+    connection: apsw.Connection, keys: Collection[str], cells: Collection[int]
+) -> list[Fact]:
+    """Return the facts among live documents of cells, by their ids."""
+    where = f"d.cell IN {_LISTED} AND d.id IN {_LISTED} AND v.status = 'live'"
+    given = (to_json(tuple(cells)), to_json(tuple(keys)))
+    return list(_read(connection, where, given, cells).values())
 
 
 def valid_facts(

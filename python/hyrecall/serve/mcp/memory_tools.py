@@ -12,6 +12,7 @@ from hyrecall.ask.filters import Filter
 from hyrecall.base.times import read_moment, read_time
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.derived.layout import FILTERED
+from hyrecall.memory.sql.fact_rows import KIND
 from hyrecall.serve.mcp.previews import fenced
 from hyrecall.serve.mcp.session import Session, missing
 from hyrecall.serve.mcp.shapes import (
@@ -279,11 +280,14 @@ async def _of_a_time(session: Session, given: _Search) -> Reply:
         if getattr(given, name):
             wish = "no such option where the query names no words"
             raise error(OptionError, name, wish, repr(getattr(given, name)))
+    passes = _narrowed(given)
+    if passes is not None and not given.include_ended:
+        passes &= ~Filter(valid_to=(None, session.memory._sync._store.now()))
     found = await session.newest(
-        limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags,
-        filter=_narrowed(given),
-    )  # fmt: skip
-    matches = [match_shape(one) for one in found]
+        limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags, filter=passes
+    )
+    ends = await session.ends([one.id for one in found if one.kind == KIND])
+    matches = [match_shape(one, ends.get(one.id)) for one in found]
     return Reply(Found(matches=matches, degraded=False, reasons=[]), text_of_matches)
 
 

@@ -25,6 +25,7 @@ from hyrecall.memory import (
     Remembered,
     Version,
 )
+from hyrecall.memory.data.fields import check_id
 from hyrecall.memory.derived.layout import serves
 from hyrecall.memory.sql.reading import Accesses
 from hyrecall.serve.identity import Caller, Right, free_names
@@ -75,6 +76,7 @@ class Session:
                 raise error(DTypeError, name, "a string", type(value).__name__)
             if name not in free:
                 raise error(ScopeError, name, "the caller's own, or none", "another")
+            check_id(name, value)
         return Session(self.memory, replace(self.caller, **asked)) if asked else self
 
     def of_user(self, user_id: str) -> Session:
@@ -161,6 +163,12 @@ class Session:
         agent = self.agent
         view = self.memory._sync._view(**self.where) if agent is None else agent._sync._view
         return await self.memory._run(view.accesses, keys)
+
+    async def ends(self, keys: Sequence[str]) -> dict[str, datetime | None]:
+        """Return when the facts among memories end."""
+        agent = self.agent
+        view = self.memory._sync._view(**self.where) if agent is None else agent._sync._view
+        return await self.memory._run(view.ends, keys)
 
     async def policy(self, name: str | None) -> ReadPolicy:
         """Return the read policy of an agent: of another than the caller if that may name any."""

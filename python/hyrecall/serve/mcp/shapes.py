@@ -114,11 +114,11 @@ def memory_shape(one: Episode) -> OneMemory:
     )  # fmt: skip
 
 
-def match_shape(one: Episode) -> Match:
-    """Return a memory that was listed, not ranked, as a match."""
+def match_shape(one: Episode, end: datetime | None) -> Match:
+    """Return a memory that was listed, not ranked, as a match; the fact that it is may end."""
     return Match(
         id=one.id, text=one.text, score=None, vector_score=None, bm25_score=None, is_fill=False,
-        is_exact=False, memory=memory_shape(one), around=[],
+        is_exact=False, valid_to=end, memory=memory_shape(one), around=[],
     )  # fmt: skip
 
 
