@@ -116,8 +116,13 @@ def _swapped(parts: Any) -> Any:
     """Take the lists of one shard's queries for those of another's."""
     shares = [share for _, share in parts]
     for at in range(1, len(parts)):
-        if len(shares[at - 1].queries) == len(shares[at].queries):
-            shares[at - 1], shares[at] = shares[at], shares[at - 1]
+        one, other = shares[at - 1], shares[at]
+        both = np.sort(np.concatenate([one.queries, other.queries]))
+        n = len(other.queries)
+        first, last = both[:n], both[n:]
+        if np.array_equal(last, one.queries):
+            first, last = both[-n:], both[:-n]
+        shares[at - 1], shares[at] = replace(one, queries=last), replace(other, queries=first)
     return joined_alone([(part, share) for (part, _), share in zip(parts, shares, strict=True)])
 
 

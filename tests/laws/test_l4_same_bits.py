@@ -7,7 +7,7 @@ import pytest
 
 from engine.planted_planes import ChangePlane, lost_rows, no_residual, with_front
 from laws.checks import LawBroken, same_in_every_batch
-from laws.digest import digest, table_of
+from laws.digest import digest
 from laws.effort import Effort
 from laws.engine import EngineSubject
 from laws.isa import NEEDED_FLAGS, skip_without
@@ -96,7 +96,7 @@ def test_a_wrong_bound_changes_a_digest_where_the_plane_is_read(
     bug: ChangePlane, plane: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planes of both indexes are there, but "rows" reads none."""
-    shape, rows, calls = table_of(400)
+    shape, rows, calls = drawn(400, seed=21)
     monkeypatch.setenv(VARIABLE, "int8" if plane == "rows" else plane)
     whole, broken = EngineSubject(shape, rows), EngineSubject(shape, rows)
     broken.index = with_front(broken.index, bug)
