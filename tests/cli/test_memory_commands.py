@@ -56,6 +56,21 @@ def test_remember_keeps_every_field(run: Run, store: Path) -> None:
     assert typed.kind == "topic"
 
 
+def test_a_blank_text_is_refused_before_a_store_is_made(run: Run, store: Path) -> None:
+    for command in (
+        ("remember", "  "),
+        ("remember", "", "--input", "When is tea?"),
+        ("ltm", "save", "key", "  "),
+        ("ltm", "supersede", "key", "new", "\t"),
+    ):
+        blank = {"remember": 1, "save": 3, "supersede": 4}
+        at = next(at for name, at in blank.items() if name in command)
+        reply = run(*command)
+        told = f"text: expected a non-empty string, got {command[at]!r}\n"
+        assert (reply.code, reply.err) == (1, f"error: {told}"), command
+        assert not store.exists()
+
+
 def test_remember_takes_a_text_from_stdin_and_prints_its_id(store: Path, run: Run) -> None:
     from typer.testing import CliRunner
 

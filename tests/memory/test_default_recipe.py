@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -115,6 +116,22 @@ def test_facts_are_recalled_by_the_default_recipe_and_a_blank_query_lists_those_
         memory.remember_fact(Fact(subject="bo", predicate="likes", object="tea"))
         assert [one.object for one in memory.recall_facts("invoice")] == ["invoices"]
         assert [one.object for one in memory.recall_facts("")] == ["tea", "invoices"]
+
+
+@pytest.mark.parametrize("name", ["default", "loom", "hypergraph", "l0", "honeycomb", "hebb"])
+def test_a_blank_query_gives_the_newest_facts_that_hold_by_every_recipe(name: str) -> None:
+    with MemorySync.in_memory(embedder=None, recipe=getattr(recipes, name)) as memory:
+        for year, city in ((2023, "Oslo"), (2025, "Bergen"), (9000, "Mars")):
+            begin = datetime(year, 1, 1, tzinfo=UTC)
+            said = {"subject": "ann", "predicate": "lives in"}
+            memory.remember_fact(Fact(**said, object=city, valid_from=begin))
+        tea = {"subject": "ann", "predicate": "likes", "object": "tea"}
+        memory.remember_fact(Fact(**tea, valid_from=datetime(2024, 1, 1, tzinfo=UTC)))
+        for blank in ("", " \n"):
+            assert [one.object for one in memory.recall_facts(blank)] == ["Bergen", "tea"]
+        assert [one.object for one in memory.recall_facts("", limit=1)] == ["Bergen"]
+        then = memory.recall_facts("", valid_at=datetime(2024, 7, 1, tzinfo=UTC))
+        assert [one.object for one in then] == ["tea", "Oslo"]
 
 
 def test_notes_need_a_store_that_was_opened_with_their_recipe() -> None:

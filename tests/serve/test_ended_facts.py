@@ -1,4 +1,4 @@
-"""Facts that have ended: at every door and by every recipe they are left out unless asked for."""
+"""Facts that do not hold: at every door, by every recipe they are left out unless asked for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hyrecall import recipes
 from hyrecall.ask.recipe import Recipe
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Fact, Memory, MemorySync, hm_recall
-from hyrecall.memory.recall import recalling
+from hyrecall.memory.recall import call, recalling
 from hyrecall.memory.recall.call import Ask
 from hyrecall.serve import Caller, create_app
 from hyrecall.serve.guards import ARROW
@@ -33,6 +33,7 @@ ANN = {"user_id": "ann", **HOUSE}
 QUERY = "deploy window"
 BEGIN, CHANGE, NOW = (datetime(year, 1, 1, tzinfo=UTC) for year in (2024, 2025, 2026))
 LATER = NOW + timedelta(days=400)
+SUNDAY = "Sunday, with all auditors and the people of the night shift"  # no near copy
 READS = frozenset(("read", "write"))
 NAMES = ("default", "loom", "hypergraph", "l0", "honeycomb", "hebb")
 WITH_VECTORS = pytest.mark.parametrize("embedder", [None, HashEmbedder(16)], ids=["words", "both"])
@@ -88,7 +89,7 @@ def test_E53_ended_facts_are_left_out_of_every_search(recipe: Recipe, embedder: 
             assert ids(agent.recall_scored(QUERY, kind=None)) == HOLD
         assert ids(memory.search(QUERY, **ANN, now=LATER)) == HOLD - {"freeze"}
         before = ids(memory.search(QUERY, **ANN, now=CHANGE - timedelta(days=1)))
-        assert before == HOLD | {"friday"}, "it held then"
+        assert before == {"friday", "talk"}, "what held then"
 
 
 @WITH_VECTORS
@@ -109,6 +110,36 @@ def test_E53_an_ended_fact_that_is_asked_for_says_so_and_stands_behind_its_succe
                 assert [one.episode.id for one in part] == found[:n]
                 rest = search(QUERY, include_ended=True, limit=4, offset=n)
                 assert [one.episode.id for one in rest] == found[n:]
+
+
+@WITH_VECTORS
+@BY_RECIPE
+def test_facts_that_have_not_begun_are_left_out_of_every_search(
+    recipe: Recipe, embedder: Any
+) -> None:
+    with fill(opened(recipe, embedder)) as memory:
+        memory.remember_fact(fact(SUNDAY, LATER, id="sunday"))
+        memory.link(["talk", "sunday"], "speaks of", **ANN)
+        agent = memory.agent("ann", **HOUSE)
+        for matches in (memory.search(QUERY, **ANN), agent.search(QUERY)):
+            assert ids(matches) == HOLD
+            shown = [*matches.related, *(one for near in matches.context for one in near)]
+            assert not {"friday", "sunday"} & {one.id for one in shown}
+        if recipe.name != "hypergraph":
+            assert ids(agent.recall_scored(QUERY, kind=None)) == HOLD
+        asked = {
+            one.episode.id: one.valid_to for one in memory.search(QUERY, **ANN, include_ended=True)
+        }
+        assert set(asked) == HOLD | {"friday", "sunday"}
+        assert (asked["tuesday"], asked["sunday"]) == (LATER, None)
+        for now, wanted in (
+            (BEGIN - timedelta(microseconds=1), {"talk"}),
+            (BEGIN, {"talk", "friday"}),
+            (LATER - timedelta(microseconds=1), HOLD),
+            (LATER, {"talk", "sunday"}),
+            (datetime.max, {"talk", "sunday"}),
+        ):
+            assert ids(memory.search(QUERY, **ANN, now=now)) == wanted, now
 
 
 def test_of_many_ended_facts_those_of_one_predicate_alone_are_put_in_order() -> None:
@@ -134,6 +165,8 @@ def test_without_an_index_ended_facts_are_left_out_too(monkeypatch: pytest.Monke
         assert (found.lexical_mode, ids(found)) == ("substring", HOLD)
         asked = memory.search(QUERY, **ANN, include_ended=True)
         assert {one.episode.id: one.valid_to for one in asked}["friday"] == CHANGE
+        early = memory.search(QUERY, **ANN, now=BEGIN)
+        assert (early.lexical_mode, ids(early)) == ("substring", {"friday", "talk"})
 
 
 def test_a_process_that_does_not_own_the_store_leaves_them_out_too(tmp_path: Path) -> None:
@@ -243,6 +276,18 @@ def test_E53_ended_facts_are_left_out_over_mcp_and_can_be_ended_there(recipe: Re
             assert {one["id"] for one in found} == HOLD
             found = data_of(await client.call_tool("search", of_time | {"include_ended": True}))
             assert {one["id"]: one["valid_to"] for one in found["matches"]} == ends
+            await memory.remember_fact(
+                fact(
+                    "Sunday, with all auditors and the people of the night shift",
+                    LATER,
+                    id="sunday",
+                )
+            )
+            for query in ({"query": QUERY}, of_time | {"until": "2030-01-01"}):
+                found = data_of(await client.call_tool("search", query))["matches"]
+                assert {one["id"] for one in found} == HOLD
+                every = await client.call_tool("search", query | {"include_ended": True})
+                assert {one["id"] for one in data_of(every)["matches"]} == {*ends, "sunday"}
             await client.call_tool("end_fact", {"id": "tuesday", "reason": "moved"})
             found = data_of(await client.call_tool("search", {"query": QUERY}))["matches"]
             assert {one["id"] for one in found} == HOLD - {"tuesday"}
@@ -342,8 +387,12 @@ def test_nothing_is_found_of_a_misspelt_option() -> None:
     assert str(fault.value) == "include_ended: expected True or False, got 1"
 
 
-def _without_ended(self: Ask, now: datetime) -> Ask:
+def _whatever_holds(self: Ask, now: datetime) -> Ask:
     return self
+
+
+def _whatever_has_not_ended(now: datetime) -> hr.Filter:
+    return ~hr.Filter(valid_to=(None, now))
 
 
 def _in_order_of_scores(connection: Any, rows: Any, ask: Ask, *_: Any) -> Any:
@@ -354,8 +403,12 @@ def _in_order_of_scores(connection: Any, rows: Any, ask: Ask, *_: Any) -> Any:
     ("recipe", "place", "name", "wrong", "check"),
     [
         (
-            recipes.honeycomb, Ask, "without_ended", _without_ended,
+            recipes.honeycomb, Ask, "of_what_holds", _whatever_holds,
             test_E53_ended_facts_are_left_out_of_every_search,
+        ),
+        (
+            recipes.honeycomb, call, "holding", _whatever_has_not_ended,
+            test_facts_that_have_not_begun_are_left_out_of_every_search,
         ),
         (  # whose scores put the ended fact first
             recipes.default, recalling, "_page", _in_order_of_scores,

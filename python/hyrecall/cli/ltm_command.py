@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import typer
 
 from hyrecall.base.arguments import home_path
 from hyrecall.cli.help import Command, Group
-from hyrecall.cli.memory_options import bar, now_ready, opened, store_path, tell_reasons
+from hyrecall.cli.memory_options import bar, given_text, now_ready, opened, store_path, tell_reasons
 from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import print_json, say
 from hyrecall.errors import NotFoundError, error
@@ -134,10 +133,6 @@ class _Open:
         }
 
 
-def _text(value: str) -> str:
-    return sys.stdin.read().rstrip("\n") if value == "-" else value
-
-
 @ltm.command(cls=Command)
 def save(
     key: Key,
@@ -150,9 +145,9 @@ def save(
     path: DbPath = None,
 ) -> None:
     """Save a note; another value of the key becomes history."""
-    place = _Place.of(path, scope)
+    place, text = _Place.of(path, scope), given_text(value)
     with place.notes(makes=True) as store:
-        saved = store.notes.save(key, _text(value), scope=place.scope, tags=tags or ())
+        saved = store.notes.save(key, text, scope=place.scope, tags=tags or ())
         print_json(store.shown(key, place.scope) | _unembedded(saved))
 
 
@@ -234,9 +229,9 @@ def supersede(
     path: DbPath = None,
 ) -> None:
     """Replace a note by a new one; the old one is kept as history."""
-    place = _Place.of(path, scope)
+    place, text = _Place.of(path, scope), given_text(value)
     with place.notes() as store:
-        saved = store.notes.supersede(key, new_key, _text(value), scope=place.scope)
+        saved = store.notes.supersede(key, new_key, text, scope=place.scope)
         print_json(store.shown(new_key, place.scope) | _unembedded(saved))
 
 

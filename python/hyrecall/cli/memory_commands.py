@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +19,7 @@ from hyrecall.cli.memory_options import (
     User,
     Workspace,
     bar,
+    given_text,
     now_ready,
     opened,
     store_path,
@@ -99,7 +99,7 @@ def remember(
         "metadata": None if metadata is None else _object("--metadata", metadata),
         "source": source, "visibility": visibility, "pinned": pinned,
     }  # fmt: skip
-    episode = _episode(_stdin() if text == "-" else text, fields)
+    episode = _episode(given_text(text), fields)
     with opened(path, makes=True) as memory:
         kept = now_ready(memory).remember(episode)
     tell_reasons(kept.reasons)
@@ -409,7 +409,3 @@ def _object(option: str, text: str) -> Any:
     if not isinstance(found, dict):
         raise error(OptionError, option, "a JSON object", repr(text))
     return found
-
-
-def _stdin() -> str:
-    return sys.stdin.read().rstrip("\n")

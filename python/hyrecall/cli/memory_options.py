@@ -46,6 +46,7 @@ __all__ = [
     "User",
     "Workspace",
     "bar",
+    "given_text",
     "now_ready",
     "opened",
     "opening_options",
@@ -247,6 +248,20 @@ def _logs_as_notes() -> Iterator[None]:
         yield
     finally:
         log.removeHandler(notes)
+
+
+def given_text(text: str) -> str:
+    """Return the text that a memory is given; ``-`` reads it from stdin.
+
+    Raises
+    ------
+    OptionError
+        It is blank.
+    """
+    found = sys.stdin.read().rstrip("\n") if text == "-" else text
+    if not found.strip():
+        raise error(OptionError, "text", "a non-empty string", repr(found))
+    return found
 
 
 def now_ready(memory: MemorySync) -> MemorySync:

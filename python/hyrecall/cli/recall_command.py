@@ -169,7 +169,8 @@ def recall(
     include_ended: Annotated[
         bool,
         typer.Option(
-            "--include-ended", help="Also facts that have ended, each behind what followed it."
+            "--include-ended",
+            help="Also facts that have ended, each behind its successor, or not begun.",
         ),
     ] = False,
     scope: Scopes = None,

@@ -53,7 +53,8 @@ def one_line(fault: BaseException) -> str:
     text, remedy = str(fault), getattr(fault, "remedy", "")
     text = text.replace(f"; {remedy}", "") if remedy else text
     notes = (f"({note})" for note in getattr(fault, "__notes__", ()))
-    return " ".join(" ".join((text, *notes)).split())
+    lines = "\n".join((text, *notes)).splitlines()
+    return " ".join(filter(None, map(str.strip, lines)))
 
 
 def print_stored(text: str) -> None:

@@ -40,8 +40,8 @@ __all__ = ["Kept", "MemorySync"]
 class MemorySync(RecordsOfMemorySync):
     """A durable store that recalls, called as plain functions.
 
-    Each call runs in its caller's thread, and threads may share a handle. Only one handle at a time
-    may write to a store; others may read it meanwhile.
+    Each call runs in its caller's thread, and threads may share a handle. Any number of processes
+    on one machine may open a store and write: the first owns it, and makes the others' changes.
 
     Notes
     -----
@@ -381,8 +381,9 @@ class MemorySync(RecordsOfMemorySync):
         touch : bool, default False
             Count an access of what is given back: a transaction more.
         include_ended : bool, default False
-            Find facts too that have ended, ``valid_to <= now``: each says so by ``valid_to``, and
-            stands behind the fact that followed it, if that is found, whatever their scores.
+            Find facts too that do not hold at ``now``. Those that have ended, ``valid_to <= now``,
+            say so by ``valid_to``, and each stands behind the fact that followed it, if that is
+            found, whatever their scores; those with ``valid_from > now`` have not begun.
         embed_timeout : float, optional
             Seconds for the embedder, in [0, 3600]; default: ``recall_timeout`` of the store.
         now : datetime, optional
@@ -542,7 +543,7 @@ class MemorySync(RecordsOfMemorySync):
         Parameters
         ----------
         query : str
-            Ranked as a search is. Blank gives the newest, or as the store's recipe has it.
+            Ranked as a search is. Blank gives the facts that began last.
         limit : int, default 5
             In [0, 2^31).
         valid_at : datetime, optional

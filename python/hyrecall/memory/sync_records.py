@@ -712,7 +712,7 @@ class MemorySync(NamedMethods):
         policy : {"isolated", "shared", "group"}
             Nothing; global memories of the workspace; of these, those of agents in its group.
         policy_group : str, optional
-            The group. "group" without one reads nothing of others.
+            The group. "group" without one is taken, and reads nothing of others.
 
         Raises
         ------

@@ -97,8 +97,9 @@ class View:
     def facts(self, query: object, *, limit: int, valid_at: datetime | None) -> Facts:
         """Return the facts that hold at a time, best first; for a blank query the newest."""
         at = self.store.now() if valid_at is None else valid_at
-        is_blank = isinstance(query, str) and not query.strip()
-        recipe = self.store.formula if is_blank else self.store.recipe
+        if isinstance(query, str) and not query.strip():  # whatever a recipe does with it
+            return self.listed_facts(valid_at=at, limit=limit, offset=0)
+        recipe = self.store.recipe
         ask = read_ask(query, self.by, recipe, kind=KIND, limit=limit, valid_at=at, deepen=True)
         return recall_facts(self.store.means, ask)
 

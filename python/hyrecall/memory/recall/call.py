@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from functools import reduce
 from operator import and_
 from typing import Final, TypeAlias
@@ -32,7 +32,7 @@ from hyrecall.memory.recall.recipe_options import (
     with_hints,
 )
 
-__all__ = ["Ask", "Hints", "TimeRange", "read_ask"]
+__all__ = ["Ask", "Hints", "TimeRange", "holding", "read_ask"]
 
 TimeRange = tuple[date | None, date | None]
 """A first and a last time, both included; a date alone is the whole day in UTC."""
@@ -75,7 +75,7 @@ class Ask:
     around : int
         How many memories on either side of a match in its session are shown with it.
     include_ended : bool
-        Whether facts that have ended may be found.
+        Whether facts that do not hold may be found: that have ended, or not begun.
     holds_at : datetime or None
         When facts must hold to be found or shown; None: it does not matter, or there are none.
     """
@@ -124,11 +124,11 @@ class Ask:
             parts.append(self.own_filter)
         return reduce(and_, parts) if parts else None
 
-    def without_ended(self, now: datetime) -> Ask:
-        """Return the call without facts that have ended; a time of its own decides instead."""
+    def of_what_holds(self, now: datetime) -> Ask:
+        """Return the call without facts that do not hold; a time of its own decides instead."""
         if self.include_ended or self.valid_at is not None:
             return self
-        holds = ~Filter(valid_to=(None, now))  # what is no fact has no end, which is in no range
+        holds = holding(now)
         own = holds if self.own_filter is None else self.own_filter & holds
         return replace(self, own_filter=own, holds_at=now)
 
@@ -145,6 +145,14 @@ class Ask:
         stages = self.recipe.shaping
         has = any(isinstance(stage, SessionSignals) for stage in stages)
         return self.session_id is not None and has
+
+
+def holding(now: datetime) -> Filter:
+    """Return the filter that all pass but facts that have ended by a time, or not begun then."""
+    # What is no fact has no begin and no end, and these are in no range.
+    last = datetime.max.replace(tzinfo=UTC) - timedelta.resolution
+    begins_later = Filter(valid_from=(min(now, last) + timedelta.resolution, None))
+    return ~Filter(valid_to=(None, now)) & ~begins_later
 
 
 def read_ask(

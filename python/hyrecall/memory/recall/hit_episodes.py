@@ -19,7 +19,7 @@ from hyrecall.memory.recall.audience import Audience
 from hyrecall.memory.recall.question import FoundRows
 from hyrecall.memory.sql.cells import Cell, cell_of
 from hyrecall.memory.sql.edge_rows import edges_between
-from hyrecall.memory.sql.fact_rows import ended_ids, facts_of_rows
+from hyrecall.memory.sql.fact_rows import facts_of_rows, ids_that_do_not_hold
 from hyrecall.memory.sql.reading import episodes_by_id, episodes_of_rows
 
 __all__ = ["ends_of", "matches_of"]
@@ -47,8 +47,8 @@ def matches_of(
     places = tuple([at for at in wanted if ranked.rows[at] in episodes])
     beside = [ranked.context[at] for at in places] if ranked.context else []
     if context is not None and holds_at is not None:
-        ended = ended_ids(connection, set(chain(*beside)), tuple(seen.cells), holds_at)
-        beside = [tuple([key for key in keys if key not in ended][: context.n]) for keys in beside]
+        out = ids_that_do_not_hold(connection, set(chain(*beside)), tuple(seen.cells), holds_at)
+        beside = [tuple([key for key in keys if key not in out][: context.n]) for keys in beside]
     near = _context(connection, beside, seen, damaged)
     parts = _parts(ranked, places, near)
     nothing = (None,) * len(ranked.rows)

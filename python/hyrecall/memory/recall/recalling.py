@@ -110,7 +110,7 @@ def recall(means: Means, ask: Ask) -> Matches:
     with means.database.reading() as connection:
         seen = audience(connection, ask.by)
         if has_facts(connection, seen.cells):
-            ask = ask.without_ended(now)
+            ask = ask.of_what_holds(now)
         else:
             ask = replace(ask, include_ended=False)
     warn_of_isolation(ask.by, seen)
@@ -233,7 +233,7 @@ def _context(ask: Ask) -> Context | None:
 
 
 def _with_more_context(recipe: Recipe) -> Recipe:
-    """Return a recipe that finds more neighbours: facts that have ended are left out later."""
+    """Return a recipe that finds more neighbours: facts that do not hold are left out later."""
     more = tuple(
         replace(one, n=MOST_BESIDE) if isinstance(one, Context) else one for one in recipe.expansion
     )

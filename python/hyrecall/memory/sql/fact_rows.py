@@ -43,11 +43,11 @@ __all__ = [
     "assert_fact",
     "behind_successors",
     "end_fact",
-    "ended_ids",
     "fact_history",
     "facts_by_id",
     "facts_of_rows",
     "has_facts",
+    "ids_that_do_not_hold",
     "put_interval",
     "read_fact",
     "valid_facts",
@@ -289,15 +289,16 @@ def has_facts(connection: apsw.Connection, cells: Collection[int]) -> bool:
     return bool(connection.execute(select, (to_json(tuple(cells)),)).get)
 
 
-def ended_ids(
+def ids_that_do_not_hold(
     connection: apsw.Connection, keys: Collection[str], cells: Collection[int], now: datetime
 ) -> set[str]:
-    """Return which ids are those of facts in some cells that have ended."""
+    """Return which ids are those of facts in some cells that have ended, or not begun."""
     select = (
         f"SELECT d.id FROM {_HEAD} WHERE d.cell IN {_LISTED} AND d.id IN {_LISTED} "
-        "AND v.status = 'live' AND f.valid_to <= ?"
+        "AND v.status = 'live' AND (f.valid_to <= ? OR f.valid_from > ?)"
     )
-    given = (to_json(tuple(cells)), to_json(tuple(keys)), to_micros(now))
+    at = to_micros(now)
+    given = (to_json(tuple(cells)), to_json(tuple(keys)), at, at)
     return {key for (key,) in rows(connection, select, given)}
 
 

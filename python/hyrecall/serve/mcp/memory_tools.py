@@ -12,6 +12,7 @@ from hyrecall.ask.filters import Filter
 from hyrecall.base.times import read_moment, read_time
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.derived.layout import FILTERED
+from hyrecall.memory.recall.call import holding
 from hyrecall.memory.sql.fact_rows import KIND
 from hyrecall.serve.mcp.previews import fenced
 from hyrecall.serve.mcp.session import Session, missing
@@ -134,7 +135,8 @@ class _Search(Arguments):
         int, Field(ge=0, le=100, description="Memories on either side of each in its session.")
     ] = 0
     include_ended: Annotated[
-        bool, Field(description="Also facts that have ended, behind what followed them.")
+        bool,
+        Field(description="Also facts that have ended, behind what followed them, or not begun."),
     ] = False
 
 
@@ -282,7 +284,7 @@ async def _of_a_time(session: Session, given: _Search) -> Reply:
             raise error(OptionError, name, wish, repr(getattr(given, name)))
     passes = _narrowed(given)
     if passes is not None and not given.include_ended:
-        passes &= ~Filter(valid_to=(None, session.memory._sync._store.now()))
+        passes &= holding(session.memory._sync._store.now())
     found = await session.newest(
         limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags, filter=passes
     )
