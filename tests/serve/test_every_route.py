@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, get_args
 
+import pyarrow as pa
 import pytest
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
 import hyrecall as hr
-from hyrecall.memory import Memory
+from hyrecall.memory import Fact, Memory
 from hyrecall.recipes import hebb, honeycomb, hypergraph, loom
 from hyrecall.serve import Caller, create_app
 from hyrecall.serve.guards import ARROW
@@ -249,6 +251,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "POST /memory/{path:path}": ("read",), "PUT /memory/{path:path}": ("read",),
     "PATCH /memory/{path:path}": ("read",), "DELETE /memory/{path:path}": ("read",),
     "POST /v1/feedback": ("read", "write"), "POST /api/v1/memories": ("read", "write"),
+    "POST /v1/facts": ("read", "write"), "POST /v1/facts/{id:path}/end": ("read", "write"),
     "POST /api/v1/memories/batch": ("read", "write"),
     "PATCH /api/v1/memories/{id}": ("read", "write"),
     "PUT /v1/agents/{id:path}/policy": ("read", "write"),
@@ -293,6 +296,63 @@ def test_every_route_needs_its_rights_and_shows_nothing_without_read() -> None:
     assert asyncio.run(run()) > 10  # with the right to read
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/recall", {"query": "tea", "touch": True}),
+        ("/v1/recall/batch", {"queries": [{"query": "tea"}, {"query": "tea", "touch": True}]}),
+        ("/v1/recall/arrow", {"query": "tea", "touch": True}),
+        ("/api/v1/search", {"query": "tea", "strict_recall": True}),
+    ],
+)
+def test_a_recall_that_counts_accesses_needs_the_right_to_write(
+    path: str, body: dict[str, Any]
+) -> None:
+    async def run() -> None:
+        app = of_a_store(hebb)
+        async with calling(app) as client:
+            app.state.tokens = Tokens(
+                {one: Caller(user_id="ann", rights=frozenset({"read", one})) for one in RIGHTS}
+            )
+            app.state.memory._sync.remember("tea", user_id="ann")
+            given: dict[str, Any] = {"json": body}
+            if path.endswith("arrow"):
+                sink, rows = pa.BufferOutputStream(), pa.Table.from_pylist([body])
+                with pa.ipc.new_stream(sink, rows.schema) as stream:
+                    stream.write_table(rows)
+                given = {"content": bytes(sink.getvalue())}
+            for right, status in (("read", 403), ("write", 200)):
+                kind = ARROW if "content" in given else "application/json"
+                headers = {**bearer(right), "content-type": kind}
+                got = await client.post(path, headers=headers, **given)
+                assert got.status_code == status, got.text
+                assert ("the right 'write'" in got.text) == (status == 403)
+
+    asyncio.run(run())
+
+
+def test_the_end_of_a_fact_tells_its_begin_to_tokens_that_may_read() -> None:
+    async def run() -> None:
+        app = of_a_store()
+        async with calling(app) as client:
+            app.state.tokens = Tokens(
+                {one: Caller(user_id="ann", rights=frozenset({"write", one})) for one in RIGHTS}
+            )
+            fact = Fact(id="f", subject="ann", predicate="likes", object="tea", user_id="ann",
+                        valid_from=datetime(2024, 5, 6, tzinfo=UTC))  # fmt: skip
+            app.state.memory._sync.remember_fact(fact)
+            for right, status in (("write", 403), ("read", 422)):
+                body = {"valid_to": "2023-01-01"}
+                got = await client.patch("/v1/memories/f", json=body, headers=bearer(right))
+                assert (got.status_code, "2024-05-06" in got.text) == (status, right == "read")
+            app.state.memory._sync.remember("tea", id="m", user_id="ann")
+            body = {"text": "tea at four"}
+            kept = await client.patch("/v1/memories/m", json=body, headers=bearer("write"))
+            assert kept.status_code == 200, kept.text
+
+    asyncio.run(run())
+
+
 def test_every_tool_needs_its_rights_and_is_listed_with_them_alone() -> None:
     async def run() -> None:
         for system in (None, *SYSTEMS):
@@ -312,7 +372,7 @@ def test_every_tool_needs_its_rights_and_is_listed_with_them_alone() -> None:
         async with Client(create_server(memory, caller=caller)) as client:
             listed = {tool.name for tool in (await client.list_tools()).tools}
             for tool in known:
-                shows = tool.name in ("feedback", "write_memory")
+                shows = tool.name in ("feedback", "write_memory", "end_fact")
                 needed = {"read"} if tool.annotations.read_only_hint else {"write"}
                 needed |= {"read"} if shows else set()
                 assert (tool.name in listed) == (needed <= caller.rights), tool.name

@@ -19,7 +19,7 @@ from serve_client import calling
 USER = {"user_id": "ann"}
 HARD = (
     "a/history", "a/links", "a/history/history", "a/pin", "a%2Fhistory", "100%", "a b/é?#;+", "/",
-    "..", "a//b/",
+    "..", "a//b/", "a\n", "a\nb", "a\r\n/history\n", "a%0A", "a\u2028",
 )  # fmt: skip
 
 
@@ -57,6 +57,19 @@ def test_an_id_with_an_encoded_slash_is_an_id_and_a_plain_one_separates(store: O
         for key in ("a", *HARD):
             gone = await client.delete(f"/v1/memories/{one(key)}", params=USER)
             assert gone.json() == {"forgotten": 1}
+
+    served(store, work)
+
+
+def test_a_newline_at_the_end_of_a_path_is_no_route_and_no_other_id(store: Opening) -> None:
+    async def work(client: Any) -> None:
+        await keep(client, "a", **USER)
+        for path in ("a%0A", "a/history%0A", "a%0A/history%0A", "a/links%0A"):
+            got = await client.get(f"/v1/memories/{path}", params=USER)
+            assert got.status_code == 404, path
+        assert (await client.delete("/v1/memories/a%0A", params=USER)).status_code == 404
+        assert (await client.get("/v1/memories%0A", params=USER)).status_code == 404
+        assert (await client.get("/v1/memories/a", params=USER)).status_code == 200
 
     served(store, work)
 
@@ -136,4 +149,5 @@ def test_a_path_that_was_rewritten_before_separates_at_every_slash() -> None:
     assert to_route("/memories/a/b", b"/elsewhere/memories/a%2Fb") == "/memories/a/b"
     assert to_route("/memories/5%", b"/elsewhere") == "/memories/5%25"
     assert to_route("/memories/a/b", b"/memories/a%2fb") == "/memories/a%2Fb"
+    assert to_route("/memories/a\n", b"/elsewhere") == "/memories/a%0A"
     assert to_route("/m/\ufffd/\ufffd", b"/m/%C3/%A9") == "/m/\ufffd/\ufffd"

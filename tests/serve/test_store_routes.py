@@ -172,6 +172,7 @@ def test_a_wrong_value_is_refused_by_name_and_not_repeated(store: Opening) -> No
         ({}, "query"),
         ({"query": "x", "limit": -1}, "limit"),
         ({"query": "x", "limit": "7"}, "limit"),
+        ({"query": "x", "limit": 5.5}, "limit"),
         ({"query": "x", "limit": True}, "limit"),
         ({"query": "x", "limt": 7}, "limt"),
         ({"query": "x", "alpha": 2}, "alpha"),
@@ -196,6 +197,19 @@ def test_a_wrong_value_is_refused_by_name_and_not_repeated(store: Opening) -> No
         message = reply.json()["error"]["message"]
         assert (reply.status_code, name in message) == (422, True), (body, message)
         assert "canary" not in message or name == "canary"
+
+
+def test_a_whole_number_is_an_integer_in_bodies_and_query_strings(store: Opening) -> None:
+    async def work(client: Any) -> None:
+        for key in "abc":
+            await client.post("/v1/memories", json={"text": f"tea {key}", "id": key, **USER})
+        for limit in (2, 2.0):
+            found = await client.post("/v1/recall", json={"query": "tea", "limit": limit, **USER})
+            assert len(found.json()["matches"]) == 2
+            listed = await client.get("/v1/memories", params={"limit": limit, **USER})
+            assert len(listed.json()["memories"]) == 2
+
+    served(store, work)
 
 
 def test_facts_links_and_files_are_reached(store: Opening) -> None:

@@ -16,13 +16,15 @@ def as_moment(text: str) -> date:
     Raises
     ------
     ValueError
-        It is neither.
+        It is neither; digits alone are not, which may count seconds as well as name a day.
 
     Examples
     --------
     >>> as_moment("2026-11-28"), as_moment("2026-11-28T04:00")
     (datetime.date(2026, 11, 28), datetime.datetime(2026, 11, 28, 4, 0))
     """
+    if text.isdecimal():
+        raise ValueError("digits alone")
     with suppress(ValueError):
         return date.fromisoformat(text)
     return datetime.fromisoformat(text)

@@ -5,13 +5,13 @@ Limits that options set are checked by :mod:`hyrecall.serve.limits`.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import date, datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
@@ -22,6 +22,8 @@ from pydantic import (
     WrapValidator,
 )
 from pydantic_core import PydanticCustomError
+
+from hyrecall.base.times import as_moment
 
 __all__ = [
     "BatchBody",
@@ -42,10 +44,20 @@ __all__ = [
     "ScopedBody",
     "SupersedeBody",
     "Text",
+    "Whole",
 ]
 
 Number: TypeAlias = StrictFloat | StrictInt
-Count: TypeAlias = Annotated[StrictInt, Field(ge=0)]
+
+
+def _whole(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole: TypeAlias = Annotated[StrictInt, BeforeValidator(_whole)]
+"""An integer; 5.0 is one, as in a query string."""
+
+Count: TypeAlias = Annotated[Whole, Field(ge=0)]
 
 
 def _not_blank(text: str) -> str:
@@ -65,13 +77,26 @@ JsonObject: TypeAlias = dict[str, JsonValue]
 def _read_moment(value: object, read: ValidatorFunctionWrapHandler) -> date:
     """Read an end of a range: a date alone stays one, since it is the whole day."""
     if isinstance(value, str):
-        with suppress(ValueError):
-            return date.fromisoformat(value)
-    found: datetime = read(value)
-    return found
+        try:
+            return as_moment(value)
+        except ValueError:
+            pass
+    elif isinstance(value, datetime):  # of a table
+        found: datetime = read(value)
+        return found
+    raise PydanticCustomError("time", "expected an ISO date or time")
+
+
+def _read_time(value: object, read: ValidatorFunctionWrapHandler) -> datetime:
+    """Read a time: a date alone is its midnight."""
+    found = _read_moment(value, read)
+    if isinstance(found, datetime):
+        return found
+    return datetime(found.year, found.month, found.day)
 
 
 Moment: TypeAlias = Annotated[datetime, WrapValidator(_read_moment)]
+Time: TypeAlias = Annotated[datetime, WrapValidator(_read_time)]
 
 
 class Body(BaseModel):
@@ -115,7 +140,7 @@ class RecallBody(ScopedBody):
     metadata: JsonObject | None = Field(None, description="Keys of the metadata to predicates.")
     alpha: Number | None = Field(None, description="0: words alone, 1: vectors alone.")
     recipe: str | None = Field(None, description="One of `recipes` in `GET /v1/info`.")
-    depth: Annotated[StrictInt, Field(ge=1)] | None = Field(
+    depth: Annotated[Whole, Field(ge=1)] | None = Field(
         None, description="In place of the recipe's; limit + offset may reach it."
     )
     vector: list[Number] | None = Field(None, description="In place of the query's embedding.")
@@ -128,16 +153,16 @@ class RecallBody(ScopedBody):
         '`{"bm25": 2.0, "cosine": 0.35}`, floors of both scores as they are.',
     )
     weights: dict[str, Number] | None = None
-    token_budget: StrictInt | None = None
+    token_budget: Whole | None = None
     candidates: list[str] | dict[str, Number] | None = None
-    around: Annotated[StrictInt, Field(ge=0, le=100)] = Field(
+    around: Annotated[Whole, Field(ge=0, le=100)] = Field(
         0, description="Memories on either side of a match in its session, shown with it."
     )
     touch: StrictBool = False
     include_ended: StrictBool = Field(
-        False, description="Also facts that have ended, each behind its successor, or not begun."
+        False, description="Also facts that have ended, each behind the fact that followed it."
     )
-    now: datetime | None = None
+    now: Time | None = None
     explain: StrictBool = Field(
         False,
         description="Add to each match how its score came about, and what each stage dropped.",
@@ -159,7 +184,7 @@ class MemoryFields(Body):
     kind: str = "episodic"
     source: str | None = None
     session_id: str | None = None
-    occurred_at: datetime | None = None
+    occurred_at: Time | None = None
     importance: Number | None = None
     pinned: StrictBool = False
     tags: list[str] = []
@@ -195,13 +220,13 @@ class PatchBody(ScopedBody):
     kind: str | None = None
     source: str | None = None
     session_id: str | None = None
-    occurred_at: datetime | None = None
+    occurred_at: Time | None = None
     importance: Number | None = None
     pinned: StrictBool | None = None
     tags: list[str] | None = None
     metadata: JsonObject | None = None
     visibility: Literal["private", "global"] | None = None
-    valid_to: datetime | None = Field(
+    valid_to: Time | None = Field(
         None, description="When a fact ends, alone; null: where the next one begins, or never."
     )
     reason: str | None = None
@@ -262,8 +287,8 @@ class FactBody(ScopedBody):
     predicate: str
     object: str
     id: str | None = None
-    valid_from: datetime | None = None
-    valid_to: datetime | None = None
+    valid_from: Time | None = None
+    valid_to: Time | None = None
     single: StrictBool = Field(True, description="False: one of several objects of the predicate.")
     metadata: JsonObject = {}
     visibility: Literal["private", "global"] = "private"
@@ -276,7 +301,7 @@ class FactsBody(ScopedBody):
 
     query: str
     limit: Count = 5
-    valid_at: datetime | None = None
+    valid_at: Time | None = None
 
 
 class EndBody(ScopedBody):
@@ -284,7 +309,7 @@ class EndBody(ScopedBody):
 
     model_config = _example(at="2026-01-01T00:00:00Z", reason="moved")
 
-    at: datetime | None = Field(None, description="Default: now.")
+    at: Time | None = Field(None, description="Default: now.")
     reason: str | None = None
 
 
@@ -314,16 +339,16 @@ class IndexQueryBody(Body):
     filter: JsonObject | None = None
     limit: Count = 10
     offset: Count = 0
-    depth: Annotated[StrictInt, Field(ge=1)] = 100
+    depth: Annotated[Whole, Field(ge=1)] = 100
     recipe: str | None = None
     min_score: dict[str, Number] | None = None
     normalize: StrictBool = False
     columns: list[str] = []
     group: Literal["thread"] | None = Field(None, description="Threads as hits: the best row each.")
-    surrounding: Annotated[StrictInt, Field(ge=0, le=100)] = Field(
+    surrounding: Annotated[Whole, Field(ge=0, le=100)] = Field(
         0, description="Rows on either side of each hit in its thread."
     )
-    now: datetime | None = None
+    now: Time | None = None
     explain: StrictBool = False
 
 

@@ -5,7 +5,8 @@ does not read it: a request would act on another user than it names. The check f
 route declares. An encoded slash of a path stays within its segment, so that an id may hold slashes:
 ``/v1/memories/a%2Fhistory`` is the memory ``a/history``, and ``/v1/memories/a/history`` the history
 of ``a``. A server decodes a path before routes see it; here it is decoded anew from the raw path,
-but for ``%2F`` and ``%25``, which :data:`PathId` decodes once a route is found.
+but for ``%2F``, ``%25`` and control characters (routes are regular expressions, which pass over a
+last newline), which :data:`PathId` decodes once a route is found.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Annotated, Any, TypeAlias, get_args, get_origin
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, Request
 from fastapi.routing import APIRoute
@@ -31,6 +32,9 @@ __all__ = ["EncodedPaths", "PathId", "Router", "check_request"]
 
 _WHO = re.compile(r"(x[-_])?(honeycomb[-_])?(user|org|workspace|agent|graph)([-_]id)?")
 """Headers that say whose memories are meant; a route reads those that it declares."""
+
+_ENCODED = re.compile(r"[%/\x00-\x1f\x7f\x85\u2028\u2029]")
+"""Characters of an id that stay encoded until a route is found."""
 
 
 # ---- what a route reads ----
@@ -179,6 +183,8 @@ class EncodedPaths:
 def to_route(path: str, raw: bytes | None) -> str:
     """Return a path in which ``%2F`` is a slash within a segment, and ``%25`` a percent sign.
 
+    Control characters and ends of lines stay encoded too.
+
     Parameters
     ----------
     path : str
@@ -193,13 +199,15 @@ def to_route(path: str, raw: bytes | None) -> str:
     '/memories/a%2Fhistory'
     >>> to_route("/memories/50% \\u00e9", b"/memories/50%25%20%C3%A9")
     '/memories/50%25 \\xe9'
+    >>> to_route("/memories/a\\n", b"/memories/a%0A")
+    '/memories/a%0A'
     """
     given = (raw or b"").decode("latin-1")
     if unquote(given) == path:
         parts = [unquote(part) for part in given.split("/")]
     else:
         parts = path.split("/")
-    return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
+    return "/".join(_ENCODED.sub(lambda one: quote(one[0], safe=""), part) for part in parts)
 
 
 class _IdConvertor(PathConvertor):
@@ -211,9 +219,5 @@ class _IdConvertor(PathConvertor):
 register_url_convertor("id", _IdConvertor())
 
 
-def _decoded(segment: str) -> str:
-    return segment.replace("%2F", "/").replace("%25", "%")
-
-
-PathId: TypeAlias = Annotated[str, AfterValidator(_decoded)]
-"""An id in a path, which may hold slashes."""
+PathId: TypeAlias = Annotated[str, AfterValidator(unquote)]
+"""An id in a path, which may hold slashes and ends of lines."""

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("mcp", reason="the extra [mcp] is not installed")
@@ -35,6 +36,8 @@ TIMES = {
 }
 INSIDE = ["first", "last", "noon"]
 DAYS = ("2026-11-27", "2026-11-28")
+FACT = {"subject": "ann", "predicate": "likes", "object": "tea"}
+TEA_TIME = datetime(2026, 11, 28, 16, tzinfo=UTC)
 ME = Caller(rights=frozenset(("read", "write")))
 
 
@@ -89,6 +92,69 @@ def test_a_last_day_is_whole_over_rest() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/recall", {"query": "tea", "now": ...}),
+        ("/v1/recall", {"query": "tea", "time_range": [..., None]}),
+        ("/v1/recall/batch", {"queries": [{"query": "tea", "time_range": [None, ...]}]}),
+        ("/v1/recall", {"query": "tea", "filter": {"occurred_at": {"from": ...}}}),
+        ("/v1/memories", {"text": "tea", "occurred_at": ...}),
+        ("/v1/facts", FACT | {"valid_from": ...}),
+        ("/v1/facts", FACT | {"valid_from": "2020-02-01", "valid_to": ...}),
+        ("/v1/facts/recall", {"query": "tea", "valid_at": ...}),
+        ("/v1/facts/f/end", {"at": ...}),
+    ],
+)
+def test_a_number_is_no_time_over_rest_and_a_date_is_its_midnight(
+    path: str, body: dict[str, Any]
+) -> None:
+    def filled(part: Any, time: Any) -> Any:
+        if isinstance(part, dict):
+            return {name: filled(one, time) for name, one in part.items()}
+        if isinstance(part, list):
+            return [filled(one, time) for one in part]
+        return time if part is ... else part
+
+    async def main() -> None:
+        store = Memory.in_memory(embedder=None, recipe=recipes.default)
+        async with calling(create_app(store)) as client:
+            begin = {"id": "f", "object": "milk", "valid_from": "2020-01-01"}
+            assert (await client.post("/v1/facts", json=FACT | begin)).status_code == 201
+            wrong = ["2024", "0", "20240501", "1714550400000", "1712010100000", "2024.5", "-1"]
+            for time in wrong if "filter" in body else [*wrong, 0, 2024, 1.5, True]:
+                got = await client.post(path, json=filled(body, time))
+                assert got.status_code == 422, (time, got.text)
+                wish = "an ISO 8601 time" if "filter" in body else "expected an ISO date or time"
+                assert wish in got.text
+            for time in ("2024-05-01", "2024-05-01T00:00:00Z", "2024-05-01 02:00+02:00"):
+                got = await client.post(path, json=filled(body, time))
+                assert got.status_code in (200, 201), (time, got.text)
+
+    asyncio.run(main())
+
+
+def test_a_text_of_digits_is_no_time_in_a_table_of_queries() -> None:
+    async def main() -> None:
+        store = Memory.in_memory(embedder=None, recipe=recipes.default)
+        async with calling(create_app(store)) as client:
+            for time, status in (("2024", 422), ("2024-05-01", 200), (TEA_TIME, 200)):
+                rows = pa.Table.from_pylist(
+                    [{"query": "tea", "now": time, "time_range": [time] * 2}]
+                )
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, rows.schema) as stream:
+                    stream.write_table(rows)
+                headers = {"content-type": "application/vnd.apache.arrow.stream"}
+                got = await client.post(
+                    "/v1/recall/arrow", content=bytes(sink.getvalue()), headers=headers
+                )
+                assert got.status_code == status, got.text
+                assert ("expected an ISO date or time" in got.text) == (status == 422)
+
+    asyncio.run(main())
+
+
 def test_a_last_day_is_whole_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,10 +171,11 @@ def test_a_last_day_is_whole_on_the_command_line(
         assert done.exit_code == 0, done.stderr
         found = json.loads(done.stdout)["matches"]
         assert ids(one["episode"] for one in found) == INSIDE
-    refused = CliRunner().invoke(app, [*command, "--until", "28.11.2026"])
-    assert (refused.exit_code, refused.stderr) == (
-        1, "error: --until: expected an ISO 8601 time, got '28.11.2026'\n",
-    )  # fmt: skip
+    for wrong in ("28.11.2026", "2026", "20261128", "1712010100000"):
+        refused = CliRunner().invoke(app, [*command, "--until", wrong])
+        assert (refused.exit_code, refused.stderr) == (
+            1, f"error: --until: expected an ISO 8601 time, got {wrong!r}\n",
+        )  # fmt: skip
 
 
 def test_tools_search_and_list_what_happened_in_a_time() -> None:

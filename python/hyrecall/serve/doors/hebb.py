@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from hyrecall.ask.filters import Filter
 from hyrecall.base.version import __version__
 from hyrecall.recipes import hebb
-from hyrecall.serve.bodies import Text
-from hyrecall.serve.callers import Reader
+from hyrecall.serve.bodies import Text, Whole
+from hyrecall.serve.callers import Reader, require
 from hyrecall.serve.documented.hebb import (
     MOST,
     MOST_CHARACTERS,
@@ -89,7 +89,7 @@ class SearchBody(_Body):
     query: str = Field(min_length=1)
     partition_ids: list[str] | None = None
     tags: list[str] | None = None
-    top_k: int = Field(default=10, ge=1, le=MOST)
+    top_k: Whole = Field(default=10, ge=1, le=MOST)
     weight_recency: Weight = None
     weight_importance: Weight = None
     weight_relevance: Weight = None
@@ -167,9 +167,14 @@ class ChangedMemory(_Body):
 
 @router.post("/api/v1/search", summary="Search memories")
 async def search(
-    body: SearchBody, scope: ReadScope, request: Request, response: Response
+    body: SearchBody, who: Reader, scope: ReadScope, request: Request, response: Response
 ) -> dict[str, Any]:
-    """Search as Hebb's documents say; a query without a word finds nothing."""
+    """Search as Hebb's documents say; a query without a word finds nothing.
+
+    ``strict_recall`` counts accesses: needs the right to write.
+    """
+    if body.strict_recall:
+        require(who, "write")
     store = ScopedStore(memory_of(request), scope)
     recipe, options = store.recipe_for(hebb), options_of(request)
     check_lists(options, tags=body.tags, partition_ids=body.partition_ids)

@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.shaping import Dedup, Recency, Rerank
 from hyrecall.recipes import honeycomb
-from hyrecall.serve.bodies import Text
+from hyrecall.serve.bodies import Text, Whole
 from hyrecall.serve.callers import Caller, Reader, Writer, narrow
 from hyrecall.serve.documented.honeycomb import (
     LIMIT,
@@ -119,7 +119,7 @@ class RecallBody(_Body):
 
     query: str = Field(min_length=1)
     limit: float | None = None
-    token_budget: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
+    token_budget: Whole | None = Field(default=None, ge=1, le=MOST_TOKENS)
     recency: RecencyBody | None = None
     fast: bool = False
     cwd: str | None = None

@@ -15,7 +15,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from hyrecall.ask.filters import Filter
 from hyrecall.memory import Episode, Version
-from hyrecall.serve.bodies import Text
+from hyrecall.serve.bodies import Text, Whole
 from hyrecall.serve.callers import Caller, Reader, Writer
 from hyrecall.serve.doors.shapes import BY_REST, ERRORS, iso, tell_degraded
 from hyrecall.serve.errors import ServiceError
@@ -103,7 +103,7 @@ class SearchBody(Identifiers):
 
     query: str = Field(min_length=1)
     filters: dict[str, Scalar | list[Scalar]] | None = None
-    limit: int = Field(default=LIMIT, ge=1, validation_alias=AliasChoices("limit", "top_k"))
+    limit: Whole = Field(default=LIMIT, ge=1, validation_alias=AliasChoices("limit", "top_k"))
     threshold: float | None = Field(default=None, allow_inf_nan=False)
 
     def asked(self) -> Asks:

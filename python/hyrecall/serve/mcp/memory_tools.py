@@ -402,7 +402,7 @@ TOOLS: Final = (
     Tool(
         "end_fact", "End a fact",
         "Say that a fact no longer holds. It stays in the history, and searches leave it out.",
-        _EndFact, Saved, "changes", _end_fact, is_repeatable=True,
+        _EndFact, Saved, "changes", _end_fact, is_repeatable=True, shows=True,
     ),
     Tool("get_policy", "Read policy of an agent",
          "Return what an agent may read beside its own memories.",

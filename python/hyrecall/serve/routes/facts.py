@@ -8,7 +8,7 @@ from starlette.responses import Response
 from hyrecall.memory import Fact
 from hyrecall.memory.data.given_fields import checked
 from hyrecall.serve.bodies import EndBody, FactBody, FactsBody
-from hyrecall.serve.callers import Reader, Writer
+from hyrecall.serve.callers import Editor, Reader
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_lists, check_page, check_query, options_of
 from hyrecall.serve.replies import (
@@ -30,8 +30,11 @@ router = Router(
 
 
 @router.post("", status_code=201, summary="Keep a fact", responses={201: {"model": Changed}})
-async def remember_fact(request: Request, body: FactBody, who: Writer) -> Response:
-    """Keep a fact; the one that held for its subject and predicate ends where it begins."""
+async def remember_fact(request: Request, body: FactBody, who: Editor) -> Response:
+    """Keep a fact; the one that held for its subject and predicate ends where it begins.
+
+    The reply names the fact that is held already: needs the right to read.
+    """
     if who.agent is not None:
         raise ServiceError(403, "Forbidden", "agents keep no facts")
     check_lists(options_of(request), metadata=body.metadata)
@@ -49,8 +52,11 @@ async def remember_fact(request: Request, body: FactBody, who: Writer) -> Respon
     summary="End a fact",
     responses={200: {"model": Changed}, 404: {"description": "The caller has no such memory."}},
 )
-async def end_fact(request: Request, id: PathId, body: EndBody, who: Writer) -> Response:  # noqa: A002
-    """End a fact of the caller; what it said until then stays."""
+async def end_fact(request: Request, id: PathId, body: EndBody, who: Editor) -> Response:  # noqa: A002
+    """End a fact of the caller; what it said until then stays.
+
+    An end before its begin is refused with the begin: needs the right to read.
+    """
     store = scoped_store(request, who, body)
     done = await store.call("end_fact", id, at=body.at, reason=body.reason)
     return JsonResponse(encode(remembered_data(done)))

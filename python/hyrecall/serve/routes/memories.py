@@ -19,7 +19,7 @@ from hyrecall.serve.bodies import (
     PinBody,
     SupersedeBody,
 )
-from hyrecall.serve.callers import Editor, Reader, Writer
+from hyrecall.serve.callers import Editor, Reader, Writer, require
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import check_lists, check_page, check_query, check_size, options_of
 from hyrecall.serve.replies import (
@@ -152,7 +152,12 @@ async def get(request: Request, id: PathId, scope: Scoped, who: Reader) -> Respo
     ID, summary="Change a memory", responses={200: {"model": Changed}, **MISSING, **TAKEN}
 )
 async def update(request: Request, id: PathId, body: PatchBody, who: Writer) -> Response:  # noqa: A002
-    """Append a version with the fields that the body names."""
+    """Append a version with the fields that the body names.
+
+    ``valid_to`` before the begin of a fact is refused with the begin: needs the right to read.
+    """
+    if "valid_to" in body.model_fields_set:
+        require(who, "read")
     check_lists(options_of(request), tags=body.tags, metadata=body.metadata)
     changes = {name: getattr(body, name) for name in body.model_fields_set - _SCOPE - {"reason"}}
     if "text" in changes:

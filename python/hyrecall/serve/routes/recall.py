@@ -13,7 +13,7 @@ from hyrecall.ask.recipe import Recipe
 from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.memory import Matches
 from hyrecall.serve.bodies import BatchBody, RecallBody
-from hyrecall.serve.callers import Reader
+from hyrecall.serve.callers import Caller, Reader, require
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.limits import (
     check_hits,
@@ -69,7 +69,7 @@ async def recall(request: Request, body: RecallBody, who: Reader) -> Response:
     began = time.perf_counter()
     check_recall(options_of(request), body)
     check_all(options_of(request), [body])
-    store = scoped_store(request, who, body)
+    store = _store_of(request, who, body)
 
     def work(store: ScopedStore) -> bytes:
         return encode(recall_data(search(store, body), explain=body.explain, began=began))
@@ -108,7 +108,7 @@ async def answer_all(request: Request, who: Reader, queries: list[RecallBody]) -
 
     No query begins after one has failed. The error of the first is named and raised.
     """
-    stores = [scoped_store(request, who, query) for query in queries]
+    stores = [_store_of(request, who, query) for query in queries]
     places: Turns = request.app.state.of_batches
     rest = iter(enumerate(zip(stores, queries, strict=True)))
     found: dict[int, Matches | HyrecallError | ServiceError] = {}
@@ -136,6 +136,13 @@ async def answer_all(request: Request, who: Reader, queries: list[RecallBody]) -
         if isinstance(one, HyrecallError | ServiceError):
             raise one
     return [one for one in in_order if isinstance(one, Matches)]
+
+
+def _store_of(request: Request, who: Caller, query: RecallBody) -> ScopedStore:
+    """Return the store for a query; counting accesses is a write."""
+    if query.touch:
+        require(who, "write")
+    return scoped_store(request, who, query)
 
 
 async def _answer(store: ScopedStore, query: RecallBody, at: int) -> Matches | HyrecallError:
