@@ -160,7 +160,7 @@ class RecallBody(ScopedBody):
     )
     touch: StrictBool = False
     include_ended: StrictBool = Field(
-        False, description="Also facts that have ended, each behind the fact that followed it."
+        False, description="Also facts that have ended, each behind its successor, or not begun."
     )
     now: Time | None = None
     explain: StrictBool = Field(
