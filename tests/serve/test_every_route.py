@@ -254,7 +254,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "POST /v1/facts": ("read", "write"), "POST /v1/facts/{id:path}/end": ("read", "write"),
     "POST /api/v1/memories/batch": ("read", "write"),
     "PATCH /api/v1/memories/{id}": ("read", "write"),
-    "PUT /v1/agents/{id:path}/policy": ("read", "write"),
+    "PUT /v1/agents/{id:path}/policy": ("write",),
     **{f"POST {path}": ("read",) for path in (
         "/v1/recall", "/v1/recall/batch", "/v1/recall/arrow", "/v1/facts/recall", "/search",
         "/api/v1/search", "/api/memories/recall", "/api/v1/memory/recall",

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from hyrecall.memory import ReadPolicy
 from hyrecall.serve.bodies import PolicyBody
-from hyrecall.serve.callers import Caller, Editor, Reader, narrow
+from hyrecall.serve.callers import Caller, Reader, Writer, narrow
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.replies import ERRORS
 from hyrecall.serve.routing import PathId, Router
@@ -30,7 +30,7 @@ class _Place(BaseModel):
 
 
 @router.put(POLICY, summary="Set an agent's read policy")
-async def set_policy(request: Request, id: PathId, body: PolicyBody, who: Editor) -> dict[str, Any]:  # noqa: A002
+async def set_policy(request: Request, id: PathId, body: PolicyBody, who: Writer) -> dict[str, Any]:  # noqa: A002
     """Set what an agent may read, from its next request on; for callers that may name any user."""
     place = _place(who, body)
     if not who.may_choose_user or who.user_id is not None or who.agent is not None:
