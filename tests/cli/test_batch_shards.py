@@ -21,6 +21,7 @@ pytest.importorskip("typer", reason="the extra [cli] is not installed")
 from hyrecall.cli import batch, batch_command, batch_crew, batch_workers
 from hyrecall.distributed import BatchRecall, ShardedIndex, saved
 from hyrecall.distributed.shard_opening import ShardOpening
+from hyrecall.embed import HashEmbedder
 
 N_QUERIES = 30
 ALL = ("--query-text", "words", "--query-vector", "vec", "--query-key", "qid")
@@ -389,3 +390,42 @@ def test_actors_that_the_cluster_has_no_room_for_are_refused(
     assert reply.code == 1
     assert f"error: {told}" in reply.err
     assert not (tmp_path / "h.parquet").exists()
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    path = tmp_path / "q.jsonl"
+    path.write_text('{"words": "cedar", "who": "acme"}\n{"words": null, "who": "bolt"}\n')
+    return path
+
+
+@pytest.mark.usefixtures("without_processes")
+@pytest.mark.parametrize("is_here", [True, False])
+@pytest.mark.parametrize("n_shards", [1, 2])
+def test_batch_embeds_by_the_model_that_the_files_name(
+    run: Run, table: pa.Table, texts: Path, tmp_path: Path, n_shards: int, is_here: bool
+) -> None:
+    embedder: Any = "static" if is_here else HashEmbedder(dim=8)
+    if is_here:
+        pytest.importorskip("wordllama", reason="the extra [local] is not installed")
+    folders = [tmp_path / str(at) for at in range(n_shards)]
+    rows = table.drop_columns([name for name in table.column_names if name == "embedding"])
+    for at, folder in enumerate(folders):
+        begin, n = at * 100, 100 if n_shards > 1 else 200
+        hr.Index.build(rows.slice(begin, n), SCHEMA, first_seq=begin, embed=embedder).save(folder)
+    output = tmp_path / "h.parquet"
+    options = ("--query-text", "words", "--query-scope", "who")
+    reply = run("batch", *folders, texts, "-o", output, *options)
+    assert reply.code == 0, reply.err
+    assert ("not to be had here" in reply.err) != is_here
+    hits = pq.read_table(output)
+    whole = hr.Index.build(rows.slice(0, 200), SCHEMA, embed=embedder)
+    vectors = None if is_here else {}
+    want = whole.recall(text=["cedar", None], scope=["acme", "bolt"], vectors=vectors)
+    assert hits.column("key").to_pylist() == want.to_arrow().column("key").to_pylist()
+    assert set(hits.column("query").to_pylist()) == {0}
+    found = BatchRecall(folders, text="words", scope=("who",), key="words")
+    again = found(pa.table({"words": ["cedar"], "who": ["acme"]}))
+    assert again.column("key").to_pylist() == hits.column("key").to_pylist()
+    assert (b"not to be had here" in (again.schema.metadata or {}).get(b"degraded", b"")) != is_here
+    found.close()

@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 import time
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -138,7 +139,7 @@ def test_five_faults_open_the_breaker_and_a_probe_closes_it() -> None:
         assert asked(guard, 30.0)[0].fault is EmbedFault.MALFORMED  # type: ignore[attr-defined]
     clock.now += 18
     assert asked(guard, 30.0)[0].detail.startswith("for 12 s, after malformed")  # type: ignore[attr-defined]
-    assert len(fake.calls) == 5
+    assert len(fake.calls) == 6  # the last is of a plain text, which fails too
     clock.now += 12
     is_well = True
     assert isinstance(asked(guard, 30.0)[0], np.ndarray)
@@ -388,6 +389,58 @@ def test_the_breaker_stays_closed_whatever_is_refused_to_one_caller(status: int)
         assert isinstance(asked(guard, 30.0, "bad")[0], NoVectors)
     assert guard.state()["breaker"] == "closed"
     assert isinstance(asked(guard, 30.0)[0], np.ndarray)
+    guard.close()
+
+
+@pytest.mark.parametrize("fault", [TypeError("a text"), ValueError("no text"), UnicodeError("x")])
+def test_texts_that_crash_an_embedder_do_not_switch_it_off_for_others(fault: Exception) -> None:
+    clock = FakeClock()
+    fake = refusing("bad", "worse", fault=fault)
+    guard = Guard(fake, clock=clock)
+    for _ in range(10):
+        assert isinstance(asked(guard, 30.0, "bad")[0], NoVectors)
+        assert guard.embed_each(["bad", "worse"], budget=30.0)[1].count(None) == 0
+    assert guard.state()["breaker"] == "closed"
+    assert isinstance(asked(guard, 30.0)[0], np.ndarray)
+    guard.close()
+
+
+def test_a_text_that_crashes_an_embedder_does_not_prolong_its_rest() -> None:
+    clock = FakeClock()
+    is_down = True
+
+    def reply(texts: Sequence[str]) -> object:
+        if is_down or "bad" in texts:
+            raise TypeError
+        return np.ones((len(texts), 4))
+
+    guard = Guard(Fake(reply), clock=clock)
+    for _ in range(5):
+        asked(guard, 30.0)
+    assert guard.state()["breaker"] == "open"
+    clock.now += 31
+    is_down = False
+    assert isinstance(asked(guard, 30.0, "bad")[0], NoVectors)
+    assert isinstance(asked(guard, 30.0)[0], np.ndarray)
+    guard.close()
+
+
+@pytest.mark.parametrize("filler", ["", "\u304b\u3099" * 5000, "x\u0316\u0301" * 20_000])
+def test_both_spellings_of_an_accent_are_sent_alike(filler: str) -> None:
+    fake = Fake()
+    guard = Guard(fake)
+    for form in ("NFC", "NFD"):
+        guard.embed([unicodedata.normalize(form, "caf\u00e9 " + filler)], budget=30.0)
+    composed, decomposed = fake.calls
+    assert composed == decomposed == [unicodedata.normalize("NFC", "caf\u00e9 " + filler)]
+    guard.close()
+
+
+def test_a_text_of_many_accents_is_sent_in_time() -> None:
+    guard = Guard(Fake())
+    begun = time.process_time()
+    guard.embed(["a" + "\u0301\u0316" * 100_000], budget=30.0)
+    assert time.process_time() - begun < 10  # 60 and more if it is normalized as a whole
     guard.close()
 
 

@@ -1,9 +1,11 @@
 """An index that knows its embedder: it makes the vectors of documents and of queries itself."""
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 import threading
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -398,6 +400,40 @@ def test_a_query_that_the_embedder_refuses_leaves_the_others_of_its_batch_their_
         assert hits[at].keys == one[0].keys
         assert hits.trace.of_query(at).degraded == one.trace.of_query(0).degraded
     assert hits.trace.of_query(1).degraded == (told.replace("[1]", ""),)
+
+
+@pytest.mark.parametrize("bad", ["hi \ud83d", "tea " * 50])
+def test_one_callers_text_takes_nobody_elses_vectors(bad: str) -> None:
+    index = hr.Index.build(TABLE, SCHEMA, embed=Picky(TypeError("a text")))
+    for _ in range(12):
+        with contextlib.suppress(hr.OptionError):
+            assert index.recall_one(text=bad, scope="bob").degraded
+    assert not index.recall_one(text="warm beverage", scope="ann").degraded
+
+
+def test_spellings_of_an_accent_have_one_vector() -> None:
+    spelt = {form: unicodedata.normalize(form, "caf\u00e9") for form in ("NFC", "NFD")}
+    rows = {"id": list(spelt), "user": ["ann"] * 2, "text": list(spelt.values())}
+    index = hr.Index.build(pa.table(rows), SCHEMA, embed=HASHES)
+    for text in spelt.values():
+        hits = index.recall_one(text=text, scope="ann")
+        assert [hit.vector_score for hit in hits] == [pytest.approx(1.0)] * 2
+
+
+def test_the_first_text_of_a_query_is_embedded_whatever_its_arm() -> None:
+    schema = hr.Schema(
+        key="id", cell="user", text={"title": "title", "body": "text"}, vector="embedding"
+    )
+    heard: list[Any] = []
+    shaping = hr.RerankBy(lambda query, texts: heard.append(query) or [0.0] * len(texts))
+    index = hr.Index.build(TABLE, schema, embed=HASHES)
+    asked = {"title": [None, "tea", None], "body": ["a cup", "milk", None]}
+    hits = index.recall(text=asked, scope="ann", shaping=shaping)
+    by_hand = HASHES.embed(["a cup", "tea", ""])
+    again = index.recall(text=asked, vectors=by_hand, scope="ann", shaping=shaping)
+    assert hits.to_arrow().equals(again.to_arrow())
+    assert all(hit.vector_score is not None for hit in hits[0])
+    assert set(heard) == {"a cup", "tea"}
 
 
 def test_a_document_that_the_embedder_refuses_is_named() -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from hyrecall.embed import HashEmbedder
 from hyrecall.serve import Caller, ServiceOptions, create_app
 from hyrecall.serve.replies import IndexReply
 from serve_client import calling
@@ -203,6 +204,28 @@ def test_a_version_that_is_saved_anew_is_taken_up(tmp_path: Path) -> None:
         return before, await count()
 
     assert served(hr.Index.open(path), work) == (10, 20)
+
+
+def test_a_lone_surrogate_is_refused_and_costs_nobody_else_a_vector(folder: Path) -> None:
+    rows = table(30)
+    rows = rows.drop_columns([name for name in SCHEMA.vector_arms if name in rows.column_names])
+    index = hr.Index.build(rows, SCHEMA, embed=HashEmbedder(dim=8))
+
+    async def work(client: Any) -> Any:
+        async def ask(text: str) -> Any:
+            body = json.dumps({"text": text, "scope": "ann"}).encode()
+            head = {"content-type": "application/json"}
+            return await client.post("/v1/recall", content=body, headers=head)
+
+        return await asyncio.gather(*map(ask, ["hi \ud83d"] * 6 + ["oak"])), await ask("oak")
+
+    *replies, after = served(index, work)
+    *refused, beside = replies[0]
+    assert {one.status_code for one in refused} == {422}
+    told = "text[0]: expected valid Unicode"
+    assert {one.json()["error"]["message"] for one in refused} == {told}
+    for reply in (beside, after):
+        assert (reply.status_code, reply.json()["degraded"]) == (200, False)
 
 
 def test_an_index_is_read_only_and_has_no_memories(folder: Path) -> None:

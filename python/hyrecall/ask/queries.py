@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from hyrecall import _core
-from hyrecall.base.arguments import as_int, python_scalar, set_fields
+from hyrecall.base.arguments import as_int, as_list, python_scalar, set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["All", "Any", "Boost", "Phrase", "Prefix", "TextQuery", "lower", "words_of"]
+__all__ = [
+    "All",
+    "Any",
+    "Boost",
+    "Phrase",
+    "Prefix",
+    "TextQuery",
+    "check_texts",
+    "first_words",
+    "lower",
+    "words_of",
+]
 
 _MAX_SLOP = 1000
 _MAX_BOOST = 2.0**20
@@ -228,6 +242,44 @@ def words_of(query: object) -> str | None:
     if isinstance(query, _Group):
         return " ".join(words_of(one) or "" for one in query.queries)
     return None
+
+
+def first_words(arms: Sequence[str], text: object) -> list[str | None] | None:
+    """Return the words of each query: of its first text that is not None, in the arms' order.
+
+    None for what is not a batch of texts.
+
+    Examples
+    --------
+    >>> first_words(["title", "body"], {"body": ["tea", "milk"], "title": [None, "cup"]})
+    ['tea', 'cup']
+    """
+    parts = [text[arm] for arm in arms if arm in text] if isinstance(text, Mapping) else [text]
+    given = [as_list(part) for part in parts]
+    if not given or not all(isinstance(one, list | tuple | np.ndarray) for one in given):
+        return None
+    return [
+        next((words for one in some if (words := words_of(one)) is not None), None)
+        for some in zip(*given, strict=False)  # lengths that differ are refused later
+    ]
+
+
+def check_texts(queries: Iterable[object]) -> None:
+    """Refuse queries whose words hold a lone surrogate, which no document and no model has.
+
+    Raises
+    ------
+    OptionError
+        It names the first of them: ``text[3]``.
+    """
+    for at, query in enumerate(queries):
+        words = words_of(query)
+        if words is None or words.isascii():
+            continue
+        try:
+            words.encode()
+        except UnicodeEncodeError:
+            raise error(OptionError, f"text[{at}]", "valid Unicode", "a lone surrogate") from None
 
 
 def _check_text(argument: str, text: object) -> None:

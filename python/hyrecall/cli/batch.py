@@ -16,16 +16,16 @@ from hyrecall.cli.query_files import QueryFile, QueryRows
 from hyrecall.distributed.query_columns import QueryColumns, renumbered, with_keys
 from hyrecall.distributed.saved import (
     Opened,
-    check_whole,
     facts_of,
     n_shards,
     reasons_in,
-    reasons_of,
+    recall_whole,
     with_reasons,
 )
 from hyrecall.distributed.slices import MAX_QUERIES, answered, renumber, slice_size
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.recall.embedders import Embedders
 
 __all__ = ["OPTIONS", "Batch", "run"]
 
@@ -49,6 +49,7 @@ class Batch:
     scope: Scope | None  # of all queries; None if columns hold the scopes or there are no cells
     options: dict[str, Any]
     embed: tuple[str, StaticEmbedder] | None  # the arm whose vectors come from the texts
+    embedders: Embedders  # which the files name
 
     def n_queries(self) -> int:
         """Return the number of queries whose lists fit into the memory limit."""
@@ -61,14 +62,14 @@ class Batch:
         given = self.asked.arguments(
             queries, has_texts=has_texts, scope=self.scope, embed=self.embed, named=named
         )
-        found = check_whole(self.index.recall(**given, **self.options))
+        found, why = recall_whole(self.index, given, self.options, self.embedders)
         hits = found.to_arrow()
         if self.asked.key is not None:
             key = self.asked.key
             hits = with_keys(hits, queries, key, argument=named("key"), columns="--columns")
         reasons = {
             first + query: [f"query {first + query}: {one.replace('[0]', '', 1)}" for one in told]
-            for query, told in reasons_of(found).items()
+            for query, told in why.items()
         }
         return with_reasons(renumbered(hits, first), reasons)
 

@@ -46,6 +46,7 @@ from hyrecall.distributed.query_columns import QueryColumns
 from hyrecall.distributed.saved import check_seals, facts_of, open_saved, seals_of
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import OptionError, error
+from hyrecall.recall.embedders import embedders_at_open
 from hyrecall.segments.facts import IndexFacts
 
 __all__ = ["batch"]
@@ -264,6 +265,7 @@ def batch(
         scope=fixed,
         options={**options, "columns": names(columns), "now": datetime.now(UTC)},
         embed=None if embedder is None or arm is None else (arm, embedder),
+        embedders=embedders_at_open(None, facts),
     )
     empty = job.answer(source.empty(), 0)  # refuses invalid options before any work
     check_types(kind, empty.schema)

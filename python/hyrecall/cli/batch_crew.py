@@ -11,10 +11,11 @@ from typing import Any
 
 from hyrecall.cli.batch import Batch
 from hyrecall.cli.batch_workers import Answer, Here, InThreads, OnRay, Workers
-from hyrecall.distributed.saved import check_seals, open_saved
+from hyrecall.distributed.saved import check_seals, facts_of, open_saved
 from hyrecall.distributed.shard_opening import ShardOpening
 from hyrecall.distributed.sharded import ShardedIndex
 from hyrecall.embed import StaticEmbedder
+from hyrecall.recall.embedders import embedders_at_open
 
 __all__ = ["crew_of"]
 
@@ -59,4 +60,5 @@ def _answerer(
     index = open_saved(folders, opening)
     check_seals(folders, seals)
     embed = None if arm is None else (arm, StaticEmbedder())
-    return Batch(index=index, embed=embed, **how).answer
+    embedders = embedders_at_open(None, facts_of(index))
+    return Batch(index=index, embed=embed, embedders=embedders, **how).answer

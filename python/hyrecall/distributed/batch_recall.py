@@ -20,12 +20,11 @@ from hyrecall.distributed.query_columns import QueryColumns, with_keys
 from hyrecall.distributed.saved import (
     Opened,
     check_seals,
-    check_whole,
     facts_of,
     n_shards,
     open_saved,
     reasons_in,
-    reasons_of,
+    recall_whole,
     seals_of,
     with_reasons,
 )
@@ -34,6 +33,7 @@ from hyrecall.distributed.shard_opening import ShardOpening
 from hyrecall.distributed.slices import answered, renumber, slice_size
 from hyrecall.errors import DTypeError, OptionError, ScopeError, error
 from hyrecall.parts.plain import decode, encode
+from hyrecall.recall.embedders import Embedders, embedders_at_open
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,6 +173,7 @@ class BatchRecall:
         self._marks_errors = on_error == "column"
         self._opening = ShardOpening(device, threads, memory, verify, pin)
         self._index: Opened | None = open_saved(folders, self._opening)
+        self._embedders: Embedders | None = embedders_at_open(None, facts_of(self._index))
         self._seals = seals_of(folders)
         self.columns = tuple(self._asked.wanted())
         self._check_scope()
@@ -277,10 +278,13 @@ class BatchRecall:
         index, self._index = self._index, None
         if index is not None:
             index.close()
+        embedders, self._embedders = self._embedders, None
+        if embedders is not None:
+            embedders.close()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is sent to another process: everything but the open index."""
-        return {**vars(self), "_index": None}
+        return {**vars(self), "_index": None, "_embedders": None}
 
     def __repr__(self) -> str:
         """Show the folders and the roles of the columns."""
@@ -291,7 +295,7 @@ class BatchRecall:
             folders = [Path(one) for one in self._folders]
             index = open_saved(folders, self._opening.once_checked)
             check_seals(folders, self._seals)
-            self._index = index
+            self._index, self._embedders = index, embedders_at_open(None, facts_of(index))
         return self._index
 
     def _options(self) -> dict[str, Any]:
@@ -342,10 +346,10 @@ class BatchRecall:
         filters = self._asked.filters(queries, options.get("filter"))
         if filters is not None:
             options["filter"] = filters
-        found = check_whole(index.recall(**given, **options))
+        assert self._embedders is not None
+        found, reasons = recall_whole(index, given, options, self._embedders)
         hits = with_keys(found.to_arrow(), queries, key, argument="key", columns="columns")
         of_hits, hits = hits.column("query").to_numpy(), hits.drop_columns("query")
-        reasons = reasons_of(found)
         keys = {at: queries.column(key)[at].as_py() for at in reasons}
         if self._marks_errors:
             if ERROR in hits.column_names:

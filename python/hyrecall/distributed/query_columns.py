@@ -12,6 +12,7 @@ import pyarrow as pa
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.scope import Scope
 from hyrecall.embed import StaticEmbedder
+from hyrecall.embed.protocol import composed
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = ["Named", "QueryColumns", "renumbered", "with_keys"]
@@ -86,7 +87,8 @@ class QueryColumns:
             made["text"] = _strings(queries, text, named)
         if embed is not None and isinstance(text, str):
             arm, embedder = embed
-            made["vectors"] = {arm: embedder.embed(_strings(queries, text, named))}
+            texts = [composed(one or "") for one in _strings(queries, text, named)]
+            made["vectors"] = {arm: embedder.embed(texts)}
         elif isinstance(vectors, dict):
             made["vectors"] = {arm: queries.column(column) for arm, column in vectors.items()}
         elif vectors is not None:

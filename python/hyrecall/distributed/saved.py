@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from hyrecall.ask.request import CallOptions, Request
 from hyrecall.distributed.saved_folders import find_folders
 from hyrecall.distributed.shard_opening import ShardOpening
 from hyrecall.distributed.sharded import ShardedIndex
 from hyrecall.errors import IndexMismatchError, ShardLostError, error
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
+from hyrecall.recall.embedders import Embedders
 from hyrecall.segments.facts import IndexFacts
 
 __all__ = [
     "DEGRADED",
     "Opened",
     "check_seals",
-    "check_whole",
     "facts_of",
     "n_shards",
     "open_saved",
     "reasons_in",
     "reasons_of",
+    "recall_whole",
     "seals_of",
     "with_reasons",
 ]
@@ -79,18 +82,34 @@ def check_seals(folders: Sequence[Path], seals: Sequence[str]) -> None:
         raise error(IndexMismatchError, "index", wish, "another, saved since")
 
 
-def check_whole(hits: Hits) -> Hits:
-    """Refuse hits that lack a shard: a batch has all hits of a query or none.
+def recall_whole(
+    index: Opened, given: Mapping[str, Any], options: Mapping[str, Any], embedders: Embedders
+) -> tuple[Hits, dict[int, list[str]]]:
+    """Answer queries, whose texts these embedders embed; a batch has all hits of a query or none.
+
+    Return the hits, and why queries were not answered as asked.
 
     Raises
     ------
     ShardLostError
         A shard did not answer; its name is in the message.
     """
+    fusion, recipe = options.get("fusion"), options.get("recipe")
+    how = CallOptions(fusion=fusion, more=options.get("arms"), shaping=options.get("shaping"))
+    before = Request(now=options["now"], text=given.get("text"), vectors=given.get("vectors"))
+    request, told = embedders.of_queries(
+        facts_of(index), None, before, recipe, how, seconds=math.inf
+    )
+    if request is not before:  # without any vectors, the arms of words answer
+        given = {**given, "text": request.text, "vectors": request.vectors or {}}
+    hits = index.recall(**given, **options)
     lost = [told for told in hits.trace.degraded if told not in hits.trace.about]
     if lost:
         raise error(ShardLostError, "index", "an answer of every shard", "; ".join(lost))
-    return hits
+    reasons = _reasons(told.degraded, told.about, len(hits))
+    for query, why in reasons_of(hits).items():
+        reasons.setdefault(query, []).extend(why)
+    return hits, reasons
 
 
 DEGRADED = b"degraded"
@@ -99,10 +118,14 @@ DEGRADED = b"degraded"
 
 def reasons_of(hits: Hits) -> dict[int, list[str]]:
     """Return why queries were not answered as asked, as each of them is told alone."""
+    return _reasons(hits.trace.degraded, hits.trace.about, len(hits))
+
+
+def _reasons(degraded: Sequence[str], about: Any, n_queries: int) -> dict[int, list[str]]:
     out: dict[int, list[str]] = {}
-    for told in hits.trace.degraded:
-        every = dict.fromkeys(range(len(hits)), told)
-        for query, alone in hits.trace.about.get(told, every).items():
+    for told in degraded:
+        every = dict.fromkeys(range(n_queries), told)
+        for query, alone in about.get(told, every).items():
             out.setdefault(query, []).append(alone)
     return out
 

@@ -76,6 +76,12 @@ class Breaker:
             self._opened = None
             self._probing = False
 
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether a rest begins if the admitted call fails."""
+        with self._lock:
+            return self._probing or self._failures + 1 >= self._most
+
     def failed(self) -> None:
         """Report a failed call."""
         with self._lock:

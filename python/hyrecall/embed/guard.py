@@ -26,6 +26,7 @@ from hyrecall.embed.protocol import (
     EmbedFault,
     NoVectors,
     check_vectors,
+    composed,
     fault_of_status,
 )
 from hyrecall.errors import DTypeError, OptionError, error
@@ -42,6 +43,8 @@ _OF_CALLER = frozenset({EmbedFault.REFUSED, EmbedFault.CONFIGURATION})
 """Faults of a text, or of the key: they say nothing about the endpoint."""
 OF_TEXT = frozenset({EmbedFault.REFUSED, EmbedFault.CRASHED, EmbedFault.MALFORMED})
 """Faults that a single text of a call may have caused."""
+_PLAIN = "How long is a vector?"
+"""A text that any embedder takes, unless it fails whatever the text."""
 _MOST_IN_VAIN = (
     12  # failed calls with no successful one, after which a batch is not divided further
 )
@@ -70,6 +73,8 @@ class Guard:
     The embedder runs on threads of the guard. The guard does not wait longer than the budget. An
     exception becomes a fault. After five faults in a row the embedder is not called for 30 seconds;
     a text or a key that an endpoint refuses does not count, since it says nothing about others.
+    If the last fault may be due to its texts, a plain text is embedded first: if that works, the
+    embedder is well, and the count begins anew. Texts are embedded in NFC.
     A caller with a short budget must not cause this for all others: a timeout with a budget below
     50 ms does not count as a fault, and while such a call is running, no other call with a short
     budget is made. A guard is thread-safe.
@@ -183,7 +188,7 @@ class Guard:
         asked = [at for at, text in enumerate(texts) if text.strip()]
         if not asked:
             return np.zeros((len(texts), self._dim or 0), np.float32)
-        some = [texts[at] for at in asked]
+        some = [composed(texts[at]) for at in asked]
         answer = self._ask(some, begun, budget, waits=waits, is_divided=is_divided)
         if isinstance(answer, NoVectors):
             self._faults[answer.fault] += 1
@@ -376,24 +381,36 @@ class Guard:
         if not self._breaker.admits():
             told = f"for {self._breaker.rests_for:.0f} s, after {self._last_failure}"
             return NoVectors(EmbedFault.RESTING, told)
+        answer = self._run(texts, left, budget)
+        decisive: Rows | NoVectors | None = answer
+        is_of_text = isinstance(answer, NoVectors) and answer.fault in OF_TEXT - _OF_CALLER
+        if is_of_text and not is_divided and self._breaker.is_at_limit:
+            left = until - time.monotonic()
+            decisive = self._run([_PLAIN], left, budget) if left > 0 else None
+        self._judge(decisive, is_hurried=is_hurried, is_divided=is_divided)
+        return answer
+
+    def _run(self, texts: list[str], left: float, budget: float) -> Rows | NoVectors:
         self._n_calls += 1
         try:
-            answer = self._pool.run(texts, left)
+            return self._pool.run(texts, left)
         except LateError:
-            answer = NoVectors(EmbedFault.TIMEOUT, f"no reply within {budget * 1000:.0f} ms")
+            return NoVectors(EmbedFault.TIMEOUT, f"no reply within {budget * 1000:.0f} ms")
         except AllHungError as hung:
-            answer = NoVectors(EmbedFault.HUNG, f"{hung.args[0]} calls have not come back")
+            return NoVectors(EmbedFault.HUNG, f"{hung.args[0]} calls have not come back")
         except PoolClosedError:
-            answer = NoVectors(EmbedFault.OFF, "closed")
+            return NoVectors(EmbedFault.OFF, "closed")
         except BaseException:  # from a signal during the wait
             self._breaker.undecided()
             raise
-        self._judge(answer, is_hurried=is_hurried, is_divided=is_divided)
-        return answer
 
-    def _judge(self, answer: Rows | NoVectors, *, is_hurried: bool, is_divided: bool) -> None:
-        """Tell the breaker what a reply says about the embedder."""
-        if not isinstance(answer, NoVectors):
+    def _judge(
+        self, answer: Rows | NoVectors | None, *, is_hurried: bool, is_divided: bool
+    ) -> None:
+        """Tell the breaker what a reply says of the embedder; None says nothing."""
+        if answer is None:
+            self._breaker.undecided()
+        elif not isinstance(answer, NoVectors):
             self._breaker.succeeded()
             self._answered = True
         elif answer.fault in _OF_CALLER or (answer.fault in _LATE and is_hurried):

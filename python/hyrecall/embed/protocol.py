@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -22,6 +24,7 @@ __all__ = [
     "NoVectors",
     "beginning",
     "check_vectors",
+    "composed",
     "fault_of_status",
     "norms",
 ]
@@ -224,6 +227,23 @@ def beginning(text: str, most: int = MOST_CHARACTERS) -> str:
     ('tea', 'tea tea')
     """
     return text if len(text) <= most else text.lstrip()[:most]
+
+
+_PIECE = re.compile(r".{1,1024}(?=\Z|\s|[^\W\u1160-\u11ff])|.{1,1024}", re.DOTALL)
+"""A part of a text that ends before a letter: normalizing takes quadratic time for many accents."""
+
+
+def composed(text: str) -> str:
+    """Return a text in NFC, so that both spellings of an accent get the same vector.
+
+    Examples
+    --------
+    >>> composed("cafe\\u0301") == composed("caf\\u00e9") == "caf\\u00e9"
+    True
+    """
+    if text.isascii():
+        return text
+    return "".join(unicodedata.normalize("NFC", one) for one in _PIECE.findall(text))
 
 
 def check_vectors(reply: object, n_texts: int, dim: int | None) -> npt.NDArray[np.float32]:

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from hyrecall.ask.queries import words_of
+from hyrecall.ask.queries import check_texts, first_words
 from hyrecall.ask.recipe import Dense, Recipe
 from hyrecall.ask.request import CallOptions, Request
 from hyrecall.ask.scope import read_scopes
 from hyrecall.ask.scoring import DBSF, RRF, Max, WeightedSum
-from hyrecall.base.arguments import as_list
 from hyrecall.base.forks import Birth
 from hyrecall.embed.by import EmbedBy, Embeds
 from hyrecall.embed.choose import LOCAL
@@ -133,24 +132,32 @@ class Embedders:
     def of_queries(
         self,
         facts: IndexFacts,
-        state: State,
+        state: State | None,
         request: Request,
         recipe: object,
         options: CallOptions,
+        *,
+        seconds: float | None = None,
     ) -> tuple[Request, Told]:
         """Return a request with vectors of its texts, where it has none and an arm reads them.
+
+        Without a state the scope is not checked. `seconds` replaces the embedders' own limits.
 
         Raises
         ------
         ScopeError, DTypeError, ShapeError
             The scope is none; no embedder has been called.
+        OptionError
+            A text holds a lone surrogate.
         """
         if request.vectors is not None or not (self._by or facts.embedded):
             return request, NOTHING_TOLD
-        texts = _texts(facts, request.text)
+        texts = first_words(facts.text_arms, request.text)
         if texts is None or not _reads_vectors(recipe):
             return request, NOTHING_TOLD
-        read_scopes(facts.cell_types, state.snapshot, request.scope, len(texts))
+        check_texts(texts)
+        if state is not None:
+            read_scopes(facts.cell_types, state.snapshot, request.scope, len(texts))
         vectors: dict[str, object] = {}
         degraded: list[str] = []
         about: dict[str, dict[int, str]] = {}
@@ -161,9 +168,9 @@ class Embedders:
             if arm in unread:
                 continue
             refused: dict[int, NoVectors] = {}
-            guard = self._guard(arm)
+            guard, limit = self._guard(arm), by.timeout if seconds is None else seconds
             try:
-                vectors[arm] = embed_texts(guard, texts, seconds=by.timeout, refused=refused)
+                vectors[arm] = embed_texts(guard, texts, seconds=limit, refused=refused)
             except EmbedError as failed:
                 degraded.append(f"{arm} did not run: {_told(failed)}")
             for at, fault in refused.items():
@@ -195,16 +202,6 @@ class Embedders:
 def _told(failed: EmbedError | NoVectors) -> str:
     told = NoVectors(failed.fault, failed.detail, failed.said).told
     return f"{failed.fault} ({told})" if told else str(failed.fault)
-
-
-def _texts(facts: IndexFacts, text: object) -> list[str | None] | None:
-    """Return the queries' own words, as rerankers get them; None for what is not a batch."""
-    if isinstance(text, Mapping):
-        text = next((text[arm] for arm in facts.text_arms if arm in text), None)
-    given = as_list(text)
-    if not isinstance(given, list | tuple | np.ndarray):
-        return None
-    return [words_of(one) for one in given]
 
 
 def _reads_vectors(recipe: object) -> bool:

@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hyrecall import _core
-from hyrecall.ask.queries import words_of
+from hyrecall.ask.queries import first_words
 from hyrecall.ask.request import Request, is_empty
-from hyrecall.base.arguments import as_list
 from hyrecall.hits.reply import Reply
 from hyrecall.hits.reply_arrays import Arrays
 from hyrecall.recall.plan import Plan
@@ -261,7 +260,5 @@ def with_groups(reply: Reply, shaper: Shaper | None) -> Reply:
 
 def _texts(facts: IndexFacts, plan: Plan, text: object) -> list[str | None]:
     """Return the queries' own words, for rerankers; None where there are none to hand over."""
-    if isinstance(text, Mapping):
-        text = next((text[arm] for arm in facts.text_arms if arm in text), None)
-    given = [None] * plan.n_queries if text is None else as_list(text)
-    return [words_of(one) for one in given]
+    words = None if text is None else first_words(facts.text_arms, text)
+    return words if words is not None else [None] * plan.n_queries

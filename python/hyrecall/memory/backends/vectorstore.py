@@ -12,7 +12,7 @@ import numpy as np
 from hyrecall.base.arguments import as_int
 from hyrecall.base.forks import free_in_children
 from hyrecall.base.keywords import check_keywords
-from hyrecall.embed.protocol import Embedder, check_vectors
+from hyrecall.embed.protocol import Embedder, check_vectors, composed
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.memory.backends.rank_episodes import Rows, check_recall, ranked
 from hyrecall.memory.data.given_fields import checked
@@ -226,4 +226,5 @@ class VectorStore:
             return check_vectors(given, len(texts), None)
         if self._embedder is None:
             raise error(OptionError, "vectors", "vectors, or a store with an embedder", "neither")
-        return check_vectors(self._embedder.embed(texts), len(texts), self._embedder.dim)
+        rows = self._embedder.embed([composed(one) for one in texts])
+        return check_vectors(rows, len(texts), self._embedder.dim)
