@@ -209,11 +209,10 @@ def test_c08_a_bad_pattern_is_an_error_that_names_it_or_plain_text(pattern: str)
     assert hits.trace.notes == (f"text['regex'][0]: {pattern!r} is no pattern, searched as text",)
 
 
-def test_a_lone_surrogate_is_no_pattern_and_in_no_text() -> None:
-    index = texts_index(["a", "\N{REPLACEMENT CHARACTER}?"])
-    assert matches(index, "\ud800", on_bad="literal") == []
-    with pytest.raises(OptionError):
-        matches(index, "\ud800")
+@pytest.mark.parametrize("options", [{"on_bad": "literal"}, {}])
+def test_a_lone_surrogate_is_no_pattern(options: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match=r"text\[0\]: expected valid Unicode"):
+        matches(texts_index(["a", "\N{REPLACEMENT CHARACTER}?"]), "\ud800", **options)
 
 
 def test_what_is_a_pattern_has_a_metacharacter_and_compiles() -> None:

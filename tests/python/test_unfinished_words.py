@@ -42,7 +42,7 @@ def test_every_beginning_of_a_text_finds_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ANALYZERS)
-@pytest.mark.parametrize("typed", ["", " ", "?!", "--", "'", "💡", "\0", "\ud800"])
+@pytest.mark.parametrize("typed", ["", " ", "?!", "--", "'", "💡", "\0"])
 def test_what_has_no_word_finds_nothing(name: str, typed: str) -> None:
     hits = index_of(TEXTS, ANALYZERS[name]).recall(text=[hr.Prefix(typed)])
     assert hits[0].keys == []

@@ -275,7 +275,7 @@ ODD = [
     "*", '"', "'", "NOT", "AND OR NOT", "NEAR(a b)", "NEAR(deploy, 5", "deploy*", "^deploy", "a:b",
     "text:deploy", "-deploy", "+deploy", "(deploy", ")", "{deploy}", "[deploy]", "deploy~2",
     'un"closed', '"" deploy', '"""', "deploy;DROP TABLE memories", "\\", "%", "_", "\x00", "\n\t",
-    "🙂", "\ud800", "̈", "a" * 10_000, '"deploy" OR "x', "deploy AND", "||", "&&", "!", "?",
+    "🙂", "̈", "a" * 10_000, '"deploy" OR "x', "deploy AND", "||", "&&", "!", "?",
 ]  # fmt: skip
 
 
