@@ -98,7 +98,7 @@ void give_idle_memory_back() {
 
 TEST(device_makes_hits_of_lists_that_do_not_fit_there) {
   skip_under_thread_sanitizer();
-  Rng rng(37);
+  Rng rng(39);  // some draws have lists that fit although their hits do not
   HybridRound const round = cut_round(300);
   Snapshot const on_host = random_text_world(rng, round.world);
   BatchRequest const request = random_hybrid_request(rng, round, on_host);

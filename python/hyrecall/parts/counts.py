@@ -239,7 +239,7 @@ class Statistics:
             if (arrays["sees_threads"] > 1).any() or not len(arrays["sees_threads"]):
                 raise ValueError("not bools")
             return cls(
-                str(header["request"]), str(header["index"]), tuple(header["versions"]),
+                str(header["request"]), str(header["index"]), tuple(map(str, header["versions"])),
                 arrays["sees_threads"].view(np.bool_), runs,
             )  # fmt: skip
         except OptionError:

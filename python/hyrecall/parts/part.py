@@ -210,7 +210,7 @@ class Part:
             }
             return cls(
                 str(header["request"]), str(header["index"]), str(header["version"]),
-                tuple(header["versions"]), str(header["device"]),
+                tuple(map(str, header["versions"])), str(header["device"]),
                 arrays["sees_threads"].view(np.bool_), known, runs, rows, arrays["seqs"],
                 has_text, vectors,
             )  # fmt: skip
