@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,6 +74,25 @@ def rrf(lists: list[np.ndarray], k: int) -> ours.Reply:
     return ids, scores
 
 
+def joined(arms: Sequence[reference.Answer], who: str) -> reference.Answer:
+    """Join the arms of the reference: ours give equal scores one rank, RRF by place does not."""
+    if who != OURS:
+        return reference.Answer(*rrf([arm.ids for arm in arms], K))
+    n_queries = len(arms[0].ids)
+    ids, scores = np.full((n_queries, K), -1, np.int64), np.full((n_queries, K), -np.inf)
+    for query in range(n_queries):
+        sums: dict[int, float] = defaultdict(float)
+        for arm in arms:
+            reached = arm.scores[query].astype(np.float32)
+            for doc, score in zip(arm.ids[query].tolist(), reached, strict=True):
+                if doc >= 0:
+                    sums[doc] += 1.0 / (RANK_CONSTANT + 1 + np.count_nonzero(reached > score))
+        best = sorted(sums.items(), key=lambda item: (-item[1], item[0]))[:K]
+        ids[query, : len(best)] = [doc for doc, _ in best]
+        scores[query, : len(best)] = [score for _, score in best]
+    return reference.Answer(ids, scores)
+
+
 def check_fused(answer: reference.Answer, reply: ours.Reply, at: corpus.Ints, who: str) -> None:
     """Fused scores are sums of ranks: a tie inside an arm moves them; only ours go by row."""
     assert np.array_equal(reply[0][at] >= 0, answer.ids >= 0)
@@ -83,8 +103,12 @@ def check_fused(answer: reference.Answer, reply: ours.Reply, at: corpus.Ints, wh
     assert close.mean() >= allowed, f"{1 - close.mean():.1%} of the fused scores differ"
 
 
-def _padded(ids: np.ndarray) -> np.ndarray:
-    return np.pad(ids[:DEPTH], (0, DEPTH - len(ids[:DEPTH])), constant_values=-1)
+def _padded(ids: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    rest = (0, DEPTH - len(ids[:DEPTH]))
+    return (
+        np.pad(ids[:DEPTH], rest, constant_values=-1),
+        np.pad(scores[:DEPTH], rest, constant_values=-np.inf),
+    )
 
 
 @pytest.mark.parametrize("who", [OURS, "bm25s + faiss* + RRF", "tantivy + faiss* + RRF"])
@@ -110,7 +134,7 @@ def measure_batch(case: Case, who: str, benchmark: BenchmarkFixture, turns: Turn
         lengths=rivals_lexical.rounded_lengths(lengths) if "tantivy" in who else None,
     )
     dense = reference.dense(case.rows, case.queries[at], DEPTH)
-    answer = reference.Answer(*rrf([bm25.ids, dense.ids], K))
+    answer = joined([bm25, dense], who)
     strings = case.strings
     if who == OURS:
         index = ours.build(n, vectors=case.rows, texts=case.texts.strings)
@@ -192,19 +216,24 @@ def test_hybrid_in_the_own_tenant(
             return rrf([np.stack(lists), near(case.queries, asking, (0, 0), DEPTH)[0]], K)
 
     bm25 = reference.Bm25(case.texts)
-    arms: list[tuple[np.ndarray, np.ndarray]] = []
+    lexical, near_rows = [], []
     for query in at:
         mine = np.flatnonzero(owner == asking[query])
         if who == OURS:
-            lexical = bm25.rank([case.words[query]], DEPTH, of=mine).ids[0]
+            found = bm25.rank([case.words[query]], DEPTH, of=mine)
+            is_mine = found.ids[0] >= 0
         else:
-            found = bm25.rank([case.words[query]], n).ids[0]
-            lexical = found[(found >= 0) & (owner[found] == asking[query])]
-        near_ids = reference.dense(case.rows[mine], case.queries[query : query + 1], DEPTH).ids[0]
-        arms.append((_padded(lexical), _padded(mine[near_ids[near_ids >= 0]])))
-    answer = reference.Answer(
-        *rrf([np.stack([a[0] for a in arms]), np.stack([a[1] for a in arms])], K)
-    )
+            found = bm25.rank([case.words[query]], n)
+            is_mine = (found.ids[0] >= 0) & (owner[found.ids[0]] == asking[query])
+        lexical.append(_padded(found.ids[0][is_mine], found.scores[0][is_mine]))
+        near_found = reference.dense(case.rows[mine], case.queries[query : query + 1], DEPTH)
+        is_row = near_found.ids[0] >= 0
+        near_rows.append(_padded(mine[near_found.ids[0][is_row]], near_found.scores[0][is_row]))
+    arms = [
+        reference.Answer(np.stack([ids for ids, _ in arm]), np.stack([scores for _, scores in arm]))
+        for arm in (lexical, near_rows)
+    ]
+    answer = joined(arms, who)
 
     benchmark.group = (
         f"hybrid {n:,} x {dim}, {N_QUERIES} queries, depth {DEPTH}, k={K}, "

@@ -183,6 +183,8 @@ class DeviceTensor:
         self.streams.append(stream)
         self.machine.wait_for(stream, self._stream)
         code, item = (4 if self.kind == "bfloat16" else 2), self._image.itemsize
+        if self.kind.startswith("uint"):
+            code = 1
         if self.kind.startswith("int"):
             code = 0
         made = _Tensor(

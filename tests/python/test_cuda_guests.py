@@ -218,8 +218,15 @@ def test_shapes_and_types_are_refused_as_on_the_host(machine: Any, index: hr.Ind
     narrow = DeviceTensor(machine, matrix(20, 3, DIM - 1))
     assert fault(index, narrow) == fault(index, matrix(20, 3, DIM - 1))
     assert narrow.n_held == 0
-    whole = np.ones((3, DIM), np.int32)
-    assert fault(index, DeviceTensor(machine, whole, "int32")) == fault(index, whole)
+    patterns = np.ones((3, DIM), np.uint16)  # bits of bfloat16, or numbers: nobody can tell
+    assert fault(index, DeviceTensor(machine, patterns, "uint16")) == fault(index, patterns)
+
+
+def test_integers_are_those_of_the_host(machine: Any, index: hr.Index) -> None:
+    whole = np.arange(3 * DIM, dtype=np.int32).reshape(3, DIM)
+    guest = DeviceTensor(machine, whole, "int32")
+    assert outcome(index, vectors=guest) == outcome(index, vectors=whole)
+    assert guest.n_held == 0
 
 
 def test_other_devices_come_through_the_host(machine: Any, index: hr.Index) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -235,13 +235,20 @@ def words_of(query: object) -> str | None:
     """
     if isinstance(query, str):
         return query
-    if isinstance(query, Phrase | Prefix):
-        return query.text
-    if isinstance(query, Boost):
-        return words_of(query.query)
-    if isinstance(query, _Group):
-        return " ".join(words_of(one) or "" for one in query.queries)
-    return None
+    words: list[str] = []
+    left = [query]  # a stack: how deep queries may be nested is checked later
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            words.append(one)
+        elif isinstance(one, Phrase | Prefix):
+            words.append(one.text)
+        elif isinstance(one, Boost):
+            left.append(one.query)
+        elif isinstance(one, _Group):
+            left.extend(reversed(one.queries))
+    is_query = isinstance(query, Phrase | Prefix | Boost | _Group)
+    return " ".join(words) if is_query else None
 
 
 def first_words(arms: Sequence[str], text: object) -> list[str | None] | None:
@@ -264,15 +271,17 @@ def first_words(arms: Sequence[str], text: object) -> list[str | None] | None:
     ]
 
 
-def check_texts(queries: Iterable[object]) -> None:
+def check_texts(queries: Sequence[object]) -> None:
     """Refuse queries whose words hold a lone surrogate, which no document and no model has.
+
+    What is too long for a batch is not read; it is refused later.
 
     Raises
     ------
     OptionError
         It names the first of them: ``text[3]``.
     """
-    for at, query in enumerate(queries):
+    for at, query in enumerate(queries if len(queries) < 2**31 else ()):
         words = words_of(query)
         if words is None or words.isascii():
             continue

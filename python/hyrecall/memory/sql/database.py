@@ -459,8 +459,8 @@ class Database:
         if not self._birth.is_here:
             return  # the transaction is the parent's
         _end(writer)
-        if isinstance(fault, DAMAGING):
-            self._drop_writer(writer)
+        if isinstance(fault, DAMAGING) or not isinstance(fault, Exception):
+            self._drop_writer(writer)  # an interrupt may have left a statement unfinished
         elif getattr(fault, "errno", None) != errno.ESTALE:
             self._files.note_content(writer)  # what was undone may be in the log
 

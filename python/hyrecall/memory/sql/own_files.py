@@ -150,5 +150,8 @@ class OwnFiles:
             return None
         finally:
             os.close(handle)
-        _, n_copied = writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        try:
+            _, n_copied = writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        except apsw.LockedError:
+            return None  # an interrupt has left a statement unfinished
         return _Content(database.st_size, database.st_mtime_ns, log_size, salt, n_copied)
