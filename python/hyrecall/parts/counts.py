@@ -118,9 +118,9 @@ class Counts(NamedTuple):
         made = self._picked(self._entries(queries, arms), kept)
         return _core.Statistics.from_arrays(made, len(arms), len(queries))
 
-    def picked(self, queries: Array) -> dict[str, Array]:
-        """Return the arrays of some queries in all arms."""
-        return self._picked(self._entries(queries, self.arms), None)
+    def picked(self, queries: Array, arms: Sequence[str]) -> dict[str, Array]:
+        """Return the arrays of some queries in some arms."""
+        return self._picked(self._entries(queries, arms), None)
 
     def _picked(self, entries: Array, kept: npt.NDArray[np.bool_] | None) -> dict[str, Array]:
         """Return the arrays of some entries; those that are not kept have no counts."""

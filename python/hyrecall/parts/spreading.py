@@ -111,11 +111,10 @@ def _sum(given: Sequence[tuple[Counts, Share]]) -> Counts:
         if len(own.queries) and (own.queries[0] < 0 or own.queries[-1] >= len(share.queries)):
             raise _other_queries("statistics")
     queries = np.unique(np.concatenate([share.queries[own.queries] for own, share in given]))
-    arms = given[0][0].arms
+    # A recipe with exact= counts a text arm only where a query of the share is asked as a whole.
+    arms = tuple(dict.fromkeys(arm for own, _ in given for arm in own.arms))
     n = len(arms) * len(queries)
-    if any(own.arms != arms for own, _ in given):
-        raise error(ShapeError, "statistics", "those of one request", "others")
-    entries = [_entries(own, share, queries) for own, share in given]
+    entries = [_entries(own, share, arms, queries) for own, share in given]
     reasons = np.zeros(n, np.int64)
     for (own, _), at in zip(given, entries, strict=True):
         reasons[at] = np.maximum(reasons[at], own.refusals)
@@ -149,10 +148,11 @@ def _add(sums: Array, at: Array, counts: Array) -> None:
         raise error(OptionError, "statistics", "sums in [0, 2^62)", "others")
 
 
-def _entries(own: Counts, share: Share, queries: Array) -> Array:
+def _entries(own: Counts, share: Share, arms: Sequence[str], queries: Array) -> Array:
     """Return the entries, arm by arm, of a share's queries among those of the batch."""
     at = np.searchsorted(queries, share.queries[own.queries])
-    return (np.arange(len(own.arms))[:, None] * len(queries) + at[None, :]).reshape(-1)
+    of_arms = np.array([arms.index(arm) for arm in own.arms], np.int64)
+    return (of_arms[:, None] * len(queries) + at[None, :]).reshape(-1)
 
 
 def _places(ends: Array, entries: Array) -> Array:
@@ -166,7 +166,7 @@ def _places(ends: Array, entries: Array) -> Array:
 
 def _taken(summed: Counts, own: Counts, share: Share) -> Counts:
     """Return the sum for the queries that a shard counted."""
-    return Counts(own.queries, own.arms, summed.picked(share.queries[own.queries]))
+    return Counts(own.queries, own.arms, summed.picked(share.queries[own.queries], own.arms))
 
 
 # ---- parts ----
