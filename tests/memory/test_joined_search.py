@@ -215,7 +215,7 @@ def test_what_an_arm_notes_of_one_search_is_told_to_no_other_of_the_batch(
 ) -> None:
     alone, joined = ask_by_patterns(monkeypatch)
     assert joined == alone
-    assert [notes.startswith("text['regex'][0]: 'oak ('") for _, notes, _ in joined] == [
+    assert [notes.startswith("text['regex']: 'oak ('") for _, notes, _ in joined] == [
         False, True, False, True, False,
     ]  # fmt: skip
     assert not any("oak" in notes for user, notes, _ in joined if user == "ann")

@@ -172,7 +172,7 @@ def test_a_query_of_several_recipes_is_told_what_its_own_note(here: World) -> No
     hits = here.together(asked)
     n_notes = 0
     for at, ask in enumerate(asked):
-        alone = here.together([ask]).trace
+        alone = here.together([ask]).trace.of_query(0)
         own = hits.trace.of_query(at)
         assert (own.degraded, own.notes) == (alone.degraded, alone.notes), (at, ask)
         n_notes += len(own.notes)

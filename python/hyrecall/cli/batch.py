@@ -68,7 +68,7 @@ class Batch:
             key = self.asked.key
             hits = with_keys(hits, queries, key, argument=named("key"), columns="--columns")
         reasons = {
-            first + query: [f"query {first + query}: {one.replace('[0]', '', 1)}" for one in told]
+            first + query: [f"query {first + query}: {one}" for one in told]
             for query, told in why.items()
         }
         return with_reasons(renumbered(hits, first), reasons)

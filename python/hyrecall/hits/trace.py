@@ -125,8 +125,8 @@ class Trace:
         -------
         Trace
         """
-        if self.n_queries == 1:
-            return replace(self, about={}) if self.about else self
+        if self.n_queries == 1 and not self.about:
+            return self
         degraded, notes = (
             tuple(self._told(note, at) for note in told if at in self.about.get(note, (at,)))
             for told in (self.degraded, self.notes)
@@ -136,7 +136,7 @@ class Trace:
             n_queries=1,
             degraded=degraded,
             notes=notes,
-            stages=(),
+            stages=self.stages if self.n_queries == 1 else (),
             exact={0: self.exact[at]} if at in self.exact else {},
             about={},
             feedback={0: self.feedback[at]} if at in self.feedback else {},

@@ -183,7 +183,7 @@ def _refused_queries(execution: _core.Execution, plan: Plan, first_query: int) -
     for at, arm in enumerate(plan.bases[: plan.n_lexical]):  # of several tables, once
         for query, why in execution.refused_queries(at):
             note = f"{arm}[{first_query + query}] {REFUSALS[why]}"
-            told[note] = {first_query + query: f"{arm}[0] {REFUSALS[why]}"}
+            told[note] = {first_query + query: f"{arm} {REFUSALS[why]}"}
     return told
 
 
@@ -196,7 +196,7 @@ def _of_texts(find: Callable[[int], list[int]], plan: Plan, first_query: int, to
     """Return a note for each text that is found in a lexical arm of a part."""
     lexical = plan.bases[: plan.n_lexical]
     return {  # of several tables, once
-        f"{arm}[{first_query + query}] {told}": {first_query + query: f"{arm}[0] {told}"}
+        f"{arm}[{first_query + query}] {told}": {first_query + query: f"{arm} {told}"}
         for at, arm in enumerate(lexical)
         for query in find(at)
     }

@@ -65,7 +65,7 @@ def read_regex(
             faults[pattern] = check_pattern(arm, pattern, argument)
         if faults[pattern] is not None:
             told = f": {pattern!r} is no pattern, searched as text"
-            alone = {at: f"text[{arm.name!r}][0]{told}"} if arm.pattern is None else None
+            alone = {at: f"text[{arm.name!r}]{told}"} if arm.pattern is None else None
             notes[argument + told] = alone
     return ArmQueries(patterns, notes)
 
