@@ -10,7 +10,9 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from hyrecall.distributed import ShardedIndex
 from hyrecall.embed import EmbedBy, HashEmbedder
+from hyrecall.recipe import Lexical, Recipe
 from hyrecall.segments import arrow_files, saving
 
 TABLE = pa.table(
@@ -86,6 +88,33 @@ def test_an_index_without_its_embedder_answers_texts_and_vectors_and_says_so(
     with hr.Index.open(tmp_path / "copy", embed=HASHES) as copy:
         index.add(MORE)
         assert reply(copy).equals(reply(index))
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_shards_that_name_an_embedder_answer_texts_by_words_and_say_so(
+    tmp_path: Path, processes: bool
+) -> None:
+    for at in range(2):
+        part = TABLE.slice(2 * at, 2)
+        hr.Index.build(part, SCHEMA, embed=HASHES, first_seq=2 * at).save(tmp_path / str(at))
+    told = (
+        "embedding did not run: its vectors are of 'hash-16', and shards embed no texts: pass "
+        "vectors=",
+    )
+    with ShardedIndex.open(tmp_path, processes=processes) as index:
+        hits = index.recall(text=["green tea", "milk"], scope="ann")
+        assert hits.trace.degraded == hits[1].trace.degraded == told
+        assert index.recall_one(text="tea", scope="ann").trace.degraded == told
+        asked: dict[str, Any] = {"text": ["green tea", "milk"], "scope": "ann"}
+        in_full: list[dict[str, Any]] = [
+            {"vectors": {}},
+            {"vectors": HASHES.embed(asked["text"])},
+            {"fusion": hr.RRF(alpha=0)},
+            {"recipe": Recipe(name="words", arms=(Lexical(),), fusion=hr.RRF())},
+        ]
+        for options in in_full:
+            assert not index.recall(**asked, **options).degraded, options
+        assert hits.to_arrow().equals(index.recall(**asked, vectors={}).to_arrow())
 
 
 class Longer(Renamed):

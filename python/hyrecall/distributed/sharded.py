@@ -301,7 +301,8 @@ class ShardedIndex(ShardUpkeep):
         A graph must have this object as ``nodes``; its edges are searched in this process.
         ``surrounding`` and :class:`hyrecall.Feedback` are refused: they read more than candidates.
         Tags may lie in any shard: :class:`hyrecall.arms.Tags` asks once more and once for each hop,
-        :class:`hyrecall.SharedTags` once when the hits are known. Texts are not embedded here.
+        :class:`hyrecall.SharedTags` once when the hits are known. Texts are not embedded here: if
+        the shards name an embedder and there are no ``vectors``, the reply is ``degraded``.
         ``hit.text`` works only if its columns are in ``columns``, and ``hit.evidence()`` and
         ``explain()`` are refused. ``hits.trace.degraded`` names each shard that does not answer or
         whose files are damaged.

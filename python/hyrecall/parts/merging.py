@@ -122,9 +122,21 @@ def merge_parts(
     related = _Related(request, look_up)
     steps = _MergedSteps(call, pools.runs, bool(sees[0]) if len(sees) == 1 else sees, related)
     device = ", ".join(sorted({part.device for part in parts}))
-    told = Told(degraded=tuple(degraded))
+    told = Told(degraded=(*degraded, *_unembedded(facts, call)))
     given = call.asked, call.options, call.recipe
     return Hits(_narrow(answer(facts, state, device, *given, None, told, steps), pools.brought))
+
+
+def _unembedded(facts: IndexFacts, call: Call) -> list[str]:
+    """Say which arms do not run because shards embed no texts."""
+    if not facts.embedded:
+        return []
+    from hyrecall.recall.embedders import unembedded  # loads clients of endpoints
+
+    return [
+        f"{arm} did not run: its vectors are of {model!r}, and shards embed no texts: pass vectors="
+        for arm, model in unembedded(facts, call.asked, call.recipe, call.options).items()
+    ]
 
 
 def _with_graphs(call: Call, graphs: Mapping[str, GraphLike]) -> Call:

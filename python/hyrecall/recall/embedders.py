@@ -30,7 +30,7 @@ from hyrecall.segments.segments import State
 from hyrecall.table.columns import read_texts
 from hyrecall.table.schema import Schema
 
-__all__ = ["Embedders", "embedders_at_build", "embedders_at_open"]
+__all__ = ["Embedders", "embedders_at_build", "embedders_at_open", "unembedded"]
 
 
 class Embedders:
@@ -178,10 +178,10 @@ class Embedders:
                 degraded.append(alone if len(texts) == 1 else f"{arm}[{at}]{alone[len(arm) :]}")
                 about[degraded[-1]] = {at: alone}
         degraded += [
-            f"{arm} did not run: its vectors are of {one.model!r}, which is not to be had here "
+            f"{arm} did not run: its vectors are of {model!r}, which is not to be had here "
             "without embed="
-            for arm, one in facts.embedded.items()
-            if arm not in self._by and arm not in unread
+            for arm, model in unembedded(facts, request, recipe, options).items()
+            if arm not in self._by
         ]
         has_readers = bool(facts.text_arms) or recipe is not None or bool(options.more)
         text = request.text if has_readers or not vectors else None
@@ -197,6 +197,23 @@ class Embedders:
         """Refuse further calls; embedders that were given as objects stay open."""
         for guard in self._guards.values():
             guard.close()
+
+
+def unembedded(
+    facts: IndexFacts, request: Request, recipe: object, options: CallOptions
+) -> dict[str, str]:
+    """Return the arms that a request by text asks, but whose vectors an embedder makes.
+
+    Returns
+    -------
+    dict of str to str
+        By arm, the embedder's model.
+    """
+    has_texts = first_words(facts.text_arms, request.text) is not None
+    if request.vectors is not None or not has_texts or not _reads_vectors(recipe):
+        return {}
+    unread = _unread(facts, recipe, options)
+    return {arm: one.model for arm, one in facts.embedded.items() if arm not in unread}
 
 
 def _told(failed: EmbedError | NoVectors) -> str:
