@@ -40,13 +40,14 @@ ALL = ["--query-text", "words", "--query-vector", "vec", "--query-key", "qid"]
 
 
 def in_one_go(folder, queries, scope, **options):
-    """Return what the command should: hits.to_arrow() with the query's key."""
+    """Return what the command should: hits.to_arrow() with the query's key, none degraded."""
     index = hr.Index.open(folder)
     hits = index.recall(
         text=queries.column("words"), vectors=queries.column("vec"), scope=scope, **options
     ).to_arrow()
     numbers = hits.column("query")
-    return hits.add_column(1, "query_key", pc.take(queries.column("qid"), numbers))
+    hits = hits.add_column(1, "query_key", pc.take(queries.column("qid"), numbers))
+    return hits.append_column("degraded", pa.nulls(len(hits), pa.string()))
 
 
 @pytest.mark.parametrize("n_at_once", [1, 9, 4096])
@@ -338,3 +339,14 @@ def test_batch_never_writes_into_the_index_or_over_a_neighbour(run, folder, quer
     assert run("batch", folder, tmp_path / "q.parquet", "-o", output, *asked).code == 0
     for name in ("h.parquet.partial", "h.parquet.tmp"):
         assert (tmp_path / name).read_text() == "a neighbour's"
+
+
+def test_a_stored_column_named_degraded_is_refused_beside_the_reasons(run, tmp_path):
+    table = pa.table({"id": [1], "text": ["tea"], "degraded": ["no"]})
+    schema = hr.Schema(key="id", cell=None, text="text", stored=("text", "degraded"))
+    hr.Index.build(table, schema).save(tmp_path / "index")
+    pq.write_table(pa.table({"words": ["tea"]}), tmp_path / "q.parquet")
+    asked = ("batch", tmp_path / "index", tmp_path / "q.parquet", "-o", tmp_path / "h.parquet")
+    reply = run(*asked, "--query-text", "words", "--columns", "degraded")
+    assert reply.code == 1
+    assert "error: --columns: expected no column named degraded, got one" in reply.err

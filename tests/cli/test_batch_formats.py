@@ -50,7 +50,7 @@ def test_a_name_that_ends_in_csv_gives_csv(run, asked, expected, tmp_path, name)
     assert "PAR1" not in text
     assert pa_csv.read_csv(tmp_path / name).num_rows == expected.num_rows
     types = {field.name: field.type for field in expected.schema}
-    convert = pa_csv.ConvertOptions(column_types=types)
+    convert = pa_csv.ConvertOptions(column_types=types, strings_can_be_null=True)
     assert pa_csv.read_csv(tmp_path / name, convert_options=convert).equals(expected)
 
 

@@ -19,7 +19,7 @@ def test_the_commands_on_an_index_run(tmp_path: Path, monkeypatch: pytest.Monkey
     ]  # fmt: skip
     assert pq.read_table(tmp_path / "hits.parquet").column_names == [
         "query", "query_key", "rank", "key", "tenant", "score",
-        "body_score", "body_rank", "embedding_score", "embedding_rank",
+        "body_score", "body_rank", "embedding_score", "embedding_rank", "degraded",
     ]  # fmt: skip
 
 

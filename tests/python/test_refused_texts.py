@@ -142,7 +142,12 @@ def test_the_command_batch_answers_the_others_and_names_the_query(
     run = subprocess.run(map(str, command), capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert f"note: query 1: t {TOO_MANY_TERMS}" in run.stderr + run.stdout
-    assert pq.read_table(tmp_path / "h.parquet")["query"].to_pylist() == [0, 0, 2]
+    hits = pq.read_table(tmp_path / "h.parquet").to_pylist()
+    assert [row["query"] for row in hits] == [0, 0, 1, 2]
+    assert [row["degraded"] for row in hits] == [None, None, f"t {TOO_MANY_TERMS}", None]
+    lone = {name for name, value in hits[2].items() if value is not None}
+    assert lone == {"query", "degraded"}, "a row without a hit has nothing of one"
+    assert "3 hits" in run.stderr + run.stdout
 
 
 def test_the_service_answers_the_others_and_says_which_was_degraded(folder: Path) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from hyrecall.ask.scope import Scope
@@ -35,6 +36,7 @@ OPTIONS = {
 }  # fmt: skip
 """What the command calls the columns of queries."""
 
+_DEGRADED = "degraded"  # the column of reasons
 _MOST_QUERIES = 2**31  # in a file: query numbers of hits are int32
 _MAX_QUERIES = MAX_QUERIES  # in a slice
 _REPLY_BYTES = 64 << 20  # for the hits of a slice; above this, the next slice is smaller
@@ -63,7 +65,7 @@ class Batch:
             queries, has_texts=has_texts, scope=self.scope, embed=self.embed, named=named
         )
         found, why = recall_whole(self.index, given, self.options, self.embedders)
-        hits = found.to_arrow()
+        hits = _with_degraded(found.to_arrow(), why)
         if self.asked.key is not None:
             key = self.asked.key
             hits = with_keys(hits, queries, key, argument=named("key"), columns="--columns")
@@ -72,6 +74,21 @@ class Batch:
             for query, told in why.items()
         }
         return with_reasons(renumbered(hits, first), reasons)
+
+
+def _with_degraded(hits: pa.Table, why: Mapping[int, Sequence[str]]) -> pa.Table:
+    """Add a column of reasons; a degraded query without hits gets a row that has nothing else."""
+    if _DEGRADED in hits.column_names:
+        raise error(OptionError, "--columns", f"no column named {_DEGRADED}", "one")
+    told = {query: "; ".join(reasons) for query, reasons in why.items()}
+    missing = np.setdiff1d(np.array(list(told), np.int32), hits.column("query").to_numpy())
+    if len(missing):
+        rows = pa.table({"query": missing})
+        hits = pa.concat_tables([hits, rows], promote_options="default")
+        hits = hits.take(np.argsort(hits.column("query").to_numpy(), kind="stable"))
+    reasons = [told.get(query) for query in hits.column("query").to_pylist()] if told else None
+    column = pa.nulls(len(hits), pa.string()) if reasons is None else pa.array(reasons, pa.string())
+    return hits.append_column(_DEGRADED, column)
 
 
 class _Asked(NamedTuple):
@@ -117,7 +134,7 @@ def run(
     def write_next() -> None:
         nonlocal step
         n_done, hits = _write(asked.popleft(), job, workers, output, source.name, reasons, skips)
-        advance(n_done, 0 if hits is None else hits.num_rows)
+        advance(n_done, 0 if hits is None else len(hits) - hits.column("rank").null_count)
         if hits is not None and hits.nbytes > _REPLY_BYTES:
             step = max(1, step // 2)
 

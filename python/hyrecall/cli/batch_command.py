@@ -217,8 +217,10 @@ def batch(
 
     The file is read, answered and written in slices. The output has the columns of
     hits.to_arrow(), ordered by (query, rank); query counts from 0 over the whole file, followed by
-    query_key. A query without hits has no row. In CSV and JSON lines, keys are text; in CSV, a
-    scope column has the type of the index's cells.
+    query_key. The last column, degraded, says why a query was not answered as asked, and is null
+    for all others. A query without hits has no row; if it is degraded, it has one row with the
+    reason and no key. In CSV and JSON lines, keys are text; in CSV, a scope column has the type of
+    the index's cells.
 
     Until the output is complete, finished hits are kept beside it in FILE.unfinished: after an
     interrupt, the same command with --resume continues from there.
