@@ -228,6 +228,30 @@ def test_a_lone_surrogate_is_refused_and_costs_nobody_else_a_vector(folder: Path
         assert (reply.status_code, reply.json()["degraded"]) == (200, False)
 
 
+WRONG_QUERIES: list[tuple[dict[str, Any], str]] = [
+    ({"scope": 3}, "queries[1].scope: expected a str or None for user"),
+    ({"scope": ["ann", "x"]}, "queries[1].scope: expected cells of (user)"),
+    ({"vector": [1.0]}, "queries[1].vectors['embedding']: expected 8 values in every query"),
+    ({"limit": 5000}, "queries[1].limit: expected <= 1000"),
+    ({"text": "hi \ud83d"}, "queries[1].text: expected valid Unicode"),
+    ({"recipe": "none"}, "queries[1].recipe: expected one of "),
+]
+
+
+@pytest.mark.parametrize(("wrong", "told"), WRONG_QUERIES, ids=[one[1] for one in WRONG_QUERIES])
+def test_an_error_names_the_query_of_a_batch(folder: Path, wrong: Any, told: str) -> None:
+    good = {"text": "oak", "scope": "ann"}
+    body = json.dumps({"queries": [good, {**good, **wrong}, good]}).encode()
+
+    async def work(client: Any) -> Any:
+        head = {"content-type": "application/json"}
+        return await client.post("/v1/recall/batch", content=body, headers=head)
+
+    reply = served(hr.Index.open(folder), work)
+    assert reply.status_code in (403, 422)
+    assert reply.json()["error"]["message"].startswith(told)
+
+
 def test_an_index_is_read_only_and_has_no_memories(folder: Path) -> None:
     async def work(client: Any) -> list[Any]:
         return [

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -49,6 +51,7 @@ __all__ = [
     "error_response",
     "install",
     "internal_error",
+    "naming_query",
     "plain_message",
 ]
 
@@ -152,6 +155,23 @@ def plain_message(fault: BaseException) -> str:
         text = text.replace(f"; {remedy}", "")
     head, got, _ = text.partition(", got ")
     return head if got else text
+
+
+@contextmanager
+def naming_query(at: int) -> Iterator[None]:
+    """Let an error about a query of a batch begin with ``queries[at].``; others pass as they are.
+
+    A query that is answered alone is number 0 to the index, so that number is left out.
+    """
+    try:
+        yield
+    except (OptionError, DTypeError, ShapeError, ScopeError) as fault:
+        fault.args = (f"queries[{at}]." + re.sub(r"^(\w+)\[0\]", r"\1", str(fault)),)
+        raise
+    except ServiceError as fault:
+        if fault.kind in ("Invalid", "ScopeError"):  # whose messages begin with a field
+            fault.message = f"queries[{at}].{fault.message}"
+        raise
 
 
 def status_of(fault: HyrecallError) -> int:

@@ -23,6 +23,7 @@ from hyrecall.distributed.newer_versions import NewerVersions
 from hyrecall.errors import OptionError, ShardLostError, error
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
+from hyrecall.serve.errors import naming_query
 from hyrecall.serve.limits import check_size
 from hyrecall.serve.metrics import index_numbers
 from hyrecall.serve.replies import encode, index_data
@@ -115,14 +116,15 @@ class ServedIndex:
         self._versions.look_again()
         n_bytes = 0
 
-        async def reply(one: IndexQuery) -> bytes:
+        async def reply(at: int, one: IndexQuery) -> bytes:
             nonlocal n_bytes
-            made = await self._joiner.call(one, one.key)
+            with naming_query(at):
+                made = await self._joiner.call(one, one.key)
             n_bytes += len(made)
             check_size("reply", n_bytes, most_bytes, "bytes")
             return made
 
-        return list(await asyncio.gather(*map(reply, queries)))
+        return list(await asyncio.gather(*map(reply, range(len(queries)), queries)))
 
     async def run(self, options: dict[str, Any]) -> Hits:
         """Answer a batch with arguments of :meth:`hyrecall.Index.recall`."""

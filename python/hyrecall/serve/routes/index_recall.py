@@ -11,10 +11,10 @@ from starlette.responses import Response
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.scope import Scope
 from hyrecall.distributed import ShardedIndex
-from hyrecall.errors import HyrecallError, OptionError, error
+from hyrecall.errors import OptionError, error
 from hyrecall.serve.bodies import IndexBatchBody, IndexQueryBody
 from hyrecall.serve.callers import Caller, Reader
-from hyrecall.serve.errors import ServiceError
+from hyrecall.serve.errors import ServiceError, naming_query
 from hyrecall.serve.limits import (
     check_hits,
     check_lists,
@@ -58,11 +58,8 @@ async def recall_batch(request: Request, body: IndexBatchBody, who: Reader) -> R
     check_all(options, body.queries)
     queries = []
     for at, one in enumerate(body.queries):
-        try:
+        with naming_query(at):
             queries.append(read_query(served.index, options, who, one))
-        except HyrecallError as fault:
-            fault.args = (f"queries[{at}].{fault}",)
-            raise
     replies = await served.recall_batch(queries, most_bytes=options.max_reply)
     return JsonResponse(b'{"replies":[' + b",".join(replies) + b"]}")
 

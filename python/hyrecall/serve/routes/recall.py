@@ -14,7 +14,7 @@ from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.memory import Matches
 from hyrecall.serve.bodies import BatchBody, RecallBody
 from hyrecall.serve.callers import Caller, Reader, require
-from hyrecall.serve.errors import ServiceError
+from hyrecall.serve.errors import ServiceError, naming_query
 from hyrecall.serve.limits import (
     check_hits,
     check_lists,
@@ -108,7 +108,10 @@ async def answer_all(request: Request, who: Reader, queries: list[RecallBody]) -
 
     No query begins after one has failed. The error of the first is named and raised.
     """
-    stores = [_store_of(request, who, query) for query in queries]
+    stores = []
+    for at, query in enumerate(queries):
+        with naming_query(at):
+            stores.append(_store_of(request, who, query))
     places: Turns = request.app.state.of_batches
     rest = iter(enumerate(zip(stores, queries, strict=True)))
     found: dict[int, Matches | HyrecallError | ServiceError] = {}
