@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from hyrecall.distributed import ShardedIndex
 from hyrecall.embed import HashEmbedder
 from hyrecall.serve import Caller, ServiceOptions, create_app
 from hyrecall.serve.replies import IndexReply
@@ -53,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def served(
-    index: hr.Index, work: Callable[..., Any], options: Any = None, token: Any = None
+    index: hr.Index | ShardedIndex, work: Callable[..., Any], options: Any = None, token: Any = None
 ) -> Any:
     async def run() -> Any:
         async with calling(create_app(index, options), token) as client:
@@ -264,6 +265,25 @@ def test_an_index_is_read_only_and_has_no_memories(folder: Path) -> None:
     kept, exported, ready, info = served(hr.Index.open(folder), work)
     assert (kept.status_code, exported.status_code, ready.status_code) == (404, 404, 200)
     assert (info.json()["kind"], info.json()["cell"]) == ("index", ["user"])
+
+
+def test_readyz_says_that_the_embedder_of_an_index_is_missing(tmp_path: Path) -> None:
+    hashes = HashEmbedder(dim=8)
+    rows = table(30).drop_columns(["embedding"])
+    for at in range(2):
+        part = rows.slice(15 * at, 15)
+        hr.Index.build(part, SCHEMA, embed=hashes, first_seq=15 * at).save(tmp_path / str(at))
+
+    async def work(client: Any) -> Any:
+        reply = await client.get("/readyz")
+        return reply.status_code, reply.json()
+
+    told = "texts are not embedded for embedding, whose vectors are of 'hash-8'"
+    missing = (200, {"status": "degraded", "embeddings": told})
+    assert served(hr.Index.open(tmp_path / "0"), work) == missing
+    assert served(ShardedIndex.open(tmp_path), work) == missing
+    whole = hr.Index.open(tmp_path / "0", embed=hashes)
+    assert served(whole, work) == (200, {"status": "ready"})
 
 
 def test_the_metrics_are_the_numbers_of_stats(folder: Path) -> None:

@@ -151,6 +151,16 @@ class ServedIndex:
             raise error(ShardLostError, "shards", "an answer of at least one", "none")
         return lost
 
+    def unembedded(self) -> str:
+        """Say which arms lack the embedder that the files name; empty: none."""
+        own = getattr(self.index, "_embedders", None)  # shards have none
+        had = () if own is None else own.embedded
+        return "; ".join(
+            f"texts are not embedded for {arm}, whose vectors are of {one.model!r}"
+            for arm, one in self.index._facts.embedded.items()
+            if arm not in had
+        )
+
     def numbers(self) -> dict[str, float]:
         """Return the numbers of the index: those of its stats, or those of its shards; blocks."""
         if not isinstance(self.index, ShardedIndex):

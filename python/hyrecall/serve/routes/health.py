@@ -86,8 +86,8 @@ async def readyz(request: Request) -> Response:
 
     The status is "degraded" while replies lack something: memories without a usable vector, then
     ``embeddings`` says how many, and how far embedding them came, without the numbers for a caller
-    that lacks the right "upkeep"; or documents of shards that are lost, which ``lost_shards``
-    names. Requests that hang do not delay the answer; if they keep all threads for a second, or if
+    that lacks the right "upkeep"; the embedder that an index names, then ``embeddings`` says for
+    which arm; or documents of shards that are lost, which ``lost_shards`` names. Requests that hang do not delay the answer; if they keep all threads for a second, or if
     the store or the shards themselves do not say in time whether they answer, it is not ready.
     """
     state = request.app.state
@@ -103,6 +103,9 @@ async def readyz(request: Request) -> Response:
             lost = await state.readiness.ask(state.served_index.lost_shards)
             is_ready = await _has_thread(state.served_index._pool)
             told = {"status": "degraded", "lost_shards": lost} if lost else told
+            if lacks := state.served_index.unembedded():
+                lacks = lacks if _may_count(request) else "texts are not embedded"
+                told = {**told, "status": "degraded", "embeddings": lacks}
     except (ShardLostError, TimeoutError):
         is_ready = False
     if is_ready:
