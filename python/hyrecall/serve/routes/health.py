@@ -87,8 +87,9 @@ async def readyz(request: Request) -> Response:
     The status is "degraded" while replies lack something: memories without a usable vector, then
     ``embeddings`` says how many, and how far embedding them came, without the numbers for a caller
     that lacks the right "upkeep"; the embedder that an index names, then ``embeddings`` says for
-    which arm; or documents of shards that are lost, which ``lost_shards`` names. Requests that hang do not delay the answer; if they keep all threads for a second, or if
-    the store or the shards themselves do not say in time whether they answer, it is not ready.
+    which arm; or documents of shards that are lost, which ``lost_shards`` names. Requests that hang
+    do not delay the answer; if they keep all threads for a second, or if the store or the shards
+    themselves do not say in time whether they answer, it is not ready.
     """
     state = request.app.state
     is_ready, told = state.index is not None, {"status": "ready"}
