@@ -71,6 +71,17 @@ def imported(database: Database, lines: list[str]) -> Imported:
     return import_lines(database, read_lines(lines), now=NOW)
 
 
+def test_a_memory_of_a_blank_text_is_imported_as_remember_keeps_it(
+    store: Database, other: Database
+) -> None:
+    with store.transaction() as c:
+        given = [new("a", output=""), new("b", output=" \n"), new("c", output="", input="tea")]
+        remember(c, given, NOW)
+    lines = exported(store)
+    assert imported(other, lines) == Imported(3, 0, ())
+    assert exported(other) == lines
+
+
 def everything(database: Database) -> list[Any]:
     """All of a store that a number of its own does not stand in."""
     with database.reading() as c:
