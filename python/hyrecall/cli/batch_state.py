@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["State"]
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass
