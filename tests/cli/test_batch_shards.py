@@ -418,7 +418,10 @@ def test_batch_embeds_by_the_model_that_the_files_name(
     reply = run("batch", *folders, texts, "-o", output, *options)
     assert reply.code == 0, reply.err
     assert ("not to be had here" in reply.err) != is_here
-    hits = pq.read_table(output)
+    made = pq.read_table(output)
+    told = ["not to be had here" in (why or "") for why in made.column("degraded").to_pylist()]
+    assert set(told) == {not is_here}
+    hits = made.filter(made.column("rank").is_valid())  # not the row of a query without hits
     whole = hr.Index.build(rows.slice(0, 200), SCHEMA, embed=embedder)
     vectors = None if is_here else {}
     want = whole.recall(text=["cedar", None], scope=["acme", "bolt"], vectors=vectors)
