@@ -385,6 +385,20 @@ def _mapping(parts: list[Any]) -> dict[Any, Any]:
     return dict(zip(_spread(parts[::2]), parts[1::2], strict=True))
 
 
+def _most_alike(keys: list[Any]) -> int:
+    """Return how many keys have the most common hash; if above 64, only those unlike the first."""
+    with contextlib.suppress(TypeError):  # one has no hash, such as a list
+        most = max(Counter(map(hash, keys)).values(), default=0)
+        if most <= _MOST_ALIKE:
+            return most
+    firsts: dict[int, Any] = {}
+    alike = Counter[int]()
+    for key in keys:
+        with contextlib.suppress(TypeError):
+            alike[hash(key)] += firsts.setdefault(hash(key), key) != key
+    return max(alike.values(), default=0)
+
+
 def _spread(given: list[Any]) -> list[Any]:
     """Refuse values chosen to collide, as multiples of 2^61 - 1, or pairs that begin with them.
 
@@ -392,14 +406,8 @@ def _spread(given: list[Any]) -> list[Any]:
     """
     if len(given) > _MOST_ALIKE and not set(map(type, given)) <= _AS_IS:
         pairs = [one for one in given if type(one) in (tuple, list) and one]
-        for keys in (given, [one[0] for one in pairs]):
-            firsts: dict[int, Any] = {}
-            alike = Counter[int]()
-            for key in keys:
-                with contextlib.suppress(TypeError):  # a list has no hash
-                    alike[hash(key)] += firsts.setdefault(hash(key), key) != key
-            if max(alike.values(), default=0) > _MOST_ALIKE:
-                raise ValueError("values with equal hashes")
+        if any(_most_alike(keys) > _MOST_ALIKE for keys in (given, [one[0] for one in pairs])):
+            raise ValueError("values with equal hashes")
     return given
 
 
