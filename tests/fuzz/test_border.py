@@ -18,7 +18,7 @@ from hyrecall.distributed import Part, Request
 from hyrecall.errors import OptionError, ShapeError
 from hyrecall.memory.sharing.kinds import CODEC
 from hyrecall.memory.sharing.wire import WireError
-from hyrecall.parts import frames, part, request
+from hyrecall.parts import frames, part, plain, request
 
 FOUND = Path(__file__).parent / "found"
 
@@ -160,6 +160,14 @@ def test_keys_that_collide_are_refused_and_others_cross() -> None:
     for value in (*likes, *more):
         assert CODEC.decode(CODEC.encode(value)) == value
     assert CODEC.decode(CODEC.encode({-1.0 * 2**at for at in range(1000)})) is not None
+
+
+def test_a_dict_of_a_request_whose_keys_collide_is_refused() -> None:
+    sound = dict.fromkeys(range(100))
+    assert plain.decode("weights", plain.encode("weights", sound)) == sound
+    forged = {at * (2**61 - 1): None for at in range(100)}
+    with pytest.raises(OptionError, match=r"^weights: expected the data of a request"):
+        plain.decode("weights", plain.encode("weights", forged))
 
 
 def test_a_map_of_keys_that_collide_is_refused_before_it_is_made() -> None:

@@ -17,7 +17,6 @@ import dataclasses
 import datetime as dt
 import enum
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -27,6 +26,7 @@ import msgspec
 import numpy as np
 from msgspec.msgpack import Ext
 
+from hyrecall.base.arguments import MOST_ALIKE, check_hashes
 from hyrecall.errors import HyrecallError, error
 
 __all__ = ["Codec", "Kind", "WireError"]
@@ -47,7 +47,6 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 _LEAST_INT, _MOST_INT = -(2**63), 2**63 - 1
 _MOST_KEPT = 256
 _LARGEST_KEPT = 2**16  # bytes
-_MOST_ALIKE = 64  # values of one hash; of floats and of int64, some 30 have the same
 _ELEMENTS: Final = "biufmMUS"  # kinds of numpy dtypes whose elements are plain bytes
 
 
@@ -385,29 +384,14 @@ def _mapping(parts: list[Any]) -> dict[Any, Any]:
     return dict(zip(_spread(parts[::2]), parts[1::2], strict=True))
 
 
-def _most_alike(keys: list[Any]) -> int:
-    """Return how many keys have the most common hash; if above 64, only those unlike the first."""
-    with contextlib.suppress(TypeError):  # one has no hash, such as a list
-        most = max(Counter(map(hash, keys)).values(), default=0)
-        if most <= _MOST_ALIKE:
-            return most
-    firsts: dict[int, Any] = {}
-    alike = Counter[int]()
-    for key in keys:
-        with contextlib.suppress(TypeError):
-            alike[hash(key)] += firsts.setdefault(hash(key), key) != key
-    return max(alike.values(), default=0)
-
-
 def _spread(given: list[Any]) -> list[Any]:
     """Refuse values chosen to collide, as multiples of 2^61 - 1, or pairs that begin with them.
 
     A set or a dict of them takes quadratic time; constructors of classes make some of lists.
     """
-    if len(given) > _MOST_ALIKE and not set(map(type, given)) <= _AS_IS:
-        pairs = [one for one in given if type(one) in (tuple, list) and one]
-        if any(_most_alike(keys) > _MOST_ALIKE for keys in (given, [one[0] for one in pairs])):
-            raise ValueError("values with equal hashes")
+    if len(given) > MOST_ALIKE and not set(map(type, given)) <= _AS_IS:
+        check_hashes(given)
+        check_hashes([one[0] for one in given if type(one) in (tuple, list) and one])
     return given
 
 
