@@ -39,8 +39,8 @@ Calling: TypeAlias = "Callable[[int], Callable[..., Any]]"
 
 _LIST, _TUPLE, _MAP, _SET, _FROZEN_SET, _BIG_INT = 0, 1, 2, 3, 4, 5
 _DATETIME, _UTC, _DATE, _TIME, _DELTA = 6, 7, 8, 9, 10
-_BYTES: Final = 0  # the only extension type
 _ARRAY, _SCALAR, _OBJECT, _MEMBER, _CALLABLE, _KEPT = 11, 12, 13, 14, 15, 16
+_BYTES: Final = 0  # the only extension type
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
