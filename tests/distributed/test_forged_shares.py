@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.distributed import Part, Request, Statistics
+from hyrecall.distributed import Part, Request, Statistics, merge
 from hyrecall.parts.spreading import Share, spread_part, sum_shares, widest_runs
 
 SCHEMA = hr.Schema(key="id", cell="user", text="text")
@@ -84,9 +84,22 @@ def test_statistics_of_several_requests_or_of_other_sizes(
         lambda one: with_run(one, doc_ends=np.array([0, 1, 2, 2], np.int64)),
         lambda one: with_run(one, found=np.zeros(3, np.int64)),
         lambda one: with_run(one, length_shares=np.zeros(3, np.float64)),
+        lambda one: with_run(one, refused=np.zeros(3, np.uint8)),
         lambda one: replace(one, runs={"": one.runs["0"]}),
     ],
 )
 def test_parts_of_others(part: Part, change: Callable[[Any], Any]) -> None:
     with pytest.raises(hr.HyrecallError):
         widest_runs([(change(part), share(1, 4))])
+
+
+@pytest.mark.parametrize("n_reasons", [0, 4])
+def test_a_part_with_reasons_of_another_number_of_arms_is_refused(
+    part: Part, n_reasons: int
+) -> None:
+    sound = with_run(part, refused=np.array([0, 2], np.uint8))
+    assert merge(REQUEST, [sound]).trace.degraded[0].startswith("text[1] was not searched")
+    forged = with_run(part, refused=np.zeros(n_reasons, np.uint8))
+    forged = Part.from_bytes(forged.to_bytes())
+    with pytest.raises(hr.OptionError, match=r"^parts: expected those of this request"):
+        merge(REQUEST, [forged])

@@ -7,16 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from distributed.placed import placed_index
+from distributed.placed import placed_index, placed_shards, placement_of
 from distributed.planted_routers import ROUTERS
 from distributed.worlds import CALLS, Route, same_replies
 from hyrecall.distributed import Placement, ShardedIndex, routing
 from hyrecall.distributed.generations import Generation
 from hyrecall.distributed.routing import Router
 from hyrecall.distributed.shards import LocalShard
+from hyrecall.parts.counts import Counts
 from hyrecall.parts.spreading import joined_alone
 from laws.around import AroundSubject
 from laws.checks import LawBroken, tied_mix
@@ -137,3 +139,49 @@ def test_a_planted_share_is_seen(name: str, bug: Any, monkeypatch: pytest.Monkey
     monkeypatch.setattr(routing, name, bug)
     with pytest.raises(LawBroken, match="against"):
         same_replies(range(40), route=placed_index)
+
+
+# ---- a text that one shard of several refuses ----
+
+WIDE = " ".join(f"a{at:04}" for at in range(1_025))  # more terms than a prefix may stand for
+
+
+@pytest.fixture(scope="module")
+def one_and_shards() -> tuple[hr.Index, ShardedIndex]:
+    """Only the shard of ann's rows refuses to search the prefix "a"."""
+    table = pa.table({
+        "id": [0, 1, 2, 3], "user": ["ann", "bob", "ann", "bob"],
+        "text": [WIDE, "apple oak", "oak", "oak oak"],
+        "vector": pa.array([[1, 0], [0, 1], [3, 4], [4, 3]], pa.list_(pa.float32(), 2)),
+    })  # fmt: skip
+    schema = hr.Schema(key="id", cell="user", text="text", vector="vector")
+
+    def build(rows: pa.Table, first_seq: int) -> hr.Index:
+        return hr.Index.build(rows, schema, device="cpu", first_seq=first_seq)
+
+    placement = placement_of(table, schema, 2)
+    shards = placed_shards(table, schema, build, placement, 2)
+    assert [len(one) for one in shards] == [2, 2]
+    return build(table, 0), placed_index(shards, placement)
+
+
+def refused_by_one_shard(index: Any) -> tuple[pa.Table, tuple[str, ...]]:
+    both = hr.Scope(["ann", "bob"])
+    hits = index.recall(
+        text=[hr.Prefix("a"), hr.Prefix("a"), "oak", hr.Any("oak", hr.Prefix("a"))],
+        vectors=np.ones((4, 2), np.float32), scope=[both, "bob", both, both],
+    )  # fmt: skip
+    return hits.to_arrow(), hits.trace.degraded
+
+
+def test_a_text_that_one_shard_refuses_is_not_searched_in_any(
+    one_and_shards: tuple[hr.Index, ShardedIndex], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, shards = one_and_shards
+    expected = refused_by_one_shard(one)
+    assert [told[:8] for told in expected[1]] == ["text[0] ", "text[3] "]
+    monkeypatch.delattr(Generation, "_answer_whole")  # the batch is split
+    assert refused_by_one_shard(shards) == expected
+    monkeypatch.setattr(Counts, "without", lambda self, _: self)  # the other shard's counts stay
+    with pytest.raises(AttributeError, match="_answer_whole"):
+        refused_by_one_shard(shards)

@@ -1,13 +1,15 @@
 """Arrow C structs and DLPack capsules that say odd things of sound memory: refused, or used.
 
 What no importer can see is left out: a buffer that is shorter than its struct says, and a null
-child, by which pyarrow's own importer dies.
+child, by which pyarrow's own importer dies. With ``HYRECALL_FUZZ_PLANTED=1`` a run ignores the
+strides of capsules.
 """
 
 from __future__ import annotations
 
 import ctypes as c
 import itertools
+import math
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +19,7 @@ import pyarrow as pa
 
 import hyrecall as hr
 from hyrecall.errors import HyrecallError, InternalError
+from hyrecall.table import tensors
 
 N_ROWS = 9
 DIM = 4
@@ -241,3 +244,19 @@ def dlpack_case(seed: int) -> str:
         return f"numpy: {type(fault).__name__}"
     assert got.equals(reply(np.ascontiguousarray(np.from_dlpack(tensor)))), seed
     return "used"
+
+
+def plant() -> None:
+    """Read the values of a capsule one behind the other, whatever its strides are."""
+    sound = tensors._from_dlpack
+
+    def without_strides(value: Any, argument: str) -> Any:
+        array = sound(value, argument)
+        if array.size > 1000:  # would leave the arena
+            return array
+        strides = [
+            array.itemsize * math.prod(array.shape[axis + 1 :]) for axis in range(array.ndim)
+        ]
+        return np.lib.stride_tricks.as_strided(array, strides=strides)
+
+    tensors._from_dlpack = without_strides

@@ -208,7 +208,7 @@ def _changed(array: Any, draw: random.Random) -> Any:
             array[at] = np.array(draw.choice(odd)).astype(array.dtype)
         return array
     if how == 3:
-        return array[: draw.randrange(len(array) + 1)]
+        return array[: draw.choice([0, draw.randrange(len(array) + 1)])]
     if how == 4:
         return np.concatenate([array, array])
     with np.errstate(all="ignore"):
@@ -263,10 +263,11 @@ def main() -> None:
     import atheris
 
     for module in (frames, part, request, counts, protocol):
-        for name, one in list(vars(module).items()):
-            is_own = getattr(one, "__module__", "") == module.__name__
-            if is_own and inspect.isfunction(one):
-                setattr(module, name, atheris.instrument_func(one))
+        own = [one for one in vars(module).values() if inspect.isclass(one)]
+        for holder in (module, *own):
+            for name, one in list(vars(holder).items()):
+                if inspect.isfunction(one) and one.__module__ == module.__name__:
+                    setattr(holder, name, atheris.instrument_func(one))
     folder = Path(sys.argv[-1])
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in seeds().items():

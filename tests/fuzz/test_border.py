@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections import Counter
 from itertools import islice
 from pathlib import Path
@@ -16,7 +18,7 @@ from hyrecall.distributed import Part, Request
 from hyrecall.errors import OptionError, ShapeError
 from hyrecall.memory.sharing.kinds import CODEC
 from hyrecall.memory.sharing.wire import WireError
-from hyrecall.parts import frames, part, request
+from hyrecall.parts import frames, part, plain, request
 
 FOUND = Path(__file__).parent / "found"
 
@@ -139,7 +141,7 @@ def test_a_table_with_a_name_that_is_no_utf_8_is_refused() -> None:
 def test_an_array_is_no_larger_than_its_bytes(kind: str, shape: list[int]) -> None:
     import msgspec
 
-    data = msgspec.msgpack.encode({11: [kind, shape, b""]})
+    data = msgspec.msgpack.encode([11, [kind, *shape, msgspec.msgpack.Ext(0, b"")]])
     with pytest.raises(WireError):
         CODEC.decode(data)
 
@@ -147,15 +149,37 @@ def test_an_array_is_no_larger_than_its_bytes(kind: str, shape: list[int]) -> No
 def test_keys_that_collide_are_refused_and_others_cross() -> None:
     import msgspec
 
-    many = [{5: hex(at * (2**61 - 1))} for at in range(5_000)]
+    many = [[5, hex(at * (2**61 - 1))] for at in range(5_000)]
     pairs = [one for key in many for one in (key, 0)]
-    nested = [{1: [key, 1]} for key in many]
-    for tag, parts in ((2, pairs), (3, many), (4, many), (3, nested)):
+    nested = [[1, [key, at]] for at, key in enumerate(many)]
+    for tag, parts in ((2, pairs), (3, many), (4, many), (1, many), (0, nested), (1, nested)):
         with pytest.raises(WireError):
-            CODEC.decode(msgspec.msgpack.encode({tag: parts}))
-    for value in ({f"k{at}": at for at in range(500)}, set(range(-(2**63), 2**63 - 1, 2**54))):
+            CODEC.decode(msgspec.msgpack.encode([tag, parts]))
+    likes = [0] * 500, [(7, at) for at in range(500)], {(7, at) for at in range(500)}
+    more = {f"k{at}": at for at in range(500)}, set(range(-(2**63), 2**63 - 1, 2**54))
+    for value in (*likes, *more):
         assert CODEC.decode(CODEC.encode(value)) == value
     assert CODEC.decode(CODEC.encode({-1.0 * 2**at for at in range(1000)})) is not None
+
+
+def test_a_dict_of_a_request_whose_keys_collide_is_refused() -> None:
+    sound = dict.fromkeys(range(100))
+    assert plain.decode("weights", plain.encode("weights", sound)) == sound
+    forged = {at * (2**61 - 1): None for at in range(100)}
+    with pytest.raises(OptionError, match=r"^weights: expected the data of a request"):
+        plain.decode("weights", plain.encode("weights", forged))
+
+
+def test_a_map_of_keys_that_collide_is_refused_before_it_is_made() -> None:
+    import msgspec
+
+    same_hash = [at * (2**61 - 1) for at in range(8)]
+    keys = itertools.product(same_hash, repeat=5)  # tuples of one hash, of numbers below 2^64
+    parts = b"".join(msgspec.msgpack.encode(key) + b"\0" for key in keys)
+    began = time.process_time()
+    with pytest.raises(WireError):
+        CODEC.decode(b"\xdf" + (8**5).to_bytes(4, "big") + parts)
+    assert time.process_time() - began < 5  # a minute, if it is made
 
 
 @pytest.mark.parametrize("name", ["request-not-utf8.bin", "part-indexerror.bin"])

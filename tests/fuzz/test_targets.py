@@ -12,6 +12,7 @@ pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
 from fuzz import doors, peers, run
 from hyrecall.parts import part
+from hyrecall.table import tensors
 
 
 @pytest.mark.parametrize("n", [300, pytest.param(20_000, marks=pytest.mark.slow)])
@@ -46,6 +47,13 @@ def test_a_request_that_fails_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
             Counter(map(doors.case, count()))
     finally:
         doors.routes.cache_clear()
+
+
+def test_strides_that_are_ignored_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensors, "_from_dlpack", tensors._from_dlpack)  # put back afterwards
+    monkeypatch.setenv("HYRECALL_FUZZ_PLANTED", "1")
+    with pytest.raises(SystemExit, match="FOUND by border with seed"):
+        run.main("border", 20, 0)
 
 
 def test_a_run_names_the_seed_of_a_case_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:

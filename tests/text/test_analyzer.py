@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import Stemmer
@@ -216,8 +217,18 @@ def test_a_callable_must_be_passed_again(analyzer: Analyzer) -> None:
         Analyzer.from_dict(analyzer.to_dict())
     with pytest.raises(OptionError, match="function: expected None"):
         Analyzer.from_dict(Analyzer().to_dict(), function=split_dashes)
-    with pytest.raises(OptionError, match="stored: expected kind"):
-        Analyzer.from_dict({})
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {}, None, [], {"kind": []}, {"kind": "preset"}, {"kind": "tokenizer"}, {"kind": "callable"},
+        {"kind": "preset", "name": "word", "stopwords": None, "token_function": 3},
+    ],
+)  # fmt: skip
+def test_what_is_no_stored_analyzer_is_refused(stored: Any) -> None:
+    with pytest.raises(OptionError, match=r"^stored: expected (kind|the fields)"):
+        Analyzer.from_dict(stored)
 
 
 def test_options_that_are_not_understood_are_refused() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 import os
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVarTuple
 
@@ -14,9 +16,11 @@ import numpy as np
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = [
+    "MOST_ALIKE",
     "as_int",
     "as_items",
     "as_list",
+    "check_hashes",
     "check_unicode",
     "convert_field",
     "is_one_of",
@@ -33,6 +37,9 @@ _set = object.__setattr__
 
 NAME_BYTES = 255
 """The longest name of a file or folder on Linux."""
+
+MOST_ALIKE = 64
+"""Values of one hash; of floats and of int64, some 30 have the same."""
 
 PATH_BYTES = 4000
 """Linux allows 4,095; the rest is for the names of files in a folder."""
@@ -92,6 +99,28 @@ def one_of(argument: str, value: object, known: tuple[str, ...]) -> None:
     """Refuse a value that is not one of some names."""
     if not is_one_of(value, known):
         raise error(OptionError, argument, f"one of {known}", repr(value))
+
+
+def check_hashes(values: Sequence[Any]) -> None:
+    """Refuse values of another process that were chosen to collide, as multiples of 2^61 - 1.
+
+    A set or a dict of them takes quadratic time. Values without a hash are not counted.
+
+    Raises
+    ------
+    ValueError
+        More than 64 different values have the same hash.
+    """
+    with contextlib.suppress(TypeError):  # one has no hash, such as a list
+        if max(Counter(map(hash, values)).values(), default=0) <= MOST_ALIKE:
+            return
+    firsts: dict[int, Any] = {}
+    alike = Counter[int]()
+    for value in values:
+        with contextlib.suppress(TypeError):
+            alike[hash(value)] += firsts.setdefault(hash(value), value) != value
+    if max(alike.values(), default=0) > MOST_ALIKE:
+        raise ValueError("values with equal hashes")
 
 
 def check_unicode(argument: str, text: str) -> None:

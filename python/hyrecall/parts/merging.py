@@ -303,12 +303,15 @@ class _RunSteps(Steps):
         end = first_query + n
         for part in self._parts:
             is_like = part.n_arms == request.n_arms
-            if not is_like or len(part.arrays["doc_ends"]) != plan.n_queries + 1:
+            is_like &= len(part.arrays["doc_ends"]) == plan.n_queries + 1
+            refused = part.arrays.get("refused")
+            is_like &= refused is None or len(refused) == plan.n_queries * plan.n_lexical
+            if not is_like:
                 raise error(OptionError, "parts", "those of this request", "others")
         pieces = [piece(part, first_query, end) for part in self._parts]
-        refused = [one.pop("refused") for one in pieces if "refused" in one]
-        if refused and n:  # each part says it of the queries that it was asked
-            reasons = np.maximum.reduce(refused).reshape(n, -1)
+        told = [one.pop("refused") for one in pieces if "refused" in one]
+        if told and n:  # each part says it of the queries that it was asked
+            reasons = np.maximum.reduce(told).reshape(n, -1)
             request.refuse_texts(np.ascontiguousarray(reasons.T).reshape(-1))
         pieces = with_newest(pieces, facts, state, plan, request)
         try:

@@ -17,7 +17,7 @@ from hyrecall.ask.recipe_data import from_data, to_data
 from hyrecall.ask.scope import ANY, Scope, ScopePattern
 from hyrecall.ask.scoring import DBSF, RRF, Max, WeightedSum
 from hyrecall.ask.session import Session
-from hyrecall.base.arguments import as_list, python_scalar
+from hyrecall.base.arguments import as_list, check_hashes, python_scalar
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = ["decode", "encode"]
@@ -49,6 +49,11 @@ def _settings(fusion: Any) -> dict[str, Any]:
     return out
 
 
+def _dict(pairs: Any) -> dict[Any, Any]:
+    check_hashes([key for key, _ in pairs])
+    return dict(pairs)
+
+
 # The contents of a value by its class: encode() encodes them, and decode() recreates the value.
 _CONTENTS: dict[type, Callable[[Any], Any]] = {
     tuple: list,
@@ -66,7 +71,7 @@ _CONTENTS: dict[type, Callable[[Any], Any]] = {
 }
 _MADE: dict[str, Callable[[Any], Any]] = {
     "tuple": tuple,
-    "dict": dict,
+    "dict": _dict,
     "Scope": Scope,
     "ScopePattern": lambda parts: ScopePattern(tuple(parts)),
     "Session": lambda parts: Session(*parts),

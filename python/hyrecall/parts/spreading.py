@@ -268,6 +268,7 @@ def widest_runs(parts: Sequence[tuple[Part, Share]]) -> dict[str, RunPart]:
         for run in part.runs.values():
             arrays = run.arrays
             fits = len(arrays["doc_ends"]) == n + 1 and len(arrays["found"]) in (0, n)
+            fits &= len(arrays.get("refused", ())) % n == 0
             if not fits or len(arrays["length_shares"]) % n:
                 raise _other_queries("parts")
     named: dict[str, list[tuple[RunPart, Share]]] = {}

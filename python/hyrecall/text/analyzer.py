@@ -36,6 +36,11 @@ _ENGLISH = (
 ENGLISH_STOPWORDS = tuple(_ENGLISH.split())
 
 
+_NAMED = ("name", "version")
+_STORED = {"preset": ("name", "stopwords"), "callable": _NAMED, "tokenizer": ("json",)}
+"""The fields of each kind of stored analyzer."""
+
+
 @dataclass(frozen=True)
 class Token:
     """One term of an analyzed text.
@@ -335,11 +340,13 @@ class Analyzer:
         OptionError
             The callable is missing or would not be used, or ``stored`` is not valid.
         """
-        kind = stored.get("kind")
-        if kind not in ("preset", "callable", "tokenizer"):
+        kind = stored.get("kind") if isinstance(stored, Mapping) else None
+        if not isinstance(kind, str) or kind not in _STORED:
             wish = "kind 'preset', 'callable' or 'tokenizer'"
             raise error(OptionError, "stored", wish, repr(kind))
         named = stored if kind == "callable" else stored.get("token_function")
+        if not _has(stored, _STORED[kind]) or not (named is None or _has(named, _NAMED)):
+            raise error(OptionError, "stored", f"the fields of a {kind}", "others")
         if named is not None and function is None:
             wanted = f"the callable {named['name']!r} version {named['version']!r}"
             raise error(OptionError, "function", f"{wanted} (callables are not stored)", "None")
@@ -393,6 +400,10 @@ class Analyzer:
         if self._token_function is not None:
             options.append(f"token_function={self._token_function!r}")
         return f"Analyzer({', '.join(options)})"
+
+
+def _has(stored: object, names: Iterable[str]) -> bool:
+    return isinstance(stored, Mapping) and stored.keys() >= set(names)
 
 
 def _restore(stored: dict[str, Any], function: Callable[[str], Sequence[str]] | None) -> Analyzer:

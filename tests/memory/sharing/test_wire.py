@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.msgpack import Ext
 
 import hyrecall as hr
 from hyrecall.errors import HyrecallError, OptionError
@@ -53,7 +54,9 @@ class Unlisted:
     number: int = 1
 
 
-CODEC = Codec([Colour, Side, Pair, Even, Episode, Participant, *OF_RECIPES, *OF_REQUESTS])
+ANALYZER = Kind(hr.Analyzer, lambda value: (value.to_dict(),), hr.Analyzer.from_dict)
+LISTED = Colour, Side, Pair, Even, Episode, Participant, ANALYZER
+CODEC = Codec([*LISTED, *OF_RECIPES, *OF_REQUESTS])
 
 
 def round_trip(value: object) -> Any:
@@ -190,7 +193,7 @@ def test_nesting_that_is_too_deep_is_refused_on_both_sides() -> None:
     with pytest.raises(WireError):
         CODEC.encode(deep)
     with pytest.raises(WireError):
-        CODEC.decode(b"\x91" * 100_000 + b"\x90")
+        CODEC.decode(b"\x92\x00\x91" * 100_000 + b"\xc0")
     while deep:  # take it apart: to free it whole would overflow the stack of some Pythons
         deep = deep[0]
 
@@ -213,6 +216,7 @@ def raw(value: object) -> bytes:
     return msgspec.msgpack.encode(value)
 
 
+EIGHT = Ext(0, b"12345678")
 HOSTILE = {
     "nothing": b"",
     "half": CODEC.encode(["abc", 1.5])[:-3],
@@ -220,37 +224,42 @@ HOSTILE = {
     "bytes that claim 4 GB": b"\xc6\xff\xff\xff\xff",
     "a map of text": raw({"a": 1}),
     "a map of two keys": raw({1: [], 2: []}),
-    "an unknown tag": raw({99: []}),
-    "an unknown tag of no list": raw({99: 1}),
-    "no list": raw({1: 5}),
-    "a class that is not listed": raw({13: ["Unlisted", 1]}),
-    "a class by no name": raw({13: []}),
-    "a class by a number": raw({13: [7, 1]}),
-    "too many fields": raw({13: ["Even", 2, 2]}),
-    "too few fields": raw({13: ["Even"]}),
-    "a field of another type": raw({13: ["Even", "x"]}),
-    "a model with a wrong field": raw({13: ["Participant", 5, "role"]}),
-    "an unknown member": raw({14: ["Colour", "BLUE"]}),
-    "a member of no enumeration": raw({14: ["Even", "RED"]}),
-    "a member by an attribute": raw({14: ["Colour", "__class__"]}),
-    "keys that cannot be looked up": raw({2: [[1], 2]}),
-    "a key without a value": raw({2: [1]}),
-    "an array of objects": raw({11: ["|O", [1], b"12345678"]}),
-    "an array of a structure": raw({11: ["<i4,<i4", [1], b"12345678"]}),
-    "an array that is too short": raw({11: ["<f8", [2**40], b"12345678"]}),
-    "an array of a negative length": raw({11: ["<f8", [-1, -1], b"12345678"]}),
-    "an array whose size overflows": raw({11: ["<f8", [2**33, 2**33, 0, 2**62], b"1"]}),
-    "an array of no parts": raw({11: []}),
-    "a time that is none": raw({6: [2026, 13, 1, 0, 0, 0, 0, 0, None]}),
-    "a time in a zone that is none": raw({6: [2026, 1, 1, 0, 0, 0, 0, 0, "../../etc/passwd"]}),
-    "a time after all times": raw({7: 2**62}),
-    "a number that is none": raw({5: "0xzz"}),
-    "a callable": raw({15: 0}),
-    "an extension type": raw(msgspec.msgpack.Ext(5, b"x")),
+    "a map inside": raw([0, [{1: []}]]),
+    "an unknown tag": raw([99, []]),
+    "an unknown tag of no list": raw([99, 1]),
+    "no list": raw([1, 5]),
+    "a class that is not listed": raw([13, ["Unlisted", 1]]),
+    "a class by no name": raw([13, []]),
+    "a class by a number": raw([13, [7, 1]]),
+    "too many fields": raw([13, ["Even", 2, 2]]),
+    "too few fields": raw([13, ["Even"]]),
+    "a field of another type": raw([13, ["Even", "x"]]),
+    "a model with a wrong field": raw([13, ["Participant", 5, "role"]]),
+    "an unknown member": raw([14, ["Colour", "BLUE"]]),
+    "a member of no enumeration": raw([14, ["Even", "RED"]]),
+    "a member by an attribute": raw([14, ["Colour", "__class__"]]),
+    "keys that cannot be looked up": raw([2, [[0, [1]], 2]]),
+    "a key without a value": raw([2, [1]]),
+    "an array of objects": raw([11, ["|O", 1, EIGHT]]),
+    "an array of a structure": raw([11, ["<i4,<i4", 1, EIGHT]]),
+    "an array that is too short": raw([11, ["<f8", 2**40, EIGHT]]),
+    "an array of a negative length": raw([11, ["<f8", -1, -1, EIGHT]]),
+    "an array whose size overflows": raw([11, ["<f8", 2**33, 2**33, 0, 2**62, EIGHT]]),
+    "an array of no parts": raw([11, []]),
+    "a time that is none": raw([6, [2026, 13, 1, 0, 0, 0, 0, 0, None]]),
+    "a time in a zone that is none": raw([6, [2026, 1, 1, 0, 0, 0, 0, 0, "../../etc/passwd"]]),
+    "a time after all times": raw([7, 2**62]),
+    "a number that is none": raw([5, "0xzz"]),
+    "a callable": raw([15, 0]),
+    "an extension type": raw(Ext(5, b"x")),
+    "an extension type in an array": raw([11, ["<f8", 1, Ext(5, b"12345678")]]),
+    "bytes that are none": raw(b"x"),
     "a timestamp": raw(datetime(2026, 1, 1, tzinfo=UTC)),
-    "a kept class that is none": raw({16: b"\xc1"}),
-    "a kept class that is not listed": raw({16: raw(["Unlisted", 1])}),
-    "a filter with an operator that is none": raw({13: ["Filter", "xor", {1: []}, {1: []}]}),
+    "a kept class that is none": raw([16, Ext(0, b"\xc1")]),
+    "a kept class that is not listed": raw([16, Ext(0, raw(["Unlisted", 1]))]),
+    "a filter with an operator that is none": raw([13, ["Filter", "xor", [1, []], [1, []]]]),
+    "an analyzer of nothing": raw([13, ["Analyzer", None]]),
+    "an analyzer without a name": raw([13, ["Analyzer", [2, ["kind", "preset"]]]]),
 }
 
 
@@ -262,12 +271,12 @@ def test_hostile_bytes_are_refused_by_type(name: str) -> None:
 
 def test_a_constructor_that_refuses_is_heard() -> None:
     with pytest.raises(OptionError, match="even"):
-        CODEC.decode(raw({13: ["Even", 3]}))
+        CODEC.decode(raw([13, ["Even", 3]]))
 
 
 def test_an_error_about_fields_does_not_quote_them() -> None:
     with pytest.raises(WireError) as caught:
-        CODEC.decode(raw({13: ["Episode", {2: ["secret-canary", 1]}]}))
+        CODEC.decode(raw([13, ["Episode", [2, ["secret-canary", 1]]]]))
     assert "canary" not in str(caught.value)
 
 

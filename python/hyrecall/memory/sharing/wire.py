@@ -5,7 +5,9 @@ scalars, and instances of the listed classes cross; nothing else does. A listed 
 own constructor, so that whatever it checks is checked again. A callable crosses as a number: the
 other side gets a function that calls back over the same connection.
 
-A value that MessagePack has no type for is a map with one integer key, which says what it is.
+Every list, and every value that MessagePack has no type for, is an array of a number, which says
+what it is, and its parts; bytes are an extension type. MessagePack's maps are refused before one is
+made: their keys may be arrays, and thousands of them could be chosen to have the same hash.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ import dataclasses
 import datetime as dt
 import enum
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -23,7 +24,9 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 import numpy as np
+from msgspec.msgpack import Ext
 
+from hyrecall.base.arguments import MOST_ALIKE, check_hashes
 from hyrecall.errors import HyrecallError, error
 
 __all__ = ["Codec", "Kind", "WireError"]
@@ -34,17 +37,29 @@ Naming: TypeAlias = "Callable[[Callable[..., Any]], int]"
 Calling: TypeAlias = "Callable[[int], Callable[..., Any]]"
 """Returns the function that calls the callable of a number on the other side."""
 
-_TUPLE, _MAP, _SET, _FROZEN_SET, _BIG_INT = 1, 2, 3, 4, 5
+_LIST, _TUPLE, _MAP, _SET, _FROZEN_SET, _BIG_INT = 0, 1, 2, 3, 4, 5
 _DATETIME, _UTC, _DATE, _TIME, _DELTA = 6, 7, 8, 9, 10
 _ARRAY, _SCALAR, _OBJECT, _MEMBER, _CALLABLE, _KEPT = 11, 12, 13, 14, 15, 16
+_BYTES: Final = 0  # the only extension type
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _LEAST_INT, _MOST_INT = -(2**63), 2**63 - 1
 _MOST_KEPT = 256
 _LARGEST_KEPT = 2**16  # bytes
-_MOST_ALIKE = 64  # keys of one hash; of floats and of int64, some 30 have the same
 _ELEMENTS: Final = "biufmMUS"  # kinds of numpy dtypes whose elements are plain bytes
+
+
+class _Tagged(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """A value of a type that its number names."""
+
+    tag: int
+    parts: list[_Value] | int | str | Ext
+
+
+_Value: TypeAlias = bool | int | float | str | Ext | _Tagged | None
+_decoder = msgspec.msgpack.Decoder(_Value)
+_kept_decoder = msgspec.msgpack.Decoder(list[_Value])
 
 
 class WireError(HyrecallError, ValueError):
@@ -170,11 +185,11 @@ class Codec:
         ------
         WireError
             The bytes are no message, or name a class that does not cross.
-        HyrecallError, TypeError, ValueError
+        HyrecallError
             From the constructor of a class, which refuses its values.
         """
         try:
-            return self._raise(msgspec.msgpack.decode(data), call)
+            return self._raise(_decoder.decode(data), call)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as fault:
             raise error(WireError, "message", "MessagePack", str(fault)) from None
 
@@ -187,7 +202,7 @@ class Codec:
         if kind in self._names:
             return self._lower_named(value, self._names[kind], name)
         if kind is list:
-            return [self._lower(one, name) for one in value]
+            return [_LIST, [self._lower(one, name) for one in value]]
         if kind in _LOWERED:
             return _LOWERED[kind](value)
         return self._lower_collection(value, name)
@@ -195,25 +210,25 @@ class Codec:
     def _lower_collection(self, value: Any, name: Naming | None) -> Any:
         if isinstance(value, Mapping):
             pairs = ((self._lower(key, name), self._lower(one, name)) for key, one in value.items())
-            return {_MAP: [part for pair in pairs for part in pair]}
+            return [_MAP, [part for pair in pairs for part in pair]]
         if isinstance(value, np.ndarray | np.generic):
             return _lower_array(value)
         tag = _COLLECTIONS.get(type(value))
         if tag is not None:
-            return {tag: [self._lower(one, name) for one in value]}
+            return [tag, [self._lower(one, name) for one in value]]
         if callable(value) and name is not None:
-            return {_CALLABLE: name(value)}
+            return [_CALLABLE, name(value)]
         raise error(WireError, "message", "plain data", type(value).__name__)
 
     def _lower_named(self, value: Any, named: str, name: Naming | None) -> Any:
         if named in self._enums:
-            return {_MEMBER: [named, value.name]}
+            return [_MEMBER, [named, value.name]]
         kind = self._kinds[named]
         if kind.is_kept:
             with contextlib.suppress(TypeError, WireError):  # no hash, or a callable in it
-                return {_KEPT: self._kept_bytes(value)}
+                return [_KEPT, Ext(_BYTES, self._kept_bytes(value))]
         parts = [self._lower(one, name) for one in kind.parts(value)]
-        return {_OBJECT: [named, *parts]}
+        return [_OBJECT, [named, *parts]]
 
     def _bytes_of_kept(self, value: Any) -> bytes:
         named = self._names[type(value)]
@@ -223,20 +238,16 @@ class Codec:
     # ---- and back ----
 
     def _raise(self, value: Any, call: Calling | None) -> Any:
-        kind = type(value)
-        if kind is list:
-            return [self._raise(one, call) for one in value]
-        if kind in _AS_IS or kind is int:
+        if type(value) is Ext:
+            return _checked(_bytes, value)
+        if type(value) is not _Tagged:
             return value
-        if kind is not dict or len(value) != 1:
-            raise error(WireError, "message", "a known type", kind.__name__)
-        ((tag, parts),) = value.items()
-        of, read = _READERS.get(tag, (None, None)) if type(tag) is int else (None, None)
-        if of is None or type(parts) is not of:
-            raise error(WireError, "message", "a known map", repr(tag)[:40])
+        of, read = _READERS.get(value.tag, (None, None))
+        if of is None or type(value.parts) is not of:
+            raise error(WireError, "message", "a known type", f"number {value.tag}")
         if read is not None:
-            return _checked(read, parts)
-        return self._raise_collection(tag, parts, call)
+            return _checked(read, value.parts)
+        return self._raise_collection(value.tag, value.parts, call)
 
     def _raise_collection(self, tag: int, parts: Any, call: Calling | None) -> Any:
         if tag == _OBJECT:
@@ -244,6 +255,7 @@ class Codec:
         if tag == _MEMBER:
             return self._raise_member(parts)
         if tag == _KEPT:
+            parts = _checked(_bytes, parts)
             is_small = len(parts) <= _LARGEST_KEPT
             return self._kept_values(parts) if is_small else self._value_of_kept(parts)
         if tag == _CALLABLE:
@@ -251,13 +263,10 @@ class Codec:
                 raise error(WireError, "message", "no callable here", "one")
             return call(parts)
         given = [self._raise(one, call) for one in parts]
-        return tuple(given) if tag == _TUPLE else _checked(_GATHERED[tag], given)
+        return _checked(_GATHERED[tag], given)
 
     def _value_of_kept(self, data: bytes) -> Any:
-        parts = msgspec.msgpack.decode(data)
-        if type(parts) is not list:
-            raise error(WireError, "message", "a class that crosses", type(parts).__name__)
-        return self._raise_object(parts, None)
+        return self._raise_object(_kept_decoder.decode(data), None)
 
     def _raise_object(self, parts: list[Any], call: Calling | None) -> Any:
         named = parts[0] if parts else None
@@ -267,10 +276,10 @@ class Codec:
         given = [self._raise(one, call) for one in parts[1:]]
         try:
             return kind.make(*given)
-        except (TypeError, ValueError) as fault:
-            if isinstance(fault, HyrecallError):
-                raise
-            # Of pydantic, or a wrong number of parts; its text may quote what was sent.
+        except HyrecallError:
+            raise
+        except Exception as fault:  # pydantic's, or for instance of a wrong number of parts
+            # Its text may quote what was sent.
             got = type(fault).__name__
             raise error(WireError, "message", f"the fields of {named}", got) from None
 
@@ -282,17 +291,21 @@ class Codec:
         raise error(WireError, "message", "a member of an enumeration", repr(parts)[:80])
 
 
-_AS_IS = {type(None), bool, float, str, bytes}
+_AS_IS = {type(None), bool, float, str}
 
 
 def _lower_int(value: int) -> Any:
-    return value if _LEAST_INT <= value <= _MOST_INT else {_BIG_INT: hex(value)}
+    return value if _LEAST_INT <= value <= _MOST_INT else [_BIG_INT, hex(value)]
+
+
+def _lower_bytes(value: bytes | bytearray | memoryview) -> Ext:
+    return Ext(_BYTES, bytes(value))
 
 
 def _lower_datetime(value: dt.datetime) -> Any:
     zone = value.tzinfo
     if zone is dt.UTC:
-        return {_UTC: (value - _EPOCH) // _MICROSECOND}
+        return [_UTC, (value - _EPOCH) // _MICROSECOND]
     told: Any = None
     if isinstance(zone, ZoneInfo) and zone.key is not None:
         told = zone.key
@@ -301,32 +314,39 @@ def _lower_datetime(value: dt.datetime) -> Any:
         told = None if offset is None else offset // _MICROSECOND
     day = [value.year, value.month, value.day]
     parts = [value.hour, value.minute, value.second, value.microsecond, value.fold]
-    return {_DATETIME: [*day, *parts, told]}
+    return [_DATETIME, [*day, *parts, told]]
 
 
 def _lower_time(value: dt.time) -> Any:
     if value.tzinfo is not None:
         raise error(WireError, "message", "a time of day without a zone", "one with a zone")
-    return {_TIME: [value.hour, value.minute, value.second, value.microsecond, value.fold]}
+    return [_TIME, [value.hour, value.minute, value.second, value.microsecond, value.fold]]
 
 
 def _lower_array(value: np.ndarray[Any, Any] | np.generic) -> Any:
     if value.dtype.kind not in _ELEMENTS:
         raise error(WireError, "message", "numbers or texts in an array", str(value.dtype))
     tag = _ARRAY if isinstance(value, np.ndarray) else _SCALAR
-    return {tag: [value.dtype.str, list(np.shape(value)), value.tobytes()]}
+    return [tag, [value.dtype.str, *np.shape(value), Ext(_BYTES, value.tobytes())]]
 
 
 _LOWERED: dict[type, Callable[[Any], Any]] = {
     int: _lower_int,
     dt.datetime: _lower_datetime,
-    dt.date: lambda value: {_DATE: [value.year, value.month, value.day]},
+    dt.date: lambda value: [_DATE, [value.year, value.month, value.day]],
     dt.time: _lower_time,
-    dt.timedelta: lambda value: {_DELTA: [value.days, value.seconds, value.microseconds]},
-    bytearray: bytes,
-    memoryview: bytes,
+    dt.timedelta: lambda value: [_DELTA, [value.days, value.seconds, value.microseconds]],
+    bytes: _lower_bytes,
+    bytearray: _lower_bytes,
+    memoryview: _lower_bytes,
 }
 _COLLECTIONS: dict[type, int] = {tuple: _TUPLE, set: _SET, frozenset: _FROZEN_SET}
+
+
+def _bytes(value: Ext) -> bytes:
+    if value.code != _BYTES:
+        raise ValueError("extension")
+    return bytes(value.data)
 
 
 def _datetime(parts: list[Any]) -> dt.datetime:
@@ -341,13 +361,14 @@ def _zone(told: Any) -> dt.tzinfo | None:
 
 
 def _array(parts: list[Any]) -> np.ndarray[Any, Any]:
-    name, shape, data = parts
+    name, *shape, data = parts
     dtype = np.dtype(name)
     # Elements without a byte would let no bytes at all say any shape.
     if type(name) is not str or dtype.kind not in _ELEMENTS or not dtype.itemsize:
         raise ValueError("dtype")
     if not all(type(extent) is int and extent >= 0 for extent in shape):
         raise ValueError("shape")
+    data = _bytes(data)
     if math.prod(shape) * dtype.itemsize != len(data):
         raise ValueError("size")
     if not data:
@@ -363,15 +384,21 @@ def _mapping(parts: list[Any]) -> dict[Any, Any]:
     return dict(zip(_spread(parts[::2]), parts[1::2], strict=True))
 
 
-def _spread(keys: list[Any]) -> list[Any]:
-    """Refuse keys chosen to collide, as multiples of 2^61 - 1: they take quadratic time."""
-    if len(keys) > _MOST_ALIKE and max(Counter(map(hash, keys)).values()) > _MOST_ALIKE:
-        raise ValueError("keys with equal hashes")
-    return keys
+def _spread(given: list[Any]) -> list[Any]:
+    """Refuse values chosen to collide, as multiples of 2^61 - 1, or pairs that begin with them.
+
+    A set or a dict of them takes quadratic time; constructors of classes make some of lists.
+    """
+    if len(given) > MOST_ALIKE and not set(map(type, given)) <= _AS_IS:
+        check_hashes(given)
+        check_hashes([one[0] for one in given if type(one) in (tuple, list) and one])
+    return given
 
 
 # What a collection of decoded parts becomes.
 _GATHERED: dict[int, Callable[[list[Any]], Any]] = {
+    _LIST: _spread,
+    _TUPLE: lambda parts: tuple(_spread(parts)),
     _MAP: _mapping,
     _SET: lambda parts: set(_spread(parts)),
     _FROZEN_SET: lambda parts: frozenset(_spread(parts)),
@@ -379,9 +406,9 @@ _GATHERED: dict[int, Callable[[list[Any]], Any]] = {
 
 # For each tag: the type of what it marks, and the function that reads that, if nothing is inside.
 _READERS: dict[int, tuple[type, Callable[[Any], Any] | None]] = {
-    **dict.fromkeys((_TUPLE, _MAP, _SET, _FROZEN_SET, _OBJECT, _MEMBER), (list, None)),
+    **dict.fromkeys((_LIST, _TUPLE, _MAP, _SET, _FROZEN_SET, _OBJECT, _MEMBER), (list, None)),
     _CALLABLE: (int, None),
-    _KEPT: (bytes, None),
+    _KEPT: (Ext, None),
     _BIG_INT: (str, lambda parts: int(parts, 16)),
     _UTC: (int, lambda parts: _EPOCH + parts * _MICROSECOND),
     _DATETIME: (list, _datetime),
