@@ -162,10 +162,16 @@ class Embedders:
         degraded: list[str] = []
         about: dict[str, dict[int, str]] = {}
         unread = _unread(facts, recipe, options)
-        for arm, by in self._by.items():
+        for arm in dict.fromkeys((*self._by, *facts.embedded)):
             # As if each query had none: whatever else a call says of the arm holds.
             vectors[arm] = np.zeros((len(texts), facts.dims[arm]), np.float32)
             if arm in unread:
+                continue
+            by = self._by.get(arm)
+            if by is None:
+                model = facts.embedded[arm].model
+                told = f"its vectors are of {model!r}, which is not to be had here without embed="
+                degraded.append(f"{arm} did not run: {told}")
                 continue
             refused: dict[int, NoVectors] = {}
             guard, limit = self._guard(arm), by.timeout if seconds is None else seconds
@@ -177,15 +183,8 @@ class Embedders:
                 alone = f"{arm} did not run: {_told(fault)}"
                 degraded.append(alone if len(texts) == 1 else f"{arm}[{at}]{alone[len(arm) :]}")
                 about[degraded[-1]] = {at: alone}
-        degraded += [
-            f"{arm} did not run: its vectors are of {one.model!r}, which is not to be had here "
-            "without embed="
-            for arm, one in facts.embedded.items()
-            if arm not in self._by and arm not in unread
-        ]
         has_readers = bool(facts.text_arms) or recipe is not None or bool(options.more)
-        text = request.text if has_readers or not vectors else None
-        asked = request._replace(text=text, vectors=vectors or None)
+        asked = request._replace(text=request.text if has_readers else None, vectors=vectors)
         return asked, Told(tuple(degraded), (), about)
 
     def wait_until_loaded(self, seconds: float) -> None:
