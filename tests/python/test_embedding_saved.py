@@ -196,6 +196,21 @@ def test_an_embedder_that_is_switched_off_degrades_an_opened_index(tmp_path: Pat
         assert hits.to_arrow().equals(reply(index, vectors=[None, None]))
 
 
+def test_a_variable_that_switches_embedders_off_is_named_as_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved(tmp_path)
+    monkeypatch.setenv("HYRECALL_EMBED_DISABLE", "1")
+    with hr.Index.open(tmp_path) as opened:
+        hits = opened.recall(text=["tea"], scope="ann")
+        told = "embedding did not run: off (HYRECALL_EMBED_DISABLE is set)"
+        assert hits.trace.degraded == (told,)
+        opened.save(tmp_path / "copy")
+    monkeypatch.delenv("HYRECALL_EMBED_DISABLE")
+    with hr.Index.open(tmp_path / "copy", embed=HASHES) as again:  # the name of the model stays
+        assert vectors_of(again) == {"embedding": "hash-16"}
+
+
 # ---- the files ----
 
 

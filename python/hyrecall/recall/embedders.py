@@ -277,8 +277,10 @@ def _recorded(facts: IndexFacts) -> dict[str, EmbedBy]:
                 one = EmbedBy(name, columns=stored.columns)
             except MissingExtraError:
                 continue
-            if not isinstance(one.chosen, Off) and one.chosen.model == stored.model:
+            # Off: an environment variable switches every embedder off, and the reply names it.
+            if isinstance(one.chosen, Off) or one.chosen.model == stored.model:
                 found[arm] = one
+                break
     return found
 
 
