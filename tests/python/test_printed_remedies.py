@@ -222,6 +222,7 @@ def test_the_remedies_of_other_calls_run_as_printed(tmp_path: Path) -> None:
     run(refused(lambda: made.save(path)), index=made, path=path)
     assert run(refused(lambda: hr.Filter({"n": 1}))) == hr.Filter(n=1)
     assert run(refused(lambda: made.recall(text=["tea"], filter=[{"n": 1}]))) == hr.Filter(n=1)
+    assert run(refused(lambda: hr.Between([1, 2]))) == hr.Between(1, 2)
     assert run(refused(lambda: hr.Text(["x", "y"]))) == hr.Text("x", "y")
     large = pa.table({"id": pa.array([2**63], pa.uint64()), "x": ["tea"]})
     fault = refused(lambda: hr.Index.build(large, hr.Schema(key="id", cell=None, text="x")))

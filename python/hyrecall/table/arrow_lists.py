@@ -45,8 +45,9 @@ def arrow_column(value: Any) -> pa.ChunkedArray:
 
 
 def read_lists(
-    column: pa.ChunkedArray, *, bits: bool, dim: int | None, argument: str, row_name: str
-) -> ListRows:
+    column: pa.ChunkedArray, *, bits: bool, dim: int | None, argument: str, row_name: str,
+    takes_ints: bool = False,
+) -> ListRows:  # fmt: skip
     """Read a column of equal-length lists in any layout, with any chunks and slices.
 
     Parameters
@@ -60,6 +61,8 @@ def read_lists(
         not null.
     argument, row_name : str
         Names for messages.
+    takes_ints : bool
+        Read integers as float64, but not uint16, which may be bit patterns of bfloat16.
 
     Raises
     ------
@@ -76,7 +79,12 @@ def read_lists(
         return ListRows("float32", dim, (nothing,), np.zeros(len(column), np.bool_))
     chunks = [_storage(chunk) for chunk in column.chunks]
     kind = _storage_type(column, argument, row_name)
-    dtype = _value_dtype(column, kind, argument, bits)
+    value, stored = kind.value_type, None
+    dtype: SourceDtype
+    if takes_ints and pa.types.is_integer(value) and not pa.types.is_uint16(value):
+        dtype, stored = "float64", np.dtype(value.to_pandas_dtype())
+    else:
+        dtype = _value_dtype(column, kind, argument, bits)
     fixed = kind.list_size if pa.types.is_fixed_size_list(kind) else None
     if fixed is not None and dim not in (None, fixed):
         raise error(ShapeError, argument, f"{dim} values in every {row_name}", fixed)
@@ -98,7 +106,8 @@ def read_lists(
             valid[rows] = chunk.is_valid().to_numpy(zero_copy_only=False)
         place = _Place(argument, row_name, first_row)
         read = _fixed_rows if fixed is not None else _list_rows
-        matrices.append(read(chunk, width, valid[rows], _NUMPY[dtype], place))
+        matrix = read(chunk, width, valid[rows], stored or _NUMPY[dtype], place)
+        matrices.append(matrix.astype(_NUMPY[dtype], copy=False))
         first_row = rows.stop
     return ListRows(dtype, width, tuple(matrices), None if valid.all() else valid)
 
