@@ -231,6 +231,24 @@ def test_the_best_of_several_settings_is_printed_as_python_that_gives_its_lists(
         assert asked_by(code_of(reply.out), small) == dict(expected)
 
 
+def test_of_a_set_without_tenants_the_printed_recall_names_no_scope(run, tmp_path):
+    data = small_set()
+    data = replace(
+        data,
+        corpus=data.corpus.drop_columns(["tenant"]),
+        queries=data.queries.drop_columns(["tenant"]),
+    )
+    folder = write_folder(data, tmp_path / "open")
+    reply = run("eval", folder, "-r", "bm25", "-r", "rrf", "--measures", "RR@10")
+    assert reply.code == 0, reply.err
+    (line,) = (one for one in reply.out.splitlines() if "index.recall(" in one)
+    schema = hr.Schema(key="id", cell=None, text="text", vector="embedding")
+    index = hr.Index.build(data.corpus, schema)
+    made = {"index": index, "texts": data.queries["text"], "vectors": data.queries["embedding"]}
+    exec(code_of(reply.out) + "\n" + line.removeprefix("# "), made)
+    assert made["hits"].n_hits
+
+
 def test_one_setting_alone_is_not_called_the_best(run, small):
     assert "best by" not in run("eval", small, "-r", "bm25").out
 

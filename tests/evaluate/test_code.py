@@ -64,6 +64,7 @@ def test_our_recipes_are_named_and_others_are_written_out():
 def test_the_call_hands_over_what_the_setting_asks():
     assert "recall(text=texts, scope=scopes, **options)" in setting_code(SETTINGS[0])
     assert "recall(text=texts, vectors=vectors, scope" in setting_code(SETTINGS[1])
+    assert "recall(text=texts, **options)" in setting_code(SETTINGS[0], has_cells=False)
     assert 'attributes=("created_at",)' in setting_code(SETTINGS[6])
     assert 'attributes=("pinned", "updated_at")\n' in setting_code(read_setting("l0"))
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from hyrecall.errors import OptionError, ShapeError
-from hyrecall.evaluate import MEASURES, Scores, read_measure, score_run
+from hyrecall.errors import DTypeError, OptionError, ShapeError
+from hyrecall.evaluate import MEASURES, Scores, compare, read_measure, score_run
 
 pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
 pytest.importorskip("scipy", reason="the extra [eval] is not installed")
@@ -147,6 +147,14 @@ def test_an_unknown_measure_is_refused(given):
 def test_a_document_twice_in_a_list_is_refused():
     with pytest.raises(OptionError, match=r"run\['q'\]: expected each document once"):
         score_run({"q": ["a", "a"]}, {"q": {"a": 1}})
+
+
+def test_a_text_in_place_of_a_list_is_refused_and_one_measure_is_taken():
+    with pytest.raises(DTypeError, match=r"^run\['q'\]: expected a list of ids, got str 'd1'$"):
+        score_run({"q": "d1"}, {"q": {"d1": 1}})
+    scores = score_run({"q": ["d1"]}, {"q": {"d1": 1}}, measures="ndcg@10")
+    assert scores.means == {"nDCG@10": 1.0}
+    assert compare(scores, scores, measures="nDCG@10")[0].measure == "nDCG@10"
 
 
 def test_values_that_are_not_one_per_query_are_refused():

@@ -289,12 +289,26 @@ def test_a_list_of_values_is_the_values_of_none_of_and_all_of() -> None:
         assert hr.NoneOf(values) == hr.NoneOf("x", "y")  # type: ignore[arg-type]
         assert hr.AllOf(values) == hr.AllOf("x", "y")  # type: ignore[arg-type]
     assert hr.NoneOf([]) == hr.NoneOf()
+    for numbers in (range(1, 3), {1, 2}, pa.array([1, 2]), pd.Series([1, 2]), np.array([1, 2])):
+        for test in (hr.NoneOf(numbers), hr.AllOf(numbers), numbers):
+            (column,) = hr.Filter(n=test).predicates
+            assert column[1].values == (1, 2)
+    with pytest.raises(hr.OptionError, match=r"^n: expected a str, bool, int"):
+        hr.Filter(n=hr.NoneOf(np.array([[1, 2]])))
 
 
 def test_arguments_of_another_form_are_refused_by_name() -> None:
     for call, told in (
         (lambda: hr.Filter({"n": 1}), "filter: expected column=value, got {'n': 1}"),
         (lambda: hr.Filter(3), "filter: expected column=value, got 3"),
+        (
+            lambda: hr.Between([1, 2]),
+            "Between: expected two ends, start and end (None: open), got [1, 2]; hr.Between(1, 2)",
+        ),
+        (lambda: hr.Between((1, 2)), "Between: expected two ends, start and end (None: open), got"),
+        (lambda: hr.Between(1), "Between: expected two ends, start and end (None: open), got 1"),
+        (lambda: hr.IsNull("k"), "IsNull: expected no value, and the column before it"),
+        (lambda: hr.NotNull("k"), "NotNull: expected no value, and the column before it"),
         (lambda: hr.Text(["title", "text"]), "columns: expected names of columns, got ['title'"),
         (lambda: hr.Index.open(""), "path: expected a path, got ''"),
     ):

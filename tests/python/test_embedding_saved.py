@@ -77,7 +77,7 @@ def test_an_index_without_its_embedder_answers_texts_and_vectors_and_says_so(
         assert hits.trace.degraded == (told + "without embed=",)
         one_arm = opened.recall(text=["tea"], scope="ann", fusion=hr.RRF(alpha=0))
         assert not one_arm.degraded  # nobody asked the other one
-        assert hits.to_arrow().equals(reply(index, vectors={}))
+        assert hits.to_arrow().equals(reply(index, vectors=[None, None]))
         assert opened.recall(text=["tea"], vectors={}, scope="ann").trace.degraded == ()
         vectors = HASHES.embed(["green tea", "milk"])
         assert reply(opened, vectors=vectors).equals(reply(index))
@@ -114,7 +114,30 @@ def test_shards_that_name_an_embedder_answer_texts_by_words_and_say_so(
         ]
         for options in in_full:
             assert not index.recall(**asked, **options).degraded, options
-        assert hits.to_arrow().equals(index.recall(**asked, vectors={}).to_arrow())
+        with hr.Index.build(TABLE, SCHEMA, embed=HASHES) as whole:
+            whole.save(tmp_path / "whole")
+        with hr.Index.open(tmp_path / "whole") as one:
+            assert hits.to_arrow().equals(one.recall(**asked).to_arrow())
+
+
+OF_THE_ARM: list[dict[str, Any]] = [
+    {"min_score": {"embedding": 0.5}},
+    {"fusion": hr.WeightedSum({"text": 0})},
+    {"fusion": hr.RRF(weights={"text": 1, "embedding": 2})},
+    {"shaping": (hr.Rerank(),)},
+]
+
+
+@pytest.mark.parametrize("options", OF_THE_ARM, ids=str)
+def test_settings_of_an_arm_whose_embedder_is_missing_are_taken_as_if_it_had_failed(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    saved(tmp_path)
+    with hr.Index.open(tmp_path) as opened, hr.Index.open(tmp_path, embed="off") as failing:
+        assert opened.recall(text=["tea"], scope="ann", **options).degraded
+        assert reply(opened, **options).equals(reply(failing, **options))
+        with pytest.raises(hr.DTypeError, match="min_score"):
+            opened.recall(text=["tea"], scope="ann", min_score={"embedding": "high"})
 
 
 class Longer(Renamed):
@@ -203,6 +226,21 @@ def test_an_embedder_that_is_switched_off_degrades_an_opened_index(tmp_path: Pat
         hits = opened.recall(text=["green tea", "milk"], scope="ann")
         assert hits.trace.degraded == ('embedding did not run: off (embedder="off")',)
         assert hits.to_arrow().equals(reply(index, vectors=[None, None]))
+
+
+def test_a_variable_that_switches_embedders_off_is_named_as_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved(tmp_path)
+    monkeypatch.setenv("HYRECALL_EMBED_DISABLE", "1")
+    with hr.Index.open(tmp_path) as opened:
+        hits = opened.recall(text=["tea"], scope="ann")
+        told = "embedding did not run: off (HYRECALL_EMBED_DISABLE is set)"
+        assert hits.trace.degraded == (told,)
+        opened.save(tmp_path / "copy")
+    monkeypatch.delenv("HYRECALL_EMBED_DISABLE")
+    with hr.Index.open(tmp_path / "copy", embed=HASHES) as again:  # the name of the model stays
+        assert vectors_of(again) == {"embedding": "hash-16"}
 
 
 # ---- the files ----
@@ -337,7 +375,7 @@ def test_commands_and_services_embed_queries_with_the_model_of_the_files(
         done = CliRunner().invoke(app, ["recall", str(folder), "tea", "--scope", "ann", "--json"])
         assert done.exit_code == 0, done.stderr
         told = json.loads(done.stdout)
-        assert ("embedding" in told["arms"], "degraded" in told) == (not is_degraded, is_degraded)
+        assert ("degraded" in told) is is_degraded
         assert ("embeds the query" in done.stderr) is not is_degraded
         assert ("did not run" in done.stderr) is is_degraded
         assert asyncio.run(served(folder))["degraded"] is is_degraded

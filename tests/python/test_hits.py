@@ -188,6 +188,35 @@ def test_reprs_are_short_and_say_what_there_is(index: hr.Index) -> None:
     assert repr(index) == "<Index: 5 documents, arms text, v, on cpu>"
 
 
+def test_printed_hits_and_explanations_say_which_arm_did_not_run() -> None:
+    index = hr.Index.build(documents(), SCHEMA, vectors={"v": VECTORS}, embed="off")
+    told = 'degraded: v did not run: off (embedder="off")'
+    hits = index.recall(text=["hot", "cocoa"], scope=ACME)
+    lines = repr(hits).splitlines()
+    assert (lines[0], lines[-1]) == ("2 queries, 1 hit, degraded", told)
+    assert repr(hits[0]).splitlines()[0] == "1 hit, degraded"
+    assert repr(hits[0]).splitlines()[-1] == told
+    assert repr(hits[1]).splitlines() == ["no hits, degraded", told]
+    for shown in (hits, hits[0], hits[1]):
+        assert "degraded</p>" in shown._repr_html_()
+        assert "did not run: off (embedder=&quot;off&quot;)</p>" in shown._repr_html_()
+    assert str(hits[0][0].explain()).splitlines()[-1] == "  " + told
+    whole = index.recall(text=["hot"], vectors={}, scope=ACME)
+    assert whole[0][0].explain().degraded == ()
+    assert "degraded" not in repr(whole) + repr(whole[0]) + str(whole[0][0].explain())
+
+
+def test_of_many_reasons_three_are_printed(index: hr.Index) -> None:
+    too_long = " ".join(f"w{at}" for at in range(65_537))
+    hits = index.recall(text=["hot", *[too_long] * 5], scope=ACME)
+    lines = repr(hits).splitlines()
+    assert sum(line.startswith("degraded: ") for line in lines) == 3
+    assert lines[-1] == "... 2 more reasons"
+    assert max(map(len, lines)) <= 80
+    assert "degraded" not in repr(hits[0])  # its own reasons alone
+    assert repr(hits[1]).count("degraded: ") == 1
+
+
 # ---- other libraries ----
 
 

@@ -166,7 +166,10 @@ def test_a_key_that_comes_twice_is_kept_once(frame: bool) -> None:
 VECTORS: dict[str, Any] = {
     "nulls": pa.nulls(2),
     "JSON": pa.array(["[1, 2]", "[3, 4]"]),
+    "JSON with a null": pa.array(["[1, 2]", None]),
     "integers": pa.array([[1, 2], [3, 4]]),
+    "decimals": pa.array([[decimal.Decimal("1.5"), 2], [3, 4]]),
+    "lists of digits": pa.array([["1", "2"], ["3", "4"]]),
     "of several lengths": pa.array([[1.0, 2.0], [3.0]]),
     "with a null inside": pa.array([[1.0, None], [3.0, 4.0]]),
     "an array with NaN": np.array([[1.0, np.nan], [3.0, 4.0]]),
@@ -191,6 +194,26 @@ def test_vectors_that_are_refused_become_vectors(kind: str) -> None:
     assert len(build(run(fault, rows=rows, column=rows, dim=2))) == 2
 
 
+NO_VECTORS: dict[str, pa.Array] = {
+    "lists of lists": pa.array([[[1.0, 2.0]], [[3.0, 4.0]]]),
+    "lists of structs": pa.array([[{"x": 1}], [{"x": 2}]]),
+    "lists of times": pa.array([[1], [2]], pa.list_(pa.timestamp("us"))),
+    "lists of words": pa.array([["hot", "tea"], ["1", "2"]]),
+    "lists of large integers": pa.array([[2**60 + 1], [1]]),
+    "text": pa.array(["tea", "[1, 2]"]),
+    "other JSON": pa.array(["[1, 2]", '{"x": 1}']),
+}
+
+
+@pytest.mark.parametrize("kind", NO_VECTORS)
+def test_a_column_that_no_cast_makes_vectors_is_refused_without_a_remedy(kind: str) -> None:
+    schema = hr.Schema(key="id", cell=None, text="x", vector="v")
+    table = pa.table({"id": IDS, "x": ["tea", "cups"], "v": NO_VECTORS[kind]})
+    fault = refused(lambda: hr.Index.build(table, schema))
+    assert isinstance(fault, hr.DTypeError)
+    assert (fault.remedy, "expected " in str(fault)) == ("", True)
+
+
 def test_the_remedies_of_other_calls_run_as_printed(tmp_path: Path) -> None:
     made, path = index(), tmp_path / "t.index"
     made.save(path)
@@ -199,6 +222,7 @@ def test_the_remedies_of_other_calls_run_as_printed(tmp_path: Path) -> None:
     run(refused(lambda: made.save(path)), index=made, path=path)
     assert run(refused(lambda: hr.Filter({"n": 1}))) == hr.Filter(n=1)
     assert run(refused(lambda: made.recall(text=["tea"], filter=[{"n": 1}]))) == hr.Filter(n=1)
+    assert run(refused(lambda: hr.Between([1, 2]))) == hr.Between(1, 2)
     assert run(refused(lambda: hr.Text(["x", "y"]))) == hr.Text("x", "y")
     large = pa.table({"id": pa.array([2**63], pa.uint64()), "x": ["tea"]})
     fault = refused(lambda: hr.Index.build(large, hr.Schema(key="id", cell=None, text="x")))

@@ -230,7 +230,8 @@ FLOATS = "expected float16, bfloat16, float32 or float64 values, got "
         (np.ones((1, 2), complex), FLOATS + "complex128"),
         (np.ones((1, 2), object), FLOATS + "object"),
         (np.array([["1", "2"]]), FLOATS + "<U1"),
-        (FromTorch(lambda torch: torch.ones(1, 2, dtype=torch.int32)), FLOATS + "torch.int32"),
+        (FromTorch(lambda torch: torch.ones(1, 2, dtype=torch.bool)), FLOATS + "torch.bool"),
+        (FromTorch(lambda torch: torch.ones(1, 2).to(torch.uint16)), FLOATS + "torch.uint16"),
         (
             FromTorch(lambda torch: torch.ones(1, 2, dtype=torch.float8_e5m2)),
             FLOATS + "torch.float8_e5m2",
@@ -263,7 +264,11 @@ FLOATS = "expected float16, bfloat16, float32 or float64 values, got "
         (None, "expected a NumPy, torch, DLPack or Arrow array, got NoneType"),
         (3.5, "expected a NumPy, torch, DLPack or Arrow array, got float"),
         (iter([[1.0, 2.0]]), "expected a NumPy, torch, DLPack or Arrow array, got list_iterator"),
-        (pa.array([[1, 2]]), "expected float16, float32 or float64 values, got int64"),
+        (pa.array([[True, False]]), "expected float16, float32 or float64 values, got bool"),
+        (
+            pa.array([[1, 2]], pa.list_(pa.uint16())),
+            "expected float16, float32 or float64 values, got uint16",
+        ),
         (pa.array([1.0, 2.0]), "expected a fixed_size_list or list column of floats, got double"),
         (pa.table({"v": FIXED}), "expected a fixed_size_list or list column of floats, got struct"),
         (pa.record_batch({"v": FIXED}), "expected a fixed_size_list or list column of floats"),
@@ -277,8 +282,23 @@ def test_other_values_are_refused_by_name(value: Any, message: str) -> None:
 def test_integers_are_queries_in_every_form() -> None:
     for value in (
         [[3, 4]], np.array([[3, 4]]), np.array([[3, 4]], np.int8), [np.array([3, 4], np.uint8)],
-        Dlpack(np.array([[3, 4]], np.int32)),
+        Dlpack(np.array([[3, 4]], np.int32)), pa.array([[3, 4]]), pa.array([[9, 9], [3, 4]])[1:],
+        pa.array([[3, 4]], pa.list_(pa.int8(), 2)), pa.array([[3, 4]], pa.large_list(pa.uint32())),
     ):  # fmt: skip
+        queries, valid = query_vectors(value, dim=2)
+        assert (queries.tolist(), queries.dtype, valid) == ([[3.0, 4.0]], np.float32, None)
+    queries, valid = query_vectors(pa.array([[3, 4], None]), dim=2)
+    assert valid is not None
+    assert (queries.tolist(), valid.tolist()) == ([[3, 4], [0, 0]], [True, False])
+
+
+def test_integers_of_torch_are_queries() -> None:
+    torch = torch_or_skip()
+    for value in (
+        torch.tensor([[3, 4]]),
+        torch.tensor([[3, 4]], dtype=torch.uint8),
+        [torch.tensor([3, 4])],
+    ):
         queries, valid = query_vectors(value, dim=2)
         assert (queries.tolist(), queries.dtype, valid) == ([[3.0, 4.0]], np.float32, None)
 

@@ -43,8 +43,8 @@ class Filter:
         - ``x=(a, b)``: ``a <= x <= b``, both ends inclusive, None for an open end; on a list
           column, an element lies in the range. ``a > b`` matches nothing, ``(None, None)`` every
           value. Two strings in a tuple are refused: write ``[a, b]`` or :class:`Between`.
-        - ``x=[a, b]`` (list, set, frozenset, series, NumPy or Arrow array): any of the values; an
-          empty list matches nothing.
+        - ``x=[a, b]`` (list, set, frozenset, range, series, NumPy or Arrow array): any of the
+          values; an empty list matches nothing.
         - :class:`Between`, :class:`NoneOf`, :class:`AllOf` (list columns), :class:`IsNull`,
           :class:`NotNull`.
 

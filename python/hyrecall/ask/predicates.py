@@ -65,9 +65,20 @@ class Predicate:
 
 def _spread(values: tuple[object, ...]) -> tuple[object, ...]:
     """Return the values of a call with one list of them, which no column holds as a value."""
-    if len(values) == 1 and isinstance(values[0], list | tuple | set | frozenset):
-        return tuple(values[0])
-    return values
+    if len(values) != 1:
+        return values
+    items = values[0] if isinstance(values[0], tuple) else _items(values[0])
+    return values if items is None else tuple(items)
+
+
+def _items(value: Any) -> list[Any] | None:
+    """Return the values of a list, set, range, series or array; None for any other value."""
+    value = as_list(value)
+    if isinstance(value, set | frozenset):
+        # Sorted, so that repr and equality do not depend on the hash seed.
+        return sorted(value, key=lambda one: (type(one).__name__, repr(one)))
+    is_array = isinstance(value, np.ndarray) and value.ndim == 1
+    return list(value) if is_array or isinstance(value, list | range) else None
 
 
 class Equal(Predicate):
@@ -112,8 +123,13 @@ class Between(Predicate):
 
     __slots__ = ()
 
-    def __init__(self, start: object, end: object) -> None:
+    def __init__(self, start: object, end: object = ...) -> None:
         """Keep the two ends, which are checked when a filter is made."""
+        if end is ...:
+            pair = start if isinstance(start, list | tuple) and len(start) == 2 else ()
+            remedy = f"hr.Between({', '.join(map(repr, pair))})" if pair else ""
+            wish = "two ends, start and end (None: open)"
+            raise error(OptionError, "Between", wish, repr(start), remedy)
         super().__init__(start, end)
 
     def __repr__(self) -> str:
@@ -175,8 +191,9 @@ class IsNull(Predicate):
 
     __slots__ = ()
 
-    def __init__(self) -> None:
+    def __init__(self, *given: object) -> None:
         """Make the predicate."""
+        _refuse(self, given)
         super().__init__()
 
 
@@ -193,9 +210,17 @@ class NotNull(Predicate):
 
     __slots__ = ()
 
-    def __init__(self) -> None:
+    def __init__(self, *given: object) -> None:
         """Make the predicate."""
+        _refuse(self, given)
         super().__init__()
+
+
+def _refuse(predicate: Predicate, given: tuple[object, ...]) -> None:
+    if given:
+        name = type(predicate).__name__
+        wish = f"no value, and the column before it (column=hr.{name}())"
+        raise error(OptionError, name, wish, repr(given[0]))
 
 
 def read_predicate(column: str, value: Any) -> Predicate:
@@ -222,15 +247,11 @@ def read_predicate(column: str, value: Any) -> Predicate:
             if constant is not None or not isinstance(value, Between):
                 _check_scalar(column, constant)
         return value
-    value = as_list(value)
-    if isinstance(value, (set, frozenset)):
-        # Sorted, so that repr and equality do not depend on the hash seed.
-        value = sorted(value, key=lambda one: (type(one).__name__, repr(one)))
-    if isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim == 1):
-        constants = tuple(value)
-        for constant in constants:
+    items = _items(value)
+    if items is not None:
+        for constant in items:
             _check_scalar(column, constant)
-        return AnyOf(*constants)
+        return AnyOf(*items)
     _check_scalar(column, value)
     return Equal(value)
 

@@ -213,7 +213,7 @@ def evaluate(
     checks = [] if baseline is None else [c for one in study.scores for c in check(one, baseline)]
     moved = _moved(study, dataset, asked[0], diff, baseline) if diff else []
     best = best_setting(study)
-    code = setting_code(best, analyzer=tokenizer_code(analyzer))
+    code = setting_code(best, analyzer=tokenizer_code(analyzer), has_cells=dataset.has_cells)
     if as_json:
         shown = {"measure": asked[0], "setting": best.name, "python": code}
         print_json({**_as_data(study, checks, moved), "best": shown})

@@ -60,7 +60,9 @@ def tune(
         analyzer=given_analyzer(analyzer, stopwords),
         tell=lambda name: say(f"asking: {name}"),
     )
-    code = setting_code(tuned.winner, analyzer=tokenizer_code(analyzer))
+    code = setting_code(
+        tuned.winner, analyzer=tokenizer_code(analyzer), has_cells=dataset.has_cells
+    )
     if as_json:
         print_json({**tuned_to_dict(tuned), "python": code})
         return

@@ -75,7 +75,7 @@ def ablate(
     dataset: Dataset,
     settings: Sequence[Setting],
     *,
-    measures: Sequence[str] = MEASURES,
+    measures: str | Sequence[str] = MEASURES,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Study:
     """Score settings and compare each with the first.
@@ -86,7 +86,7 @@ def ablate(
     dataset : Dataset
     settings : sequence of Setting
         With different names, such as those of :func:`grid` or :func:`without_each`.
-    measures : sequence of str
+    measures : str or sequence of str
         As in :func:`score_run`.
     tell : callable, optional
         Called with each setting's name before it runs.

@@ -29,7 +29,7 @@ __all__ = ["setting_code"]
 
 
 @check_keywords
-def setting_code(setting: Setting, *, analyzer: str | None = None) -> str:
+def setting_code(setting: Setting, *, analyzer: str | None = None, has_cells: bool = True) -> str:
     """Return a setting as Python code that runs unchanged.
 
     Parameters
@@ -37,6 +37,8 @@ def setting_code(setting: Setting, *, analyzer: str | None = None) -> str:
     setting : Setting
     analyzer : str, optional
         Code that makes the analyzer, required if it uses a tokenizer file or a callable.
+    has_cells : bool, default True
+        Whether the recall names a scope, which an index with ``cell=None`` refuses.
 
     Returns
     -------
@@ -68,7 +70,7 @@ def setting_code(setting: Setting, *, analyzer: str | None = None) -> str:
     if "recipe" not in options:
         options.setdefault("depth", DEPTH)
     given = {"text": "text=texts", "vectors": "vectors=vectors"}
-    asked = ", ".join(given[arm] for arm in setting.arms)
+    asked = [*(given[arm] for arm in setting.arms), *(["scope=scopes"] if has_cells else [])]
     lines = [
         f"analyzer = {analyzer or _analyzer(setting.analyzer)}",
         "options = {",
@@ -79,7 +81,7 @@ def setting_code(setting: Setting, *, analyzer: str | None = None) -> str:
         lines.append(f"# of the schema: attributes={_python(setting.attributes)}")
     lines += [
         "# index = hr.Index.build(table, schema, analyzer=analyzer)",
-        f"# hits = index.recall({asked}, scope=scopes, **options)",
+        f"# hits = index.recall({', '.join(asked)}, **options)",
     ]
     made = "\n".join(lines)
     standard = [f"import {name}" for name in ("datetime", "zoneinfo") if f"{name}." in made]

@@ -65,7 +65,7 @@ class Comparison:
 
 @check_keywords
 def compare(
-    before: Scores, after: Scores, *, measures: Sequence[str] | None = None, seed: int = SEED
+    before: Scores, after: Scores, *, measures: str | Sequence[str] | None = None, seed: int = SEED
 ) -> tuple[Comparison, ...]:
     """Compare two runs on the named measures, by default on all that both have.
 
@@ -73,7 +73,7 @@ def compare(
     ----------
     before, after : Scores
         Over the same queries.
-    measures : sequence of str, optional
+    measures : str or sequence of str, optional
         Names as in the scores.
     seed : int
         Seed of the resamples: the same scores and seed give the same p.
@@ -89,6 +89,8 @@ def compare(
         wish = f"the {len(before.queries)} queries of {before.name!r}"
         raise error(OptionError, f"run {after.name!r}", wish, f"{len(after.queries)} other queries")
     named = [m for m in before.values if m in after.values] if measures is None else measures
+    if isinstance(named, str):
+        named = [named]
     made = []
     for measure in named:
         for one in (before, after):

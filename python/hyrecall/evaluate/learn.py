@@ -21,7 +21,7 @@ from hyrecall.evaluate.ablate import Study, ablate
 from hyrecall.evaluate.compare import Comparison, compare
 from hyrecall.evaluate.data import CELL, Dataset
 from hyrecall.evaluate.extras import needs_extra
-from hyrecall.evaluate.metrics import read_measure
+from hyrecall.evaluate.metrics import read_measure, read_measures
 from hyrecall.evaluate.run import Indexes, what_is_asked
 from hyrecall.evaluate.settings import Setting, read_setting
 
@@ -110,7 +110,7 @@ def learn(
     base: Setting | None = None,
     features: Sequence[str] = (),
     measure: str = "nDCG@10",
-    measures: Sequence[str] = ("nDCG@10", "R@10", "RR@10"),
+    measures: str | Sequence[str] = ("nDCG@10", "R@10", "RR@10"),
     tell: Callable[[str], None] = lambda _: None,
 ) -> Learnt:
     """Learn the weights of a recipe on the even queries; compare it with its base on the odd ones.
@@ -148,7 +148,7 @@ def learn(
     }  # fmt: skip
     arms = [replace(read_setting(one), **how) for one in ("bm25", "dense")]
     single = [one for one in arms if set(one.arms) < set(start.arms)]
-    named = tuple(dict.fromkeys((chosen_by, *map(read_measure, measures))))
+    named = read_measures(measures, first=[chosen_by])
     report = ablate(indexes, odd, [start, *single, setting], measures=named, tell=tell)
     (against,) = compare(report.scores[0], report.scores[-1], measures=[chosen_by])
     weights = _weights(setting.options["recipe"])

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.base.keywords import check_keywords
-from hyrecall.errors import OptionError, ShapeError, error
+from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.evaluate.data import Judgements
 from hyrecall.evaluate.extras import needs_extra
 
@@ -59,11 +59,12 @@ def read_measure(name: str) -> str:
     return kind if cutoff is None else f"{kind}@{cutoff}"
 
 
-def read_measures(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the canonical names of measures, each once, in order."""
-    if isinstance(names, str) or not names:
-        raise error(OptionError, "measures", "a sequence of names", repr(names))
-    return tuple(dict.fromkeys(map(read_measure, names)))
+def read_measures(names: str | Sequence[str], *, first: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the canonical names of measures, each once, in order; those of ``first`` lead."""
+    every = [*first, *([names] if isinstance(names, str) else names)]
+    if not every:
+        raise error(OptionError, "measures", "a name, or a sequence of names", repr(names))
+    return tuple(dict.fromkeys(map(read_measure, every)))
 
 
 def cutoff_of(measure: str) -> int:
@@ -111,7 +112,7 @@ def score_run(
     judgements: Judgements,
     *,
     classes: Mapping[str, str] | None = None,
-    measures: Sequence[str] = MEASURES,
+    measures: str | Sequence[str] = MEASURES,
     name: str = "run",
 ) -> Scores:
     """Score the lists of a run.
@@ -128,7 +129,7 @@ def score_run(
     classes : mapping of str to str, optional
         The class of each document with duplicates. A class counts once, at the rank of its first
         member and with its largest grade; its other members do not take up ranks.
-    measures : sequence of str
+    measures : str or sequence of str
         In any form that :func:`read_measure` accepts.
     name : str, default "run"
 
@@ -136,6 +137,8 @@ def score_run(
     ------
     OptionError
         An unknown measure, or a document that occurs twice in a list.
+    DTypeError
+        A list of documents that is a str.
     MissingExtraError
         The extra ``[eval]`` is not installed.
 
@@ -183,6 +186,8 @@ def _ranked(
     query: str, documents: Sequence[str], classes: Mapping[str, str] | None
 ) -> dict[str, float]:
     """Return labels with decreasing scores, because equal scores would be ordered by name."""
+    if isinstance(documents, str):
+        raise error(DTypeError, f"run[{query!r}]", "a list of ids", f"str {documents!r}")
     if len(set(documents)) < len(documents):
         raise error(OptionError, f"run[{query!r}]", "each document once", "one twice")
     labels = dict.fromkeys(_label(document, classes) for document in documents)

@@ -160,7 +160,7 @@ def score_setting(
     dataset: Dataset,
     setting: Setting,
     *,
-    measures: Sequence[str] = MEASURES,
+    measures: str | Sequence[str] = MEASURES,
 ) -> Scores:
     """Recall the judged queries of a set and score the lists, as far as the measures read.
 
@@ -168,7 +168,7 @@ def score_setting(
     ----------
     indexes, dataset, setting
         As in :func:`run_setting`.
-    measures : sequence of str
+    measures : str or sequence of str
         As in :func:`score_run`.
 
     Raises

@@ -11,7 +11,7 @@ from hyrecall.base.keywords import check_keywords
 from hyrecall.evaluate.ablate import Study, ablate, alpha_grid, weight_grid
 from hyrecall.evaluate.compare import Comparison, compare
 from hyrecall.evaluate.data import Dataset
-from hyrecall.evaluate.metrics import read_measure
+from hyrecall.evaluate.metrics import read_measure, read_measures
 from hyrecall.evaluate.run import Indexes, score_setting
 from hyrecall.evaluate.settings import Setting, read_setting
 from hyrecall.text.analyzer import Analyzer
@@ -56,7 +56,7 @@ def tune(
     dataset: Dataset,
     *,
     measure: str = "nDCG@10",
-    measures: Sequence[str] = ("nDCG@10", "R@10", "R@100", "RR@10"),
+    measures: str | Sequence[str] = ("nDCG@10", "R@10", "R@100", "RR@10"),
     analyzer: Analyzer | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Tuned:
@@ -73,7 +73,7 @@ def tune(
         The whole set: both halves are taken from it. Without vectors, only k1 and b are searched.
     measure : str, default "nDCG@10"
         The measure that chooses the winner.
-    measures : sequence of str
+    measures : str or sequence of str
         Further measures to report.
     analyzer : Analyzer, optional
     tell : callable, optional
@@ -103,7 +103,7 @@ def tune(
         winner = best_of(_constants(fused))
     else:
         arms.pop()
-    named = tuple(dict.fromkeys((chosen_by, *map(read_measure, measures))))
+    named = read_measures(measures, first=[chosen_by])
     settings = {one.name: one for one in (*arms, lexical, winner)}
     odd = dataset.split("odd")
     report = ablate(indexes, odd, list(settings.values()), measures=named, tell=tell)

@@ -47,6 +47,10 @@ def wrapped_text(made: Explained, width: int) -> str:
 
 def explanation_lines(made: Explained) -> list[tuple[int, str]]:
     """Return the lines of an explanation, each with its depth."""
+    return _of_score(made) + [(1, f"degraded: {clean(reason)}") for reason in made.degraded]
+
+
+def _of_score(made: Explained) -> list[tuple[int, str]]:
     if made.joined is None:
         return [(0, f"score {_n(made.score)}: {made.fusion}")]
     lines = [(0, f"score {_n(made.score)}")] if made.steps else []

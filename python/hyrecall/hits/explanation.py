@@ -36,6 +36,8 @@ class Explanation(Explained):
     feedback : SecondLook or None
         What :class:`hyrecall.Feedback` added to the query: ``rows`` (keys), ``vectors`` (arms whose
         query was moved), ``terms`` (by text arm, with their boosts).
+    degraded : tuple of str
+        Reasons why an arm or a stage of the query did not run, and so adds nothing to the score.
 
     Notes
     -----

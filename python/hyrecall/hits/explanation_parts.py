@@ -150,3 +150,4 @@ class Explained:
     best: float | None = None
     fused: float | None = None
     feedback: SecondLook | None = None
+    degraded: tuple[str, ...] = ()

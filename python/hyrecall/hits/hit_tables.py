@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hyrecall.base.text_tables import Column, Line, Row, clean, cut, table
+from hyrecall.base.text_tables import Column, Line, Row, clean, cut, table, wrap
 from hyrecall.hits.reply import BatchReply, Reply
+from hyrecall.hits.trace import Trace
 from hyrecall.table.schema import Schema
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
 
 _WIDTH = 80  # of what print() shows, whatever the terminal, so that it is the same everywhere
 _SHOWN_HITS = 20
+_SHOWN_REASONS = 3
 
 EXACT = Line("exact  ", ((0, 5, "faint"),))
 """Stands before the text of a row that comes first because it holds the query whole."""
@@ -72,13 +74,12 @@ class _Hit(NamedTuple):
 
 
 def batch_lines(reply: BatchReply, *, width: int = _WIDTH, show: Show | None = None) -> list[Line]:
-    """Show the first hits of a batch in one table, and how many there are."""
-    hits = _first(reply)
-    queries = _count(reply.n_queries, "query", "queries")
-    lines = [Line(f"{queries}, {_count(reply.n_hits, 'hit', 'hits')}")]
+    """Show the first hits of a batch in one table, how many there are, and what did not run."""
+    hits, degraded = _first(reply), reply.trace.degraded
+    lines = [Line(_title(reply.n_hits, degraded, reply.n_queries))]
     if hits:
         lines += _table_of(hits, reply.trace.arms, width=width, show=show, with_query=True)
-    return lines + _rest(reply.n_hits - len(hits))
+    return lines + _rest(reply.n_hits - len(hits)) + _reasons(degraded, width)
 
 
 def _first(reply: BatchReply) -> list[_Hit]:
@@ -103,41 +104,66 @@ def _hits(reply: Reply, query: int, most: int | None = None) -> list[_Hit]:
 def query_lines(
     reply: Reply, query: int, *, width: int = _WIDTH, show: Show | None = None
 ) -> list[Line]:
-    """Show the first hits of a query in a table, and how many there are."""
+    """Show the first hits of a query in a table, how many there are, and what did not run."""
     begin, end = reply.span(query)
-    if begin == end:
-        return [Line("no hits")]
-    hits = _hits(reply, query, _SHOWN_HITS)
-    made = _table_of(hits, reply.trace.arms, width=width, show=show)
-    return [Line(_count(end - begin, "hit", "hits")), *made, *_rest(end - begin - len(hits))]
+    degraded = reply.trace.of_query(query).degraded
+    lines = [Line(_title(end - begin, degraded))]
+    if begin < end:
+        hits = _hits(reply, query, _SHOWN_HITS)
+        lines += _table_of(hits, reply.trace.arms, width=width, show=show)
+        lines += _rest(end - begin - len(hits))
+    return lines + _reasons(degraded, width)
 
 
 def batch_html(reply: BatchReply) -> str:
     """Show the first hits of a batch as an HTML table."""
-    return _html(reply.n_hits, _first(reply), reply.trace.arms, reply.n_queries)
+    return _html(reply.n_hits, _first(reply), reply.trace, reply.n_queries)
 
 
 def query_html(reply: Reply, query: int) -> str:
     """Show the first hits of a query as an HTML table."""
     begin, end = reply.span(query)
-    return _html(end - begin, _hits(reply, query, _SHOWN_HITS), reply.trace.arms)
+    return _html(end - begin, _hits(reply, query, _SHOWN_HITS), reply.trace.of_query(query))
 
 
-def _html(
-    n_hits: int, rows: Sequence[_Hit], arms: Sequence[str], n_queries: int | None = None
-) -> str:
-    title = _count(n_hits, "hit", "hits")
-    if n_queries is not None:
-        title = f"{_count(n_queries, 'query', 'queries')}, {title}"
+def _html(n_hits: int, rows: Sequence[_Hit], trace: Trace, n_queries: int | None = None) -> str:
+    title, notes = _title(n_hits, trace.degraded, n_queries), _told(trace.degraded)
     if not rows:
-        return _html_table(title, [], [])
-    columns, cells = _laid_out(rows, arms, with_query=n_queries is not None)
+        return _html_table(title, [], [], notes)
+    columns, cells = _laid_out(rows, trace.arms, with_query=n_queries is not None)
     shown = [
         [*(cell.strip() for cell in line), cut(hit.text, _WIDTH)]
         for line, hit in zip(cells, rows, strict=True)
     ]
     rest = [line.text for line in _rest(n_hits - len(rows))]
-    return _html_table(title, [*(column.name for column in columns), "text"], shown, *rest)
+    return _html_table(
+        title, [*(column.name for column in columns), "text"], shown, [*rest, *notes]
+    )
+
+
+def _title(n_hits: int, degraded: Sequence[str], n_queries: int | None = None) -> str:
+    """Say how many hits there are, and whether an arm or a stage did not run."""
+    title = _count(n_hits, "hit", "hits")
+    if n_queries is not None:
+        title = f"{_count(n_queries, 'query', 'queries')}, {title}"
+    elif not n_hits:
+        title = "no hits"
+    return f"{title}, degraded" if degraded else title
+
+
+def _told(degraded: Sequence[str]) -> list[str]:
+    """Return the first reasons why an arm or a stage did not run, and how many more there are."""
+    told = [f"degraded: {clean(reason)}" for reason in degraded[:_SHOWN_REASONS]]
+    more = len(degraded) - len(told)
+    return told + ([f"... {_count(more, 'more reason', 'more reasons')}"] if more else [])
+
+
+def _reasons(degraded: Sequence[str], width: int) -> list[Line]:
+    lines = []
+    for told in _told(degraded):
+        first, *more = wrap(Line(told), width, hang=2)
+        lines += [first, *(line.indented(2) for line in more)]
+    return lines
 
 
 def _count(n: int, one: str, several: str) -> str:
@@ -233,7 +259,7 @@ def _part(hit: _Hit, arm: str, digits: int) -> str:
 
 
 def _html_table(
-    title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], note: str = ""
+    title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]
 ) -> str:
     """Return an HTML table of texts; all of them are escaped, since stored text is data."""
     head = "".join(f"<th>{escape(name)}</th>" for name in headings)
@@ -241,5 +267,5 @@ def _html_table(
         f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
     )
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
-    end = f"<p>{escape(note)}</p>" if note else ""
+    end = "".join(f"<p>{escape(note)}</p>" for note in notes)
     return f"<div><p>{escape(title)}</p>{table}{end}</div>"

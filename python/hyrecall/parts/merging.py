@@ -122,20 +122,21 @@ def merge_parts(
     related = _Related(request, look_up)
     steps = _MergedSteps(call, pools.runs, bool(sees[0]) if len(sees) == 1 else sees, related)
     device = ", ".join(sorted({part.device for part in parts}))
-    told = Told(degraded=(*degraded, *_unembedded(facts, call)))
+    told = Told(degraded=(*degraded, *_unembedded(facts, request, call)))
     given = call.asked, call.options, call.recipe
     return Hits(_narrow(answer(facts, state, device, *given, None, told, steps), pools.brought))
 
 
-def _unembedded(facts: IndexFacts, call: Call) -> list[str]:
+def _unembedded(facts: IndexFacts, request: Request, call: Call) -> list[str]:
     """Say which arms do not run because shards embed no texts."""
-    if not facts.embedded:
+    if not facts.embedded or request.given["vectors"] is not None:
         return []
     from hyrecall.recall.embedders import unembedded  # loads clients of endpoints
 
+    asked = call.asked._replace(vectors=None)
     return [
         f"{arm} did not run: its vectors are of {model!r}, and shards embed no texts: pass vectors="
-        for arm, model in unembedded(facts, call.asked, call.recipe, call.options).items()
+        for arm, model in unembedded(facts, asked, call.recipe, call.options).items()
     ]
 
 

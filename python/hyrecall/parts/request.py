@@ -160,6 +160,10 @@ class Request:
         )
         options = CallOptions(**{field: given[name] for name, field in _RANKING.items()})
         options = options._replace(expansion=given.get("expansion"))
+        if facts.embedded and given["vectors"] is None:
+            from hyrecall.recall.embedders import with_missing_vectors  # loads clients of endpoints
+
+            asked = with_missing_vectors(facts, asked, given["recipe"], options)
         return Call(asked, options, given["recipe"])
 
     def to_bytes(self) -> bytes:

@@ -30,7 +30,13 @@ from hyrecall.segments.segments import State
 from hyrecall.table.columns import read_texts
 from hyrecall.table.schema import Schema
 
-__all__ = ["Embedders", "embedders_at_build", "embedders_at_open", "unembedded"]
+__all__ = [
+    "Embedders",
+    "embedders_at_build",
+    "embedders_at_open",
+    "unembedded",
+    "with_missing_vectors",
+]
 
 
 class Embedders:
@@ -162,10 +168,16 @@ class Embedders:
         degraded: list[str] = []
         about: dict[str, dict[int, str]] = {}
         unread = _unread(facts, recipe, options)
-        for arm, by in self._by.items():
+        for arm in dict.fromkeys((*self._by, *facts.embedded)):
             # As if each query had none: whatever else a call says of the arm holds.
             vectors[arm] = np.zeros((len(texts), facts.dims[arm]), np.float32)
             if arm in unread:
+                continue
+            by = self._by.get(arm)
+            if by is None:
+                model = facts.embedded[arm].model
+                told = f"its vectors are of {model!r}, which is not to be had here without embed="
+                degraded.append(f"{arm} did not run: {told}")
                 continue
             refused: dict[int, NoVectors] = {}
             guard, limit = self._guard(arm), by.timeout if seconds is None else seconds
@@ -177,15 +189,8 @@ class Embedders:
                 alone = f"{arm} did not run: {_told(fault)}"
                 degraded.append(alone if len(texts) == 1 else f"{arm}[{at}]{alone[len(arm) :]}")
                 about[degraded[-1]] = {at: alone}
-        degraded += [
-            f"{arm} did not run: its vectors are of {model!r}, which is not to be had here "
-            "without embed="
-            for arm, model in unembedded(facts, request, recipe, options).items()
-            if arm not in self._by
-        ]
         has_readers = bool(facts.text_arms) or recipe is not None or bool(options.more)
-        text = request.text if has_readers or not vectors else None
-        asked = request._replace(text=text, vectors=vectors or None)
+        asked = request._replace(text=request.text if has_readers else None, vectors=vectors)
         return asked, Told(tuple(degraded), (), about)
 
     def wait_until_loaded(self, seconds: float) -> None:
@@ -214,6 +219,17 @@ def unembedded(
         return {}
     unread = _unread(facts, recipe, options)
     return {arm: one.model for arm, one in facts.embedded.items() if arm not in unread}
+
+
+def with_missing_vectors(
+    facts: IndexFacts, request: Request, recipe: object, options: CallOptions
+) -> Request:
+    """Return a request by text alone as if no query had a vector, where an embedder makes them."""
+    texts = first_words(facts.text_arms, request.text)
+    if request.vectors is not None or texts is None or not _reads_vectors(recipe):
+        return request
+    none = {arm: np.zeros((len(texts), facts.dims[arm]), np.float32) for arm in facts.embedded}
+    return request._replace(vectors=none or None)
 
 
 def _told(failed: EmbedError | NoVectors) -> str:
@@ -295,8 +311,10 @@ def _recorded(facts: IndexFacts) -> dict[str, EmbedBy]:
                 one = EmbedBy(name, columns=stored.columns)
             except MissingExtraError:
                 continue
-            if not isinstance(one.chosen, Off) and one.chosen.model == stored.model:
+            # Off: an environment variable switches every embedder off, and the reply names it.
+            if isinstance(one.chosen, Off) or one.chosen.model == stored.model:
                 found[arm] = one
+                break
     return found
 
 

@@ -44,10 +44,11 @@ def _explain(recalled: Recalled, query: int, at: int) -> Explanation:
         made = fuse(reply, place.query, parts)
         return made, tuple(Component(**parts[one], **made.added[one]) for one in parts)
 
-    arrays = reply.arrays
+    arrays, degraded = reply.arrays, reply.trace.of_query(query).degraded
     if reply.is_fill(at):
         assert plan.fill is not None
-        return Explanation(float(arrays["score"][at]), f"fill, by {plan.fill.column}", ())
+        how = f"fill, by {plan.fill.column}"
+        return Explanation(float(arrays["score"][at]), how, (), degraded=degraded)
     here = Place(
         query,
         int(arrays["segment"][at]),
@@ -69,7 +70,7 @@ def _explain(recalled: Recalled, query: int, at: int) -> Explanation:
     held = _holds(recalled, query, at)
     return Explanation(
         score, fusion_text(plan.fusion), components, steps, held,
-        joined=made.joined, best=made.best, fused=made.score,
+        joined=made.joined, best=made.best, fused=made.score, degraded=degraded,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ drops null rows. Row numbers must stay right in both cases.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,8 +45,9 @@ def arrow_column(value: Any) -> pa.ChunkedArray:
 
 
 def read_lists(
-    column: pa.ChunkedArray, *, bits: bool, dim: int | None, argument: str, row_name: str
-) -> ListRows:
+    column: pa.ChunkedArray, *, bits: bool, dim: int | None, argument: str, row_name: str,
+    takes_ints: bool = False,
+) -> ListRows:  # fmt: skip
     """Read a column of equal-length lists in any layout, with any chunks and slices.
 
     Parameters
@@ -59,6 +61,8 @@ def read_lists(
         not null.
     argument, row_name : str
         Names for messages.
+    takes_ints : bool
+        Read integers as float64, but not uint16, which may be bit patterns of bfloat16.
 
     Raises
     ------
@@ -74,8 +78,13 @@ def read_lists(
         nothing = np.zeros((len(column), dim), np.float32)
         return ListRows("float32", dim, (nothing,), np.zeros(len(column), np.bool_))
     chunks = [_storage(chunk) for chunk in column.chunks]
-    kind = _storage_type(column.type, argument, row_name)
-    dtype = _value_dtype(kind, argument, bits)
+    kind = _storage_type(column, argument, row_name)
+    value, stored = kind.value_type, None
+    dtype: SourceDtype
+    if takes_ints and pa.types.is_integer(value) and not pa.types.is_uint16(value):
+        dtype, stored = "float64", np.dtype(value.to_pandas_dtype())
+    else:
+        dtype = _value_dtype(column, kind, argument, bits)
     fixed = kind.list_size if pa.types.is_fixed_size_list(kind) else None
     if fixed is not None and dim not in (None, fixed):
         raise error(ShapeError, argument, f"{dim} values in every {row_name}", fixed)
@@ -97,7 +106,8 @@ def read_lists(
             valid[rows] = chunk.is_valid().to_numpy(zero_copy_only=False)
         place = _Place(argument, row_name, first_row)
         read = _fixed_rows if fixed is not None else _list_rows
-        matrices.append(read(chunk, width, valid[rows], _NUMPY[dtype], place))
+        matrix = read(chunk, width, valid[rows], stored or _NUMPY[dtype], place)
+        matrices.append(matrix.astype(_NUMPY[dtype], copy=False))
         first_row = rows.stop
     return ListRows(dtype, width, tuple(matrices), None if valid.all() else valid)
 
@@ -117,6 +127,7 @@ _ARROW: dict[pa.DataType, SourceDtype] = {
     pa.float32(): "float32",
     pa.float64(): "float64",
 }
+_LOOKED_AT = 1000  # rows, before a remedy says how to read them
 _NUMPY: dict[SourceDtype, np.dtype[Any]] = {
     "float16": np.dtype(np.float16),
     "float32": np.dtype(np.float32),
@@ -129,8 +140,9 @@ def _storage(chunk: pa.Array) -> pa.Array:
     return chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
 
 
-def _storage_type(kind: pa.DataType, argument: str, row_name: str) -> pa.DataType:
+def _storage_type(column: pa.ChunkedArray, argument: str, row_name: str) -> pa.DataType:
     """Return the list type of a column of vectors; refuse other types."""
+    kind = column.type
     if isinstance(kind, pa.FixedShapeTensorType):
         if len(kind.shape) != 1:
             raise error(ShapeError, argument, "tensors of shape (dim,)", f"{tuple(kind.shape)}")
@@ -139,24 +151,41 @@ def _storage_type(kind: pa.DataType, argument: str, row_name: str) -> pa.DataTyp
         wish, remedy = "a fixed_size_list or list column of floats", ""
         if pa.types.is_null(kind):
             remedy = "give them a width: pa.nulls(len(rows), pa.list_(pa.float32(), dim))"
-        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            remedy = (
-                "read them: pa.array(map(json.loads, rows.to_pylist()), pa.list_(pa.float32()))"
-            )
+        elif _is_json(column):
+            lists = "[None if row is None else json.loads(row) for row in rows.to_pylist()]"
+            remedy = f"read them: pa.array({lists}, pa.list_(pa.float32()))"
         raise error(DTypeError, argument, wish, kind, for_rows(row_name, remedy))
     return kind
 
 
-def _value_dtype(kind: pa.DataType, argument: str, bits: bool) -> SourceDtype:
+def _is_json(column: pa.ChunkedArray) -> bool:
+    """Return whether the first rows of a column are vectors written as JSON."""
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return False
+    try:
+        first = column.slice(0, _LOOKED_AT).drop_null().to_pylist()
+        pa.array([json.loads(row) for row in first], pa.list_(pa.float32()))
+    except (ValueError, TypeError, RecursionError, pa.ArrowException):
+        return False
+    return True
+
+
+def _value_dtype(
+    column: pa.ChunkedArray, kind: pa.DataType, argument: str, bits: bool
+) -> SourceDtype:
     value = kind.value_type
     if bits and pa.types.is_uint16(value):
         return "bfloat16"
     if value in _ARROW:
         return _ARROW[value]
+    remedy = "cast it: pc.cast(column, pa.list_(pa.float32()))"
     if pa.types.is_uint16(value):
         remedy = "uint16 means bfloat16 only under hr.Vector(column, dtype='bfloat16')"
     else:
-        remedy = "cast it: pc.cast(column, pa.list_(pa.float32()))"
+        try:
+            column.cast(pa.list_(pa.float32()))
+        except pa.ArrowException:
+            remedy = ""
     raise error(DTypeError, argument, "float16, float32 or float64 values", value, remedy)
 
 

@@ -37,6 +37,10 @@ _TORCH: dict[str, SourceDtype] = {
     "torch.bfloat16": "bfloat16",
 }
 
+_TORCH_INTS = frozenset(
+    f"torch.{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
+) - {"torch.uint16"}
+
 Queries = tuple[npt.NDArray[np.float32], Mask | None]
 
 
@@ -149,7 +153,7 @@ def host_array(
     """
     torch = sys.modules.get("torch")  # a value can only be a tensor when torch is loaded
     if torch is not None and torch.is_tensor(value):
-        return _from_torch(torch, value, argument)
+        return _from_torch(torch, value, argument, takes_ints)
     if isinstance(value, np.ma.MaskedArray):
         raise error(DTypeError, argument, "an array without a mask", "a masked array")
     if isinstance(value, np.ndarray):
@@ -180,9 +184,12 @@ def _not_an_array(value: object, argument: str) -> DTypeError:
     return error(DTypeError, argument, wish, type(value).__name__)
 
 
-def _from_torch(torch: Any, tensor: Any, argument: str) -> tuple[Array, SourceDtype]:
-    dtype = _TORCH.get(str(tensor.dtype))
-    if dtype is None:
+def _from_torch(
+    torch: Any, tensor: Any, argument: str, takes_ints: bool
+) -> tuple[Array, SourceDtype]:
+    name = str(tensor.dtype)
+    dtype = _TORCH.get(name)
+    if dtype is None and not (takes_ints and name in _TORCH_INTS):
         raise refuse_dtype(argument, tensor.dtype)
     if tensor.layout != torch.strided or tensor.is_nested or tensor.is_meta:
         got = "a meta tensor" if tensor.is_meta else f"a {tensor.layout} or nested tensor"
@@ -190,7 +197,7 @@ def _from_torch(torch: Any, tensor: Any, argument: str) -> tuple[Array, SourceDt
     host = plain_tensor(tensor).cpu()
     if dtype == "bfloat16":  # NumPy has no such type: return the bits
         return host.contiguous().view(torch.int16).numpy().view(np.uint16), dtype
-    return host.numpy(), dtype
+    return (host.numpy().astype(np.float64), "float64") if dtype is None else (host.numpy(), dtype)
 
 
 def _from_dlpack(value: Any, argument: str) -> Array:
@@ -237,7 +244,9 @@ def _check_is_there(array: Array, argument: str) -> None:
 
 def _from_arrow(value: Any, dim: int, argument: str) -> Queries:
     column = arrow_column(value)
-    rows = read_lists(column, bits=False, dim=dim, argument=argument, row_name="query")
+    rows = read_lists(
+        column, bits=False, dim=dim, argument=argument, row_name="query", takes_ints=True
+    )
     chunks = []
     first = 0
     for chunk in rows.chunks:
