@@ -135,7 +135,7 @@ def test_the_best_rows_are_those_of_a_full_sort(
 def test_no_word_is_left_out_of_more_words_than_a_row_is_counted_for(corpus: Corpus) -> None:
     index, _ = corpus
     words = [f"w{word}" for word in (*range(10), *range(100, 2_000, 4))]
-    options = {"text": [" ".join(words)], "scope": "u1"}
+    options: dict[str, Any] = {"text": [" ".join(words)], "scope": "u1"}
     before = n_left_out(index)
     reply = index.recall(**options, limit=10, depth=10).to_arrow()
     assert n_left_out(index) == before

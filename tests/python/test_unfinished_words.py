@@ -50,8 +50,8 @@ def test_what_has_no_word_finds_nothing(name: str, typed: str) -> None:
     assert hits.trace.notes == ("text[0] has no indexable token",)
 
 
-# Words of every language with a stemmer. A stemmer that removes the beginning of a word (before "|")
-# hides it: such a word is found from the second letter after it on.
+# Words of every language with a stemmer. If the stemmer removes the beginning of a word (before the
+# bar), the word is found from the second letter after it on.
 STEMMED = {
     "arabic": "ال|مدرسة مدرسون كتابان",
     "armenian": "գրքերը քաղաքում մարդիկ աշխատանքի",
