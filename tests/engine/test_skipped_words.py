@@ -132,6 +132,16 @@ def test_the_best_rows_are_those_of_a_full_sort(
         assert shortened(index, depth, **options).equals(whole)
 
 
+def test_no_word_is_left_out_of_more_words_than_a_row_is_counted_for(corpus: Corpus) -> None:
+    index, _ = corpus
+    words = [f"w{word}" for word in (*range(10), *range(100, 2_000, 4))]
+    options: dict[str, Any] = {"text": [" ".join(words)], "scope": "u1"}
+    before = n_left_out(index)
+    reply = index.recall(**options, limit=10, depth=10).to_arrow()
+    assert n_left_out(index) == before
+    assert reply.equals(full_sort(index, 10, **options))
+
+
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize("filtered", [False, True])
 def test_lists_of_a_thousand_are_those_of_a_full_sort(

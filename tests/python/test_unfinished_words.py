@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import Stemmer
 
 import hyrecall as hr
 
@@ -49,30 +50,75 @@ def test_what_has_no_word_finds_nothing(name: str, typed: str) -> None:
     assert hits.trace.notes == ("text[0] has no indexable token",)
 
 
+# Words of every language with a stemmer. If the stemmer removes the beginning of a word (before the
+# bar), the word is found from the second letter after it on.
 STEMMED = {
+    "arabic": "ال|مدرسة مدرسون كتابان",
+    "armenian": "գրքերը քաղաքում մարդիկ աշխատանքի",
+    "basque": "etxeetan mendiak lagunekin",
+    "catalan": "cançons ràpidament ciències políticament",
+    "czech": "městech rychlý knihovnách školách",
+    "danish": "huset bøgerne venlighed arbejderne",
+    "dutch": "huizen vriendelijkheid kinderen ge|loofde",
+    "dutch_porter": "huizen vriendelijkheid coördinatie ideeën",
     "english": "charging studies running happiness nationalization connected effectively",
-    "german": "Zeitungen freundlichkeit gegangen verantwortungen",
-    "french": "continuellement nationalités chevaux chantaient heureuses",
-    "spanish": "canciones completamente trabajando ciudades",
-    "italian": "stazioni velocemente mangiando felicità",
-    "russian": "книгами красивого читать новости",
-    "swedish": "flickorna hundarna vänligheten",
-    "finnish": "taloissa kirjoista",
+    "esperanto": "libroj rapide lernejoj ĉevalojn",
+    "estonian": "raamatud majadesse õpilased koolides",
+    "finnish": "taloissa kirjoista ystävämme hyvään",
+    "french": "continuellement nationalités chevaux chantaient heureuses lumière derrière Noël",
+    "german": "Zeitungen freundlichkeit gegangen häuser haeuser Ärger größe straße",
+    "greek": "βιβλία γρήγορα άνθρωποι εργάζονται κτίρια",
+    "hindi": "किताबें लड़कियों देखकर घरों",
+    "hungarian": "házakban könyvek gyerekeknek levelekkel",
+    "indonesian": "bukunya rumahnya sekolahlah di|siramkan",
+    "irish": "leabhair scoileanna múinteoireacht tithe bh|fuil",
+    "italian": "stazioni velocemente mangiando felicità possibile città",
+    "lithuanian": "knygos namuose mokyklų greitai",
+    "nepali": "किताबहरू घरमा केटीहरूलाई",
+    "norwegian": "husene bøkene vennligheten arbeideren",
+    "persian": "کتابها دوستان بزرگترین",
+    "polish": "książkami szkołach ludziom domów",
+    "porter": "charging studies happiness",
+    "portuguese": "canções rapidamente ciência experiências órgãos",
+    "romanian": "cărțile școlilor repede orașului",
+    "russian": "книгами красивого читать новости вернулись ёлками",
+    "serbian": "књигама школама градови kućama",
+    "sesotho": "ba|tho li|puo",
+    "spanish": "canciones trabajando ciudades rápidamente árboles levantándose",
+    "swedish": "flickorna hundarna vänligheten böckerna",
+    "tamil": "புத்தகங்கள் வீடுகளில் மரங்கள்",
+    "turkish": "kitaplar evlerinden çocuklarla güzellik ışıklar",
+    "yiddish": "ביכער קינדער לערערס",
 }
+
+
+def test_every_language_with_a_stemmer_has_words() -> None:
+    assert STEMMED.keys() == set(Stemmer.algorithms())
 
 
 @pytest.mark.parametrize("family", ["snowball", "unicode"])
 @pytest.mark.parametrize("language", STEMMED)
 def test_every_beginning_of_a_word_finds_its_stem(language: str, family: str) -> None:
     words = STEMMED[language].split()
-    index = index_of(words, hr.Analyzer(f"{family}:{language}"))
+    index = index_of([word.replace("|", "") for word in words], hr.Analyzer(f"{family}:{language}"))
     for key, word in enumerate(words):
-        missed = [
-            word[:n]
-            for n in range(1, len(word) + 1)
-            if key not in index.recall_one(text=hr.Prefix(word[:n]), limit=20).keys
-        ]
-        assert missed == [], word
+        removed, _, rest = word.rpartition("|")
+        typed = [removed + rest[:n] for n in range(2 if removed else 1, len(rest) + 1)]
+        hits = index.recall(text=[hr.Prefix(one) for one in typed], limit=20)
+        assert [one for one, found in zip(typed, hits, strict=True) if key not in found.keys] == []
+
+
+def test_a_beginning_that_a_stemmer_removes_does_not_stand_for_a_letter() -> None:
+    index = index_of(["pagar", "dipersunting"], hr.Analyzer("snowball:indonesian"))
+    assert index.recall_one(text=hr.Prefix("dip")).keys == []
+    assert index.recall_one(text=hr.Prefix("dipe")).keys == [1]
+
+
+def test_a_term_that_begins_in_several_ways_counts_once() -> None:
+    index = index_of(["haeuser haus"], hr.Analyzer("snowball:german"))
+    hit = index.recall_one(text=hr.Prefix("ha"))[0]
+    assert hit.explain().components[0].terms[0].term_freq == 2
+    assert index.recall_one(text=hr.Prefix("hae"))[0].score == hit.score
 
 
 def test_words_before_the_last_stand_right_before_it() -> None:

@@ -6,6 +6,13 @@
 #include "kernels/cpu/isa.hpp"
 
 namespace hyrecall {
+namespace {
+
+// With fewer postings, making a leaf's table costs more than it saves: it touches 8 KiB of fresh
+// memory. With 10,000 leaves of 100 postings, tables took four fifths of the time.
+constexpr std::size_t kLeastPostings = 256;
+
+}  // namespace
 
 void ImpactTables::make(Bm25Query const& query, LexicalColumn const& column,
                         std::span<LeafCursor> leaves) {
@@ -27,12 +34,17 @@ void ImpactTables::make(Bm25Query const& query, LexicalColumn const& column,
   }
   has_norms_ = true;
   if (column.parts().posting_width != PostingFormat::kCompact) return;
-  tables_.resize(std::max(tables_.size(), leaves.size() * cpu::kCodes));
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    if (leaves[i].postings->n_in_scope() < n_lengths) continue;
-    float* const table = tables_.data() + i * cpu::kCodes;
+  auto const has_table = [&](LeafCursor const& one) {
+    return one.postings->n_in_scope() >= std::max(n_lengths, kLeastPostings);
+  };
+  auto const n_tables =
+      static_cast<std::size_t>(std::count_if(leaves.begin(), leaves.end(), has_table));
+  tables_.resize(std::max(tables_.size(), n_tables * cpu::kCodes));
+  float* table = tables_.data();
+  for (LeafCursor& one : leaves) {
+    if (!has_table(one)) continue;
     constexpr PostingFormat kFormat(PostingFormat::kCompact);
-    query.with_impact(leaves[i].leaf, [&](auto impact) {
+    query.with_impact(one.leaf, [&](auto impact) {
       for (std::uint32_t freq = 0; freq < kFormat.escape(); ++freq) {
         float* const row = table + (freq << kFormat.length_bits()) + low;
         for (std::size_t j = 0; j < n_lengths; ++j)
@@ -40,7 +52,8 @@ void ImpactTables::make(Bm25Query const& query, LexicalColumn const& column,
       }
     });
     table[kFormat.escape() << kFormat.length_bits()] = 0.0f;  // the list's escapes add its impact
-    leaves[i].table = table;
+    one.table = table;
+    table += cpu::kCodes;
   }
 }
 

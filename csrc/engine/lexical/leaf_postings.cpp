@@ -126,10 +126,15 @@ void for_each_in_scope(PostingList const& list, ScopeRows const& scope, F&& f) {
 std::vector<TermId> terms_of_prefix(LexicalColumn const& column, Leaf const& leaf) {
   std::span<TermId const> const begin_so = column.with_prefix(leaf.terms.back());
   std::vector<TermId> out(begin_so.begin(), begin_so.end());
+  for (std::string const& beginning : leaf.beginnings) {
+    std::span<TermId const> const more = column.with_prefix(beginning);
+    out.insert(out.end(), more.begin(), more.end());
+  }
   for (std::string const& term : leaf.stems) {
     if (TermId const found = column.find(term); found != kNone32) out.push_back(found);
   }
   std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
 

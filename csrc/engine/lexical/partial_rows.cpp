@@ -8,12 +8,13 @@ namespace hyrecall {
 namespace {
 
 constexpr std::size_t kTokensASearch = 64;  // reading so many tokens costs one search
+constexpr std::size_t kMostSearches = 64;   // lists that are searched to score one row
 constexpr std::size_t kBytesAhead = 8;      // rows between a prefetch and its use
 constexpr std::size_t kLine = 64;
 
 }  // namespace
 
-void PartialRows::begin(Segment const& segment, std::size_t column, Bm25Query const& query,
+bool PartialRows::begin(Segment const& segment, std::size_t column, Bm25Query const& query,
                         std::span<LeafPostings const> postings, std::span<LeafCursor const> leaves,
                         std::span<float const> greatest) {
   segment_ = &segment;
@@ -31,6 +32,7 @@ void PartialRows::begin(Segment const& segment, std::size_t column, Bm25Query co
     has_terms_alone_ &= terms_[leaf] != kNone32;
   }
   has_terms_alone_ = has_terms_alone_ && counts_.begin(*column_, terms_);
+  if (!has_terms_alone_ && leaves.size() > kMostSearches) return false;
   // A document that holds a term has a length of at least 1.
   float const norm = query.length_norm(std::max(column_->min_length(), 1u));
   bounds_.clear();
@@ -44,6 +46,7 @@ void PartialRows::begin(Segment const& segment, std::size_t column, Bm25Query co
           query.impact(leaves[i].leaf, static_cast<float>(freq), norm) * kBoundSlack;
     }
   }
+  return true;
 }
 
 std::size_t PartialRows::narrow(SkippedLeaves const& skipped) {

@@ -19,7 +19,8 @@ namespace hyrecall {
 class PartialRows {
  public:
   // greatest: by place among the leaves, the leaf's greatest impact on any row.
-  void begin(Segment const& segment, std::size_t column, Bm25Query const& query,
+  // Returns false if scoring a row would search too many lists: then add all leaves instead.
+  bool begin(Segment const& segment, std::size_t column, Bm25Query const& query,
              std::span<LeafPostings const> postings, std::span<LeafCursor const> leaves,
              std::span<float const> greatest);
   void clear() {

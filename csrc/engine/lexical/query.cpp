@@ -110,6 +110,12 @@ class Texts {
   // "chargi" is a prefix of the one alone.
   void add_stems(text::Analyzer const& analyzer) {
     std::vector<std::string> words;
+    for (auto const& leaf : leaves_) {
+      if (!leaf) continue;
+      for (std::string_view const tail : text::kTails)
+        words.push_back(std::string(leaf->terms.back()).append(tail));
+    }
+    std::size_t const n_tailed = words.size();
     std::vector<std::size_t> ends;  // [leaves_]
     for (auto const& leaf : leaves_) {
       if (leaf) text::complete_word(leaf->terms.back(), words);
@@ -117,18 +123,39 @@ class Texts {
     }
     std::vector<std::string_view> const texts(words.begin(), words.end());
     text::TokenBatch const stems = analyzer.analyze(texts, text::Role::kQuery);
-    std::size_t word = 0;
+    auto const stem_of = [&](std::size_t word) -> std::string_view {
+      if (stems.offsets[word + 1] - stems.offsets[word] != 1) return {};
+      return stems.terms[stems.term_ids[stems.offsets[word]]];
+    };
+    std::size_t tailed = 0, word = n_tailed;
     for (std::size_t i = 0; i < leaves_.size(); ++i) {
-      for (; word < ends[i]; ++word) {
-        if (stems.offsets[word + 1] - stems.offsets[word] != 1) continue;
-        std::string const& stem = stems.terms[stems.term_ids[stems.offsets[word]]];
-        if (!stem.starts_with(leaves_[i]->terms.back())) leaves_[i]->stems.push_back(stem);
-      }
       if (!leaves_[i]) continue;
-      auto& own = leaves_[i]->stems;
-      std::sort(own.begin(), own.end());
-      own.erase(std::unique(own.begin(), own.end()), own.end());
+      Leaf& leaf = *leaves_[i];
+      std::string_view const prefix = leaf.terms.back();
+      for (std::string_view const tail : text::kTails) {
+        std::string_view stem = stem_of(tailed++);
+        if (!stem.ends_with(tail)) continue;
+        stem.remove_suffix(tail.size());
+        if (begins_enough(stem, prefix)) leaf.beginnings.emplace_back(stem);
+      }
+      for (; word < ends[i]; ++word) {
+        std::string_view const stem = stem_of(word);
+        if (!stem.empty() && !stem.starts_with(prefix)) leaf.stems.emplace_back(stem);
+      }
+      std::sort(leaf.stems.begin(), leaf.stems.end());
+      leaf.stems.erase(std::unique(leaf.stems.begin(), leaf.stems.end()), leaf.stems.end());
     }
+  }
+
+  // A stemmer that removes the beginning of a word may leave a letter, with which far too many
+  // terms begin.
+  static bool begins_enough(std::string_view stem, std::string_view prefix) {
+    std::size_t const n = n_characters(stem);
+    return n > 0 && (n >= 2 || n + 1 >= n_characters(prefix)) && !stem.starts_with(prefix);
+  }
+  static std::size_t n_characters(std::string_view text) {
+    return static_cast<std::size_t>(
+        std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
   }
 
   std::vector<std::string_view> texts_;

@@ -25,6 +25,8 @@ struct Leaf {
   double multiplicity = 0.0;  // boost x occurrences in the query, summed
   // Of a prefix: the stems of words that begin so, where the stems do not.
   std::vector<std::string> stems{};
+  // Of a prefix: how else the stems of such words begin ("ra" of "rá").
+  std::vector<std::string> beginnings{};
 
   friend bool same_leaf(Leaf const& a, Leaf const& b) {
     return a.kind == b.kind && a.terms == b.terms && a.offsets == b.offsets && a.slop == b.slop;

@@ -199,8 +199,8 @@ class TileScan {
           greatest_impact(query_, one.leaf, one.postings->list, column_.min_length()));
     }
     scratch_.skipped.begin(scratch_.greatest);
-    scratch_.partial.begin(rows_.view.segment(), arm_.column, query_, postings_, leaves_,
-                           scratch_.greatest);
+    may_skip_ = scratch_.partial.begin(rows_.view.segment(), arm_.column, query_, postings_,
+                                       leaves_, scratch_.greatest);
   }
 
   // Scores the rows whose partial sums may reach the threshold; adds all leaves if these are many.

@@ -81,7 +81,9 @@ class Prefix:
 
     The words before the last must stand right before such a word. The last word is neither dropped
     as a stop word nor stemmed; with a stemming analyzer it also finds the stems of words that begin
-    so. A text without a word finds nothing.
+    so, by a list of the endings of words that has most, but not all. If the stemmer removes the
+    beginning of a word (``ge`` in Dutch, ``al`` in Arabic), two more letters must be typed. A text
+    without a word finds nothing.
 
     A prefix counts as one term: its term frequency is the number of places that match, its document
     frequency the number of documents with one. It expands to terms of the authorised cells only. If
