@@ -11,7 +11,7 @@ import pytest
 from starlette.datastructures import Headers, State
 
 from hyrecall.memory.memory import Opening
-from hyrecall.serve import ServiceOptions, create_app, replies
+from hyrecall.serve import ServiceOptions, create_app
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.guards import Guard, check_host, check_origin
 from serve.blocked import Blocked
@@ -241,33 +241,6 @@ def test_no_reply_is_longer_than_it_may_be(
     told = reply.json()["error"]["message"]
     assert told.startswith("reply: expected <= 2000 bytes")
     assert "tea" not in told
-
-
-@pytest.mark.parametrize(
-    ("route", "asked", "field"),
-    [
-        ("recall", ("POST", "/v1/recall", {"json": {"query": "tea"}}), "matches"),
-        ("memories", ("GET", "/v1/memories", {}), "memories"),
-    ],
-)
-def test_more_text_than_a_reply_may_have_is_not_encoded(
-    route: str, asked: Any, field: str, store: Opening, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    encoded: list[Any] = []
-
-    def encode(data: Any) -> bytes:
-        encoded.append(data)
-        return replies.encode(data)
-
-    monkeypatch.setattr(f"hyrecall.serve.routes.{route}.encode", encode)
-    kept = [{"text": "tea " * 300, "id": f"m{at}"} for at in range(2)]
-    *_, reply = ask(
-        create_app(store, ServiceOptions(max_reply=2_000)),
-        *(("POST", "/v1/memories", {"json": one}) for one in kept), asked,
-    )  # fmt: skip
-    assert reply.status_code == 422
-    assert reply.json()["error"]["message"] == "reply: expected <= 2000 bytes"
-    assert not any(field in one for one in encoded)
 
 
 def test_what_is_shown_around_a_hit_counts_for_the_hits_of_a_request(store: Opening) -> None:

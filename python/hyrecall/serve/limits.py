@@ -1,4 +1,4 @@
-"""Checks sizes against the options: of a body before its use, of a reply before it is encoded."""
+"""Checks sizes of what a body says against the options, before any of it is used."""
 
 from __future__ import annotations
 
@@ -8,19 +8,10 @@ from typing import Any
 
 from fastapi import Request
 
-from hyrecall.memory import Episode
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.options import ServiceOptions
 
-__all__ = [
-    "check_hits",
-    "check_lists",
-    "check_page",
-    "check_query",
-    "check_size",
-    "check_texts",
-    "options_of",
-]
+__all__ = ["check_hits", "check_lists", "check_page", "check_query", "check_size", "options_of"]
 
 
 def options_of(request: Request) -> ServiceOptions:
@@ -58,11 +49,6 @@ def check_lists(options: ServiceOptions, **fields: Any) -> None:
             if isinstance(one, list | tuple | dict):
                 check_size(name, len(one), options.max_ids, "entries")
                 rest.extend(one.values() if isinstance(one, dict) else one)
-
-
-def check_texts(options: ServiceOptions, memories: Iterable[Episode]) -> None:
-    """Refuse a reply with more text than it may have bytes, before copies of it are encoded."""
-    check_size("reply", sum(len(one.text) for one in memories), options.max_reply, "bytes")
 
 
 def check_size(name: str, size: int, most: int, unit: str) -> None:

@@ -21,14 +21,7 @@ from hyrecall.serve.bodies import (
 )
 from hyrecall.serve.callers import Editor, Reader, Writer, require
 from hyrecall.serve.errors import ServiceError
-from hyrecall.serve.limits import (
-    check_lists,
-    check_page,
-    check_query,
-    check_size,
-    check_texts,
-    options_of,
-)
+from hyrecall.serve.limits import check_lists, check_page, check_query, check_size, options_of
 from hyrecall.serve.replies import (
     ERRORS,
     Changed,
@@ -129,17 +122,11 @@ async def list_memories(
     options = options_of(request)
     check_page(options, page.limit)
     check_lists(options, tag=page.tag)
-    store = scoped_store(request, who, page)
-
-    def work(store: ScopedStore) -> bytes:
-        found = store.sync(
-            "list", kind=page.kind, tags=page.tag, pinned=page.pinned,
-            limit=page.limit, offset=page.offset,
-        )  # fmt: skip
-        check_texts(options, found)
-        return encode({"memories": [episode_data(one) for one in found]})
-
-    return JsonResponse(await store.run(work))
+    found = await scoped_store(request, who, page).call(
+        "list", kind=page.kind, tags=page.tag, pinned=page.pinned,
+        limit=page.limit, offset=page.offset,
+    )  # fmt: skip
+    return _json({"memories": [episode_data(one) for one in found]})
 
 
 @router.get(ID + "/history", summary="Every version of a memory, oldest first")
