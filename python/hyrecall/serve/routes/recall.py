@@ -29,7 +29,7 @@ from hyrecall.serve.replies import (
     BatchReply,
     JsonResponse,
     RecallReply,
-    encode,
+    encode_within,
     recall_data,
 )
 from hyrecall.serve.routes.parameters import store_filter
@@ -72,7 +72,8 @@ async def recall(request: Request, body: RecallBody, who: Reader) -> Response:
     store = _store_of(request, who, body)
 
     def work(store: ScopedStore) -> bytes:
-        return encode(recall_data(search(store, body), explain=body.explain, began=began))
+        found = recall_data(search(store, body), explain=body.explain, began=began)
+        return encode_within(found, options_of(request).max_reply)
 
     return JsonResponse(await store.run(work))
 
@@ -95,9 +96,9 @@ async def recall_batch(request: Request, body: BatchBody, who: Reader) -> Respon
     def written() -> bytes:  # on a thread: explanations are computed
         replies, n_bytes = [], 0
         for query, matches in zip(body.queries, found, strict=True):
-            replies.append(encode(recall_data(matches, explain=query.explain, began=began)))
+            one = recall_data(matches, explain=query.explain, began=began)
+            replies.append(encode_within(one, options.max_reply - n_bytes))
             n_bytes += len(replies[-1])
-            check_size("reply", n_bytes, options.max_reply, "bytes")
         return b'{"replies":[' + b",".join(replies) + b"]}"
 
     return JsonResponse(await asyncio.to_thread(written))
