@@ -307,23 +307,13 @@ def newest(
     offset : int, default 0
         How many to pass over first.
     """
-    wanted, given = _wanted(cells, kind=kind, pinned=pinned, session_id=session_id, tags=tags)
-    page = (
-        f"SELECT d.pinned, {STORED} AS stored, {CHECKED} FROM {_HEAD} WHERE {wanted} "
-        f"{_NEWEST_FIRST} LIMIT ? OFFSET ?"
-    )
-    select = f"SELECT {HIGHEST}, v.* FROM ({page}) v"  # looked up for the rows of the page alone
-    homes = cells_by_number(connection, cells)
-    found, n_bad = [], 0
-    for highest, is_pinned, stored, *checked in rows(connection, select, (*given, limit, offset)):
-        _, cell, key, version, *_ = checked
-        if is_sound(checked) and version == highest and cell in homes:
-            _take_room(checked)
-            found.append(episode_of(homes[cell], key, is_pinned, content_of(checked), stored))
-        else:
-            n_bad += 1
-    warn_of_damage(n_bad)
-    return found
+    found = newest_rows(
+        connection, cells, kind=kind, tags=tags, pinned=pinned, session_id=session_id,
+        limit=limit, offset=offset,
+    )  # fmt: skip
+    numbers = [row for row, _ in found]  # texts are read when the order is known, not sorted
+    episodes = episodes_of_rows(connection, numbers, cells, shown=True)
+    return [episodes[row] for row in numbers if row in episodes]
 
 
 def newest_rows(
@@ -331,20 +321,22 @@ def newest_rows(
     cells: Collection[int],
     *,
     kind: str | None = None,
+    tags: Collection[str] | None = None,
     pinned: bool | None = None,
     session_id: str | None = None,
     in_session: bool = False,
     limit: int = -1,
+    offset: int = 0,
 ) -> list[tuple[int, str]]:
     """Return row and id of live episodes, in the order of :func:`newest`, and nothing else of them.
 
     ``in_session``: only those of a session, whichever. ``limit``: -1 is all.
     """
-    wanted, given = _wanted(cells, kind=kind, pinned=pinned, session_id=session_id)
+    wanted, given = _wanted(cells, kind=kind, pinned=pinned, session_id=session_id, tags=tags)
     if in_session:
         wanted += " AND v.session_id IS NOT NULL"
-    select = f"SELECT v.row, v.id FROM {_HEAD} WHERE {wanted} {_NEWEST_FIRST} LIMIT ?"
-    return [(row, key) for row, key in rows(connection, select, (*given, limit))]
+    select = f"SELECT v.row, v.id FROM {_HEAD} WHERE {wanted} {_NEWEST_FIRST} LIMIT ? OFFSET ?"
+    return [(row, key) for row, key in rows(connection, select, (*given, limit, offset))]
 
 
 def count_live(

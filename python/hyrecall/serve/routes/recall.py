@@ -116,21 +116,14 @@ async def answer_all(request: Request, who: Reader, queries: list[RecallBody]) -
     places: Turns = request.app.state.of_batches
     rest = iter(enumerate(zip(stores, queries, strict=True)))
     found: dict[int, Matches | HyrecallError | ServiceError] = {}
-    room = options_of(request).max_reply
 
     async def work() -> None:
-        nonlocal room
         for at, (store, query) in rest:
             async with places.turn(who.name):  # with the batches of other callers
                 one = found[at] = await _answer(store, query, at)
-            if isinstance(one, Matches):
-                room -= sum(len(match.episode.text) for match in one)
-                if room >= 0:
-                    continue
-                message = f"reply: expected <= {options_of(request).max_reply} bytes"
-                found[at] = ServiceError(422, "Invalid", message)
-            for _ in rest:  # the other workers end too
-                pass
+            if not isinstance(one, Matches):
+                for _ in rest:  # the other workers end too
+                    pass
 
     async with asyncio.TaskGroup() as group:
         for _ in range(min(MOST_OF_A_BATCH, len(queries))):
@@ -149,11 +142,15 @@ def _store_of(request: Request, who: Caller, query: RecallBody) -> ScopedStore:
     return scoped_store(request, who, query)
 
 
-async def _answer(store: ScopedStore, query: RecallBody, at: int) -> Matches | HyrecallError:
+async def _answer(
+    store: ScopedStore, query: RecallBody, at: int
+) -> Matches | HyrecallError | ServiceError:
     try:
         return await store.run(lambda store: search(store, query))
     except HyrecallError as fault:
         fault.args = (f"queries[{at}].{fault}",)
+        return fault
+    except ServiceError as fault:  # of the reply, not of this query
         return fault
 
 
