@@ -151,9 +151,9 @@ def test_a_header_of_one_door_is_refused_at_the_others(kind: str) -> None:
 
 @pytest.mark.parametrize(
     "header",
-    ("X-Tenant-Id", "X-Organization-Id", "X-Organisation", "X-UserId", "X-Username", "X_User_Id",
+    ["X-Tenant-Id", "X-Organization-Id", "X-Organisation", "X-UserId", "X-Username", "X_User_Id",
      "X-Hyrecall-User-Id", "X-Mem0-User-Id", "Mem0-User-ID", "X-Hebb-User", "X-Account-Id",
-     "X-Namespace", "X-Project-Id", "Owner", "X-User-Email"),
+     "X-Namespace", "X-Project-Id", "Owner", "X-User-Email"],
 )  # fmt: skip
 def test_a_header_that_says_who_is_asking_is_refused_however_it_is_spelt(header: str) -> None:
     async def run() -> None:
