@@ -12,6 +12,7 @@ from hyrecall import recipes
 from hyrecall.ask.recipe import Recipe
 from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.memory import Matches
+from hyrecall.memory.store import Store
 from hyrecall.serve.bodies import BatchBody, RecallBody
 from hyrecall.serve.callers import Caller, Reader, require
 from hyrecall.serve.errors import ServiceError, naming_query
@@ -32,6 +33,7 @@ from hyrecall.serve.replies import (
     encode_within,
     recall_data,
 )
+from hyrecall.serve.routes.info import recipes_of
 from hyrecall.serve.routes.parameters import store_filter
 from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import ScopedStore, scoped_store
@@ -174,7 +176,7 @@ def search(store: ScopedStore, body: RecallBody) -> Matches:
     """Answer one query; blocks."""
     given = {name: getattr(body, name) for name in body.model_fields_set - _ONLY_HERE}
     query = given.pop("query")
-    recipe = recipe_of(body.recipe)
+    recipe = recipe_of(store.opened, body.recipe)
     if body.depth is not None:
         recipe = (store.opened.recipe if recipe is None else recipe).replace(depth=body.depth)
     found: Matches = store.sync(
@@ -183,11 +185,12 @@ def search(store: ScopedStore, body: RecallBody) -> Matches:
     return found
 
 
-def recipe_of(name: str | None) -> Recipe | None:
-    """Return a recipe by its name; None: the store's."""
+def recipe_of(store: Store, name: str | None) -> Recipe | None:
+    """Return a recipe that a store can recall by; None: its own."""
     if name is None:
         return None
-    if name not in recipes.__all__:
-        raise error(OptionError, "recipe", f"one of {', '.join(recipes.__all__)}", "another")
+    known = recipes_of(store)
+    if name not in known:
+        raise error(OptionError, "recipe", f"one of {', '.join(known)}", "another")
     found: Recipe = getattr(recipes, name)
     return found
