@@ -15,6 +15,7 @@ from hyrecall.memory.sql import reading
 from hyrecall.serve import ServiceOptions, create_app
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.guards import Guard, check_host, check_origin
+from hyrecall.serve.replies import encode, encode_within
 from serve.blocked import Blocked
 from serve.conftest import ANN
 from serve_client import calling
@@ -286,6 +287,19 @@ def test_a_reply_that_is_too_long_is_refused_before_all_of_it_is_read(
             assert 0 < n_read[0] < 10
 
     asyncio.run(run())
+
+
+def test_json_that_is_too_long_is_not_made_whole() -> None:
+    data = {"n": 1, "hits": [{"text": "tea"}, [None]], "none": [], "inner": {"a": [1]}}
+    whole = encode(data)
+    assert encode_within({**data, "hits": iter(data["hits"])}, len(whole)) == whole
+    assert encode_within({}, 2) == b"{}"
+    with pytest.raises(ServiceError):
+        encode_within(data, len(whole) - 1)
+    hits = iter(range(100))
+    with pytest.raises(ServiceError):
+        encode_within({"hits": hits}, 20)
+    assert next(hits) < 20
 
 
 def test_what_is_counted_or_removed_is_not_held_to_the_length_of_a_reply(

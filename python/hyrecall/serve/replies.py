@@ -216,8 +216,9 @@ def encode_within(data: dict[str, Any], most: int) -> bytes:
         check_size("reply", n_bytes, most, "bytes")
         parts.append(part)
 
+    add(b"{")
     for at, (name, value) in enumerate(data.items()):
-        add(b"%c%s:" % (b"{,"[at > 0], encode(name)))
+        add(b"," * (at > 0) + encode(name) + b":")
         if not isinstance(value, list | Iterator):
             add(encode(value))
             continue
