@@ -386,6 +386,16 @@ def test_floors_that_no_arm_reads_are_refused(
     assert str(caught.value).startswith(told)
 
 
+def test_a_floor_above_a_score_leaves_out_that_score(drinks: MemorySync) -> None:
+    first, *rest = (one.score for one in drinks.search("tea", user_id="ann"))
+    assert rest
+    assert len(drinks.search("tea", user_id="ann", min_score=first)) >= 1
+    assert drinks.search("tea", user_id="ann", min_score=hr.Above(first)) == []
+    lowest = hr.Above(min(rest))
+    kept = [one.score for one in drinks.search("tea", user_id="ann", min_score=lowest)]
+    assert kept == [score for score in (first, *rest) if score > min(rest)]
+
+
 def test_a_floor_of_cosines_needs_an_embedder_or_a_vector() -> None:
     with opened(None) as memory:
         keep(memory, "tea", "tea at four")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from starlette.datastructures import Headers
 
-from hyrecall.serve.callers import ANYBODY, Caller, narrow, require
+from hyrecall.serve.callers import ANYBODY, Caller, identify, narrow, require
 from hyrecall.serve.errors import ServiceError
 
 ANN = Caller(org="acme", workspace="lab", user_id="ann")
@@ -51,6 +52,29 @@ def test_a_body_that_would_widen_it_is_refused_without_naming_the_scope(
         narrow(who, asked)
     assert refused.value.status == 403
     assert not any(str(name) in refused.value.message for name in ("bob", "acme", "lab", "other"))
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ({}, "expected the header Authorization: Bearer TOKEN"),
+        ({"authorization": "Basic aGk="}, "expected the header Authorization: Bearer TOKEN"),
+        ({"authorization": "Bearer "}, "expected the header Authorization: Bearer TOKEN"),
+        (
+            {"authorization": "Bearer hyr_old"},
+            "Authorization: expected a token that this service knows, got another",
+        ),
+    ],
+)
+def test_a_missing_token_and_an_unknown_one_are_told_apart(
+    header: dict[str, str], message: str
+) -> None:
+    class NoTokens:
+        def find(self, token: str) -> None: ...
+
+    with pytest.raises(ServiceError) as refused:
+        identify(NoTokens(), Headers(header))
+    assert (refused.value.status, refused.value.message) == (401, message)
 
 
 def test_a_right_that_a_caller_lacks_is_refused() -> None:

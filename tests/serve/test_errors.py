@@ -114,6 +114,10 @@ class Strict(Body):
         (b'{"count": 1}', "text/plain", "Content-Type: expected application/json"),
         (b"{'count': 1}", "application/json", "body: expected JSON"),
         (b'{"count": 1, "size": 2}', "application/json", "size: expected no such field"),
+        (b"", "application/json", "body: expected a JSON object with count, got nothing"),
+        (b"null", "application/json", "body: expected a JSON object with count, got nothing"),
+        (b"[1]", "application/json", "body: expected a JSON object with count, got a list"),
+        (b"17", "application/json", "body: expected a JSON object with count, got a number"),
     ],
 )  # fmt: skip
 def test_a_first_attempt_by_hand_learns_what_is_wrong(

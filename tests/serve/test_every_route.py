@@ -149,6 +149,37 @@ def test_a_header_of_one_door_is_refused_at_the_others(kind: str) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(
+    "header",
+    ["X-Tenant-Id", "X-Organization-Id", "X-Organisation", "X-UserId", "X-Username", "X_User_Id",
+     "X-Hyrecall-User-Id", "X-Mem0-User-Id", "Mem0-User-ID", "X-Hebb-User", "X-Account-Id",
+     "X-Namespace", "X-Project-Id", "Owner", "X-User-Email"],
+)  # fmt: skip
+def test_a_header_that_says_who_is_asking_is_refused_however_it_is_spelt(header: str) -> None:
+    async def run() -> None:
+        async with calling(of_a_store()) as client:
+            got = await client.get("/v1/memories/m0", headers={header: "ann"})
+            told = got.json()["error"]["message"]
+            assert (got.status_code, told) == (422, f"{header.lower()}: expected no such header")
+
+    asyncio.run(run())
+
+
+def test_headers_of_proxies_and_clients_are_let_through() -> None:
+    names = (
+        "User-Agent", "X-Request-Id", "X-Session-Id", "X-Forwarded-User", "X-Forwarded-For",
+        "X-Auth-Request-User", "X-Auth-Request-Email", "Remote-User", "Mcp-Session-Id",
+        "X-Client-Id", "traceparent", "From",
+    )  # fmt: skip
+
+    async def run() -> None:
+        async with calling(of_a_store()) as client:
+            got = await client.get("/v1/memories", headers=dict.fromkeys(names, "ann"))
+            assert got.status_code == 200, got.text
+
+    asyncio.run(run())
+
+
 def flat(dependant: Any) -> Iterator[Any]:
     yield dependant
     for one in dependant.dependencies:

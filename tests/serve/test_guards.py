@@ -11,9 +11,11 @@ import pytest
 from starlette.datastructures import Headers, State
 
 from hyrecall.memory.memory import Opening
+from hyrecall.memory.sql import reading
 from hyrecall.serve import ServiceOptions, create_app
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.guards import Guard, check_host, check_origin
+from hyrecall.serve.replies import encode, encode_within
 from serve.blocked import Blocked
 from serve.conftest import ANN
 from serve_client import calling
@@ -241,6 +243,83 @@ def test_no_reply_is_longer_than_it_may_be(
     told = reply.json()["error"]["message"]
     assert told.startswith("reply: expected <= 2000 bytes")
     assert "tea" not in told
+
+
+@pytest.fixture
+def n_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Count the versions that a store reads with their texts."""
+    counted, is_sound = [0], reading.is_sound
+
+    def seen(checked: Any) -> bool:
+        counted[0] += 1
+        return is_sound(checked)
+
+    monkeypatch.setattr(reading, "is_sound", seen)
+    return counted
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/v1/memories?limit=40", None),
+        ("GET", "/v1/memories/m0/history", None),
+        ("POST", "/v1/recall", {"query": "tea", "limit": 40}),
+        ("POST", "/v1/recall/batch", {"queries": [{"query": "tea", "limit": 40}]}),
+        ("GET", "/memories?run_id=s", None),
+        ("GET", "/memories/m0/history", None),
+        ("GET", "/api/v1/memories?limit=40", None),
+    ],
+)
+def test_a_reply_that_is_too_long_is_refused_before_all_of_it_is_read(
+    method: str, path: str, body: Any, store: Opening, n_read: list[int]
+) -> None:
+    async def run() -> None:
+        async with calling(app := create_app(store, ServiceOptions(max_reply=5_000))) as client:
+            memory = app.state.memory._sync
+            for at in range(40):
+                memory.remember("tea " * 250, id=f"m{at}", session_id="s")
+                memory.update("m0", output=f"tea {at} " * 200)
+            assert memory.wait_until_ready(timeout=60)
+            n_read[0] = 0
+            reply = await client.request(method, path, json=body)
+            assert reply.status_code == 422, reply.text
+            assert reply.json()["error"]["message"].startswith("reply: expected <= 5000 bytes")
+            assert 0 < n_read[0] < 10
+
+    asyncio.run(run())
+
+
+def test_json_that_is_too_long_is_not_made_whole() -> None:
+    data = {"n": 1, "hits": [{"text": "tea"}, [None]], "none": [], "inner": {"a": [1]}}
+    whole = encode(data)
+    assert encode_within({**data, "hits": iter(data["hits"])}, len(whole)) == whole
+    assert encode_within({}, 2) == b"{}"
+    with pytest.raises(ServiceError):
+        encode_within(data, len(whole) - 1)
+    hits = iter(range(100))
+    with pytest.raises(ServiceError):
+        encode_within({"hits": hits}, 20)
+    assert next(hits) < 20
+
+
+def test_what_is_counted_or_removed_is_not_held_to_the_length_of_a_reply(
+    store: Opening, n_read: list[int]
+) -> None:
+    async def run() -> None:
+        async with calling(app := create_app(store, ServiceOptions(max_reply=5_000))) as client:
+            memory = app.state.memory._sync
+            for at in range(40):
+                keys = {"agent_id": "bee"}
+                memory.remember("tea " * 250, id=f"m{at}", tags=["tea"], metadata=keys)
+            n_read[0] = 0
+            listed = (await client.get("/api/v1/memories?limit=1&offset=2&tags=tea")).json()
+            assert (listed["total"], len(listed["items"]), n_read[0]) == (40, 1, 1)
+            (tag,) = (await client.get("/api/v1/graph/tags")).json()
+            assert tag["weight"] == 40
+            gone = await client.delete("/memories?agent_id=bee")
+            assert (gone.status_code, memory.list()) == (200, [])
+
+    asyncio.run(run())
 
 
 def test_what_is_shown_around_a_hit_counts_for_the_hits_of_a_request(store: Opening) -> None:

@@ -298,6 +298,17 @@ def test_every_example_of_the_api_description_runs(store: Opening) -> None:
     assert served(store, work) >= 10
 
 
+def test_an_unknown_recipe_is_refused_with_those_that_the_store_can_run(store: Opening) -> None:
+    async def work(client: Any) -> None:
+        known = (await client.get("/v1/info")).json()["recipes"]
+        for name in ("none", "hebb"):
+            got = await client.post("/v1/recall", json={"query": "tea", "recipe": name})
+            told = f"recipe: expected one of {', '.join(known)}"
+            assert (got.status_code, got.json()["error"]["message"]) == (422, told)
+
+    served(store, work)
+
+
 def test_a_store_says_which_recipes_it_serves(store: Opening) -> None:
     async def work(client: Any) -> Any:
         return (await client.get("/v1/info")).json()

@@ -361,8 +361,8 @@ class MemorySync(RecordsOfMemorySync):
             In [0, 1]: how much unlike those above a match shall be.
         normalize : bool, default False
             Scores over the best possible, in [0, 1].
-        min_score : float, or mapping of str to float or Above, optional
-            A float is the least ``score``, which is relative to the other matches of most recipes.
+        min_score : float or Above, or mapping of str to float or Above, optional
+            A number is the least ``score``, which is relative to the other matches of most recipes.
             ``{"bm25": 2.0, "cosine": 0.35}`` is absolute, as for an index: words, and vectors, list
             nothing below, so that a match reaches one of both. Nothing fills the list then.
         weights : mapping of str to float, optional

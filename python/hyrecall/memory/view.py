@@ -6,7 +6,7 @@ return what the caller may see; functions of :mod:`hyrecall.memory.changing` tak
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -32,10 +32,13 @@ from hyrecall.memory.sql.reading import (
     Accesses,
     Change,
     accesses,
+    count_live,
     episode_by_id,
+    episodes_of_rows,
     history,
     last_changes,
     newest,
+    newest_rows,
 )
 from hyrecall.memory.store import Store
 
@@ -47,6 +50,9 @@ Episodes: TypeAlias = list[Episode]
 Versions: TypeAlias = list[Version]
 
 MOST_LISTED = 2**31 - 1
+
+AT_A_TIME = 64
+"""Episodes that are in memory while many are read."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +189,24 @@ class View:
         warn_of_isolation(self.by, seen)
         return found
 
+    def count(self, *, kind: str | None, tags: Sequence[str] | None, most: int) -> int:
+        """Return how many episodes :meth:`newest` would give, ``most`` at most."""
+        kind, wanted = None if kind is None else check_id("kind", kind), read_tags(tags)
+        with self.store.database.reading() as connection:
+            cells = tuple(audience(connection, self.by).cells)
+            return count_live(connection, cells, kind=kind, tags=wanted, most=most)
+
+    def each_newest(self, most: int) -> Iterator[Episode]:
+        """Yield the newest episodes, which are read a few at a time."""
+        with self.store.database.reading() as connection:
+            seen = audience(connection, self.by)
+            numbers = [row for row, _ in newest_rows(connection, tuple(seen.cells), limit=most)]
+            for begin in range(0, len(numbers), AT_A_TIME):
+                part = numbers[begin : begin + AT_A_TIME]
+                found = episodes_of_rows(connection, part, seen.cells)
+                yield from (found[row] for row in part if row in found)
+        warn_of_isolation(self.by, seen)
+
     def links(self, key: object) -> Edges:
         """Return the edges in which a memory takes part."""
         name = check_id("id", key)
@@ -198,7 +222,7 @@ class View:
         return ReadPolicy("isolated", None) if found is None else found
 
     def accesses(self, keys: Sequence[str]) -> dict[str, Accesses]:
-        """Return how often, and when last, memories that the caller sees were accessed."""
+        """Return the accesses of memories that the caller sees, and when each was written."""
         with self.store.database.reading() as connection:
             places = own_first(audience(connection, self.by).cells, self.by)
             found = accesses(connection, keys, [number for number, _ in places])

@@ -149,8 +149,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     if state.index is not None:
         options = state.options
         state.served_index = ServedIndex(
-            state.served, join=options.join, max_joined=options.max_joined
-        )
+            state.served, join=options.join, max_joined=options.max_joined,
+            max_reply=options.max_reply,
+        )  # fmt: skip
         state.metrics.read("index", state.served_index.numbers)
         state.metrics.read("joined", state.served_index.counts)
         try:

@@ -61,9 +61,12 @@ def identify(tokens: Tokens, headers: Headers) -> Caller:
     """
     given = headers.getlist("authorization")
     scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-    found = tokens.find(token.strip()) if scheme.lower() == "bearer" else None
-    if found is None:
+    if scheme.lower() != "bearer" or not token.strip():
         raise ServiceError(401, "Unauthorized", "expected the header Authorization: Bearer TOKEN")
+    found = tokens.find(token.strip())
+    if found is None:
+        message = "Authorization: expected a token that this service knows, got another"
+        raise ServiceError(401, "Unauthorized", message)
     return found
 
 

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, get_origin
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -227,8 +227,9 @@ def _allowed(request: Request) -> str:
 
 async def _of_validation(request: Request, fault: Exception) -> Response:
     assert isinstance(fault, RequestValidationError | ValidationError)
-    media_type = request.headers.get("content-type", "")
-    return error_response(422, "Invalid", _first_fault(fault.errors(), media_type))
+    media_type, route = request.headers.get("content-type", ""), request.scope.get("route")
+    wish = _wished(getattr(route, "body_field", None))
+    return error_response(422, "Invalid", _first_fault(fault.errors(), media_type, wish))
 
 
 async def _of_anything(request: Request, fault: Exception) -> Response:
@@ -255,7 +256,20 @@ _WISHES = {"json_invalid": "expected JSON", "extra_forbidden": "expected no such
 """Our words for faults that pydantic names less plainly."""
 
 
-def _first_fault(faults: Any, media_type: str) -> str:
+_JSON_TYPES = {dict: "an object", list: "a list", str: "a string", bool: "a boolean"}
+
+
+def _wished(body: Any) -> str:
+    """Return what a route's body has to be, with the fields that it must have."""
+    model = getattr(getattr(body, "field_info", None), "annotation", None)
+    if get_origin(model) is list:
+        return "a JSON list"
+    fields = getattr(model, "model_fields", {})
+    needed = ", ".join(name for name, field in fields.items() if field.is_required())
+    return "a JSON object" + (f" with {needed}" if needed else "")
+
+
+def _first_fault(faults: Any, media_type: str, wish: str) -> str:
     """Return where and why the first field is wrong, without the value."""
     first = next(iter(faults), {"loc": (), "msg": "the request is invalid"})
     kind = str(first.get("type"))
@@ -264,6 +278,10 @@ def _first_fault(faults: Any, media_type: str) -> str:
         return "Content-Type: expected application/json"
     if kind == "json_invalid":
         return f"body: {_WISHES[kind]}"
+    if first["loc"] == ("body",) and kind in ("missing", "model_attributes_type", "list_type"):
+        value = first.get("input")
+        got = "nothing" if value is None else _JSON_TYPES.get(type(value), "a number")
+        return f"body: expected {wish}, got {got}"
     parts = first["loc"][first["loc"][:1] in (("body",), ("query",), ("path",)) :]
     place = ".".join(map(str, parts))
     # A message of our own validators may quote the value behind ", got".

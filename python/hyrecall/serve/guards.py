@@ -19,6 +19,7 @@ from starlette.datastructures import Headers, State
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hyrecall.base.reply_room import ROOM, Room
 from hyrecall.base.scans import CALLER
 from hyrecall.memory.memory import THREADS
 from hyrecall.serve.callers import identify
@@ -71,8 +72,9 @@ class Reply:
         if message["type"] == "http.response.start":
             n_bytes = int(Headers(raw=message.get("headers", [])).get("content-length", 0))
             if n_bytes > self._most and message["status"] < 400:
-                told = f"reply: expected <= {self._most} bytes; ask for fewer at a time"
-                await error_response(422, "Invalid", told)({"type": "http"}, _nothing, self)
+                told = _too_long(self._most)
+                refusal = error_response(told.status, told.kind, told.message)
+                await refusal({"type": "http"}, _nothing, self)
                 self._is_replaced = True
                 return
             self.status = message["status"]
@@ -239,6 +241,7 @@ class Guard:
         try:
             async with limit, self._slot(scope):
                 CALLER.set(scope.get("hyrecall.caller") or "")
+                ROOM.set(Room(self._options.max_reply, lambda: _too_long(self._options.max_reply)))
                 await self._app(scope, _replayed(body, watching), reply)
         except TimeoutError:
             if not limit.expired():
@@ -348,6 +351,11 @@ def _has_body(headers: Headers) -> bool:
 
 def _too_large(limit: int) -> ServiceError:
     return ServiceError(413, "TooLarge", f"expected a body of at most {limit} bytes")
+
+
+def _too_long(most: int) -> ServiceError:
+    told = f"reply: expected <= {most} bytes; ask for fewer at a time"
+    return ServiceError(422, "Invalid", told)
 
 
 def _busy(message: str) -> ServiceError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
@@ -21,6 +22,7 @@ from hyrecall.hits.hits import Hits
 from hyrecall.hits.trace import Trace
 from hyrecall.memory import Edge, Episode, Matches, MatchParts, Remembered, Version
 from hyrecall.serve.errors import ErrorBody
+from hyrecall.serve.limits import check_size
 
 __all__ = [
     "ERRORS",
@@ -33,6 +35,7 @@ __all__ = [
     "MemoriesReply",
     "RecallReply",
     "encode",
+    "encode_within",
     "episode_data",
     "index_data",
     "recall_data",
@@ -194,6 +197,39 @@ def encode(data: Any) -> bytes:
         return json.dumps(plain).encode()
 
 
+def encode_within(data: dict[str, Any], most: int) -> bytes:
+    """Return an object as JSON of at most so many bytes.
+
+    Lists and iterators are encoded item by item, so that too long a reply never lies in memory.
+
+    Raises
+    ------
+    ServiceError
+        422: it would be longer.
+    """
+    parts: list[bytes] = []
+    n_bytes = 0
+
+    def add(part: bytes) -> None:
+        nonlocal n_bytes
+        n_bytes += len(part)
+        check_size("reply", n_bytes, most, "bytes")
+        parts.append(part)
+
+    add(b"{")
+    for at, (name, value) in enumerate(data.items()):
+        add(b"," * (at > 0) + encode(name) + b":")
+        if not isinstance(value, list | Iterator):
+            add(encode(value))
+            continue
+        add(b"[")
+        for place, one in enumerate(value):
+            add(b"," * (place > 0) + encode(one))
+        add(b"]")
+    add(b"}")
+    return b"".join(parts)
+
+
 def _plain(value: Any) -> Any:
     return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)
 
@@ -295,10 +331,10 @@ def version_data(version: Version) -> dict[str, Any]:
 def index_data(
     hits: Hits, query: QueryHits, columns: tuple[str, ...], *, explain: bool, began: float
 ) -> dict[str, Any]:
-    """Return the reply to one query of a batch as plain data."""
+    """Return the reply to one query of a batch as plain data, whose hits are read one by one."""
     trace = hits.trace.of_query(query.query)
     return {
-        "hits": [_hit(hit, trace.arms, columns, explain=explain) for hit in query],
+        "hits": (_hit(hit, trace.arms, columns, explain=explain) for hit in query),
         "degraded": bool(trace.degraded),
         "reasons": [{"reason": "degraded", "detail": one} for one in trace.degraded],
         "trace": _trace(trace, query.explain_dropped() if explain else None),

@@ -30,8 +30,14 @@ from hyrecall.serve.json_shape import read_json
 
 __all__ = ["EncodedPaths", "PathId", "Router", "check_request"]
 
-_WHO = re.compile(r"(x[-_])?(honeycomb[-_])?(user|org|workspace|agent|graph)([-_]id)?")
-"""Headers that say whose memories are meant; a route reads those that it declares."""
+_WHO = re.compile(
+    r"x?(hyrecall|hebb(mind)?|honeycomb|hypermemory|hypergraph|l0|loom|mem0)?"
+    r"(user|owner|tenant|customer|org|organi[sz]ation|account|team|project|workspace|namespace"
+    r"|agent|graph)(id|uuid|key|name|email)?"
+)
+"""Headers that say whose memories are meant, without their hyphens and underscores.
+
+A route reads those that it declares. What proxies add is none of them (``X-Forwarded-User``)."""
 
 _ENCODED = re.compile(r"[%/\x00-\x1f\x7f\x85\u2028\u2029]")
 """Characters of an id that stay encoded until a route is found."""
@@ -125,7 +131,7 @@ def check_request(request: Request, query: Mapping[str, bool], headers: Mapping[
         422: another one, or one that stands twice.
     """
     named = Counter(name for name, _ in request.query_params.multi_items())
-    who = (name for name, _ in request.headers.items() if name in headers or _WHO.fullmatch(name))
+    who = (name for name, _ in request.headers.items() if name in headers or _says_who(name))
     for given, reads, what in (
         (named, query, "field in the query string"),
         (Counter(who), headers, "header"),
@@ -135,6 +141,10 @@ def check_request(request: Request, query: Mapping[str, bool], headers: Mapping[
                 raise ServiceError(422, "Invalid", f"{name:.80}: expected no such {what}")
             if n_times > 1 and not reads[name]:
                 raise ServiceError(422, "Invalid", f"{name:.80}: expected once")
+
+
+def _says_who(header: str) -> bool:
+    return bool(_WHO.fullmatch(re.sub("[-_]", "", header)))
 
 
 def _is_matched(routes: Iterable[BaseRoute], scope: Scope, *kinds: Match) -> bool:

@@ -17,6 +17,7 @@ from hyrecall.errors import NotFoundError, OptionError, error
 from hyrecall.memory import AgentMemorySync, Browse, Episode, Memory
 from hyrecall.memory.sql.reading import Accesses
 from hyrecall.memory.store import Store
+from hyrecall.memory.view import View
 from hyrecall.serve.callers import Caller, Editor, Reader, Writer, narrow
 from hyrecall.serve.errors import ServiceError
 
@@ -191,10 +192,14 @@ class ScopedStore:
         return await self.call("history", key)
 
     async def accesses(self, keys: Sequence[str]) -> dict[str, Accesses]:
-        """Return how often, and when last, memories were accessed."""
-        agent = self.scope.agent
-        view = self.memory._sync._view(**self.scope.names) if agent is None else self._agent()._view
-        return await self.memory._run(view.accesses, keys)
+        """Return the accesses of memories, and when each was last written."""
+        return await self.memory._run(self.view().accesses, keys)
+
+    def view(self) -> View:
+        """Return the store's view of the scope, whose methods block."""
+        if self.scope.agent is not None:
+            return self._agent()._view
+        return self.memory._sync._view(**self.scope.names)
 
     def browse(self) -> Browse:
         """Return the memories as files, whose methods block."""

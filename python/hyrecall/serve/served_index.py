@@ -26,7 +26,7 @@ from hyrecall.index import Index
 from hyrecall.serve.errors import naming_query
 from hyrecall.serve.limits import check_size
 from hyrecall.serve.metrics import index_numbers
-from hyrecall.serve.replies import encode, index_data
+from hyrecall.serve.replies import encode_within, index_data
 
 __all__ = ["AnyIndex", "IndexQuery", "ServedIndex"]
 
@@ -84,11 +84,13 @@ class ServedIndex:
     join : bool
         Whether queries that wait are one batch.
     max_joined : int
+    max_reply : int
+        Bytes of one reply.
     """
 
-    def __init__(self, index: AnyIndex, *, join: bool, max_joined: int) -> None:
+    def __init__(self, index: AnyIndex, *, join: bool, max_joined: int, max_reply: int) -> None:
         """Answer nothing yet."""
-        self.index = index
+        self.index, self._max_reply = index, max_reply
         # Replicas of shards answer several batches at a time.
         at_once = 1
         if isinstance(index, ShardedIndex):
@@ -188,7 +190,10 @@ class ServedIndex:
             **dict(first.shared),
         )
         return [
-            encode(index_data(hits, hits[at], one.columns, explain=one.explain, began=one.began))
+            encode_within(
+                index_data(hits, hits[at], one.columns, explain=one.explain, began=one.began),
+                self._max_reply,
+            )
             for at, one in enumerate(queries)
         ]
 

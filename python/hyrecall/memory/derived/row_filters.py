@@ -117,7 +117,7 @@ def newest_passing(
     found = newest_rows(connection, cells, kind=kind, pinned=pinned)
     kept = passing_in_order(connection, [row for row, _ in found], wanted)
     page = list(islice(kept, offset, offset + limit))
-    episodes = episodes_of_rows(connection, page, cells)
+    episodes = episodes_of_rows(connection, page, cells, shown=True)
     return [episodes[row] for row in page if row in episodes]
 
 

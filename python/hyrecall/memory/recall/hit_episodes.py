@@ -42,7 +42,7 @@ def matches_of(
     Those that are damaged or no longer live are left out.
     """
     rows = [ranked.rows[at] for at in wanted]
-    episodes = episodes_of_rows(connection, rows, seen.cells, damaged)
+    episodes = episodes_of_rows(connection, rows, seen.cells, damaged, shown=True)
     ends = ends_of(connection, rows, tuple(seen.cells))
     places = tuple([at for at in wanted if ranked.rows[at] in episodes])
     beside = [ranked.context[at] for at in places] if ranked.context else []
@@ -167,7 +167,7 @@ def _around(
     if not ranked.around:
         return ()
     wanted = tuple(dict.fromkeys(chain.from_iterable(ranked.around[at] for at in places)))
-    known = episodes_of_rows(connection, wanted, seen.cells, set())
+    known = episodes_of_rows(connection, wanted, seen.cells, set(), shown=True)
     return tuple(tuple(known[row] for row in ranked.around[at] if row in known) for at in places)
 
 

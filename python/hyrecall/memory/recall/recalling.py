@@ -335,7 +335,7 @@ def _by_substring(
     found, score, cut = answer(connection, means.layout, whole, cells, damaged)
     rows = [found[at] for at in _page(connection, found, ask, seen, now)]
     ends = ends_of(connection, rows, cells)
-    episodes = episodes_of_rows(connection, rows, cells, damaged)
+    episodes = episodes_of_rows(connection, rows, cells, damaged, shown=True)
     kept = within_budget(ask, {row: episodes[row].text for row in rows if row in episodes})
     matches = [
         EpisodeMatch(

@@ -37,7 +37,7 @@ RERANK_TIMEOUT: Final = "1s"
 WEIGHTS: Final = ("recency", "importance", "relevance")
 TEXT: Final = "text"  # the column that an index of a store has for it
 ARMS: Final = {"bm25": (Lexical, "words"), "cosine": (Dense, "vectors")}
-Floors: TypeAlias = "float | Mapping[str, float | Above] | None"
+Floors: TypeAlias = "float | Above | Mapping[str, float | Above] | None"
 """A floor of the fused score, or floors of the scores that do not depend on the other matches."""
 HINTS: Final = "hints"  # the arm of what a caller names, where the recipe has none
 
@@ -63,7 +63,7 @@ def adapted(
         In [0, 1]; 0 is the recipe as it is.
     normalize : bool, default False
         Scores over the best possible.
-    min_score : float, or mapping of str to float or Above, optional
+    min_score : float or Above, or mapping of str to float or Above, optional
         Least final score; or of "bm25" and "cosine" the least of each, of which a match reaches
         one at least. Nothing fills the list then.
     token_budget : int, optional
@@ -97,8 +97,11 @@ def adapted(
     if isinstance(min_score, Mapping):
         recipe = _floored(_without_fill(recipe), min_score)
     elif min_score is not None:
-        wish = 'a finite number, or {"bm25": number, "cosine": number}'
-        floor = number("min_score", min_score, -math.inf, math.inf, wish)
+        wish = 'a finite number, hr.Above(number), or {"bm25": number, "cosine": number}'
+        if isinstance(min_score, Above):  # the gate lets its own floor through
+            floor = math.nextafter(min_score.value, math.inf)
+        else:
+            floor = number("min_score", min_score, -math.inf, math.inf, wish)
         recipe = with_stage(_without_fill(recipe), Gate(floor))
     return _budgeted(recipe, token_budget)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from hyrecall.base.reply_room import take_room
 from hyrecall.errors import CorruptStoreError, error
 from hyrecall.memory.data.types import Episode, Version
 from hyrecall.memory.sql.cells import Cell, cells_by_number
@@ -31,6 +32,7 @@ __all__ = [
     "Counts",
     "accesses",
     "changed_since",
+    "count_live",
     "counts",
     "episode_by_id",
     "episodes_by_id",
@@ -87,10 +89,11 @@ class Counts(NamedTuple):
 
 
 class Accesses(NamedTuple):
-    """How often a memory was accessed, and when last."""
+    """How often a memory was accessed, when last, and when it was last written."""
 
     times: int
     last: datetime | None
+    written: datetime
 
 
 def changed_since(connection: apsw.Connection, sequence: int, limit: int) -> list[Change]:
@@ -110,8 +113,10 @@ def episodes_of_rows(
     numbers: Sequence[int],
     cells: Mapping[int, Cell] | Collection[int],
     damaged: set[int] | None = None,
+    *,
+    shown: bool = False,
 ) -> dict[int, Episode]:
-    """Return the episodes of version rows, by row.
+    """Return the episodes of version rows, by row; those to be ``shown`` take room of a reply.
 
     Cells that come with their numbers were read before, and are not read again.
 
@@ -136,6 +141,8 @@ def episodes_of_rows(
             bad.add(row)
         elif head is not None and status == "live" and cell in homes:
             columns = checked[N_BEFORE_CONTENT:]
+            if shown:
+                _take_room(checked)
             found[row] = episode_of(homes[cell], key, pinned, columns, stored)
     if damaged is None:
         warn_of_damage(len(bad))
@@ -222,15 +229,17 @@ def episodes_by_id(
 def accesses(
     connection: apsw.Connection, keys: Collection[str], cells: Collection[int]
 ) -> dict[tuple[int, str], Accesses]:
-    """Return the accesses of documents of cells, by (cell, id)."""
+    """Return the accesses of live documents of cells, by (cell, id)."""
     select = (
-        "SELECT cell, id, access_count, last_accessed FROM documents "
-        f"WHERE cell IN {_LISTED} AND id IN {_LISTED}"
+        "SELECT d.cell, d.id, d.access_count, d.last_accessed, v.recorded_at "
+        f"FROM {_HEAD} WHERE d.cell IN {_LISTED} AND d.id IN {_LISTED} AND v.status = 'live'"
     )
     given = (to_json(tuple(cells)), to_json(tuple(keys)))
     return {
-        (cell, key): Accesses(count, None if last is None else from_micros(last))
-        for cell, key, count, last in rows(connection, select, given)
+        (cell, key): Accesses(
+            count, None if last is None else from_micros(last), from_micros(written)
+        )
+        for cell, key, count, last, written in rows(connection, select, given)
     }
 
 
@@ -251,6 +260,7 @@ def history(connection: apsw.Connection, cell: int, key: str) -> list[Version]:
         if not is_sound(checked) or not (successor is None or is_text(successor)):
             n_bad += 1
             continue
+        _take_room(checked)
         found.append(
             Version(
                 version=version,
@@ -297,26 +307,13 @@ def newest(
     offset : int, default 0
         How many to pass over first.
     """
-    wanted, given = _wanted(cells, kind=kind, pinned=pinned, session_id=session_id)
-    if tags is not None:
-        tags_there = "json_each(iif(json_valid(v.tags), v.tags, '[]'))"  # they may be damaged
-        wanted += f" AND EXISTS (SELECT 1 FROM {tags_there} t WHERE t.value IN {_LISTED})"
-        given.append(to_json(tuple(tags)))
-    page = (
-        f"SELECT d.pinned, {STORED} AS stored, {CHECKED} FROM {_HEAD} WHERE {wanted} "
-        f"{_NEWEST_FIRST} LIMIT ? OFFSET ?"
-    )
-    select = f"SELECT {HIGHEST}, v.* FROM ({page}) v"  # looked up for the rows of the page alone
-    homes = cells_by_number(connection, cells)
-    found, n_bad = [], 0
-    for highest, is_pinned, stored, *checked in rows(connection, select, (*given, limit, offset)):
-        _, cell, key, version, *_ = checked
-        if is_sound(checked) and version == highest and cell in homes:
-            found.append(episode_of(homes[cell], key, is_pinned, content_of(checked), stored))
-        else:
-            n_bad += 1
-    warn_of_damage(n_bad)
-    return found
+    found = newest_rows(
+        connection, cells, kind=kind, tags=tags, pinned=pinned, session_id=session_id,
+        limit=limit, offset=offset,
+    )  # fmt: skip
+    numbers = [row for row, _ in found]  # texts are read when the order is known, not sorted
+    episodes = episodes_of_rows(connection, numbers, cells, shown=True)
+    return [episodes[row] for row in numbers if row in episodes]
 
 
 def newest_rows(
@@ -324,19 +321,37 @@ def newest_rows(
     cells: Collection[int],
     *,
     kind: str | None = None,
+    tags: Collection[str] | None = None,
     pinned: bool | None = None,
     session_id: str | None = None,
     in_session: bool = False,
+    limit: int = -1,
+    offset: int = 0,
 ) -> list[tuple[int, str]]:
     """Return row and id of live episodes, in the order of :func:`newest`, and nothing else of them.
 
-    ``in_session``: only those of a session, whichever.
+    ``in_session``: only those of a session, whichever. ``limit``: -1 is all.
     """
-    wanted, given = _wanted(cells, kind=kind, pinned=pinned, session_id=session_id)
+    wanted, given = _wanted(cells, kind=kind, pinned=pinned, session_id=session_id, tags=tags)
     if in_session:
         wanted += " AND v.session_id IS NOT NULL"
-    select = f"SELECT v.row, v.id FROM {_HEAD} WHERE {wanted} {_NEWEST_FIRST}"
-    return [(row, key) for row, key in rows(connection, select, tuple(given))]
+    select = f"SELECT v.row, v.id FROM {_HEAD} WHERE {wanted} {_NEWEST_FIRST} LIMIT ? OFFSET ?"
+    return [(row, key) for row, key in rows(connection, select, (*given, limit, offset))]
+
+
+def count_live(
+    connection: apsw.Connection,
+    cells: Collection[int],
+    *,
+    kind: str | None = None,
+    tags: Collection[str] | None = None,
+    most: int,
+) -> int:
+    """Return how many episodes :func:`newest` would give, ``most`` at most."""
+    wanted, given = _wanted(cells, kind=kind, tags=tags)
+    select = f"SELECT count(*) FROM (SELECT 1 FROM {_HEAD} WHERE {wanted} LIMIT ?)"
+    found: int = connection.execute(select, (*given, most)).get
+    return found
 
 
 def texts_of_rows(
@@ -421,6 +436,7 @@ def _wanted(
     kind: str | None = None,
     pinned: bool | None = None,
     session_id: str | None = None,
+    tags: Collection[str] | None = None,
 ) -> tuple[str, list[Any]]:
     """Return the condition on live documents, and its values."""
     wanted = f"d.cell IN {_LISTED} AND v.status = 'live'"
@@ -429,4 +445,13 @@ def _wanted(
         if value is not None:
             wanted += f" AND {column} = ?"
             given.append(value)
+    if tags is not None:
+        tags_there = "json_each(iif(json_valid(v.tags), v.tags, '[]'))"  # they may be damaged
+        wanted += f" AND EXISTS (SELECT 1 FROM {tags_there} t WHERE t.value IN {_LISTED})"
+        given.append(to_json(tuple(tags)))
     return wanted, given
+
+
+def _take_room(checked: Sequence[Any]) -> None:
+    content = content_of(checked)
+    take_room(content.input, content.output, content.metadata)

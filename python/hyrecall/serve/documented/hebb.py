@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
-from hyrecall.memory import Episode, EpisodeMatch, Matches, MatchParts, Version
+from hyrecall.memory import Episode, EpisodeMatch, Matches, MatchParts
 from hyrecall.memory.sql.reading import Accesses
 
 __all__ = ["MOST", "MOST_CHARACTERS", "NOTHING", "PARTITION", "as_results", "shown"]
@@ -23,11 +22,8 @@ NOTHING: Final[dict[str, Any]] = {"results": [], "related": []}
 class Told(Protocol):
     """What tells of memories beside their content: a store in a scope, or a session."""
 
-    async def history(self, key: str, /) -> Sequence[Version]:
-        """Return the versions of a memory by its id."""
-
     async def accesses(self, keys: Sequence[str], /) -> dict[str, Accesses]:
-        """Return how often, and when last, memories were accessed, by their ids."""
+        """Return the accesses of memories, and when each was last written, by their ids."""
 
 
 async def as_results(told: Told, matches: Matches) -> dict[str, Any]:
@@ -55,16 +51,13 @@ async def shown(told: Told, episodes: Iterable[Episode]) -> list[dict[str, Any]]
     found = list(episodes)
     if not found:
         return []
-    histories = await asyncio.gather(*(told.history(one.id) for one in found))
     met = await told.accesses([one.id for one in found])
-    times = [versions[-1].recorded_at.isoformat() if versions else None for versions in histories]
-    return [
-        _as_memory(one, time, met.get(one.id, Accesses(0, None)))
-        for one, time in zip(found, times, strict=True)
-    ]
+    return [_as_memory(one, met.get(one.id)) for one in found]
 
 
-def _as_memory(episode: Episode, updated_at: str | None, met: Accesses) -> dict[str, Any]:
+def _as_memory(episode: Episode, met: Accesses | None) -> dict[str, Any]:
+    """Return a memory in Hebb's shape; one that went meanwhile has no accesses."""
+    last = None if met is None else met.last
     return {
         "id": episode.id,
         "partition_id": episode.kind,
@@ -74,8 +67,8 @@ def _as_memory(episode: Episode, updated_at: str | None, met: Accesses) -> dict[
         "metadata": episode.metadata,
         "source": episode.source,
         "created_at": episode.occurred_at.isoformat(),
-        "updated_at": updated_at,
-        "last_accessed_at": None if met.last is None else met.last.isoformat(),
-        "access_count": met.times,
+        "updated_at": None if met is None else met.written.isoformat(),
+        "last_accessed_at": None if last is None else last.isoformat(),
+        "access_count": 0 if met is None else met.times,
         "expires_at": None,
     }

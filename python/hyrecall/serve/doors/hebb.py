@@ -220,11 +220,10 @@ async def list_memories(
     wanted = [one for part in (tags or "").split(",") if (one := part.strip())] or None
     options: dict[str, Any] = {"kind": partition_id, "tags": wanted}
     page = await store.call("list", limit=limit, offset=offset, **options)
-    beyond = 0
+    total = offset + len(page) if page else 0
     if len(page) == limit:
-        rest = await store.call("list", limit=MOST_COUNTED, offset=offset + limit, **options)
-        beyond = len(rest)
-    total = offset + len(page) + beyond if page else 0
+        most = total + MOST_COUNTED
+        total = await store.run(lambda store: store.view().count(**options, most=most))
     items = await shown(store, page)
     return {"items": items, "total": total, "offset": offset, "limit": limit}
 

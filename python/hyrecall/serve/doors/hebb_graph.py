@@ -135,7 +135,7 @@ def plain(tag: str) -> str:
 async def _graph(request: Request, scope: ReadScope, asked: Callable[[TagGraph], T_]) -> T_:
     """Answer from the graph, on a thread: it takes as long as there are pairs of tags."""
     store = ScopedStore(memory_of(request), scope)
-    return await store.run(lambda store: asked(tag_graph(store.sync("list", limit=MOST_READ))))
+    return await store.run(lambda store: asked(tag_graph(store.view().each_newest(MOST_READ))))
 
 
 @router.get("/tags", summary="List tags")

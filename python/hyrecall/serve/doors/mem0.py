@@ -14,6 +14,7 @@ from fastapi import Query, Request, Response
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from hyrecall.ask.filters import Filter
+from hyrecall.base.reply_room import ROOM
 from hyrecall.memory import Episode, Version
 from hyrecall.serve.bodies import Text, Whole
 from hyrecall.serve.callers import Caller, Reader, Writer
@@ -274,6 +275,7 @@ async def delete_all(
         whole: dict[str, Any] = {"session_id": run_id} if run_id else {"everything": True}
         await store.call("forget", **whole, reason=BY_REST)
     else:
+        ROOM.set(None)  # what is listed here is not shown
         for one in await store.call("list", limit=2**31 - 1, **asks.narrowing):
             if agent in (None, one.user_id):
                 await store.forget(one.id, reason=BY_REST)
@@ -302,8 +304,8 @@ async def search(
 async def get(id: PathId, scope: ReadScope, request: Request) -> dict[str, Any]:  # noqa: A002
     """Return a memory."""
     store = ScopedStore(memory_of(request), scope)
-    found, versions = await store.existing(id), await store.history(id)
-    return as_memory(found, iso(versions[-1].recorded_at) if versions else None)
+    found, met = await store.existing(id), await store.accesses([id])
+    return as_memory(found, iso(met[id].written) if id in met else None)
 
 
 @router.put("/memories/{id}", summary="Change a memory")

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
+from hyrecall.base.reply_room import ROOM
 from hyrecall.base.version import __version__
 from hyrecall.errors import OptionError, error
 from hyrecall.memory import Memory
@@ -123,6 +124,7 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = self
+        ROOM.set(None)  # tools show previews, and list more than they show
         if self._tokens is not None:
             scope[CALLER] = identify(self._tokens, Headers(scope=scope))
         if scope["method"] != "POST":

@@ -159,7 +159,7 @@ class Session:
         return tuple(await self.memory.history(key, **self.where))
 
     async def accesses(self, keys: Sequence[str]) -> dict[str, Accesses]:
-        """Return how often, and when last, memories were accessed."""
+        """Return the accesses of memories, and when each was last written."""
         agent = self.agent
         view = self.memory._sync._view(**self.where) if agent is None else agent._sync._view
         return await self.memory._run(view.accesses, keys)

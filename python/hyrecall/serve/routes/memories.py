@@ -27,6 +27,7 @@ from hyrecall.serve.replies import (
     Changed,
     JsonResponse,
     encode,
+    encode_within,
     episode_data,
     remembered_data,
     version_data,
@@ -122,18 +123,26 @@ async def list_memories(
     options = options_of(request)
     check_page(options, page.limit)
     check_lists(options, tag=page.tag)
-    found = await scoped_store(request, who, page).call(
-        "list", kind=page.kind, tags=page.tag, pinned=page.pinned,
-        limit=page.limit, offset=page.offset,
-    )  # fmt: skip
-    return _json({"memories": [episode_data(one) for one in found]})
+
+    def work(store: ScopedStore) -> bytes:
+        found = store.sync(
+            "list", kind=page.kind, tags=page.tag, pinned=page.pinned,
+            limit=page.limit, offset=page.offset,
+        )  # fmt: skip
+        return encode_within({"memories": map(episode_data, found)}, options.max_reply)
+
+    return JsonResponse(await scoped_store(request, who, page).run(work))
 
 
 @router.get(ID + "/history", summary="Every version of a memory, oldest first")
 async def history(request: Request, id: PathId, scope: Scoped, who: Reader) -> Response:  # noqa: A002
     """Return what a memory was; empty where the caller has none of that id."""
-    found = await scoped_store(request, who, scope).history(id)
-    return _json({"versions": [version_data(one) for one in found]})
+    most = options_of(request).max_reply
+
+    def work(store: ScopedStore) -> bytes:
+        return encode_within({"versions": map(version_data, store.sync("history", id))}, most)
+
+    return JsonResponse(await scoped_store(request, who, scope).run(work))
 
 
 @router.get(ID + "/links", summary="The edges of a memory")

@@ -12,6 +12,7 @@ from hyrecall import recipes
 from hyrecall.ask.recipe import Recipe
 from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.memory import Matches
+from hyrecall.memory.store import Store
 from hyrecall.serve.bodies import BatchBody, RecallBody
 from hyrecall.serve.callers import Caller, Reader, require
 from hyrecall.serve.errors import ServiceError, naming_query
@@ -29,9 +30,10 @@ from hyrecall.serve.replies import (
     BatchReply,
     JsonResponse,
     RecallReply,
-    encode,
+    encode_within,
     recall_data,
 )
+from hyrecall.serve.routes.info import recipes_of
 from hyrecall.serve.routes.parameters import store_filter
 from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import ScopedStore, scoped_store
@@ -72,7 +74,8 @@ async def recall(request: Request, body: RecallBody, who: Reader) -> Response:
     store = _store_of(request, who, body)
 
     def work(store: ScopedStore) -> bytes:
-        return encode(recall_data(search(store, body), explain=body.explain, began=began))
+        found = recall_data(search(store, body), explain=body.explain, began=began)
+        return encode_within(found, options_of(request).max_reply)
 
     return JsonResponse(await store.run(work))
 
@@ -95,9 +98,9 @@ async def recall_batch(request: Request, body: BatchBody, who: Reader) -> Respon
     def written() -> bytes:  # on a thread: explanations are computed
         replies, n_bytes = [], 0
         for query, matches in zip(body.queries, found, strict=True):
-            replies.append(encode(recall_data(matches, explain=query.explain, began=began)))
+            one = recall_data(matches, explain=query.explain, began=began)
+            replies.append(encode_within(one, options.max_reply - n_bytes))
             n_bytes += len(replies[-1])
-            check_size("reply", n_bytes, options.max_reply, "bytes")
         return b'{"replies":[' + b",".join(replies) + b"]}"
 
     return JsonResponse(await asyncio.to_thread(written))
@@ -115,21 +118,14 @@ async def answer_all(request: Request, who: Reader, queries: list[RecallBody]) -
     places: Turns = request.app.state.of_batches
     rest = iter(enumerate(zip(stores, queries, strict=True)))
     found: dict[int, Matches | HyrecallError | ServiceError] = {}
-    room = options_of(request).max_reply
 
     async def work() -> None:
-        nonlocal room
         for at, (store, query) in rest:
             async with places.turn(who.name):  # with the batches of other callers
                 one = found[at] = await _answer(store, query, at)
-            if isinstance(one, Matches):
-                room -= sum(len(match.episode.text) for match in one)
-                if room >= 0:
-                    continue
-                message = f"reply: expected <= {options_of(request).max_reply} bytes"
-                found[at] = ServiceError(422, "Invalid", message)
-            for _ in rest:  # the other workers end too
-                pass
+            if not isinstance(one, Matches):
+                for _ in rest:  # the other workers end too
+                    pass
 
     async with asyncio.TaskGroup() as group:
         for _ in range(min(MOST_OF_A_BATCH, len(queries))):
@@ -148,11 +144,15 @@ def _store_of(request: Request, who: Caller, query: RecallBody) -> ScopedStore:
     return scoped_store(request, who, query)
 
 
-async def _answer(store: ScopedStore, query: RecallBody, at: int) -> Matches | HyrecallError:
+async def _answer(
+    store: ScopedStore, query: RecallBody, at: int
+) -> Matches | HyrecallError | ServiceError:
     try:
         return await store.run(lambda store: search(store, query))
     except HyrecallError as fault:
         fault.args = (f"queries[{at}].{fault}",)
+        return fault
+    except ServiceError as fault:  # of the reply, not of this query
         return fault
 
 
@@ -176,7 +176,7 @@ def search(store: ScopedStore, body: RecallBody) -> Matches:
     """Answer one query; blocks."""
     given = {name: getattr(body, name) for name in body.model_fields_set - _ONLY_HERE}
     query = given.pop("query")
-    recipe = recipe_of(body.recipe)
+    recipe = recipe_of(store.opened, body.recipe)
     if body.depth is not None:
         recipe = (store.opened.recipe if recipe is None else recipe).replace(depth=body.depth)
     found: Matches = store.sync(
@@ -185,11 +185,12 @@ def search(store: ScopedStore, body: RecallBody) -> Matches:
     return found
 
 
-def recipe_of(name: str | None) -> Recipe | None:
-    """Return a recipe by its name; None: the store's."""
+def recipe_of(store: Store, name: str | None) -> Recipe | None:
+    """Return a recipe that a store can recall by; None: its own."""
     if name is None:
         return None
-    if name not in recipes.__all__:
-        raise error(OptionError, "recipe", f"one of {', '.join(recipes.__all__)}", "another")
+    known = recipes_of(store)
+    if name not in known:
+        raise error(OptionError, "recipe", f"one of {', '.join(known)}", "another")
     found: Recipe = getattr(recipes, name)
     return found
