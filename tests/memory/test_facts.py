@@ -189,6 +189,21 @@ def test_to_forget_what_is_old_takes_no_fact_that_was_stored_today() -> None:
             assert memory.history("f", **ANN) == [] or not erase
 
 
+@pytest.mark.parametrize("erase", [False, True])
+def test_to_forget_what_is_old_takes_a_memory_whose_id_was_once_a_fact(erase: bool) -> None:
+    with opened() as memory:
+        for key in ("note", "gone"):
+            memory.remember_fact(fact(key, 1990, id=key))
+            memory.forget(key, **ANN)
+            memory.remember("an old note", id=key, occurred_at=YEARS[2010], **ANN)
+        memory.forget("gone", **ANN)
+        memory.remember("an old note", id="fact", occurred_at=YEARS[2010], **ANN)
+        memory.forget("fact", **ANN)
+        memory.remember_fact(fact("Oslo", 1990, id="fact"))
+        assert memory.forget(before=YEARS[2023], erase=erase, **ANN) == (2 if erase else 1)
+        assert [one.id for one in memory.list(**ANN)] == ["fact"]
+
+
 def test_stored_at_says_when_the_store_kept_a_memory() -> None:
     clock = Clock(YEARS[2020])
     with opened(clock) as memory:
