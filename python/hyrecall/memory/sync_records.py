@@ -320,8 +320,9 @@ class MemorySync(NamedMethods):
         Returns
         -------
         Remembered
-            Where the same is held to be valid already for all that time, no fact is added, and this
-            is the one that says so. If ``fact`` has an end, that one ends there.
+            Where the same is held to be valid already for all that time, no fact is added, whatever
+            ``single`` is, and this is the one that says so. If ``fact`` has an end, that one ends
+            there.
 
         Raises
         ------
