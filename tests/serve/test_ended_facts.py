@@ -381,6 +381,28 @@ def test_context_takes_a_neighbour_that_holds_in_place_of_one_that_has_ended() -
         assert [one.id for one in near] == ["n0", "n1", "n2"]
 
 
+def test_an_ended_fact_hides_no_memory_of_the_same_id_in_another_cell() -> None:
+    shared = {**HOUSE, "user_id": "alice", "visibility": "global"}
+    with opened(recipes.hypergraph) as memory:
+        memory.set_policy("bob", **HOUSE, policy="shared")
+        memory.remember("gateway", id="hub", **shared)
+        for at in range(4):
+            memory.remember(f"note {at}", id=f"n{at}", **shared)
+            memory.link(["hub", f"n{at}"], "to", **shared)
+        bob = memory.agent("bob", **HOUSE)
+
+        def near() -> list[tuple[str | None, str]]:
+            (found,) = bob.search("gateway").context
+            return [(one.user_id, one.id) for one in found]
+
+        before = near()
+        assert before == [("alice", "n0"), ("alice", "n1"), ("alice", "n2")]
+        said = {**HOUSE, "user_id": "bob", "subject": "it", "predicate": "is", "object": "on"}
+        for key in ("n0", "n1"):
+            memory.remember_fact(Fact(id=key, valid_from=BEGIN, valid_to=CHANGE, **said))
+        assert near() == before
+
+
 def test_nothing_is_found_of_a_misspelt_option() -> None:
     with fill(opened(recipes.default)) as memory, pytest.raises(hr.errors.DTypeError) as fault:
         memory.search(QUERY, include_ended=1, **ANN)  # type: ignore[arg-type]

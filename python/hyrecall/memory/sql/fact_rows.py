@@ -47,7 +47,7 @@ __all__ = [
     "facts_by_id",
     "facts_of_rows",
     "has_facts",
-    "ids_that_do_not_hold",
+    "memories_that_hold",
     "put_interval",
     "read_fact",
     "valid_facts",
@@ -296,17 +296,19 @@ def has_facts(connection: apsw.Connection, cells: Collection[int]) -> bool:
     return bool(connection.execute(select, (to_json(tuple(cells)),)).get)
 
 
-def ids_that_do_not_hold(
+def memories_that_hold(
     connection: apsw.Connection, keys: Collection[str], cells: Collection[int], now: datetime
-) -> set[str]:
-    """Return which ids are those of facts in some cells that have ended, or not begun."""
+) -> set[tuple[int, str]]:
+    """Return cell and id of memories with some ids, without facts that ended or have not begun."""
     select = (
-        f"SELECT d.id FROM {_HEAD} WHERE d.cell IN {_LISTED} AND d.id IN {_LISTED} "
-        "AND v.status = 'live' AND (f.valid_to <= ? OR f.valid_from > ?)"
+        "SELECT d.cell, d.id FROM documents d JOIN versions v USING (cell, id, version) "
+        f"LEFT JOIN facts f USING (row) WHERE d.cell IN {_LISTED} AND d.id IN {_LISTED} "
+        "AND v.status = 'live' AND (f.valid_to IS NULL OR f.valid_to > ?) "
+        "AND (f.valid_from IS NULL OR f.valid_from <= ?)"
     )
     at = to_micros(now)
     given = (to_json(tuple(cells)), to_json(tuple(keys)), at, at)
-    return {key for (key,) in rows(connection, select, given)}
+    return set(rows(connection, select, given))
 
 
 def behind_successors(
