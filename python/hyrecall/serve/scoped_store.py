@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from fastapi import Depends, Query, Request
@@ -195,6 +196,12 @@ class ScopedStore:
         agent = self.scope.agent
         view = self.memory._sync._view(**self.scope.names) if agent is None else self._agent()._view
         return await self.memory._run(view.accesses, keys)
+
+    async def ends(self, episodes: Sequence[Episode]) -> list[datetime | None]:
+        """Return when each memory ends, if it is a fact."""
+        agent = self.scope.agent
+        view = self.memory._sync._view(**self.scope.names) if agent is None else self._agent()._view
+        return await self.memory._run(view.ends, episodes)
 
     def browse(self) -> Browse:
         """Return the memories as files, whose methods block."""

@@ -47,6 +47,7 @@ __all__ = [
     "facts_by_id",
     "facts_of_rows",
     "has_facts",
+    "home_of",
     "memories_that_hold",
     "put_interval",
     "read_fact",

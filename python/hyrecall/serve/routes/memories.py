@@ -122,11 +122,13 @@ async def list_memories(
     options = options_of(request)
     check_page(options, page.limit)
     check_lists(options, tag=page.tag)
-    found = await scoped_store(request, who, page).call(
+    store = scoped_store(request, who, page)
+    found = await store.call(
         "list", kind=page.kind, tags=page.tag, pinned=page.pinned,
         limit=page.limit, offset=page.offset,
     )  # fmt: skip
-    return _json({"memories": [episode_data(one) for one in found]})
+    ends = await store.ends(found)
+    return _json({"memories": list(map(episode_data, found, ends))})
 
 
 @router.get(ID + "/history", summary="Every version of a memory, oldest first")
@@ -145,7 +147,10 @@ async def links(request: Request, id: PathId, scope: Scoped, who: Reader) -> Res
 @router.get(ID, summary="Read a memory", responses=MISSING)
 async def get(request: Request, id: PathId, scope: Scoped, who: Reader) -> Response:  # noqa: A002
     """Return a memory by its id."""
-    return _json(episode_data(await scoped_store(request, who, scope).existing(id)))
+    store = scoped_store(request, who, scope)
+    found = await store.existing(id)
+    (end,) = await store.ends([found])
+    return _json(episode_data(found, end))
 
 
 @router.patch(
