@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import apsw
@@ -96,13 +97,29 @@ def test_a_planted_fault_is_found(store: Database, name: str) -> None:
     assert "SECRET" not in str(examine(store, full=True))
 
 
-def test_two_facts_of_one_time_are_found(store: Database) -> None:
+@pytest.mark.parametrize(
+    ("predicate", "begin", "end", "n_pairs"),
+    [
+        ("in", 0, None, 1),
+        ("In", 0, None, 1),
+        ("IN_", -2, None, 1),
+        ("in", -2, 0, 0),
+        ("in", 0, 0, 0),
+        ("near", 0, None, 0),
+    ],
+)
+def test_two_facts_of_one_time_are_found(
+    store: Database, predicate: str, begin: int, end: int | None, n_pairs: int
+) -> None:
     """An import can bring them: it believes its file."""
-    said = {"subject": "ana", "predicate": "in", "object": "Wien", "valid_from": NOW.isoformat()}
+    said = {"subject": "ana", "predicate": predicate, "object": "Wien"}
+    times = {"valid_from": begin} | ({} if end is None else {"valid_to": end})
+    said |= {name: (NOW + timedelta(days=at)).isoformat() for name, at in times.items()}
     line = {"id": "w", "user_id": "ana", "recorded_at": NOW.isoformat(), "fact": said}
     lines = [json.dumps({"format": 1}), json.dumps({"version": line})]
     assert import_lines(store, read_lines(lines), now=NOW).imported == 1
-    assert bad(examine(store)) == ["facts"]
+    (told,) = (one for one in examine(store).checks if one.name == "facts")
+    assert (told.ok, told.detail[:1]) == (not n_pairs, str(n_pairs or ""))
 
 
 def test_a_row_without_its_index_entry_is_found_by_a_full_look(store: Database) -> None:

@@ -170,6 +170,31 @@ def test_of_many_values_each_ends_by_itself(tmp_path: Path) -> None:
             assert other.list_facts(**ANN) == every
 
 
+@pytest.mark.parametrize("single", [True, False])
+def test_a_fact_that_is_said_again_with_another_single_is_the_one_that_is_there(
+    single: bool,
+) -> None:
+    def likes(object_: str, begin: int, end: int | None = None, **more: Any) -> Fact:
+        return fact(object_, begin, end, predicate="likes", **more)
+
+    with opened() as memory:
+        memory.remember_fact(likes("coffee", 2019))
+        memory.remember_fact(likes("juice", 2019, single=False))
+        tea = memory.remember_fact(likes("tea", 2020, single=single)).id
+        assert memory.remember_fact(likes("tea", 2021, single=not single)).id == tea
+        ended = 2020 if single else 2021  # by the first of them that is of one value
+        held = sorted(listed(memory))
+        assert held == [("coffee", 2019, ended), ("juice", 2019, None), ("tea", 2020, None)]
+        assert len(memory.search("tea", **ANN)) == 1
+        assert memory.remember_fact(likes("tea", 2021, 2025, single=not single)).id == tea
+        assert memory.search("tea", **ANN) == []
+        early = memory.remember_fact(likes("tea", 2018, single=not single)).id
+        assert early != tea
+        until = 2020 if single else 2019  # a fact of one value also ends where coffee begins
+        assert listed(memory, object="tea") == [("tea", 2020, 2025), ("tea", 2018, until)]
+        assert memory.doctor(full=True).ok
+
+
 def test_to_forget_what_is_old_takes_no_fact_that_was_stored_today() -> None:
     clock = Clock(YEARS[2026])
     for erase in (False, True):
@@ -187,6 +212,21 @@ def test_to_forget_what_is_old_takes_no_fact_that_was_stored_today() -> None:
             assert memory.forget(before=YEARS[2023], erase=erase, **ANN) == 0
             assert memory.forget(before=YEARS[2027], erase=erase, **ANN) == (2 if erase else 1)
             assert memory.history("f", **ANN) == [] or not erase
+
+
+@pytest.mark.parametrize("erase", [False, True])
+def test_to_forget_what_is_old_takes_a_memory_whose_id_was_once_a_fact(erase: bool) -> None:
+    with opened() as memory:
+        for key in ("note", "gone"):
+            memory.remember_fact(fact(key, 1990, id=key))
+            memory.forget(key, **ANN)
+            memory.remember("an old note", id=key, occurred_at=YEARS[2010], **ANN)
+        memory.forget("gone", **ANN)
+        memory.remember("an old note", id="fact", occurred_at=YEARS[2010], **ANN)
+        memory.forget("fact", **ANN)
+        memory.remember_fact(fact("Oslo", 1990, id="fact"))
+        assert memory.forget(before=YEARS[2023], erase=erase, **ANN) == (2 if erase else 1)
+        assert [one.id for one in memory.list(**ANN)] == ["fact"]
 
 
 def test_stored_at_says_when_the_store_kept_a_memory() -> None:

@@ -58,8 +58,12 @@ def restore_anew(folder: Path, memory: MemorySync) -> None:
 
 
 def restore_the_database(folder: Path, memory: MemorySync) -> None:
-    time.sleep(0.02)  # the clock of the file system goes on
-    shutil.copyfile(backup(folder, memory) / DATABASE, folder / DATABASE)
+    assert memory._store.database.checkpoint()
+    copy = backup(folder, memory)
+    assert memory._store.database.checkpoint()
+    is_as_long = (copy / DATABASE).stat().st_size == (folder / DATABASE).stat().st_size
+    assert is_as_long, "another length would tell"
+    shutil.copyfile(copy / DATABASE, folder / DATABASE)
 
 
 def renamed_over(folder: Path, memory: MemorySync) -> None:
@@ -139,6 +143,29 @@ def test_a_store_is_found_after_a_change_of_the_working_folder(
     with filled(Path("s")) as memory:
         monkeypatch.chdir("/")
         memory.remember("note 3", user_id=USER)
+
+
+def test_a_database_that_was_touched_or_overwritten_with_itself_is_written_on(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "s" / DATABASE
+    with filled(tmp_path / "s") as memory:
+        for at, touch in enumerate((os.utime, lambda path: path.write_bytes(path.read_bytes()))):
+            time.sleep(0.02)  # the clock of the file system goes on
+            touch(path)
+            assert memory._store.database.problem_of_files() == ""
+            memory.remember("note", id=f"t{at}", user_id=USER)
+            assert memory._store.database.checkpoint()
+        memory.compact()
+        os.utime(path, (1, 1))
+        memory.remember("note", id="last", user_id=USER)
+        select = "SELECT rootpage FROM sqlite_schema WHERE name = 'meta'"
+        with memory._store.database.reading() as connection:
+            place = connection.execute(select).get, connection.pragma("page_size")
+        assert place == (2, 4096), "it is in what is compared"
+        assert memory.doctor(full=True).ok
+    with open_it(str(tmp_path / "s")) as again:
+        assert len(again.list(user_id=USER)) == 6
 
 
 def undone(database: Database) -> None:

@@ -301,6 +301,41 @@ def test_E53_ended_facts_are_left_out_over_mcp_and_can_be_ended_there(recipe: Re
     served(recipe, work)
 
 
+def test_lists_and_single_memories_say_when_a_fact_ends() -> None:
+    wish = {"friday": "2025-01-01T00:00:00Z", "tuesday": None, "talk": None}
+
+    def ends_of(found: list[dict[str, Any]]) -> dict[str, str | None]:
+        return {one["id"]: one["valid_to"] for one in found if one["id"] in wish}
+
+    async def work(client: Any, memory: Memory) -> None:
+        listed = (await client.get("/v1/memories", params=ANN)).json()["memories"]
+        assert ends_of(listed) == wish
+        found = [(await client.get(f"/v1/memories/{key}", params=ANN)).json() for key in wish]
+        assert ends_of(found) == wish
+        async with Client(create_server(memory, caller=Caller(**ANN, rights=READS))) as tools:
+            reply = await tools.call_tool("list", {})
+            assert ends_of(data_of(reply)["memories"]) == wish
+            (line,) = (one for one in reply.content[0].text.splitlines() if 'id="friday"' in one)
+            assert 'valid_to="2025-01-01T00:00:00Z"' in line
+            found = [data_of(await tools.call_tool("get", {"id": key}))["memory"] for key in wish]
+            assert ends_of(found) == wish
+
+    served(recipes.default, work)
+
+
+def test_the_end_of_a_fact_is_not_that_of_a_fact_with_the_same_id_in_another_cell() -> None:
+    with fill(opened(recipes.default)) as memory:
+        memory.set_policy("ann", **HOUSE, policy="shared")
+        said = {"subject": "it", "predicate": "is", "object": "on", "valid_from": BEGIN}
+        others = {**HOUSE, "user_id": "bob", "visibility": "global"}
+        memory.remember_fact(Fact(id="friday", **said, **others))
+        agent = memory.agent("ann", **HOUSE)
+        found = agent.list(filter=hr.Filter(kind="fact"))
+        ends = zip(found, agent._view.ends(found), strict=True)
+        told = {one.user_id: end for one, end in ends if one.id == "friday"}
+        assert told == {"ann": CHANGE, "bob": None}
+
+
 def test_a_fact_is_ended_over_rest_and_its_history_stays() -> None:
     async def work(client: Any, memory: Memory) -> None:
         reply = await client.post("/v1/facts/tuesday/end", json={"at": LATER.isoformat(), **ANN})
@@ -379,6 +414,28 @@ def test_context_takes_a_neighbour_that_holds_in_place_of_one_that_has_ended() -
         assert [one.id for one in near] == ["n4"]
         (near,) = memory.search("gateway", **ANN, include_ended=True).context
         assert [one.id for one in near] == ["n0", "n1", "n2"]
+
+
+def test_an_ended_fact_hides_no_memory_of_the_same_id_in_another_cell() -> None:
+    shared = {**HOUSE, "user_id": "alice", "visibility": "global"}
+    with opened(recipes.hypergraph) as memory:
+        memory.set_policy("bob", **HOUSE, policy="shared")
+        memory.remember("gateway", id="hub", **shared)
+        for at in range(4):
+            memory.remember(f"note {at}", id=f"n{at}", **shared)
+            memory.link(["hub", f"n{at}"], "to", **shared)
+        bob = memory.agent("bob", **HOUSE)
+
+        def near() -> list[tuple[str | None, str]]:
+            (found,) = bob.search("gateway").context
+            return [(one.user_id, one.id) for one in found]
+
+        before = near()
+        assert before == [("alice", "n0"), ("alice", "n1"), ("alice", "n2")]
+        said = {**HOUSE, "user_id": "bob", "subject": "it", "predicate": "is", "object": "on"}
+        for key in ("n0", "n1"):
+            memory.remember_fact(Fact(id=key, valid_from=BEGIN, valid_to=CHANGE, **said))
+        assert near() == before
 
 
 def test_nothing_is_found_of_a_misspelt_option() -> None:

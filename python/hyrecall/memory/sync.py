@@ -590,7 +590,8 @@ class MemorySync(RecordsOfMemorySync):
         Parameters
         ----------
         subject, predicate, object : str, optional
-            Only facts that say exactly this.
+            Only facts that say this: a predicate without case, and with ``_`` and ``-`` as spaces;
+            subject and object exactly, with case.
         valid_at : datetime, optional
             Only facts with ``valid_from <= valid_at < valid_to``; naive is UTC. Default: all.
         user_id : str or None or EVERYONE

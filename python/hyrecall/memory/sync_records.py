@@ -309,7 +309,8 @@ class MemorySync(NamedMethods):
         """Keep a fact; the one that held for its subject and predicate ends where it begins.
 
         It ends itself where the next one begins, if there is a later one. With ``single=False``
-        only facts with the same object end each other.
+        only facts with the same object end each other. Subjects and objects are compared exactly,
+        with case; predicates without case, and with ``_`` and ``-`` as spaces.
 
         Parameters
         ----------
@@ -320,8 +321,9 @@ class MemorySync(NamedMethods):
         Returns
         -------
         Remembered
-            Where the same is held to be valid already for all that time, no fact is added, and this
-            is the one that says so. If ``fact`` has an end, that one ends there.
+            Where the same is held to be valid already for all that time, no fact is added, whatever
+            ``single`` is, and this is the one that says so. If ``fact`` has an end, that one ends
+            there.
 
         Raises
         ------
@@ -353,8 +355,9 @@ class MemorySync(NamedMethods):
         ----------
         id : str
         at : datetime, optional
-            Its ``valid_to``, at most where the next fact begins; naive is UTC. Default: now, or
-            the end that it has, if that is past.
+            Its ``valid_to``, at most where the next fact of its subject and predicate, compared as
+            in :meth:`remember_fact`, begins; naive is UTC. Default: now, or the end that it has,
+            if that is past.
         user_id, org, workspace : str, optional
             The user and its partition.
         reason : str, optional

@@ -25,8 +25,9 @@ from hyrecall.memory.recall.audience import AskedBy, audience, own_first
 from hyrecall.memory.recall.call import read_ask, read_tags
 from hyrecall.memory.recall.recalling import recall, recall_facts, warn_of_isolation
 from hyrecall.memory.recall.recipe_options import weighted
+from hyrecall.memory.sql.cells import FACT_SOURCE, cell_of
 from hyrecall.memory.sql.edge_rows import incident
-from hyrecall.memory.sql.fact_rows import KIND, facts_by_id, valid_facts
+from hyrecall.memory.sql.fact_rows import KIND, facts_by_id, home_of, valid_facts
 from hyrecall.memory.sql.read_policies import ReadPolicy, read_policy
 from hyrecall.memory.sql.reading import (
     Accesses,
@@ -233,11 +234,20 @@ class View:
             if (number, key) in found
         }
 
-    def ends(self, keys: Sequence[str]) -> dict[str, datetime | None]:
-        """Return when the facts among memories that the caller sees end."""
+    def ends(self, episodes: Sequence[Episode]) -> list[datetime | None]:
+        """Return when each memory ends, if it is a fact and the caller still sees it."""
+        keys = [one.id for one in episodes if one.kind == KIND]
+        if not keys:
+            return [None] * len(episodes)
         with self.store.database.reading() as connection:
             facts = facts_by_id(connection, keys, tuple(audience(connection, self.by).cells))
-        return {fact.id: fact.valid_to for fact in facts}
+        ends = {(home_of(fact), fact.id): fact.valid_to for fact in facts}
+        return [
+            ends.get((cell_of(one)._replace(source=FACT_SOURCE), one.id))
+            if one.kind == KIND
+            else None
+            for one in episodes
+        ]
 
     def browse(self) -> Browse:
         """Return the memories as files to read; reads nothing yet."""

@@ -298,9 +298,9 @@ def _trace(trace: Trace, dropped: Dropped | None) -> dict[str, Any]:
     return data
 
 
-def episode_data(episode: Episode) -> dict[str, Any]:
-    """Return a memory with its text."""
-    return {"text": episode.text, **episode.model_dump(mode="json")}
+def episode_data(episode: Episode, end: datetime | None) -> dict[str, Any]:
+    """Return a memory with its text, and when it ends if it is a fact."""
+    return {"text": episode.text, **episode.model_dump(mode="json"), "valid_to": end}
 
 
 def remembered_data(done: Remembered) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from fastapi import Depends, Query, Request
@@ -200,6 +201,10 @@ class ScopedStore:
         if self.scope.agent is not None:
             return self._agent()._view
         return self.memory._sync._view(**self.scope.names)
+
+    async def ends(self, episodes: Sequence[Episode]) -> list[datetime | None]:
+        """Return when each memory ends, if it is a fact."""
+        return await self.memory._run(self.view().ends, episodes)
 
     def browse(self) -> Browse:
         """Return the memories as files, whose methods block."""

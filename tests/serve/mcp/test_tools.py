@@ -119,7 +119,7 @@ def test_a_memory_is_saved_found_changed_and_forgotten() -> None:
                 "id": "d", "text": "Deploys run on Friday", "input": "When?", "kind": "note",
                 "tags": ["ci", "ops"], "occurred_at": "2026-06-01T12:00:00Z", "pinned": True,
                 "importance": 7.0, "session_id": "s1", "source": "memory", "visibility": "private",
-                "user_id": "ann", "metadata": {"project": "x"},
+                "user_id": "ann", "metadata": {"project": "x"}, "valid_to": None,
             }  # fmt: skip
             assert got["links"] == []
             changed = await client.call_tool(

@@ -19,7 +19,7 @@ from hyrecall.memory.recall.audience import Audience
 from hyrecall.memory.recall.question import FoundRows
 from hyrecall.memory.sql.cells import Cell, cell_of
 from hyrecall.memory.sql.edge_rows import edges_between
-from hyrecall.memory.sql.fact_rows import facts_of_rows, ids_that_do_not_hold
+from hyrecall.memory.sql.fact_rows import facts_of_rows, memories_that_hold
 from hyrecall.memory.sql.reading import episodes_by_id, episodes_of_rows
 
 __all__ = ["ends_of", "matches_of"]
@@ -46,10 +46,14 @@ def matches_of(
     ends = ends_of(connection, rows, tuple(seen.cells))
     places = tuple([at for at in wanted if ranked.rows[at] in episodes])
     beside = [ranked.context[at] for at in places] if ranked.context else []
+    keys = dict.fromkeys(chain(*beside))
+    homes: Collection[tuple[int, str]] = [(cell, key) for key in keys for cell in seen.cells]
     if context is not None and holds_at is not None:
-        out = ids_that_do_not_hold(connection, set(chain(*beside)), tuple(seen.cells), holds_at)
-        beside = [tuple([key for key in keys if key not in out][: context.n]) for keys in beside]
-    near = _context(connection, beside, seen, damaged)
+        held = memories_that_hold(connection, keys, tuple(seen.cells), holds_at)
+        homes = [one for one in homes if one in held]
+        keys = dict.fromkeys(key for _, key in homes)
+        beside = [tuple([key for key in near if key in keys][: context.n]) for near in beside]
+    near = _context(connection, beside, homes, damaged)
     parts = _parts(ranked, places, near)
     nothing = (None,) * len(ranked.rows)
     reranked = ranked.stages.get("rerank_score", nothing)
@@ -143,21 +147,21 @@ def _related(
 
 def _context(
     connection: apsw.Connection,
-    near: Sequence[Sequence[str]],
-    seen: Audience,
+    beside: Sequence[Sequence[str]],
+    homes: Iterable[tuple[int, str]],
     damaged: set[int],
 ) -> tuple[tuple[Episode, ...], ...]:
-    """Return the episodes of ids, as the caller may see them."""
-    keys = dict.fromkeys(chain.from_iterable(near))
+    """Return the episodes of ids in the cells that the caller may see them in."""
+    keys = dict.fromkeys(chain.from_iterable(beside))
     if not keys:
         return ()
-    wanted = [(number, key) for key in keys for number in seen.cells]
+    wanted = [home for home in homes if home[1] in keys]
     found = episodes_by_id(connection, wanted, damaged)
     known: dict[str, list[Episode]] = {key: [] for key in keys}
     for home in wanted:
         if home in found:
             known[home[1]].append(found[home])
-    return tuple(tuple(episode for key in context for episode in known[key]) for context in near)
+    return tuple(tuple(episode for key in context for episode in known[key]) for context in beside)
 
 
 def _around(

@@ -6,15 +6,18 @@ No check names a text, an id or a user: a report may be shown to whoever keeps t
 from __future__ import annotations
 
 import stat
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
 import apsw
 
 from hyrecall.errors import OptionError
+from hyrecall.memory.data.types import normal_predicate
 from hyrecall.memory.sql.cells import CELLS, Cell, is_sound_cell
 from hyrecall.memory.sql.codec import CHECKED, N_CHECKED, decode_vector, is_sound, vector_checksum
 from hyrecall.memory.sql.damaged_rows import rows
@@ -30,6 +33,11 @@ __all__ = ["Check", "Report", "examine", "file_system_of"]
 
 _HEAD = "documents d JOIN versions v USING (cell, id, version)"
 _FOR_EVER = 2**63 - 1
+_SINGLE_FACTS = (
+    f"SELECT f.cell, f.subject, f.predicate, f.valid_from, ifnull(f.valid_to, {_FOR_EVER}) "
+    f"FROM {_HEAD} JOIN facts f USING (row) WHERE v.status = 'live' AND f.single "
+    f"AND f.valid_from < ifnull(f.valid_to, {_FOR_EVER}) ORDER BY f.valid_from, f.row"
+)
 _MOST_NAMED = 20  # rows of a table in a report
 # SQLite's locks and its shared memory do not hold between machines.
 _NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "gluster", "fuse.sshfs", "lustre", "ocfs")
@@ -116,6 +124,7 @@ def examine(
         return Report((*checks, *more), {})
     with database.reading() as connection:
         checks += [_none(connection, name, *asked) for name, asked in _QUERIES.items()]
+        checks.append(_facts(connection))
         checks.append(_vectors(connection, full=full))
         checks.append(_rows(connection, full=full))
         checks.append(_conversations(connection, full=full))
@@ -149,15 +158,6 @@ _QUERIES: dict[str, tuple[str, str]] = {
         "SELECT count(*) FROM versions WHERE NOT (json_valid(tags) AND json_valid(metadata))",
         "versions have tags or metadata that are no JSON",
     ),
-    "facts": (
-        f"WITH held AS (SELECT f.*, ifnull(valid_to, {_FOR_EVER}) AS until "
-        f"FROM {_HEAD} JOIN facts f USING (row) WHERE v.status = 'live') "
-        "SELECT count(*) FROM held a JOIN held b ON a.cell = b.cell AND a.subject = b.subject "
-        "AND a.predicate = b.predicate AND a.single AND b.single AND a.row < b.row "
-        "AND a.valid_from < b.until AND b.valid_from < a.until "
-        "AND a.valid_from < a.until AND b.valid_from < b.until",
-        "pairs of facts hold at the same time for one subject and predicate",
-    ),
 }
 
 _COUNTS = {
@@ -178,6 +178,20 @@ _COUNTS = {
 def _none(connection: apsw.Connection, name: str, sql: str, told: str) -> Check:
     n_found = connection.execute(sql).get
     return Check(name, not n_found, f"{n_found} {told}" if n_found else "")
+
+
+def _facts(connection: apsw.Connection) -> Check:
+    """Count the pairs of facts of one value that hold at the same time."""
+    ends: dict[tuple[int, str, str], list[int]] = defaultdict(list)
+    n_pairs = 0
+    for cell, subject, predicate, begin, end in rows(connection, _SINGLE_FACTS):
+        held = ends[cell, subject, normal_predicate(predicate)]  # a heap
+        while held and held[0] <= begin:
+            heappop(held)
+        n_pairs += len(held)
+        heappush(held, end)
+    told = f"{n_pairs} pairs of facts hold at the same time for one subject and predicate"
+    return Check("facts", not n_pairs, told if n_pairs else "")
 
 
 def _vectors(connection: apsw.Connection, *, full: bool) -> Check:

@@ -47,7 +47,8 @@ __all__ = [
     "facts_by_id",
     "facts_of_rows",
     "has_facts",
-    "ids_that_do_not_hold",
+    "home_of",
+    "memories_that_hold",
     "put_interval",
     "read_fact",
     "valid_facts",
@@ -108,8 +109,8 @@ def assert_fact(
     """Insert a fact between the one before it, which ends there, and the next one.
 
     One that ends when it begins holds at no time: it ends no other, nor does another end there.
-    Where the same is held to be valid already, for all that time, nothing is inserted and the fact
-    that says so is given; with an end of its own, that fact ends there.
+    If the same is held to be valid already, for all that time, nothing is inserted and the fact
+    that says so is returned, whatever its ``single`` is; if ``fact`` has an end, it ends there.
 
     Raises
     ------
@@ -126,14 +127,18 @@ def assert_fact(
         if held.valid_from > fact.valid_from and not _is_empty(held)
     ]
     fact = fact.model_copy(update={"valid_to": _earliest([fact.valid_to, *later])})
+    same: Written | None = None
     for known, held in slot:
         if _is_empty(fact) or not held.is_valid_at(fact.valid_from):
             continue
-        if held.object == fact.object and _covers(held, fact):
-            if end is None or not held.is_valid_at(end):
-                return known
-            return _end_at(connection, cell, known, held, end, "said again with an end", now)
-        _end_at(connection, cell, known, held, fact.valid_from, "followed by another fact", now)
+        if held.object != fact.object or not _covers(held, fact):
+            _end_at(connection, cell, known, held, fact.valid_from, "followed by another fact", now)
+        elif end is not None and held.is_valid_at(end):
+            same = _end_at(connection, cell, known, held, end, "said again with an end", now)
+        else:
+            same = known
+    if same is not None:
+        return same
     new = NewVersion(cell, as_episode(fact), vector, model)
     (written,) = remember(connection, [new], now)
     put_interval(connection, written, fact)
@@ -226,7 +231,10 @@ def _covers(held: Fact, fact: Fact) -> bool:
 
 
 def _slot(connection: apsw.Connection, cell: int, fact: Fact) -> Iterator[tuple[Written, Fact]]:
-    """Return the facts of which at most one holds at a time, by begin."""
+    """Return the facts of which at most one may hold beside this one, by begin.
+
+    They are those with the same object, and if it is one of one value, all others of one value.
+    """
     where, given = "f.cell = ? AND f.subject = ?", (cell, fact.subject)
     said = _predicates(connection, where, given, fact.predicate)
     select = (
@@ -238,7 +246,7 @@ def _slot(connection: apsw.Connection, cell: int, fact: Fact) -> Iterator[tuple[
         held = read_fact(cell_of(fact), columns)
         if held is None or not is_highest:
             n_bad += 1
-        elif held.slot == fact.slot:
+        elif held.object == fact.object or (held.single and fact.single):
             _, _, key, version, *_ = columns
             yield Written(cell, key, version, columns[_ROW], changed), held
     warn_of_damage(n_bad)
@@ -289,17 +297,19 @@ def has_facts(connection: apsw.Connection, cells: Collection[int]) -> bool:
     return bool(connection.execute(select, (to_json(tuple(cells)),)).get)
 
 
-def ids_that_do_not_hold(
+def memories_that_hold(
     connection: apsw.Connection, keys: Collection[str], cells: Collection[int], now: datetime
-) -> set[str]:
-    """Return which ids are those of facts in some cells that have ended, or not begun."""
+) -> set[tuple[int, str]]:
+    """Return cell and id of memories with some ids, without facts that ended or have not begun."""
     select = (
-        f"SELECT d.id FROM {_HEAD} WHERE d.cell IN {_LISTED} AND d.id IN {_LISTED} "
-        "AND v.status = 'live' AND (f.valid_to <= ? OR f.valid_from > ?)"
+        "SELECT d.cell, d.id FROM documents d JOIN versions v USING (cell, id, version) "
+        f"LEFT JOIN facts f USING (row) WHERE d.cell IN {_LISTED} AND d.id IN {_LISTED} "
+        "AND v.status = 'live' AND (f.valid_to IS NULL OR f.valid_to > ?) "
+        "AND (f.valid_from IS NULL OR f.valid_from <= ?)"
     )
     at = to_micros(now)
     given = (to_json(tuple(cells)), to_json(tuple(keys)), at, at)
-    return {key for (key,) in rows(connection, select, given)}
+    return set(rows(connection, select, given))
 
 
 def behind_successors(

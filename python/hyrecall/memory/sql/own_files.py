@@ -20,6 +20,8 @@ from hyrecall.memory.sql.lock import LOCK
 
 __all__ = ["OwnFiles"]
 
+_HEAD_BYTES = 2 * 4096
+
 
 @dataclass(frozen=True)
 class _Content:
@@ -27,8 +29,12 @@ class _Content:
 
     Attributes
     ----------
-    size, changed_ns : int
+    size : int
         Of the database.
+    head : bytes
+        The first two pages of the database file: its header, and the table ``meta``, whose numbers
+        grow with each change. The time of the last write is not compared: ``touch`` and backup
+        tools set it, too.
     log_size : int
     log_salt : bytes
         Another one each time that the log begins anew.
@@ -37,7 +43,7 @@ class _Content:
     """
 
     size: int
-    changed_ns: int
+    head: bytes
     log_size: int
     log_salt: bytes
     n_copied: int
@@ -108,7 +114,7 @@ class OwnFiles:
             return ""
         if found.log_size < known.log_size or found.log_salt != known.log_salt:
             return f"one that was cut or overwritten: {self._paths[LOG]}"
-        is_same = (found.size, found.changed_ns) == (known.size, known.changed_ns)
+        is_same = (found.size, found.head) == (known.size, known.head)
         if not is_same and found.n_copied == known.n_copied:
             return f"one that was overwritten: {self._paths[DATABASE]}"
         return ""
@@ -139,7 +145,7 @@ class OwnFiles:
 
     def _found(self, writer: apsw.Connection) -> _Content | None:
         try:
-            database = os.stat(self._paths[DATABASE])
+            size = os.stat(self._paths[DATABASE]).st_size
             handle = os.open(self._paths[LOG], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return None
@@ -152,6 +158,8 @@ class OwnFiles:
             os.close(handle)
         try:
             _, n_copied = writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
-        except apsw.LockedError:
-            return None  # an interrupt has left a statement unfinished
-        return _Content(database.st_size, database.st_mtime_ns, log_size, salt, n_copied)
+            # Read through SQLite's own handle, from the file and not from its cache.
+            _, head = writer.read("main", 0, 0, _HEAD_BYTES)
+        except (apsw.LockedError, apsw.IOError):
+            return None  # an interrupt has left a statement unfinished, or the disk fails
+        return _Content(size, head, log_size, salt, n_copied)

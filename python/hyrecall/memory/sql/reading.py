@@ -26,6 +26,7 @@ from hyrecall.memory.sql.damaged_rows import is_text, rows, warn_of_damage
 
 __all__ = [
     "HIGHEST",
+    "KEPT_NOW",
     "STORED",
     "Accesses",
     "Change",
@@ -57,11 +58,16 @@ HIGHEST = "(SELECT max(w.version) FROM versions w WHERE w.cell = v.cell AND w.id
 
 No checksum covers the number in ``documents``: a lower one there would bring back an old text.
 """
-STORED = (
-    "(SELECT min(w.recorded_at) FROM versions w WHERE w.cell = d.cell AND w.id = d.id "
-    "AND w.version > ifnull((SELECT max(t.version) FROM versions t WHERE t.cell = d.cell "
-    "AND t.id = d.id AND t.version < d.version AND t.status = 'deleted'), 0))"
+KEPT_NOW = (
+    "w.cell = d.cell AND w.id = d.id AND w.version > ifnull((SELECT max(t.version) "
+    "FROM versions t WHERE t.cell = d.cell AND t.id = d.id AND t.version < d.version "
+    "AND t.status = 'deleted'), 0)"
 )
+"""Whether a version w belongs to what a document d is now, as SQL.
+
+Versions before a deletion do not: another memory may have taken the id since.
+"""
+STORED = f"(SELECT min(w.recorded_at) FROM versions w WHERE {KEPT_NOW})"
 """When a document d was kept, as SQL: at its first version, or at the first after a deletion."""
 
 _LISTED = "(SELECT value FROM json_each(?))"

@@ -11,7 +11,7 @@ import apsw
 
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.sql.codec import to_json, to_micros
-from hyrecall.memory.sql.reading import STORED
+from hyrecall.memory.sql.reading import KEPT_NOW, STORED
 
 __all__ = ["Selection", "check_which", "selected"]
 
@@ -21,8 +21,7 @@ _IS_HIGHEST = (  # no checksum covers the number in documents
     "AND w.version > d.version)"
 )
 _IS_FACT = (  # also of a tombstone, which itself says nothing
-    "EXISTS (SELECT 1 FROM facts f JOIN versions w USING (row) "
-    "WHERE w.cell = d.cell AND w.id = d.id)"
+    f"EXISTS (SELECT 1 FROM facts f JOIN versions w USING (row) WHERE {KEPT_NOW})"
 )
 _LAST_SESSION = (
     "(SELECT s.session_id FROM versions s WHERE s.cell = d.cell AND s.id = d.id "

@@ -13,19 +13,18 @@ from hyrecall.base.times import read_moment, read_time
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.derived.layout import FILTERED
 from hyrecall.memory.recall.call import holding
-from hyrecall.memory.sql.fact_rows import KIND
 from hyrecall.serve.mcp.previews import fenced
 from hyrecall.serve.mcp.session import Session, missing
 from hyrecall.serve.mcp.shapes import (
     Link,
+    ListedMemory,
     Match,
-    OneMemory,
     OneVersion,
     Saved,
     edge_shape,
+    listed_shapes,
     match_shape,
     match_shapes,
-    memory_shape,
     reasons_of,
     saved_shape,
     text_of_matches,
@@ -155,7 +154,7 @@ class _Get(Arguments):
 class OneFound(Stored):
     """A memory and its edges."""
 
-    memory: OneMemory
+    memory: ListedMemory
     links: list[Link]
 
 
@@ -173,7 +172,7 @@ class _List(Arguments):
 class Listed(Previews):
     """Memories, newest first."""
 
-    memories: list[OneMemory]
+    memories: list[ListedMemory]
 
 
 class _Update(Arguments):
@@ -288,8 +287,7 @@ async def _of_a_time(session: Session, given: _Search) -> Reply:
     found = await session.newest(
         limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags, filter=passes
     )
-    ends = await session.ends([one.id for one in found if one.kind == KIND])
-    matches = [match_shape(one, ends.get(one.id)) for one in found]
+    matches = list(map(match_shape, found, await session.ends(found)))
     return Reply(Found(matches=matches, degraded=False, reasons=[]), text_of_matches)
 
 
@@ -298,7 +296,8 @@ async def _get(session: Session, given: _Get) -> Reply:
     if found is None:
         raise missing()
     links = [edge_shape(edge) for edge in await session.links(given.id)]
-    one = OneFound(memory=memory_shape(found), links=links)
+    (memory,) = listed_shapes([found], await session.ends([found]))
+    one = OneFound(memory=memory, links=links)
     return Reply(one, lambda data: text_of_memories([data["memory"]]))
 
 
@@ -307,7 +306,7 @@ async def _list(session: Session, given: _List) -> Reply:
         limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags,
         pinned=given.pinned, filter=_narrowed(given),
     )  # fmt: skip
-    listed = Listed(memories=list(map(memory_shape, found)))
+    listed = Listed(memories=listed_shapes(found, await session.ends(found)))
     return Reply(listed, lambda data: text_of_memories(data["memories"]))
 
 

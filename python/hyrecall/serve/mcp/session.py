@@ -164,11 +164,11 @@ class Session:
         view = self.memory._sync._view(**self.where) if agent is None else agent._sync._view
         return await self.memory._run(view.accesses, keys)
 
-    async def ends(self, keys: Sequence[str]) -> dict[str, datetime | None]:
-        """Return when the facts among memories end."""
+    async def ends(self, episodes: Sequence[Episode]) -> list[datetime | None]:
+        """Return when each memory ends, if it is a fact."""
         agent = self.agent
         view = self.memory._sync._view(**self.where) if agent is None else agent._sync._view
-        return await self.memory._run(view.ends, keys)
+        return await self.memory._run(view.ends, episodes)
 
     async def policy(self, name: str | None) -> ReadPolicy:
         """Return the read policy of an agent: of another than the caller if that may name any."""

@@ -15,11 +15,13 @@ from hyrecall.serve.mcp.tool import Structure
 __all__ = [
     "End",
     "Link",
+    "ListedMemory",
     "Match",
     "OneMemory",
     "OneVersion",
     "Saved",
     "edge_shape",
+    "listed_shapes",
     "match_shape",
     "match_shapes",
     "memory_shape",
@@ -48,6 +50,12 @@ class OneMemory(Structure):
     visibility: str
     user_id: str | None
     metadata: dict[str, Any]
+
+
+class ListedMemory(OneMemory):
+    """A memory as it was stored, and when it ends."""
+
+    valid_to: datetime | None = Field(description="When the fact that it is ends; null: never.")
 
 
 class Match(Structure):
@@ -112,6 +120,16 @@ def memory_shape(one: Episode) -> OneMemory:
         importance=one.importance, session_id=one.session_id, source=one.source,
         visibility=one.visibility, user_id=one.user_id, metadata=one.metadata,
     )  # fmt: skip
+
+
+def listed_shapes(
+    memories: Iterable[Episode], ends: Iterable[datetime | None]
+) -> list[ListedMemory]:
+    """Return memories as data, each with its end."""
+    return [
+        ListedMemory(**vars(memory_shape(one)), valid_to=end)
+        for one, end in zip(memories, ends, strict=True)
+    ]
 
 
 def match_shape(one: Episode, end: datetime | None) -> Match:
@@ -183,8 +201,8 @@ def text_of_matches(found: dict[str, Any]) -> str:
 
 
 def text_of_memories(memories: Iterable[dict[str, Any]]) -> str:
-    """Return memories as text, each fenced."""
-    texts = [(_origin(one), one["text"]) for one in memories]
+    """Return listed memories as text, each fenced."""
+    texts = [(_origin(one) | {"valid_to": one["valid_to"]}, one["text"]) for one in memories]
     return fenced(texts) if texts else "There are no memories."
 
 

@@ -129,7 +129,8 @@ async def list_memories(
             "list", kind=page.kind, tags=page.tag, pinned=page.pinned,
             limit=page.limit, offset=page.offset,
         )  # fmt: skip
-        return encode_within({"memories": map(episode_data, found)}, options.max_reply)
+        ends = store.view().ends(found)
+        return encode_within({"memories": map(episode_data, found, ends)}, options.max_reply)
 
     return JsonResponse(await scoped_store(request, who, page).run(work))
 
@@ -154,7 +155,10 @@ async def links(request: Request, id: PathId, scope: Scoped, who: Reader) -> Res
 @router.get(ID, summary="Read a memory", responses=MISSING)
 async def get(request: Request, id: PathId, scope: Scoped, who: Reader) -> Response:  # noqa: A002
     """Return a memory by its id."""
-    return _json(episode_data(await scoped_store(request, who, scope).existing(id)))
+    store = scoped_store(request, who, scope)
+    found = await store.existing(id)
+    (end,) = await store.ends([found])
+    return _json(episode_data(found, end))
 
 
 @router.patch(
