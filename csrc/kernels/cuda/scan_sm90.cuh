@@ -111,13 +111,14 @@ __device__ inline void multiply_and_test(DenseJob const& job,
   PendingCandidates& pending = shared.pending[threadIdx.x / kWarp];
   std::uint32_t n_pending = 0;
   std::uint32_t const first_row = group * 64 + thread / kWarp * 16;
+  std::uint32_t const n_chunks = job.plane_chunks;
   RowConstants of_rows = {};
   Sum sums[kWidth / 8][4];
   while (true) {
     wait_phase(&shared.full[at.stage], at.parity);
     QueuedVisit const visit = shared.visits[at.stage];
     if (visit.tile_class == TileClass::kEmpty) break;
-    for (std::uint32_t chunk = 0; chunk < job.plane_chunks; ++chunk) {
+    for (std::uint32_t chunk = 0; chunk < n_chunks; ++chunk) {
       if (chunk > 0) wait_phase(&shared.full[at.stage], at.parity);
       std::uint64_t const rows = describe_matrix(shared.rows[at.stage] + group * 64 * kChunkBytes);
       std::uint64_t const queries = describe_matrix(shared.queries[at.stage]);
