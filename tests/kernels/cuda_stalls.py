@@ -1,8 +1,8 @@
 """How long a scan's test of scores takes where none passes, by its machine code's control codes.
 
 Each instruction tells for how many cycles its warp issues no other: bits 41 to 44 of its upper
-word. Their sum along a path is what one warp needs at least, with every value at hand and no other warp
-beside it.
+word. Their sum along a path is what one warp needs at least, with every value at hand and no other
+warp beside it.
 
 ``PYTHONPATH=tests python -m kernels.cuda_stalls build/cuda/libhyrecall_cuda.so`` prints a table.
 """

@@ -14,7 +14,7 @@ inline constexpr float kQuickSlack = 0x1p-18f;
 // The queries of a visit's panel as the test of scores wants them, and what its groups may see.
 template <int kWidth>
 struct PanelConstants {
-  TileMask masks[kWidth];  // of the panel's groups
+  TileMask masks[kWidth];        // of the panel's groups
   FourFloats tests[kWidth / 2];  // of two columns each: factor and cut of quick_test()
   float cuts[kWidth];
   float scales[kWidth];
@@ -138,7 +138,7 @@ class ScoreTest {
   __device__ std::uint32_t run(Sum const (&sums)[kBlocks][4]) {
     static_assert(kBlocks <= 32, "a bit a block");
     FourFloats const* const tests = constants_.tests + first_query_ / 2 + lane_id() % 4;
-    std::uint32_t blocks = 0;  // with a sum that passes
+    std::uint32_t blocks = 0;                        // with a sum that passes
     constexpr int kStep = kBlocks % 4 == 0 ? 4 : 1;  // blocks a branch
 #pragma unroll
     for (int n = 0; n < kBlocks; n += kStep) {
@@ -147,8 +147,7 @@ class ScoreTest {
       for (int m = 0; m < kStep; ++m) {
         FourFloats const test = tests[4 * (n + m)];
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          any[m] |= may_reach(sums[n + m][i], i / 2, test, i % 2);
+        for (int i = 0; i < 4; ++i) any[m] |= may_reach(sums[n + m][i], i / 2, test, i % 2);
       }
       bool of_all = false;
 #pragma unroll
