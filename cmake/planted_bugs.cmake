@@ -58,7 +58,13 @@ hyrecall_plant(ties_by_slot kernels/cuda/select.cu select
   "return seq_key(segment.seqs[slot - segment.first_tile * kTileRows]);"
   "return seq_key(slot + 0 * segment.n_rows);")
 hyrecall_plant(residual_of_the_tile kernels/cuda/candidates.cuh "${scans}"
-  "own_.residuals[at] : 0.0f" "own_.residuals[first_ + 0 * at] : 0.0f")
+  "own.residuals[at] : 0.0f" "own.residuals[first + 0 * at] : 0.0f")
+hyrecall_plant(quick_test_without_the_residual kernels/cuda/candidates.cuh "${scans}"
+  "test.values[2 * column], rows_.residuals[row])" "test.values[2 * column], 0.0f * rows_.residuals[row])")
+hyrecall_plant(quick_cut_too_high kernels/cuda/candidates.cuh "${scans}"
+  "cut / unit - kQuickSlack" "cut / unit + 1024 * kQuickSlack")
+hyrecall_plant(row_of_the_asking_lane kernels/cuda/candidates.cuh "${scans}"
+  "shuffle(rows_.scales[0], of)" "shuffle(rows_.scales[0], lane)")
 hyrecall_plant(passing_sums_written_twice kernels/cuda/candidates.cuh "${scans}"
   "sync_warp();  // nobody writes these copies any more" "")
 hyrecall_plant(passing_sums_not_waited_for kernels/cuda/candidates.cuh "${scans}"

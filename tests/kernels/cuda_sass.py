@@ -40,7 +40,8 @@ def find_tools() -> Path | None:
     return Path(cuobjdump) if cuobjdump and nvdisasm else None
 
 
-def _run(cuobjdump: Path, *arguments: str) -> str:
+def run(cuobjdump: Path, *arguments: str) -> str:
+    """Return what cuobjdump prints."""
     path = os.pathsep.join([os.environ.get("PATH", ""), *map(str, tool_folders())])
     command = [str(cuobjdump), *arguments]
     env = os.environ | {"PATH": path}
@@ -49,14 +50,14 @@ def _run(cuobjdump: Path, *arguments: str) -> str:
 
 def contents(cuobjdump: Path, library: Path) -> set[str]:
     """List what the library holds: ``sm_90a`` for machine code, ``sm_80.ptx`` for PTX."""
-    listed = _run(cuobjdump, "-lelf", "-lptx", str(library))
+    listed = run(cuobjdump, "-lelf", "-lptx", str(library))
     code = set(re.findall(r"\.(sm_\w+)\.cubin", listed))
     return code | set(re.findall(r"\.(sm_\w+\.ptx)", listed))
 
 
 def disassemble(cuobjdump: Path, library: Path) -> Code:
     """Count each kernel's instructions."""
-    return parse(_run(cuobjdump, "-sass", str(library)).splitlines())
+    return parse(run(cuobjdump, "-sass", str(library)).splitlines())
 
 
 def parse(lines: Iterable[str]) -> Code:

@@ -122,6 +122,9 @@ TEST(device_planted_bugs_in_bounds_are_caught) {
   CHECK(is_caught_bug("threshold_of_a_seed_above_its_bound"));
   CHECK(is_caught_bug("cut_not_lowered"));
   CHECK(is_caught_bug("residual_of_the_tile"));
+  CHECK(is_caught_bug("quick_test_without_the_residual"));
+  CHECK(is_caught_bug("quick_cut_too_high"));
+  CHECK(is_caught_bug("row_of_the_asking_lane"));
   CHECK(is_caught_bug("second_score_without_bound"));
   CHECK(is_caught_bug("lower_score_is_the_score"));
 }

@@ -8,10 +8,14 @@
 
 namespace hyrecall::cuda {
 
+// What ScoreTest::may_reach() errs by, at most: five roundings of values below 8.
+inline constexpr float kQuickSlack = 0x1p-18f;
+
 // The queries of a visit's panel as the test of scores wants them, and what its groups may see.
 template <int kWidth>
 struct PanelConstants {
-  TileMask masks[kWidth];  // of the panel's groups
+  TileMask masks[kWidth];        // of the panel's groups
+  FourFloats tests[kWidth / 2];  // of two columns each: factor and cut of quick_test()
   float cuts[kWidth];
   float scales[kWidth];
   float factors[kWidth];
@@ -34,9 +38,15 @@ __device__ inline void load_constants(DenseJob const& job, QueuedVisit const& vi
     to.places[column] = is_there ? job.batch.panel_places[at] : 0;
     bool const is_seed = is_there && visit.number != kNone32;
     to.seeds[column] = is_seed ? job.batch.panel_seeds[at] + visit.number * kTileRows : kNone32;
-    to.cuts[column] = is_there ? job.cuts[query] : __builtin_inff();
-    to.scales[column] = is_there ? job.query_scales[query] : 0.0f;
-    to.factors[column] = is_there ? job.bounds[query].per_residual : 0.0f;
+    float const cut = is_there ? job.cuts[query] : __builtin_inff();
+    float const scale = is_there ? job.query_scales[query] : 0.0f;
+    float const factor = is_there ? job.bounds[query].per_residual : 0.0f;
+    to.cuts[column] = cut;
+    to.scales[column] = scale;
+    to.factors[column] = factor;
+    float const unit = job.plane == FirstPassPlane::kInt8 && is_there ? factor : 1.0f;
+    to.tests[column / 2].values[column % 2 * 2] = scale / unit;
+    to.tests[column / 2].values[column % 2 * 2 + 1] = cut / unit - kQuickSlack;
   }
   if (visit.tile_class == TileClass::kFull) return;
   for (std::uint32_t i = thread / kWarp; i < panel.n_groups; i += n_threads / kWarp) {
@@ -76,6 +86,30 @@ __device__ inline void write_pending(DenseJob const& job, PendingCandidates cons
   sync_warp();  // all have been read
 }
 
+// What the first pass knows of the two rows of which a lane has sums: l / 4 and + 8 of lane l.
+struct RowConstants {
+  float scales[2];     // an inverse norm in 16-bit planes
+  float residuals[2];  // 0 in 16-bit planes
+};
+
+template <typename Kind>
+__device__ inline RowConstants load_rows(DenseJob const& job, QueuedVisit const& visit,
+                                         std::uint32_t first_row) {
+  DenseSegment const& own = job.segments[visit.segment];
+  std::uint32_t const first = (visit.tile - own.first_tile) * kTileRows;
+  RowConstants out;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    std::uint32_t const row = first + first_row + lane_id() / 4 + 8 * i;
+    // Rows past the end are in no mask; their numbers must only be readable.
+    std::uint32_t const at = row < own.n_rows ? row : first;
+    constexpr bool kIsInt8 = std::is_same_v<Kind, Int8>;
+    out.scales[i] = kIsInt8 ? own.scales[at] : own.inverse_norms[at];
+    out.residuals[i] = kIsInt8 ? own.residuals[at] : 0.0f;
+  }
+  return out;
+}
+
 // The sums of a panel and 16 rows of a tile, as a warp holds them: lane l has rows l / 4 and + 8,
 // and of each eight queries numbers 2 (l mod 4) and + 1. A row whose score reaches its query's cut
 // becomes a candidate, known by its lower score, if the query may see it.
@@ -87,13 +121,13 @@ template <typename Kind, int kWidth, typename Sum>
 class ScoreTest {
  public:
   __device__ ScoreTest(DenseJob const& job, PanelConstants<kWidth> const& constants,
-                       QueuedVisit const& visit, std::uint32_t first_row, std::uint32_t first_query,
-                       PendingCandidates& pending, std::uint32_t n_pending)
+                       QueuedVisit const& visit, RowConstants const& rows, std::uint32_t first_row,
+                       std::uint32_t first_query, PendingCandidates& pending,
+                       std::uint32_t n_pending)
       : job_(job),
         constants_(constants),
         visit_(visit),
-        own_(job.segments[visit.segment]),
-        first_((visit.tile - own_.first_tile) * kTileRows),
+        rows_(rows),
         first_row_(first_row),
         first_query_(first_query),
         pending_(pending),
@@ -103,23 +137,28 @@ class ScoreTest {
   template <int kBlocks>
   __device__ std::uint32_t run(Sum const (&sums)[kBlocks][4]) {
     static_assert(kBlocks <= 32, "a bit a block");
-    std::uint32_t const row = first_row_ + lane_id() / 4;
-    std::uint32_t const own_query = first_query_ + lane_id() % 4 * 2;
-    float const scales[2] = {scale_of(row), scale_of(row + 8)};
-    float const residuals[2] = {residual_of(row), residual_of(row + 8)};
-    std::uint32_t blocks = 0;  // with a sum that passes
+    FourFloats const* const tests = constants_.tests + first_query_ / 2 + lane_id() % 4;
+    std::uint32_t blocks = 0;                        // with a sum that passes
+    constexpr int kStep = kBlocks % 4 == 0 ? 4 : 1;  // blocks a branch
 #pragma unroll
-    for (int n = 0; n < kBlocks; ++n) {
-      bool any = false;
+    for (int n = 0; n < kBlocks; n += kStep) {
+      bool any[kStep] = {};
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        std::uint32_t const column = own_query + 8 * n + i % 2;
-        float const score = score_of(sums[n][i], scales[i / 2], column);
-        any = any || reaches(score, residuals[i / 2], column);
+      for (int m = 0; m < kStep; ++m) {
+        FourFloats const test = tests[4 * (n + m)];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) any[m] |= may_reach(sums[n + m][i], i / 2, test, i % 2);
       }
-      if (std::uint32_t const found = ballot(any); found != 0) {
-        blocks |= 1u << n;
-        copy(found, any, sums[n], n);
+      bool of_all = false;
+#pragma unroll
+      for (bool const one : any) of_all |= one;
+      if (ballot(of_all) == 0) continue;
+#pragma unroll
+      for (int m = 0; m < kStep; ++m) {
+        if (std::uint32_t const found = ballot(any[m]); found != 0) {
+          blocks |= 1u << (n + m);
+          copy(found, any[m], sums[n + m], n + m);
+        }
       }
     }
     if (n_sums_ <= kWarp) {
@@ -146,18 +185,6 @@ class ScoreTest {
   }
 
  private:
-  // Rows past the end are in no mask; their numbers must only be readable.
-  __device__ std::uint32_t place_of(std::uint32_t row) const {
-    return first_ + row < own_.n_rows ? first_ + row : first_;
-  }
-  __device__ float scale_of(std::uint32_t row) const {
-    std::uint32_t const at = place_of(row);
-    return std::is_same_v<Kind, Int8> ? own_.scales[at] : own_.inverse_norms[at];
-  }
-  __device__ float residual_of(std::uint32_t row) const {
-    std::uint32_t const at = place_of(row);
-    return std::is_same_v<Kind, Int8> ? own_.residuals[at] : 0.0f;
-  }
   __device__ float score_of(Sum sum, float scale, std::uint32_t column) const {
     if constexpr (std::is_same_v<Kind, Int8>) {
       return first_pass_score(sum, scale, constants_.scales[column]);
@@ -171,6 +198,15 @@ class ScoreTest {
     } else {
       return score >= constants_.cuts[column];
     }
+  }
+
+  // No less than reaches(): both are divided by the query's factor, and kQuickSlack pays for the
+  // roundings. A score here costs a conversion, a product, an fma and a comparison.
+  __device__ bool may_reach(Sum sum, int row, FourFloats const& test, int column) const {
+    float const scaled = static_cast<float>(sum) * rows_.scales[row];
+    float const cut = test.values[2 * column + 1];
+    if constexpr (!std::is_same_v<Kind, Int8>) return scaled >= cut;
+    return fma_rn(scaled, test.values[2 * column], rows_.residuals[row]) >= cut;
   }
 
   // Copies the sums of the lanes in `found`, of which this may be one, as far as there is room.
@@ -200,10 +236,13 @@ class ScoreTest {
       std::uint32_t const of = place % kWarp;  // the lane that had it
       std::uint32_t const row = first_row_ + of / 4 + i / 2 * 8;
       std::uint32_t const column = first_query_ + of % 4 * 2 + place / kWarp * 8 + i % 2;
+      // The lane that had the sum knows the row.
+      float const scales[2] = {shuffle(rows_.scales[0], of), shuffle(rows_.scales[1], of)};
+      float const residuals[2] = {shuffle(rows_.residuals[0], of), shuffle(rows_.residuals[1], of)};
+      float const residual = i < 2 ? residuals[0] : residuals[1];
       Sum sum;
       std::memcpy(&sum, &pending_.sums[at][i], sizeof sum);
-      float const residual = residual_of(row);
-      float const score = score_of(sum, scale_of(row), column);
+      float const score = score_of(sum, i < 2 ? scales[0] : scales[1], column);
       bool is_kept = is_there && reaches(score, residual, column);
       if (is_kept && !is_full) is_kept = constants_.masks[constants_.places[column]].test(row);
       std::uint32_t const query = constants_.queries[column];
@@ -234,8 +273,7 @@ class ScoreTest {
   DenseJob const& job_;
   PanelConstants<kWidth> const& constants_;
   QueuedVisit const& visit_;
-  DenseSegment const& own_;
-  std::uint32_t const first_;
+  RowConstants const rows_;
   std::uint32_t const first_row_;
   std::uint32_t const first_query_;
   PendingCandidates& pending_;

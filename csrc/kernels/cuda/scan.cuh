@@ -147,7 +147,9 @@ __global__ void __launch_bounds__(kScanThreads, 2)
         if (n_chunks == 1) sync_block();  // else a barrier has come between
 #pragma unroll
         for (int m = 0; m < Shape::kRowBlocks; ++m) {
-          ScoreTest<Kind, kWidth, Sum> test(job, shared.constants, visit, first_row + 16 * m,
+          std::uint32_t const own_row = first_row + 16 * m;
+          ScoreTest<Kind, kWidth, Sum> test(job, shared.constants, visit,
+                                            load_rows<Kind>(job, visit, own_row), own_row,
                                             first_query, pending, n_pending);
           n_pending = test.run(sums[m]);
 #pragma unroll

@@ -110,12 +110,15 @@ __device__ inline void multiply_and_test(DenseJob const& job,
   RingPlace<Shape::kStages> done;  // the oldest stage that this group still holds
   PendingCandidates& pending = shared.pending[threadIdx.x / kWarp];
   std::uint32_t n_pending = 0;
+  std::uint32_t const first_row = group * 64 + thread / kWarp * 16;
+  std::uint32_t const n_chunks = job.plane_chunks;
+  RowConstants of_rows = {};
   Sum sums[kWidth / 8][4];
   while (true) {
     wait_phase(&shared.full[at.stage], at.parity);
     QueuedVisit const visit = shared.visits[at.stage];
     if (visit.tile_class == TileClass::kEmpty) break;
-    for (std::uint32_t chunk = 0; chunk < job.plane_chunks; ++chunk) {
+    for (std::uint32_t chunk = 0; chunk < n_chunks; ++chunk) {
       if (chunk > 0) wait_phase(&shared.full[at.stage], at.parity);
       std::uint64_t const rows = describe_matrix(shared.rows[at.stage] + group * 64 * kChunkBytes);
       std::uint64_t const queries = describe_matrix(shared.queries[at.stage]);
@@ -130,6 +133,7 @@ __device__ inline void multiply_and_test(DenseJob const& job,
         // While the first chunk is multiplied. All of the group have done with the last panel.
         sync_threads(1 + group, kGroupThreads);
         load_constants(job, visit, thread, kGroupThreads, constants);
+        of_rows = load_rows<Kind>(job, visit, first_row);
       } else {
         wait_products<1>();
         if (lane_id() == 0) arrive(&shared.empty[done.stage]);
@@ -141,8 +145,8 @@ __device__ inline void multiply_and_test(DenseJob const& job,
     if (lane_id() == 0) arrive(&shared.empty[done.stage]);
     done.advance();
     sync_threads(1 + group, kGroupThreads);  // the constants are there for all
-    ScoreTest<Kind, kWidth, Sum> test(job, constants, visit, group * 64 + thread / kWarp * 16, 0,
-                                      pending, n_pending);
+    ScoreTest<Kind, kWidth, Sum> test(job, constants, visit, of_rows, first_row, 0, pending,
+                                      n_pending);
     n_pending = test.run(sums);
   }
   write_pending(job, pending, n_pending);
