@@ -1,6 +1,7 @@
 """Predicates: the tests of one column in a filter, as the caller writes them."""
 
 import datetime as dt
+from inspect import Signature
 from typing import Any, NoReturn
 
 import numpy as np
@@ -196,6 +197,8 @@ class IsNull(Predicate):
         _refuse(self, given)
         super().__init__()
 
+    __signature__ = Signature()  # what is given is only taken to be refused by name
+
 
 @check_keywords
 class NotNull(Predicate):
@@ -214,6 +217,8 @@ class NotNull(Predicate):
         """Make the predicate."""
         _refuse(self, given)
         super().__init__()
+
+    __signature__ = Signature()  # what is given is only taken to be refused by name
 
 
 def _refuse(predicate: Predicate, given: tuple[object, ...]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 
-__all__ = ["ROOM", "Room", "take_room"]
+__all__ = ["ROOM", "Room"]
 
 
 class Room:
@@ -34,10 +34,3 @@ class Room:
 
 ROOM: ContextVar[Room | None] = ContextVar("hyrecall_reply_room", default=None)
 """The room of the request that runs; None: the call is the program's own and is not bounded."""
-
-
-def take_room(*texts: str) -> None:
-    """Take the room of texts that are going to be shown."""
-    room = ROOM.get()
-    if room is not None:
-        room.take(sum(map(len, texts)))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from hyrecall.base.reply_room import take_room
+from hyrecall.base.reply_room import ROOM, Room
 from hyrecall.errors import CorruptStoreError, error
 from hyrecall.memory.data.types import Episode, Version
 from hyrecall.memory.sql.cells import Cell, cells_by_number
@@ -140,6 +140,7 @@ def episodes_of_rows(
     )
     given = (to_json(tuple(numbers)), to_json(tuple(cells)))
     homes = cells if isinstance(cells, Mapping) else cells_by_number(connection, cells)
+    room = ROOM.get() if shown else None
     found, bad = {}, set()
     for row, pinned, head, highest, stored, *checked in rows(connection, select, given):
         _, cell, key, _, status, *_ = checked
@@ -147,8 +148,8 @@ def episodes_of_rows(
             bad.add(row)
         elif head is not None and status == "live" and cell in homes:
             columns = checked[N_BEFORE_CONTENT:]
-            if shown:
-                _take_room(checked)
+            if room is not None:
+                _take_room(room, checked)
             found[row] = episode_of(homes[cell], key, pinned, columns, stored)
     if damaged is None:
         warn_of_damage(len(bad))
@@ -259,14 +260,15 @@ def history(connection: apsw.Connection, cell: int, key: str) -> list[Version]:
         f"SELECT v.successor, d.pinned, {CHECKED} FROM versions v JOIN documents d "
         "USING (cell, id) WHERE v.cell = ? AND v.id = ? ORDER BY v.version"
     )
-    homes = cells_by_number(connection, [cell])
+    homes, room = cells_by_number(connection, [cell]), ROOM.get()
     found, n_bad = [], 0
     for successor, pinned, *checked in rows(connection, select, (cell, key)):
         _, _, _, version, status, reason, recorded_at, *_ = checked
         if not is_sound(checked) or not (successor is None or is_text(successor)):
             n_bad += 1
             continue
-        _take_room(checked)
+        if room is not None:
+            _take_room(room, checked)
         found.append(
             Version(
                 version=version,
@@ -458,6 +460,6 @@ def _wanted(
     return wanted, given
 
 
-def _take_room(checked: Sequence[Any]) -> None:
+def _take_room(room: Room, checked: Sequence[Any]) -> None:
     content = content_of(checked)
-    take_room(content.input, content.output, content.metadata)
+    room.take(len(content.input) + len(content.output) + len(content.metadata))
