@@ -30,6 +30,8 @@ struct SetSum {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
   friend bool operator==(SetSum const&, SetSum const&) = default;
+  void operator+=(SetSum const& other) { low += other.low, high += other.high; }
+  void operator-=(SetSum const& other) { low -= other.low, high -= other.high; }
 };
 struct HashOfSum {
   std::size_t operator()(SetSum const& sum) const { return static_cast<std::size_t>(sum.low); }
@@ -65,6 +67,16 @@ void sort_stably(std::vector<T>& all, Less const& less) {
   if (!std::is_sorted(all.begin(), all.end(), less)) std::stable_sort(all.begin(), all.end(), less);
 }
 
+// How a scope meets a tile in which others begin or end. Scopes that meet only there are not read
+// together: a tenant's rows end in the tile where the next one's begin, and a chain of tenants
+// would be read as one. The tile is read once for each of these groups.
+constexpr std::size_t kMeetings = 4;
+std::size_t meeting(std::span<TileRun const> own, TileRun const& run, std::uint32_t tile) {
+  if (run.tile < tile) return 0;          // reads on from the tile before
+  if (run.position > tile + 1) return 1;  // begins here, and goes on
+  return own.size() > 1 ? 2 : 3;          // this tile alone; nowhere else
+}
+
 }  // namespace
 
 DensePlan::Crowds DensePlan::find_crowds(Lists<TileRun> const& tiles) {
@@ -89,8 +101,24 @@ DensePlan::Crowds DensePlan::find_crowds(Lists<TileRun> const& tiles) {
   out.scopes.begins.reserve(tiles.size() + 1);
   std::vector<std::uint32_t> alone(tiles.size(), kNone32);       // [scope] its crowd of one
   std::unordered_map<SetSum, std::uint32_t, HashOfSum> numbers;  // of larger crowds
-  std::vector<std::uint32_t> open;                               // scopes, in any order
-  std::vector<std::uint32_t> place(tiles.size());                // in open
+  auto const add = [&](std::uint32_t tile, std::uint32_t end, std::span<std::uint32_t const> scopes,
+                       SetSum const& sum) {
+    if (scopes.empty()) return;
+    std::uint32_t& crowd = scopes.size() == 1 ? alone[scopes.front()]
+                                              : numbers.try_emplace(sum, kNone32).first->second;
+    if (crowd == kNone32) {
+      crowd = static_cast<std::uint32_t>(out.scopes.size());
+      std::size_t const first = out.scopes.all.size();
+      out.scopes.all.insert(out.scopes.all.end(), scopes.begin(), scopes.end());
+      std::sort(out.scopes.all.begin() + static_cast<std::ptrdiff_t>(first), out.scopes.all.end());
+      out.scopes.end_list();
+    }
+    out.intervals.push_back({tile, end, crowd});
+  };
+  std::vector<std::uint32_t> open;                    // scopes, in any order
+  std::vector<std::uint32_t> place(tiles.size());     // in open
+  std::vector<std::uint32_t> n_opened(tiles.size());  // [scope] its runs so far
+  std::array<std::vector<std::uint32_t>, kMeetings> parts;
   SetSum sum;
   for (std::size_t i = 0; i < ends.size();) {
     std::uint32_t const tile = tile_of(ends[i]);
@@ -99,35 +127,47 @@ DensePlan::Crowds DensePlan::find_crowds(Lists<TileRun> const& tiles) {
       if ((ends[i] & 1) != 0) {
         place[scope] = static_cast<std::uint32_t>(open.size());
         open.push_back(scope);
-        sum.low += members[scope].low;
-        sum.high += members[scope].high;
+        n_opened[scope] += 1;
+        sum += members[scope];
       } else {
         place[open.back()] = place[scope];
         open[place[scope]] = open.back();
         open.pop_back();
-        sum.low -= members[scope].low;
-        sum.high -= members[scope].high;
+        sum -= members[scope];
       }
     }
     if (open.empty()) continue;
-    std::uint32_t& crowd =
-        open.size() == 1 ? alone[open.front()] : numbers.try_emplace(sum, kNone32).first->second;
-    if (crowd == kNone32) {
-      crowd = static_cast<std::uint32_t>(out.scopes.size());
-      std::size_t const first = out.scopes.all.size();
-      out.scopes.all.insert(out.scopes.all.end(), open.begin(), open.end());
-      std::sort(out.scopes.all.begin() + static_cast<std::ptrdiff_t>(first), out.scopes.all.end());
-      out.scopes.end_list();
-    }
     std::uint32_t const end = tile_of(ends[i]);  // there is one: something is open
-    if (!out.intervals.empty() && out.intervals.back().end == tile &&
-        out.intervals.back().crowd == crowd) {
-      out.intervals.back().end = end;
-    } else {
-      out.intervals.push_back({tile, end, crowd});
+    if (end - tile > 1 || open.size() == 1) {
+      add(tile, end, open, sum);
+      continue;
+    }
+    for (std::vector<std::uint32_t>& part : parts) part.clear();
+    for (std::uint32_t const scope : open) {
+      std::span<TileRun const> const own = tiles[scope];
+      parts[meeting(own, own[n_opened[scope] - 1], tile)].push_back(scope);
+    }
+    for (std::vector<std::uint32_t> const& part : parts) {
+      SetSum of_part;
+      for (std::uint32_t const scope : part) of_part += members[scope];
+      add(tile, end, part, of_part);
     }
   }
   return out;
+}
+
+// Joins intervals of one crowd that follow one another.
+void DensePlan::join_neighbours(std::vector<Interval>& intervals) {
+  std::size_t n = 0;
+  for (Interval const& one : intervals) {
+    bool const is_next = n > 0 && intervals[n - 1].crowd == one.crowd;
+    if (is_next && intervals[n - 1].end == one.begin) {
+      intervals[n - 1].end = one.end;
+    } else {
+      intervals[n++] = one;
+    }
+  }
+  intervals.resize(n);
 }
 
 // The queries of each scope, by group, then by number: groups and queries are counted out to their
@@ -202,6 +242,7 @@ DensePlan::DensePlan(DensePlanInput const& input) {
   spread_samples(crowds, samplings);
   sort_stably(crowds.intervals,
               [](Interval const& a, Interval const& b) { return a.crowd < b.crowd; });
+  join_neighbours(crowds.intervals);
   struct Draft {
     std::size_t first;  // of its intervals
     std::size_t last;

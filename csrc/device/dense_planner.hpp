@@ -78,6 +78,7 @@ class DensePlan {
   };
 
   static Crowds find_crowds(Lists<TileRun> const& tiles);
+  static void join_neighbours(std::vector<Interval>& intervals);
   static Lists<std::uint32_t> queries_by_scope(DensePlanInput const& input);
   static void spread_samples(Crowds const& crowds, std::span<Sampling> samplings);
   void reserve_cohorts(std::size_t n_cohorts, std::size_t n_intervals, std::size_t n_queries);

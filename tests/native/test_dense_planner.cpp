@@ -300,6 +300,49 @@ TEST(plan_takes_scopes_that_nest_and_scopes_of_single_rows) {
   check_plan(rows, DensePlan(rows.input()));
 }
 
+// Tenants whose rows lie one after another, so that each ends in the tile where the next begins:
+// the sizes of a few large ones and many small ones in between.
+Asked chain_of_tenants(Rng& rng, std::uint32_t n_tenants) {
+  Asked asked;
+  asked.tuning = {64, 16, 4};
+  std::uint32_t at = 0;
+  for (std::uint32_t s = 0; s < n_tenants; ++s) {
+    std::uint32_t const n = s % 7 == 0 ? (20 + rng.below(40u)) * kTileRows : 1 + rng.below(300u);
+    asked.scopes.push_back({{at, at + n}});
+    at += n;
+    asked.group_scopes.push_back(s);
+    asked.group_filters.push_back(kNone32);
+    asked.group_of.push_back(s);
+    asked.depths.push_back(10);
+  }
+  return asked;
+}
+
+TEST(plan_does_not_join_scopes_that_meet_in_one_tile) {
+  Rng rng(5);
+  for (int round = 0; round < 20; ++round) {
+    Asked const asked = chain_of_tenants(rng, 60);
+    DensePlan const plan(asked.input());
+    check_plan(asked, plan);
+    std::size_t n_tiles = 0;
+    for (std::uint32_t q = 0; q < asked.group_of.size(); ++q) {
+      std::size_t const own = tiles_of(asked.scopes[q]).size();
+      n_tiles += own;
+      CHECK_EQ(plan.guess_ranks[q] > 0, own > asked.tuning.seed_tiles);
+    }
+    for (Cohort const& cohort : plan.cohorts) {
+      for (std::uint32_t p = 0; p < cohort.n_panels; ++p) {
+        Panel const& panel = plan.panels[cohort.panel_begin + p];
+        if (panel.n_groups == 1) continue;
+        CHECK_EQ(cohort.position_end - cohort.position_begin, 1u);
+        for (std::uint32_t i = 0; i < panel.n_queries; ++i)
+          CHECK_EQ(tiles_of(asked.scopes[plan.panel_queries[panel.query_begin + i]]).size(), 1u);
+      }
+    }
+    CHECK(plan.n_tiles <= n_tiles);
+  }
+}
+
 TEST(plan_of_nothing_is_empty) {
   Asked asked;
   check_plan(asked, DensePlan(asked.input()));
