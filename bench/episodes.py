@@ -158,7 +158,10 @@ class Episodes:
 
 
 def loom_by_definition(made: Episodes, at: corpus.Ints) -> reference.Answer:
-    """Return Loom's scores of some queries: two full rankings in float64, joined by ranks."""
+    """Return Loom's scores of some queries: two full rankings in float64, joined by ranks.
+
+    Equal scores share a rank.
+    """
     depth, constant = recipes.loom.depth, 60.0
     # Okapi's factor k1 + 1 leaves the ranks alone.
     bm25 = reference.Bm25(made.texts, k1=1.5, b=0.75)
@@ -167,8 +170,10 @@ def loom_by_definition(made: Episodes, at: corpus.Ints) -> reference.Answer:
     scores = np.zeros((len(at), made.n))
     for ranked in (lexical, dense):
         for query, ids in enumerate(ranked.ids):
-            held = ids[(ids >= 0) & (ranked.scores[query] > 0)]
-            scores[query, held] += 1.0 / (constant + np.arange(1, len(held) + 1))
+            is_held = (ids >= 0) & (ranked.scores[query] > 0)
+            reached = ranked.scores[query][is_held].astype(np.float32)
+            n_above = np.count_nonzero(reached[None, :] > reached[:, None], axis=1)
+            scores[query, ids[is_held]] += 1.0 / (constant + 1 + n_above)
     return reference.best(np.where(scores > 0, scores, -np.inf), LIMIT)
 
 

@@ -31,6 +31,8 @@ def test_the_command_of_the_example_writes_the_same_hits(
     assert result.exit_code == 0, result.stderr
     hits = pq.read_table("work/hits.parquet")
     assert hits.num_rows > 300
-    assert pq.read_table("work/batch.parquet").drop_columns("query").equals(hits)
+    written = pq.read_table("work/batch.parquet")
+    assert written["degraded"].null_count == len(written)
+    assert written.drop_columns(["query", "degraded"]).equals(hits)
     rejects = pq.read_table("work/rejects.parquet").to_pylist()
     assert [one["key"] for one in rejects] == ["nobody"]

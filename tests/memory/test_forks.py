@@ -84,10 +84,20 @@ def held(*locks: Any) -> Iterator[None]:
 
     def hold() -> None:
         with ExitStack() as stack:
-            for lock in locks:
-                stack.enter_context(lock)
+            while not took_all(stack):
+                stack.close()  # a thread of the store may hold one of them and wait for another
             ready.set()
             done.wait(SECONDS)
+
+    def took_all(stack: ExitStack) -> bool:
+        for lock in locks:
+            if not hasattr(lock, "acquire"):
+                stack.enter_context(lock)
+            elif lock.acquire(timeout=0.05):
+                stack.callback(lock.release)
+            else:
+                return False
+        return True
 
     thread = threading.Thread(target=hold)
     thread.start()

@@ -184,3 +184,42 @@ def test_a_value_does_not_depend_on_the_others_of_its_column(kind: pa.DataType) 
     together = python_values(column)
     alone = [python_values(column.slice(at, 1))[0] for at in range(len(counts))]
     assert [repr(one) for one in together] == [repr(one) for one in alone]
+
+
+def moved(array: pa.Array) -> pa.Array:
+    """The array as if it began a value before its buffers."""
+    is_list = array.type.num_fields > 0
+    return pa.Array.from_buffers(
+        array.type, len(array), [None] if is_list else array.buffers(), null_count=0, offset=-1,
+        children=[array.values] if is_list else None,
+    )  # fmt: skip
+
+
+NAMES = pa.array(["a", "b"])
+PAIRS = pa.FixedSizeListArray.from_arrays(pa.array([1.0, 0.0] * 2, pa.float32()), 2)
+SEQUENCES: dict[str, Callable[[hr.Index], object]] = {
+    "get": lambda index: index.get(moved(NAMES)),
+    "delete": lambda index: index.delete(moved(NAMES)),
+    "text": lambda index: index.recall(text=moved(NAMES)),
+    "texts in chunks": lambda index: index.recall(text=pa.chunked_array([moved(NAMES)])),
+    "scope": lambda index: hr.Scope(moved(NAMES)),
+    "filter": lambda index: hr.Filter(kind=moved(NAMES)),
+    "predicate": lambda index: hr.NoneOf(moved(NAMES)),
+    "vectors": lambda index: index.recall(vectors=moved(PAIRS)),
+}
+
+
+@pytest.mark.parametrize("call", SEQUENCES.values(), ids=SEQUENCES)
+def test_a_sequence_that_begins_before_its_buffers_is_refused(
+    call: Callable[[hr.Index], object],
+) -> None:
+    table = pa.table({"id": NAMES, "text": NAMES})
+    schema = hr.Schema(key="id", cell=None, text="text", vector="v")
+    index = hr.Index.build(table, schema, vectors={"v": PAIRS})
+    with pytest.raises(hr.OptionError, match="an offset and a length of at least 0, got offset -1"):
+        call(index)
+    assert len(index) == 2
+
+
+def test_a_scope_of_an_arrow_array_has_its_values() -> None:
+    assert hr.Scope(NAMES) == hr.Scope(["a", "b"])

@@ -87,8 +87,10 @@ class Reader:
     def __init__(self) -> None:
         self.cells: set[int] = set()
 
-    def __call__(self, connection: apsw.Connection, rows: Any, cells: Any, damaged: Any) -> Any:
-        episodes = self.read(connection, rows, cells, damaged)
+    def __call__(
+        self, connection: apsw.Connection, rows: Any, cells: Any, damaged: Any, **options: Any
+    ) -> Any:
+        episodes = self.read(connection, rows, cells, damaged, **options)
         where = "SELECT cell FROM versions WHERE row = ?"
         self.cells |= {connection.execute(where, (row,)).get for row in rows}
         return episodes

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVarTuple
 
 import numpy as np
 
+from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = [
@@ -132,7 +133,12 @@ def check_unicode(argument: str, text: str) -> None:
 
 
 def as_items(value: object) -> tuple[Any, ...] | None:
-    """Return the items of an iterable, or None for a value that cannot be iterated."""
+    """Return the items of an iterable, or None for a value that cannot be iterated.
+
+    Those of an Arrow array are Python's, as :func:`as_list` converts them.
+    """
+    if hasattr(value, "to_pylist"):
+        value = as_list(value)
     try:
         return tuple(value)  # type: ignore[arg-type]
     except TypeError:
@@ -147,6 +153,11 @@ def as_list(value: Any) -> Any:
 
     Any other value is returned unchanged.
 
+    Raises
+    ------
+    OptionError
+        An Arrow array whose offset or length is negative or does not fit its buffers.
+
     Examples
     --------
     >>> as_list(np.arange(2)), as_list(("a", "b"))
@@ -155,6 +166,8 @@ def as_list(value: Any) -> Any:
     if isinstance(value, _SEQUENCES):
         return value
     if hasattr(value, "to_pylist"):  # Arrow
+        for chunk in getattr(value, "chunks", (value,)):
+            _core.check_layout(chunk, "values")
         return value.to_pylist()
     if hasattr(value, "isna") and hasattr(value, "tolist"):  # pandas: NaN, NaT and NA are missing
         missing = value.isna().tolist()

@@ -110,8 +110,6 @@ def read_keys(keys: object, kind: pa.DataType) -> pa.Array:
     if items is None:
         raise error(DTypeError, "keys", wish, f"{type(keys).__name__} {keys!r}")
     given: list[Any] = list(items)
-    if given and isinstance(given[0], pa.Scalar):
-        given = [key.as_py() for key in given]
     for at, key in enumerate(given):
         if key is None:
             raise error(KeyConflictError, "keys", "no null key", f"None at {at}")

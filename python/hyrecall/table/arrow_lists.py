@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.table.arrow_checks import check_column, is_list
 from hyrecall.table.matrices import Array, Mask, SourceDtype, describe_row, for_rows
@@ -36,12 +37,24 @@ def is_arrow(value: object) -> bool:
 
 
 def arrow_column(value: Any) -> pa.ChunkedArray:
-    """Convert an Arrow array, chunked array or series to a chunked array."""
+    """Convert an Arrow array, chunked array or series to a chunked array.
+
+    Raises
+    ------
+    OptionError
+        Its offset or length is negative or does not fit its buffers.
+    """
     if isinstance(value, pa.ChunkedArray):
-        return value
-    if hasattr(value, "__arrow_c_stream__"):
-        return pa.chunked_array(value)
-    return pa.chunked_array([pa.array(value)])
+        column = value
+    elif hasattr(value, "__arrow_c_stream__"):
+        column = pa.chunked_array(value)
+    else:
+        array = pa.array(value)
+        _core.check_layout(array, "vectors")  # a chunked array trusts its length
+        return pa.chunked_array([array])
+    for chunk in column.chunks:
+        _core.check_layout(chunk, "vectors")
+    return column
 
 
 def read_lists(

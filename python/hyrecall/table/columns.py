@@ -360,6 +360,7 @@ def _int64(reader: _Reader, name: str, column: pa.ChunkedArray) -> pa.ChunkedArr
         if row >= 0:
             got = f"{column[row]} {reader.where(row)}"
             wish = f"integers of at most {largest} (int64)"
-            remedy = cast_line(column, pa.string(), name, reader.shown)
+            is_open = reader.types.get(name) is None  # else the index holds int64
+            remedy = cast_line(column, pa.string(), name, reader.shown) if is_open else ""
             raise error(OptionError, name, wish, got, remedy)
     return column.cast(pa.int64())

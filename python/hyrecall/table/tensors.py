@@ -62,6 +62,8 @@ def row_count(value: object, *, argument: str = "vectors") -> int:
     shape = getattr(value, "shape", None)
     if shape is not None and len(shape) == 0:
         raise error(ShapeError, argument, "shape (n_queries, dim)", "()")
+    if is_arrow(value):
+        return len(arrow_column(value))
     if hasattr(value, "__len__"):
         return len(value)
     if hasattr(value, "__dlpack__"):

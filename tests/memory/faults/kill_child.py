@@ -7,6 +7,7 @@ imported what the children need, and no more: torch would take seconds each time
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
@@ -167,9 +168,13 @@ def child(order: dict[str, Any], handle: int) -> None:
 def open_whole(folder: Path) -> MemorySync:
     """Open a store with its index, whose vectors are those of the steps."""
     # However slow the machine is, no answer is degraded.
-    return MemorySync.open(
+    memory = MemorySync.open(
         folder, embedder=HashEmbedder(dim=4), recipe=hypergraph, recall_timeout=30.0
     )
+    filling = memory._store.owner.filling
+    assert filling is not None
+    filling._next = math.inf  # vectors of its own would be in no step
+    return memory
 
 
 def use(memory: MemorySync, kind: str, at: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -180,9 +180,29 @@ def test_notes_are_saved_by_key_and_found_by_beginnings_of_words() -> None:
             assert (hit["value"], hit["snippet"], hit["score"]) == (again["value"], None, None)
             for blank in ("", "  "):
                 found = data_of(await client.call_tool("memory_search", {"query": blank}))
-                assert found == {"results": []}
+                assert found == {"results": [], "degraded": []}
             told = refusal_of(await client.call_tool("memory_search", {"scope": "user"}))
             assert told == "OptionError: query: expected a value, got none"
+
+    run(main)
+
+
+def test_notes_found_by_words_alone_say_that_the_embedder_failed() -> None:
+    class Failing:
+        model, dim = "failing", 4
+
+        def embed(self, texts: Sequence[str]) -> object:
+            raise OSError
+
+    async def main() -> None:
+        async with (
+            Memory.in_memory(embedder=Failing(), recipe=recipes.l0) as memory,
+            Client(create_server(memory, caller=None)) as client,
+        ):
+            await client.call_tool("memory_save", {"key": "a", "value": "deploys on Monday"})
+            found = data_of(await client.call_tool("memory_search", {"query": "monday"}))
+            assert [one["key"] for one in found["results"]] == ["a"]
+            assert found["degraded"] == ["embed_unavailable (crashed: OSError)"]
 
     run(main)
 

@@ -19,6 +19,7 @@ from hyrecall.memory import EVERYONE, Episode, Partition
 from hyrecall.memory.notes import KIND, snippet
 from hyrecall.recipes import l0
 from hyrecall.serve.mcp.session import DEFAULT_USER, Session
+from hyrecall.serve.mcp.shapes import reasons_of
 from hyrecall.serve.mcp.tool import Arguments, Query, Reply, Structure, Text, Tool
 
 __all__ = ["TOOLS"]
@@ -78,6 +79,7 @@ class NotesFound(Structure):
     """Notes, best first."""
 
     results: list[NoteFound]
+    degraded: list[str] = Field(default=[], description="Why notes may be missing or misplaced.")
 
 
 async def _save(session: Session, given: _Save) -> Reply:
@@ -128,7 +130,7 @@ async def _search(session: Session, given: _Search) -> Reply:
         )
         for match, time in zip(found, times, strict=True)
     ]
-    return Reply(NotesFound(results=notes), _text_of_notes)
+    return Reply(NotesFound(results=notes, degraded=reasons_of(found)), _text_of_notes)
 
 
 def _text_of_notes(data: dict[str, Any]) -> str:
