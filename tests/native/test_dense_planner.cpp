@@ -136,8 +136,9 @@ void check_visits(Asked const& asked, DensePlan const& plan) {
     read.insert(wanted.begin(), wanted.end());
     total += static_cast<double>(wanted.size());
   }
-  CHECK_EQ(plan.n_tiles, read.size());  // each in one cohort
-  double const each = read.empty() ? 0.0 : total / static_cast<double>(read.size());
+  // Each in one cohort, and again in a few where some of its scopes begin or end.
+  CHECK(plan.n_tiles >= read.size() && plan.n_tiles <= 4 * read.size());
+  double const each = read.empty() ? 0.0 : total / plan.n_tiles;
   CHECK(plan.queries_per_tile() > each * 0.999 - 1e-9 &&
         plan.queries_per_tile() < each * 1.001 + 1e-9);
 }
