@@ -62,7 +62,7 @@ hyrecall_plant(residual_of_the_tile kernels/cuda/candidates.cuh "${scans}"
 hyrecall_plant(quick_test_without_the_residual kernels/cuda/candidates.cuh "${scans}"
   "test.values[2 * column], rows_.residuals[row])" "test.values[2 * column], 0.0f * rows_.residuals[row])")
 hyrecall_plant(quick_cut_too_high kernels/cuda/candidates.cuh "${scans}"
-  "cut / unit - kQuickSlack" "cut / unit + 1024 * kQuickSlack")
+  "cut * per_factor - kQuickSlack" "cut * per_factor + 512 * kQuickSlack")
 hyrecall_plant(row_of_the_asking_lane kernels/cuda/candidates.cuh "${scans}"
   "shuffle(rows_.scales[0], of)" "shuffle(rows_.scales[0], lane)")
 hyrecall_plant(passing_sums_written_twice kernels/cuda/candidates.cuh "${scans}"

@@ -8,8 +8,8 @@
 
 namespace hyrecall::cuda {
 
-// What ScoreTest::may_reach() errs by, at most: five roundings of values below 8.
-inline constexpr float kQuickSlack = 0x1p-18f;
+// What ScoreTest::may_reach() errs by, at most: seven roundings of values below 8.
+inline constexpr float kQuickSlack = 0x1p-17f;
 
 // The queries of a visit's panel as the test of scores wants them, and what its groups may see.
 template <int kWidth>
@@ -44,9 +44,10 @@ __device__ inline void load_constants(DenseJob const& job, QueuedVisit const& vi
     to.cuts[column] = cut;
     to.scales[column] = scale;
     to.factors[column] = factor;
-    float const unit = job.plane == FirstPassPlane::kInt8 && is_there ? factor : 1.0f;
-    to.tests[column / 2].values[column % 2 * 2] = scale / unit;
-    to.tests[column / 2].values[column % 2 * 2 + 1] = cut / unit - kQuickSlack;
+    bool const has_factor = job.plane == FirstPassPlane::kInt8 && is_there;
+    float const per_factor = has_factor ? 1.0f / factor : 1.0f;
+    to.tests[column / 2].values[column % 2 * 2] = scale * per_factor;
+    to.tests[column / 2].values[column % 2 * 2 + 1] = cut * per_factor - kQuickSlack;
   }
   if (visit.tile_class == TileClass::kFull) return;
   for (std::uint32_t i = thread / kWarp; i < panel.n_groups; i += n_threads / kWarp) {
@@ -155,10 +156,9 @@ class ScoreTest {
       if (ballot(of_all) == 0) continue;
 #pragma unroll
       for (int m = 0; m < kStep; ++m) {
-        if (std::uint32_t const found = ballot(any[m]); found != 0) {
-          blocks |= 1u << (n + m);
-          copy(found, any[m], sums[n + m], n + m);
-        }
+        std::uint32_t const found = ballot(any[m]);
+        blocks |= (found != 0 ? 1u : 0u) << (n + m);
+        copy(found, any[m], sums[n + m], n + m);
       }
     }
     if (n_sums_ <= kWarp) {
