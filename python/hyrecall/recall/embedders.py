@@ -214,8 +214,7 @@ def unembedded(
     dict of str to str
         By arm, the embedder's model.
     """
-    has_texts = first_words(facts.text_arms, request.text) is not None
-    if request.vectors is not None or not has_texts or not _reads_vectors(recipe):
+    if _texts_alone(facts, request, recipe) is None:
         return {}
     unread = _unread(facts, recipe, options)
     return {arm: one.model for arm, one in facts.embedded.items() if arm not in unread}
@@ -225,11 +224,18 @@ def with_missing_vectors(
     facts: IndexFacts, request: Request, recipe: object, options: CallOptions
 ) -> Request:
     """Return a request by text alone as if no query had a vector, where an embedder makes them."""
-    texts = first_words(facts.text_arms, request.text)
-    if request.vectors is not None or texts is None or not _reads_vectors(recipe):
+    texts = _texts_alone(facts, request, recipe)
+    if texts is None:
         return request
     none = {arm: np.zeros((len(texts), facts.dims[arm]), np.float32) for arm in facts.embedded}
     return request._replace(vectors=none or None)
+
+
+def _texts_alone(facts: IndexFacts, request: Request, recipe: object) -> list[str | None] | None:
+    """Return the queries' words if a dense arm is asked and the request has no vectors."""
+    if request.vectors is not None or not _reads_vectors(recipe):
+        return None
+    return first_words(facts.text_arms, request.text)
 
 
 def _told(failed: EmbedError | NoVectors) -> str:
