@@ -38,22 +38,25 @@ set(hopper_scans scan_sm90_int8)
 set(generic_scans scan_int8)
 set(scans "${generic_scans};${hopper_scans}")
 hyrecall_plant(threshold_above_its_bound kernels/cuda/select.cu select
-  "best - double{bound.constant}" "best + double{bound.constant}")
+  "score_of_key(pivot_) - double{bound_.constant}" "score_of_key(pivot_) + double{bound_.constant}")
 hyrecall_plant(lower_score_is_the_score kernels/int8_bound.hpp "${scans}"
   "return fmaf(-row_residual, per_residual, score);" "return score + 0.0f * row_residual * per_residual;")
-hyrecall_plant(threshold_of_a_seed_above_its_bound kernels/cuda/seeds.cu seeds
-  "score_of_key(best.least) - double{bound.constant}" "score_of_key(best.least) + double{bound.constant}")
-hyrecall_plant(cut_not_lowered kernels/int8_bound.hpp "queries;seeds;select"
+hyrecall_plant(cut_not_lowered kernels/int8_bound.hpp "queries;select"
   "static_cast<double>(threshold) - static_cast<double>(bound.constant)" "static_cast<double>(threshold)")
 hyrecall_plant(mask_skipped kernels/cuda/candidates.cuh "${scans}"
-  "if (is_kept && !is_full)" "if (false)")
-hyrecall_plant(classified_by_first_group kernels/cuda/visits.cuh
-  "${scans};scan_float16;scan_bfloat16;scan_sm90_float16;scan_sm90_bfloat16"
-  "i < panel.n_groups && (all || !any)" "i < 1")
+  "if (visit_.tile_class != TileClass::kFull) {" "if (false) {")
+hyrecall_plant(first_mask_skipped kernels/cuda/candidates.cuh "${scans}"
+  "is_read && mask.test(row);" "is_read;")
+hyrecall_plant(classified_by_first_group kernels/cuda/visits.cuh queries
+  "i < n_groups && (all || !any)" "i < 1")
+hyrecall_plant(visits_of_the_first_panel kernels/cuda/visit_lists.cuh queries
+  "before * cohort.n_panels + own]" "before * cohort.n_panels + 0 * own]")
+hyrecall_plant(scores_not_cleared kernels/cuda/visit_lists.cuh queries
+  "is_cleared = is == TileClass::kEmpty;" "is_cleared = false;")
 hyrecall_plant(masks_of_the_last_visit kernels/cuda/scan.cuh "${generic_scans}"
-  "if (i % n_chunks == 0)" "if (i == 0)")
+  "if (i % n_chunks == 0) {" "if (i == 0) {")
 hyrecall_plant(overflow_ignored kernels/cuda/select.cu select
-  "n_found > job.capacity) job.overflows[query] = 1" "n_found > job.capacity) job.overflows[query] = 0")
+  "if (is_too_high || is_lost)" "if (is_too_high)")
 hyrecall_plant(ties_by_slot kernels/cuda/select.cu select
   "return seq_key(segment.seqs[slot - segment.first_tile * kTileRows]);"
   "return seq_key(slot + 0 * segment.n_rows);")
@@ -62,7 +65,7 @@ hyrecall_plant(residual_of_the_tile kernels/cuda/candidates.cuh "${scans}"
 hyrecall_plant(quick_test_without_the_residual kernels/cuda/candidates.cuh "${scans}"
   "test.values[2 * column], rows_.residuals[row])" "test.values[2 * column], 0.0f * rows_.residuals[row])")
 hyrecall_plant(quick_cut_too_high kernels/cuda/candidates.cuh "${scans}"
-  "cut * per_factor - kQuickSlack" "cut * per_factor + 512 * kQuickSlack")
+  "per_factor - kQuickSlack" "per_factor + 512 * kQuickSlack")
 hyrecall_plant(row_of_the_asking_lane kernels/cuda/candidates.cuh "${scans}"
   "shuffle(rows_.scales[0], of)" "shuffle(rows_.scales[0], lane)")
 hyrecall_plant(passing_sums_written_twice kernels/cuda/candidates.cuh "${scans}"
@@ -72,17 +75,18 @@ hyrecall_plant(passing_sums_not_waited_for kernels/cuda/candidates.cuh "${scans}
 hyrecall_plant(passing_sums_not_read_yet kernels/cuda/candidates.cuh "${scans}"
   "sync_warp();  // all copies have been read" "")
 hyrecall_plant(rest_skipped kernels/cuda/sequence.cu sequence
-  "scan(\"scan of the rest\", 1);" "scan(\"scan of the rest\", 2);")
+  "scan(\"scan of the rest\", stream, stream.kernel.rest);" "")
 hyrecall_plant(guess_taken_for_proof kernels/cuda/select.cu select
-  "bool const is_guessed = guess > job.floors[query];" "bool const is_guessed = false;")
-hyrecall_plant(few_keys_not_waited_for kernels/cuda/seeds.cu seeds
-  "sync_block();  // all few are there" "")
-hyrecall_plant(few_keys_above_the_least kernels/cuda/seeds.cu seeds
-  "static_cast<std::uint32_t>(some[k] >> 32) < least" "static_cast<std::uint32_t>(some[k] >> 32) <= least")
-hyrecall_plant(few_keys_of_half_the_rank kernels/cuda/seeds.cu seeds
-  "kSelectThreads, wanted, scratch.select" "kSelectThreads, (wanted + 1) / 2, scratch.select")
-hyrecall_plant(seed_rows_left_out kernels/cuda/seeds.cu seeds
-  "at < part.end;" "at + kTileRows < part.end;")
+  "bool const is_guessed = guess > job_.floors[query_];" "bool const is_guessed = false;")
+hyrecall_plant(first_rows_left_out kernels/cuda/select.cu select
+  "group_.n_first * kTileRows" "(group_.n_first - 1) * kTileRows")
+hyrecall_plant(others_left_out kernels/cuda/select.cu select
+  "n_listed_ = n_best_ + scratch_.n_others;" "n_listed_ = n_best_;")
+hyrecall_plant(list_not_waited_for kernels/cuda/select.cu select
+  "    sync_block();
+    n_best_ = scratch_.n_best;" "    n_best_ = scratch_.n_best;")
+hyrecall_plant(shares_not_waited_for kernels/cuda/select.cu select
+  "scratch_.ticket + 1 != gridDim.x" "scratch_.ticket != 0")
 hyrecall_plant(barrier_missing kernels/cuda/scan.cuh "${generic_scans}"
   "sync_block();  // chunk i is there for all, and all have done with chunk i - 1" "")
 hyrecall_plant(copies_not_waited_for kernels/cuda/scan.cuh "${generic_scans}"
@@ -91,8 +95,8 @@ hyrecall_plant(last_candidates_not_written kernels/cuda/scan.cuh "${generic_scan
   "write_pending(job, pending, n_pending);" "")
 hyrecall_plant(strict_floor_ignored kernels/cuda/select.cu select
   "is_strict ? key > floor_key : key >= floor_key" "key >= floor_key")
-hyrecall_plant(second_score_without_bound kernels/cuda/rescore.cu rescore
-  "segment.residuals[row] : 0.0f;" "0.0f : 0.0f;")
+hyrecall_plant(second_score_without_bound kernels/cuda/select.cu select
+  "return segment.residuals[" "return 0.0f * segment.residuals[")
 
 hyrecall_plant(third_posting_shifted kernels/cuda/postings.cu postings
   "b >> 16 | (c & 0xff) << 16" "b >> 16 | (c & 0xff) << 8")
@@ -109,12 +113,26 @@ hyrecall_plant(barriers_not_published kernels/cuda/scan_sm90.cuh "${hopper_scans
 hyrecall_plant(stage_left_too_early kernels/cuda/scan_sm90.cuh "${hopper_scans}"
   "wait_products<1>();" "wait_products<2>();")
 hyrecall_plant(constants_overwritten_too_early kernels/cuda/scan_sm90.cuh "${hopper_scans}"
-  "sync_threads(1 + group, kGroupThreads);
-        load_constants" "load_constants")
+  "sync_threads(1 + group(), kGroupThreads);
+        load(visit" "load(visit")
 hyrecall_plant(constants_not_waited_for kernels/cuda/scan_sm90.cuh "${hopper_scans}"
-  "sync_threads(1 + group, kGroupThreads);  // the constants are there for all" "")
+  "sync_threads(1 + group(), kGroupThreads);  // the constants are there for all" "")
 hyrecall_plant(chunk_not_waited_for kernels/cuda/scan_sm90.cuh "${hopper_scans}"
-  "if (chunk > 0) wait_phase(&shared.full[at.stage], at.parity);" "")
+  "if (chunk > 0) wait_phase(&shared_.full[at_.stage], at_.parity);" "")
+hyrecall_plant(wide_stage_left_too_early kernels/cuda/scan_wide.cuh "${hopper_scans}"
+  "wait_products<1>();" "wait_products<2>();")
+hyrecall_plant(wide_queries_not_waited_for kernels/cuda/scan_wide.cuh "${hopper_scans}"
+  "wait_phase(&shared_.ready, ready_parity_);" "")
+hyrecall_plant(wide_queries_overwritten_too_early kernels/cuda/scan_wide.cuh "${hopper_scans}"
+  "wait_phase(&shared_.empty[left.stage], left.parity ^ 1);" "")
+hyrecall_plant(wide_tests_not_waited_for kernels/cuda/scan_wide.cuh "${hopper_scans}"
+  "sync_threads(kBothBarrier, kGroups * kGroupThreads);  // the tests are there for all" "")
+hyrecall_plant(wide_tests_overwritten_too_early kernels/cuda/scan_wide.cuh "${hopper_scans}"
+  "sync_threads(kBothBarrier, kGroups * kGroupThreads);  // all have done with the last panel" "")
+hyrecall_plant(wide_masks_not_waited_for kernels/cuda/scan_wide.cuh "${hopper_scans}"
+  "sync_threads(1 + group_, kGroupThreads);  // the masks are there for all" "")
+hyrecall_plant(wide_masks_overwritten_too_early kernels/cuda/scan_wide.cuh "${hopper_scans}"
+  "sync_threads(1 + group_, kGroupThreads);  // all have done with the last masks" "")
 
 hyrecall_plant(leaf_order_turned kernels/cuda/leaf_spans.cuh lexical_scan
   "to[popcount(found & ((1u << lane) - 1))] = own;" "to[popcount(found >> lane) - 1] = own;")
@@ -138,7 +156,7 @@ hyrecall_plant(equals_of_the_tile_left_out kernels/cuda/lexical_offer.cuh lexica
 hyrecall_plant(tree_not_looked_at kernels/cuda/lexical_offer.cuh lexical_scan
   "text.n_match_steps == 0 ||" "true ||")
 hyrecall_plant(text_stage_skipped kernels/cuda/sequence.cu sequence
-  "stage < kMostStages; ++stage" "stage < kMostStages; stage += 2")
+  "to.done(\"scan_postings, the rest\", lexical.scan(job, 1, key.has_words, to.stream()));" "")
 
 hyrecall_plant(union_keeps_duplicates kernels/cuda/pool_join.cu pool_join
   "i < n && (i == 0 || seqs[i] != seqs[i - 1])" "i < n")
@@ -171,7 +189,7 @@ hyrecall_plant(pool_ranks_by_place kernels/cuda/pool_join.cu pool_join
 hyrecall_plant(pool_of_an_empty_list_counts kernels/cuda/pool_fuse.cu pool_fuse
   "n_listed > 0 ? range_of" "true ? range_of")
 hyrecall_plant(kept_list_of_another_query kernels/cuda/select.cu select
-  "result_place(job, query) * job.result_stride" "std::size_t{query} * job.result_stride")
+  "result_place(job_, query_) * job_.result_stride" "std::size_t{query_} * job_.result_stride")
 hyrecall_plant(kept_vector_of_another_query kernels/cuda/queries.cu queries
   "std::size_t const place = result_place(job, query);" "std::size_t const place = query;")
 hyrecall_plant(union_counts_not_waited_for kernels/cuda/pool_join.cu pool_join

@@ -8,7 +8,7 @@ Inline assembly must name every register of a sum, up to 128 of them.
 from pathlib import Path
 
 TARGET = Path(__file__).parents[1] / "csrc" / "kernels" / "cuda" / "wgmma.cuh"
-WIDTHS = (8, 32, 128, 256)
+WIDTHS = (32, 128, 256)
 # Kind, C++ type of a sum, constraint of its registers, the instruction behind m64nN, and what
 # follows the predicate: signs of both factors and, of 16-bit types, that both lie row by row.
 KINDS = (

@@ -91,7 +91,7 @@ class Searcher {
         batch_(batch),
         take_(take),
         api_(require_library(table.folder(), table.ordinal())),
-        widths_(api_, table.ordinal(), batch.settings.kernels) {
+        scans_(api_, table.ordinal(), batch.settings.kernels) {
     require(batch.guest == nullptr || fits(*batch.guest), "a tensor as the column's");
     require(table.is_lexical() == (batch.text != nullptr), "queries as the column's");
     require(batch.kept == nullptr || (batch.kept->counts.size() == batch.group_of.size() &&
@@ -220,24 +220,20 @@ class Searcher {
     if (is_repair) tuning.capacity = piece.capacity;
     // Nothing is guessed; a lexical pass guesses nothing and reads all tiles at once.
     if (is_asked || is_repair) tuning.seed_tiles = is_lexical ? kNone32 : 0;
-    auto const plan_for = [&](std::vector<std::uint32_t> const& widths) {
+    auto const plan_for = [&](std::uint32_t wide_queries) {
       return DensePlan({batch_.scopes, batch_.group_scopes, batch_.group_filters, group_of, depths,
-                        widths, tuning, table_.tile_rows(), !is_lexical});
+                        tuning, wide_queries, is_lexical, table_.tile_rows()});
     };
     FirstPassPlane plane = FirstPassPlane::kInt8;
-    DensePlan const plan = is_lexical ? plan_for({1}) : plan_dense(plan_for, plane);
+    DensePlan const plan = is_lexical ? plan_for(0) : plan_dense(plan_for, plane);
     cuda::SearchParams params{};
     params.table = table_.handle();
     params.batch = plan.batch();
     params.n_ranges = plan.ranges.size();
     params.n_groups = plan.groups.size();
     params.n_runs = plan.runs.size();
-    params.n_cohorts = plan.cohorts.size();
-    params.n_panels = plan.panels.size();
     params.n_panel_queries = plan.panel_queries.size();
     params.n_panel_groups = plan.panel_groups.size();
-    params.most_seed_rows = plan.most_seed_rows;
-    params.n_visit_begins = plan.visit_begins.size();
     params.filters = array(batch_.filters);
     params.tests = array(batch_.tests);
     params.codes = array(batch_.codes);
@@ -263,9 +259,14 @@ class Searcher {
     params.depths = depths.data();
     params.depth = depth;
     params.capacity = tuning.capacity;
+    // A score takes half the room of a candidate.
+    params.room = is_lexical ? tuning.capacity
+                             : std::max(tuning.capacity, plan.most_whole_tiles * (kTileRows / 2));
+    params.most_samples = plan.most_sample_tiles * (kTileRows / kSampleRows);
+    params.wide_queries = plan.wides.empty() ? 0 : plan.wide_panels * kPanelQueries;
     params.plane = plane;
     params.kernels = batch_.settings.kernels;
-    std::vector<std::uint64_t> candidates(is_asked ? n * tuning.capacity : 0);
+    std::vector<std::uint64_t> candidates(is_asked ? n * params.room : 0);
     if (is_asked) params.candidates = candidates.data();
     Piece lost;
     lost.capacity = tuning.capacity;
@@ -274,7 +275,7 @@ class Searcher {
       std::size_t const n_slots = batch_.first_scores.size() / batch_.group_of.size();
       for (std::size_t i = 0; is_asked && i < n; ++i) {
         for (std::size_t k = 0; k < results.counts[i]; ++k) {
-          std::uint64_t const key = candidates[i * tuning.capacity + k];
+          std::uint64_t const key = candidates[i * params.room + k];
           batch_.first_scores[piece.queries[i] * n_slots + candidate_slot(key)] =
               candidate_score(key);
         }
@@ -295,15 +296,20 @@ class Searcher {
     return lost;
   }
 
-  // Chooses what a dense pass reads first.
+  // Chooses what a dense pass reads.
   template <typename PlanFor>
   DensePlan plan_dense(PlanFor const& plan_for, FirstPassPlane& plane) {
-    bool const has_int8 = !widths_.of(FirstPassPlane::kInt8).empty();
+    bool const has_int8 = scans_.has(FirstPassPlane::kInt8);
     FirstPassPlane const first = has_int8 ? FirstPassPlane::kInt8 : plane_of_rows(table_.type());
-    DensePlan plan = plan_for(widths_.some_of(first));
+    auto const wide_queries = [&](FirstPassPlane of) {
+      std::uint32_t const bytes =
+          of == FirstPassPlane::kInt8 ? table_.dim() : table_.dim() * item_bytes(table_.type());
+      return scans_.wide_queries(of, chunks_of(bytes));
+    };
+    DensePlan plan = plan_for(wide_queries(first));
     plane = choose_plane(table_, plan, has_int8, batch_.settings.first_pass);
-    // They differ only where the choice of kernels leaves some out.
-    if (widths_.some_of(plane) != widths_.of(first)) plan = plan_for(widths_.of(plane));
+    scans_.require_some(plane);
+    if (wide_queries(plane) != wide_queries(first)) plan = plan_for(wide_queries(plane));
     return plan;
   }
 
@@ -334,7 +340,7 @@ class Searcher {
   DenseSearch const& batch_;
   TakeFound const& take_;
   cuda::Api const& api_;
-  PanelWidths widths_;
+  DeviceScans scans_;
   std::vector<std::size_t> scope_rows_;   // [scope]
   std::vector<std::size_t> scope_tiles_;  // [scope]
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <numeric>
 #include <unordered_map>
 
@@ -10,7 +11,7 @@
 namespace hyrecall {
 namespace {
 
-// Appends a scope's tile intervals as (begin, end), rising and apart.
+// Appends a scope's tile intervals as (begin, end, 0), rising and apart.
 void append_tiles(SlotRanges const& ranges, std::uint32_t tile_rows, std::vector<TileRun>& out) {
   std::size_t const first = out.size();
   for (SlotRange const& range : ranges) {
@@ -19,7 +20,7 @@ void append_tiles(SlotRanges const& ranges, std::uint32_t tile_rows, std::vector
     if (out.size() > first && begin <= out.back().position) {
       out.back().position = end;
     } else {
-      out.push_back({begin, end});
+      out.push_back({begin, end, 0});
     }
   }
 }
@@ -203,184 +204,196 @@ DensePlan::Lists<std::uint32_t> DensePlan::queries_by_scope(DensePlanInput const
 }
 
 DensePlan::DensePlan(DensePlanInput const& input) {
-  require(!input.widths.empty() && input.widths.size() <= kMaxWidths, "some widths of panels");
   require(input.group_scopes.size() == input.group_filters.size(), "a filter a group");
   require(input.depths.size() == input.group_of.size(), "a depth a query");
-  has_seeds_ = input.has_seeds;
-  stride = input.tuning.stride;
-  n_queries = static_cast<std::uint32_t>(input.group_of.size());
+  std::size_t const n_scopes = input.scopes.size();
+  std::size_t const n_queries = input.group_of.size();
+  query_groups.assign(input.group_of.begin(), input.group_of.end());
+  guess_ranks.assign(n_queries, 0);
 
-  std::vector<SlotRange> first_ranges(input.scopes.size());  // of each scope, into ranges
-  ranges.reserve(input.scopes.size());
+  std::vector<SlotRange> first_ranges(n_scopes);  // of each scope, into ranges
+  ranges.reserve(n_scopes);
+  runs.reserve(2 * n_scopes);
   Lists<std::uint32_t> const of_scope = queries_by_scope(input);
   Lists<TileRun> tiles;  // of each scope; none where nobody asks
-  tiles.all.reserve(input.scopes.size());
-  tiles.begins.reserve(input.scopes.size() + 1);
-  std::vector<Sampling> samplings;  // [scope]
-  samplings.reserve(input.scopes.size());
-  for (std::size_t s = 0; s < input.scopes.size(); ++s) {
+  tiles.all.reserve(n_scopes);
+  tiles.begins.reserve(n_scopes + 1);
+  std::vector<Reading> readings;  // [scope]
+  readings.reserve(n_scopes);
+  for (std::size_t s = 0; s < n_scopes; ++s) {
     auto const begin = static_cast<std::uint32_t>(ranges.size());
     ranges.insert(ranges.end(), input.scopes[s].begin(), input.scopes[s].end());
     first_ranges[s] = {begin, static_cast<std::uint32_t>(ranges.size())};
     if (!of_scope[s].empty()) append_tiles(input.scopes[s], input.tile_rows, tiles.all);
     tiles.end_list();
-    std::uint32_t n = 0;
-    for (TileRun const& run : tiles[s]) n += run.position - run.tile;
-    samplings.push_back(input.tuning.seed_tiles == 0   ? Sampling::kNone
-                        : n <= input.tuning.seed_tiles ? Sampling::kWhole
-                                                       : Sampling::kSample);
+    readings.push_back(read_scope(tiles[s], of_scope[s], input));
+    if (readings.back().n_tiles == 0)
+      orphans.insert(orphans.end(), of_scope[s].begin(), of_scope[s].end());
+  }
+  for (std::uint32_t q = 0; q < n_queries; ++q) {
+    if (input.group_of[q] == kNone32) orphans.push_back(q);
   }
   groups.reserve(input.group_scopes.size());
   for (std::size_t g = 0; g < input.group_scopes.size(); ++g) {
     SlotRange const own = first_ranges[input.group_scopes[g]];
-    groups.push_back({own.begin, own.end - own.begin, input.group_filters[g]});
+    Reading const& reading = readings[input.group_scopes[g]];
+    groups.push_back({own.begin, own.end - own.begin, input.group_filters[g], reading.run_begin,
+                      reading.n_runs, reading.stride, reading.n_first});
   }
 
-  seed_rows.assign(n_queries, 0);
-  guess_ranks.assign(n_queries, 0);
   Crowds crowds = find_crowds(tiles);
-  spread_samples(crowds, samplings);
   sort_stably(crowds.intervals,
               [](Interval const& a, Interval const& b) { return a.crowd < b.crowd; });
   join_neighbours(crowds.intervals);
-  struct Draft {
-    std::size_t first;  // of its intervals
-    std::size_t last;
-    std::size_t queries;  // number of its list
-    std::uint32_t width;
-    Sampling sampling;
-  };
-  std::vector<Draft> drafts;
-  Lists<std::uint32_t> queries;  // of each draft
-  drafts.reserve(crowds.scopes.size());
-  queries.all.reserve(n_queries);
-  queries.begins.reserve(crowds.scopes.size() + 1);
+  std::size_t const n_crowds = crowds.scopes.size();
+  cohorts.reserve(n_crowds);
+  visit_begins.reserve(n_crowds + 1);
+  visit_begins.push_back(0);
+  panels.reserve(n_crowds);
+  panel_queries.reserve(n_queries);
+  panel_places.reserve(n_queries);
+  panel_groups.reserve(n_queries);
+  std::vector<std::uint32_t> queries;  // of a cohort
   for (std::size_t i = 0; i < crowds.intervals.size();) {
-    Draft draft{i, i, queries.size(), input.widths.back(), Sampling::kWhole};
+    std::size_t const first = i;
     std::uint32_t const crowd = crowds.intervals[i].crowd;
     while (i < crowds.intervals.size() && crowds.intervals[i].crowd == crowd) ++i;
-    draft.last = i;
+    queries.clear();
     for (std::uint32_t scope : crowds.scopes[crowd]) {
       std::span<std::uint32_t const> const own = of_scope[scope];
-      queries.all.insert(queries.all.end(), own.begin(), own.end());
-      draft.sampling = samplings[scope];  // of all of them
+      queries.insert(queries.end(), own.begin(), own.end());
     }
-    queries.end_list();
-    for (std::uint32_t width : input.widths) {
-      if (width < queries[draft.queries].size()) continue;
-      draft.width = width;
-      break;
-    }
-    drafts.push_back(draft);
+    add_cohort(std::span(crowds.intervals).subspan(first, i - first), queries, input);
   }
-  sort_stably(drafts, [](Draft const& a, Draft const& b) { return a.width < b.width; });
-  reserve_cohorts(drafts.size(), crowds.intervals.size(), queries.all.size());
-  for (Draft const& draft : drafts) {
-    add_cohort(std::span(crowds.intervals).subspan(draft.first, draft.last - draft.first),
-               queries[draft.queries], input.group_of, draft.width, draft.sampling);
-    if (draft.sampling != Sampling::kWhole) n_stages = 2;
-    for (std::uint32_t q : queries[draft.queries]) {
-      if (draft.sampling == Sampling::kSample && has_seeds_)
-        guess_ranks[q] = guess_rank(input.depths[q], stride);
-    }
-  }
-  for (std::uint32_t rows : seed_rows) most_seed_rows = std::max(most_seed_rows, rows);
-  add_visits();
 }
 
-// Room where every cohort has one panel, and every query of a panel a group of its own.
-void DensePlan::reserve_cohorts(std::size_t n_cohorts, std::size_t n_intervals, std::size_t n) {
-  cohorts.reserve(n_cohorts);
-  runs.reserve(n_intervals);
-  panels.reserve(n_cohorts);
-  panel_queries.reserve(n);
-  panel_places.reserve(n);
-  panel_seeds.reserve(n);
-  panel_groups.reserve(n);
-}
-
-// Queries that share tiles read them by one sampling, and a query reads all of its tiles by one: a
-// guess speaks of a share that is the same everywhere.
-void DensePlan::spread_samples(Crowds const& crowds, std::span<Sampling> samplings) {
-  std::vector<std::uint32_t> leaders(samplings.size());  // of scopes that hang together
-  std::iota(leaders.begin(), leaders.end(), 0u);
-  auto const leader_of = [&](std::uint32_t scope) {
-    while (leaders[scope] != scope) scope = leaders[scope] = leaders[leaders[scope]];
-    return scope;
+// What is read first: all of a scope that has few tiles; of another, as few as make a guess.
+DensePlan::Reading DensePlan::read_scope(std::span<TileRun const> tiles,
+                                         std::span<std::uint32_t const> queries,
+                                         DensePlanInput const& input) {
+  Reading out{static_cast<std::uint32_t>(runs.size()), static_cast<std::uint32_t>(tiles.size()), 0,
+              0, 0};
+  auto const n_at = [&](std::uint32_t stride) {
+    std::uint32_t n = 0;
+    for (TileRun const& run : tiles) n += n_multiples(run.tile, run.position, stride);
+    return n;
   };
-  for (std::size_t crowd = 0; crowd < crowds.scopes.size(); ++crowd) {
-    std::span<std::uint32_t const> const scopes = crowds.scopes[crowd];
-    for (std::uint32_t scope : scopes) leaders[leader_of(scope)] = leader_of(scopes.front());
+  out.n_tiles = n_at(1);
+  std::uint32_t depth = 0;
+  for (std::uint32_t q : queries) depth = std::max(depth, input.depths[q]);
+  auto const mean = [&](std::uint32_t of_depth, std::uint32_t n) {
+    return static_cast<double>(of_depth) * n / out.n_tiles;
+  };
+  if (input.tuning.seed_tiles == 0 || out.n_tiles == 0) {
+    out.stride = 0;
+  } else if (out.n_tiles <= input.tuning.seed_tiles) {
+    out.stride = 1;
+  } else if (input.is_lexical) {
+    out.stride = input.tuning.stride;
+  } else {
+    // The best of so many blocks of rows says little where more than half of them are wanted.
+    constexpr std::uint32_t kOfTile = kTileRows / kSampleRows;
+    for (out.stride = std::bit_floor(input.tuning.stride); out.stride > 1; out.stride /= 2) {
+      std::uint32_t const n = n_at(out.stride);
+      if (2 * guess_rank(mean(depth, n)) <= n * kOfTile) break;
+    }
+    if (out.stride == 1) out.stride = 0;
   }
-  for (std::uint32_t scope = 0; scope < samplings.size(); ++scope) {
-    if (samplings[scope] == Sampling::kSample) samplings[leader_of(scope)] = Sampling::kSample;
+  if (out.stride > 0) out.n_first = n_at(out.stride);
+  std::uint32_t position = 0;
+  std::uint32_t first = 0;
+  for (TileRun const& run : tiles) {
+    runs.push_back({run.tile, position, first});
+    position += run.position - run.tile;
+    if (out.stride > 0) first += n_multiples(run.tile, run.position, out.stride);
   }
-  for (std::uint32_t scope = 0; scope < samplings.size(); ++scope)
-    samplings[scope] = samplings[leader_of(scope)];
+  if (out.stride > 1 && !input.is_lexical) {
+    most_sample_tiles = std::max(most_sample_tiles, out.n_first);
+    for (std::uint32_t q : queries) guess_ranks[q] = guess_rank(mean(input.depths[q], out.n_first));
+  } else if (out.stride == 1) {
+    most_whole_tiles = std::max(most_whole_tiles, out.n_tiles);
+  }
+  return out;
 }
 
 void DensePlan::add_cohort(std::span<Interval const> intervals,
-                           std::span<std::uint32_t const> queries,
-                           std::span<std::uint32_t const> group_of, std::uint32_t width,
-                           Sampling sampling) {
+                           std::span<std::uint32_t const> queries, DensePlanInput const& input) {
   Cohort cohort{};
+  bool has_rest = false;
+  for (std::uint32_t q : queries) {
+    std::uint32_t const stride = groups[input.group_of[q]].stride;
+    has_rest = has_rest || stride != 1;
+    if (stride > 0) cohort.stride = cohort.stride == 0 ? stride : std::min(cohort.stride, stride);
+  }
   cohort.run_begin = static_cast<std::uint32_t>(runs.size());
-  cohort.position_begin = n_tiles;
-  for (Interval const& interval : intervals) {
-    runs.push_back({interval.begin, n_tiles});
-    n_tiles += interval.end - interval.begin;
+  std::uint32_t n_own_first = 0;
+  for (Interval const& one : intervals) {
+    runs.push_back({one.begin, cohort.n_tiles, n_own_first});
+    cohort.n_tiles += one.end - one.begin;
+    if (cohort.stride > 0) n_own_first += n_multiples(one.begin, one.end, cohort.stride);
   }
   cohort.n_runs = static_cast<std::uint32_t>(runs.size()) - cohort.run_begin;
-  cohort.position_end = n_tiles;
-  cohort.sampling = sampling;
-  StageStep const seed = has_seeds_ ? stage_step(stride, sampling, 0) : StageStep{0, 0};
-  std::uint32_t const own_seed_rows = kTileRows * n_in_step(seed, cohort.position_begin, n_tiles);
   cohort.panel_begin = static_cast<std::uint32_t>(panels.size());
-  for (std::size_t begin = 0; begin < queries.size(); begin += width) {
+  add_panels(queries, input.group_of, input.is_lexical);
+  cohort.n_panels = static_cast<std::uint32_t>(panels.size()) - cohort.panel_begin;
+
+  std::uint64_t const n_visits = std::uint64_t{cohort.n_tiles} * cohort.n_panels;
+  require(visit_begins.back() + n_visits < kNone32, "fewer than 2^32 visits");
+  visit_begins.push_back(visit_begins.back() + static_cast<std::uint32_t>(n_visits));
+  cohort.first_begin = cohort.rest_begin = cohort.wide_begin = kNone32;
+  if (cohort.stride > 0) {
+    cohort.first_begin = n_first;
+    n_first += n_own_first * cohort.n_panels;
+  }
+  if (has_rest && cohort.n_panels > 1 && input.wide_queries > 0)
+    add_wides(cohort, input.wide_queries);
+  if (has_rest && cohort.wide_begin == kNone32) {
+    cohort.rest_begin = n_rest;
+    n_rest += static_cast<std::uint32_t>(n_visits);
+  }
+  n_tiles += cohort.n_tiles;
+  cohorts.push_back(cohort);
+}
+
+void DensePlan::add_panels(std::span<std::uint32_t const> queries,
+                           std::span<std::uint32_t const> group_of, bool is_lexical) {
+  std::size_t const most = is_lexical ? 1 : kPanelQueries;
+  for (std::size_t begin = 0; begin < queries.size(); begin += most) {
+    std::size_t const n = std::min(most, queries.size() - begin);
     Panel panel{};
     panel.plane_begin = n_plane_queries;
-    panel.width = width;
-    n_plane_queries += width;
+    panel.width = is_lexical ? 1 : std::max(8u, std::bit_ceil(static_cast<std::uint32_t>(n)));
+    n_plane_queries += panel.width;
     panel.query_begin = static_cast<std::uint32_t>(panel_queries.size());
+    panel.n_queries = static_cast<std::uint32_t>(n);
     panel.group_begin = static_cast<std::uint32_t>(panel_groups.size());
-    for (std::uint32_t q :
-         queries.subspan(begin, std::min<std::size_t>(width, queries.size() - begin))) {
+    for (std::uint32_t q : queries.subspan(begin, n)) {
       if (panel.n_groups == 0 || panel_groups.back() != group_of[q]) {
         panel_groups.push_back(group_of[q]);
         panel.n_groups += 1;
       }
       panel_queries.push_back(q);
       panel_places.push_back(static_cast<std::uint16_t>(panel.n_groups - 1));
-      panel_seeds.push_back(seed_rows[q]);
-      seed_rows[q] += own_seed_rows;
-      panel.n_queries += 1;
     }
     panels.push_back(panel);
   }
-  cohort.n_panels = static_cast<std::uint32_t>(panels.size()) - cohort.panel_begin;
-  if (widths.empty() || widths.back().width != width) {
-    auto const first = static_cast<std::uint32_t>(cohorts.size());
-    widths.push_back({width, first, first, 0});
-  }
-  cohorts.push_back(cohort);
-  widths.back().cohort_end = static_cast<std::uint32_t>(cohorts.size());
+  require(panels.size() < 1u << 30, "fewer than 2^30 panels");
 }
 
-void DensePlan::add_visits() {
-  for (WidthClass& width : widths) {
-    width.visit_table = static_cast<std::uint32_t>(visit_begins.size());
-    for (std::uint32_t stage = 0; stage < n_stages; ++stage) {
-      std::uint64_t total = 0;
-      visit_begins.push_back(0);
-      for (std::uint32_t c = width.cohort_begin; c < width.cohort_end; ++c) {
-        Cohort const& cohort = cohorts[c];
-        StageStep const step = stage_step(stride, cohort.sampling, stage);
-        total += std::uint64_t{n_in_step(step, cohort.position_begin, cohort.position_end)} *
-                 cohort.n_panels;
-        require(total < kNone32, "fewer than 2^32 visits of a stage");
-        visit_begins.push_back(static_cast<std::uint32_t>(total));
-      }
-    }
+// A cohort's panels as wide ones, unless these had too many groups.
+void DensePlan::add_wides(Cohort& cohort, std::uint32_t wide_queries) {
+  std::uint32_t const n_each = wide_panels = wide_queries / kPanelQueries;
+  std::uint32_t const end = cohort.panel_begin + cohort.n_panels;
+  auto const n_of = [&](std::uint32_t first) { return std::min(n_each, end - first); };
+  for (std::uint32_t first = cohort.panel_begin; first < end; first += n_each) {
+    std::uint32_t n_groups = 0;
+    for (std::uint32_t p = first; p < first + n_of(first); ++p) n_groups += panels[p].n_groups;
+    if (n_groups > kWideGroups) return;
+  }
+  cohort.wide_begin = static_cast<std::uint32_t>(wides.size());
+  for (std::uint32_t first = cohort.panel_begin; first < end; first += n_each) {
+    wides.push_back({first, n_of(first), n_wide});
+    n_wide += cohort.n_tiles;
   }
 }
 
@@ -390,7 +403,7 @@ double DensePlan::queries_per_tile() const {
     double n = 0.0;
     for (std::uint32_t p = 0; p < cohort.n_panels; ++p)
       n += panels[cohort.panel_begin + p].n_queries;
-    met += n * (cohort.position_end - cohort.position_begin);
+    met += n * cohort.n_tiles;
   }
   return n_tiles == 0 ? 0.0 : met / n_tiles;
 }
@@ -401,21 +414,25 @@ DenseBatch DensePlan::batch() const {
   out.groups = groups.data();
   out.runs = runs.data();
   out.cohorts = cohorts.data();
+  out.visit_begins = visit_begins.data();
   out.panels = panels.data();
   out.panel_queries = panel_queries.data();
   out.panel_places = panel_places.data();
-  out.panel_seeds = panel_seeds.data();
   out.panel_groups = panel_groups.data();
-  out.visit_begins = visit_begins.data();
-  std::copy(widths.begin(), widths.end(), out.widths);
-  out.n_widths = static_cast<std::uint32_t>(widths.size());
-  out.seed_rows = seed_rows.data();
+  out.wides = wides.data();
+  out.query_groups = query_groups.data();
   out.guess_ranks = guess_ranks.data();
-  out.n_stages = n_stages;
-  out.stride = stride;
-  out.n_queries = n_queries;
+  out.orphans = orphans.data();
+  out.n_cohorts = static_cast<std::uint32_t>(cohorts.size());
   out.n_panels = static_cast<std::uint32_t>(panels.size());
+  out.n_wides = static_cast<std::uint32_t>(wides.size());
+  out.wide_panels = wide_panels;
+  out.n_queries = static_cast<std::uint32_t>(query_groups.size());
+  out.n_orphans = static_cast<std::uint32_t>(orphans.size());
   out.n_plane_queries = n_plane_queries;
+  out.n_first = n_first;
+  out.n_rest = n_rest;
+  out.n_wide = n_wide;
   return out;
 }
 

@@ -19,10 +19,10 @@ struct DensePlanInput {
   std::span<std::uint32_t const> group_filters;  // [n_groups], kNone32: none
   std::span<std::uint32_t const> group_of;       // [n_queries], kNone32: the query reads nothing
   std::span<std::uint32_t const> depths;         // [n_queries]
-  std::span<std::uint32_t const> widths;         // of panels, rising; at most kMaxWidths
   DenseTuning tuning;
+  std::uint32_t wide_queries = 0;       // that a wide panel holds; 0: there are none
+  bool is_lexical = false;              // panels of one query; what is read first is not read again
   std::uint32_t tile_rows = kTileRows;  // slots of a tile that is read at once
-  bool has_seeds = true;                // rows of the seed have places of their own
 };
 
 class DensePlan {
@@ -38,21 +38,23 @@ class DensePlan {
   std::vector<DenseGroup> groups;
   std::vector<TileRun> runs;
   std::vector<Cohort> cohorts;
+  std::vector<std::uint32_t> visit_begins;
   std::vector<Panel> panels;
   std::vector<std::uint32_t> panel_queries;
   std::vector<std::uint16_t> panel_places;
-  std::vector<std::uint32_t> panel_seeds;
   std::vector<std::uint32_t> panel_groups;
-  std::vector<std::uint32_t> visit_begins;
-  std::vector<WidthClass> widths;
-  std::vector<std::uint32_t> seed_rows;
+  std::vector<WidePanel> wides;
+  std::vector<std::uint32_t> query_groups;
   std::vector<std::uint32_t> guess_ranks;
-  std::uint32_t most_seed_rows = 0;  // of a query
-  std::uint32_t n_stages = 1;
-  std::uint32_t stride = 2;
-  std::uint32_t n_queries = 0;
-  std::uint32_t n_tiles = 0;  // read, each once a cohort
+  std::vector<std::uint32_t> orphans;
+  std::uint32_t most_whole_tiles = 0;   // of a query that reads all of its tiles first
+  std::uint32_t most_sample_tiles = 0;  // that another query reads first
+  std::uint32_t n_tiles = 0;            // read, each once a cohort
   std::uint32_t n_plane_queries = 0;
+  std::uint32_t n_first = 0;
+  std::uint32_t n_rest = 0;
+  std::uint32_t n_wide = 0;
+  std::uint32_t wide_panels = 1;
 
  private:
   struct Interval {  // tiles [begin, end) with one set of scopes over them
@@ -76,17 +78,25 @@ class DensePlan {
     std::vector<Interval> intervals;
     Lists<std::uint32_t> scopes;  // [crowd] rising
   };
+  // What a scope reads.
+  struct Reading {
+    std::uint32_t run_begin;
+    std::uint32_t n_runs;
+    std::uint32_t n_tiles;
+    std::uint32_t stride;
+    std::uint32_t n_first;
+  };
 
   static Crowds find_crowds(Lists<TileRun> const& tiles);
   static void join_neighbours(std::vector<Interval>& intervals);
   static Lists<std::uint32_t> queries_by_scope(DensePlanInput const& input);
-  static void spread_samples(Crowds const& crowds, std::span<Sampling> samplings);
-  void reserve_cohorts(std::size_t n_cohorts, std::size_t n_intervals, std::size_t n_queries);
+  Reading read_scope(std::span<TileRun const> tiles, std::span<std::uint32_t const> queries,
+                     DensePlanInput const& input);
   void add_cohort(std::span<Interval const> intervals, std::span<std::uint32_t const> queries,
-                  std::span<std::uint32_t const> group_of, std::uint32_t width, Sampling sampling);
-  void add_visits();
-
-  bool has_seeds_ = true;
+                  DensePlanInput const& input);
+  void add_panels(std::span<std::uint32_t const> queries, std::span<std::uint32_t const> group_of,
+                  bool is_lexical);
+  void add_wides(Cohort& cohort, std::uint32_t wide_queries);
 };
 
 }  // namespace hyrecall

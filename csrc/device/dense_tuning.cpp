@@ -1,6 +1,7 @@
 #include "device/dense_tuning.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "core/types.hpp"
 
@@ -8,8 +9,9 @@ namespace hyrecall {
 namespace {
 
 constexpr std::size_t kLeastCapacity = 8192;
-constexpr std::size_t kSeedTiles = 128;  // 16,384 rows
-// Every 64th tile says enough of the best 100 (tools/stage_candidates.py), at a 64th of the time.
+// A sample has some so many tiles at most. Every 64th tile says enough of the best 100
+// (tools/stage_candidates.py), at a 64th of the time.
+constexpr std::size_t kSampleTiles = 128;
 constexpr std::size_t kLeastStride = 64;
 
 constexpr std::size_t kTextBudget = std::size_t{1} << 23;  // candidates of a batch: 64 MB of keys
@@ -25,8 +27,12 @@ DenseTuning choose_tuning(std::size_t depth, std::size_t most_tiles) {
   // About 26 x depth rows of Gaussian data pass the guess, of 768 dimensions; data whose scores lie
   // closer has more.
   std::size_t const capacity = std::min<std::size_t>(kLeastCapacity + 32 * depth, kNone32 - 1);
-  std::size_t const stride = std::max(kLeastStride, (most_tiles + kSeedTiles - 1) / kSeedTiles);
-  return {static_cast<std::uint32_t>(capacity), kSeedTiles, static_cast<std::uint32_t>(stride)};
+  std::size_t const wanted = (most_tiles + kSampleTiles - 1) / kSampleTiles;
+  std::size_t const stride = std::max(kLeastStride, std::bit_ceil(wanted));
+  // What fits where candidates would be is read as a whole: a score of 4 bytes a row.
+  std::size_t const whole_tiles = 2 * capacity / kTileRows;
+  return {static_cast<std::uint32_t>(capacity), static_cast<std::uint32_t>(whole_tiles),
+          static_cast<std::uint32_t>(stride)};
 }
 
 DenseTuning choose_lexical_tuning(std::size_t n_queries, std::size_t depth,

@@ -1,5 +1,6 @@
 #include "device/device_scans.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "core/error.hpp"
@@ -13,31 +14,34 @@ namespace {
 std::vector<ScanVariant> allowed_scans(cuda::Api const& api, int ordinal, FirstPassPlane plane,
                                        KernelChoice kernels) {
   std::uint32_t n = 0;
-  ScanVariant scans[kMaxWidths] = {};
+  ScanVariant scans[kMaxScans] = {};
   check(api.scans(ordinal, plane, kernels, scans, &n), ordinal);
   return {scans, scans + n};
 }
 
 }  // namespace
 
-std::vector<std::uint32_t> const& PanelWidths::of(FirstPassPlane plane) {
+std::vector<ScanVariant> const& DeviceScans::of(FirstPassPlane plane) {
   auto const [at, is_new] = known_.try_emplace(plane);
-  if (is_new) {
-    for (ScanVariant const& scan : allowed_scans(api_, ordinal_, plane, kernels_))
-      at->second.push_back(scan.width);
-  }
+  if (is_new) at->second = allowed_scans(api_, ordinal_, plane, kernels_);
   return at->second;
 }
 
-std::vector<std::uint32_t> const& PanelWidths::some_of(FirstPassPlane plane) {
-  std::vector<std::uint32_t> const& found = of(plane);
-  if (found.empty()) {
-    std::string const name = name_of({plane, 8, true});
-    throw Error(ErrorCode::kOption, "HYRECALL_CUDA_KERNELS",
-                "expected at least one kernel for " + name.substr(0, name.find(':')) +
-                    ", got a value that excludes all of them");
+void DeviceScans::require_some(FirstPassPlane plane) {
+  if (has(plane)) return;
+  std::string const name = name_of({plane, kPanelQueries, true});
+  throw Error(ErrorCode::kOption, "HYRECALL_CUDA_KERNELS",
+              "expected at least one kernel for " + name.substr(0, name.find(':')) +
+                  ", got a value that excludes all of them");
+}
+
+std::uint32_t DeviceScans::wide_queries(FirstPassPlane plane, std::uint32_t n_chunks) {
+  std::uint32_t most = 0;
+  for (ScanVariant const& scan : of(plane)) {
+    bool const is_wide = scan.width > kPanelQueries && n_chunks <= most_wide_chunks(scan.width);
+    if (is_wide) most = std::max(most, scan.width);
   }
-  return found;
+  return most;
 }
 
 std::vector<std::string> scans(std::string const& folder, int ordinal, KernelChoice kernels) {

@@ -14,22 +14,26 @@ struct Api;
 
 namespace hyrecall::device {
 
-// Widths of the panels that they take, per plane; asked for when they are first needed.
-class PanelWidths {
+// Those of each plane; asked for when they are first needed.
+class DeviceScans {
  public:
-  PanelWidths(cuda::Api const& api, int ordinal, KernelChoice kernels)
+  DeviceScans(cuda::Api const& api, int ordinal, KernelChoice kernels)
       : api_(api), ordinal_(ordinal), kernels_(kernels) {}
 
-  // Rising; empty where the choice leaves no kernel.
-  std::vector<std::uint32_t> const& of(FirstPassPlane plane);
-  // The same, at least one. Throws kOption otherwise.
-  std::vector<std::uint32_t> const& some_of(FirstPassPlane plane);
+  // Whether the choice leaves a kernel for the plane.
+  bool has(FirstPassPlane plane) { return !of(plane).empty(); }
+  // Throws kOption where it leaves none.
+  void require_some(FirstPassPlane plane);
+  // How many queries of so many chunks a wide panel holds; 0: there is no kernel for one.
+  std::uint32_t wide_queries(FirstPassPlane plane, std::uint32_t n_chunks);
 
  private:
+  std::vector<ScanVariant> const& of(FirstPassPlane plane);
+
   cuda::Api const& api_;
   int ordinal_;
   KernelChoice kernels_;
-  std::map<FirstPassPlane, std::vector<std::uint32_t>> known_;
+  std::map<FirstPassPlane, std::vector<ScanVariant>> known_;
 };
 
 // The names of the scans that a device may run under a choice, also those that would run only if

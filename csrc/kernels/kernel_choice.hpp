@@ -9,7 +9,7 @@
 
 namespace hyrecall {
 
-// A variant of the scanning kernel: what it reads, how many queries its panels hold, and for which
+// A variant of the scanning kernel: what it reads, how many queries it takes together, and for which
 // devices it is compiled.
 struct ScanVariant {
   FirstPassPlane plane;
@@ -17,6 +17,9 @@ struct ScanVariant {
   bool is_generic;      // for any device; otherwise for sm_90a alone
   friend auto operator<=>(ScanVariant const&, ScanVariant const&) = default;
 };
+
+// Variants that a device runs on a plane, at most.
+inline constexpr int kMaxScans = 3;
 
 // A device made for sm_90a runs the scans of sm_90a that are not excluded; where none is left for a
 // plane, or with generic_only, the generic ones.

@@ -211,7 +211,7 @@ void fault(char const* what) {
   std::fprintf(stderr, "emulator: %s\n", what);
   unsigned shown = 0;
   for (Fiber const& fiber : c.fibers) {
-    if (fiber.is_done || shown++ == 40) continue;
+    if (fiber.is_done || shown++ >= 40) continue;
     std::fprintf(stderr, "  block %u,%u thread %u: %s\n", fiber.place.block.x, fiber.place.block.y,
                  fiber.place.thread.x, fiber.wait_word != nullptr ? fiber.why : "runs");
   }

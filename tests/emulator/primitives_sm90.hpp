@@ -73,6 +73,11 @@ inline void copy_block(void* to, void const* from, std::uint32_t bytes, std::uin
   });
 }
 
+inline void prefetch_block(void const* from, std::uint32_t bytes) {
+  if (reinterpret_cast<std::uintptr_t>(from) % 16 != 0 || bytes % 16 != 0)
+    emulator::fault("a prefetch that is not aligned");
+}
+
 template <int kCount>
 void take_registers() {
   static_assert(kCount % 8 == 0 && kCount >= 24 && kCount <= 256);

@@ -128,7 +128,8 @@ inline DeviceWorld half_exact_world(Rng& rng, RowType type, std::uint32_t dim,
   return world;
 }
 
-// What is near a vector fills every other tile, so that a sample of these holds all of the best.
+// Of every other tile one row in 16 is near a vector, so that a sample of these tiles holds all of
+// the best, each as the best of its 16.
 inline DeviceWorld misleading_world(Rng& rng, RowType type, std::uint32_t dim,
                                     std::vector<std::uint32_t> const& sizes) {
   DeviceWorld world{type, dim, {}};
@@ -138,8 +139,8 @@ inline DeviceWorld misleading_world(Rng& rng, RowType type, std::uint32_t dim,
     WorldSegment segment;
     for (std::uint32_t i = 0; i < size; ++i) {
       std::vector<float> row = random_vector(rng, dim);
-      for (std::uint32_t d = 0; d < dim && i / kTileRows % 2 == 0; ++d)
-        row[d] = base[d] + row[d] * 0.4f;
+      bool const is_near = i / kTileRows % 2 == 0 && i % kSampleRows == 0;
+      for (std::uint32_t d = 0; d < dim && is_near; ++d) row[d] = base[d] + row[d] * 0.4f;
       world.add_row(segment, row, scattered_seq(++seq));
     }
     world.segments.push_back(std::move(segment));

@@ -1,7 +1,7 @@
 // Plans of batches against what each query may see; and broken plans, which the check must notice.
 #include <algorithm>
+#include <bit>
 #include <functional>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -11,8 +11,6 @@
 namespace hyrecall::testing {
 namespace {
 
-constexpr std::uint32_t kWidths[] = {8, 32, 64};
-
 struct Asked {
   std::vector<SlotRanges> scopes;
   std::vector<std::uint32_t> group_scopes;
@@ -20,9 +18,15 @@ struct Asked {
   std::vector<std::uint32_t> group_of;
   std::vector<std::uint32_t> depths;
   DenseTuning tuning{64, 1, 2};
+  std::uint32_t wide_queries = 0;
+  bool is_lexical = false;
 
   DensePlanInput input() const {
-    return {scopes, group_scopes, group_filters, group_of, depths, kWidths, tuning};
+    return {scopes, group_scopes, group_filters, group_of,
+            depths, tuning,       wide_queries,  is_lexical};
+  }
+  SlotRanges const& scope_of(std::uint32_t query) const {
+    return scopes[group_scopes[group_of[query]]];
   }
 };
 
@@ -49,24 +53,40 @@ void check_groups(Asked const& asked, DensePlan const& plan) {
   }
 }
 
-// Cohorts take positions one after another, panels their queries, widths their cohorts.
-void check_parts(Asked const& asked, DensePlan const& plan) {
-  std::uint32_t position = 0, panel = 0, run = 0, query = 0, place = 0;
-  for (Cohort const& cohort : plan.cohorts) {
-    CHECK(cohort.position_begin == position && cohort.position_end > position);
-    CHECK(cohort.run_begin == run && cohort.n_runs > 0);
-    CHECK(cohort.panel_begin == panel && cohort.n_panels > 0);
-    position = cohort.position_end;
-    run += cohort.n_runs;
-    panel += cohort.n_panels;
-    CHECK_EQ(plan.runs.at(cohort.run_begin).position, cohort.position_begin);
+// A list's runs: its tiles one after another, with how many come before, and of the multiples.
+void check_runs(DensePlan const& plan, std::uint32_t begin, std::uint32_t n, std::uint32_t n_tiles,
+                std::uint32_t stride, std::set<std::uint32_t> const& tiles) {
+  std::vector<TileRun> const runs(plan.runs.begin() + begin, plan.runs.begin() + begin + n);
+  std::uint32_t position = 0;
+  std::uint32_t first = 0;
+  CHECK_EQ(tiles.size(), n_tiles);
+  for (std::uint32_t const tile : tiles) {
+    CHECK_EQ(tile_at(runs.data(), n, position), tile);
+    if (stride > 0 && tile % stride == 0) {
+      CHECK_EQ(first_before(runs.data(), n, stride, tile), first);
+      first += 1;
+    }
+    position += 1;
   }
-  CHECK(position == plan.n_tiles && run == plan.runs.size() && panel == plan.panels.size());
+}
+
+// Panels take their queries, cohorts their panels, wide panels theirs.
+void check_parts(Asked const& asked, DensePlan const& plan) {
+  std::uint32_t panel = 0, query = 0, group = 0, place = 0;
+  for (Cohort const& cohort : plan.cohorts) {
+    CHECK(cohort.panel_begin == panel && cohort.n_panels > 0 && cohort.n_tiles > 0);
+    panel += cohort.n_panels;
+  }
+  CHECK_EQ(panel, plan.panels.size());
+  std::uint32_t const most = asked.is_lexical ? 1 : kPanelQueries;
   for (Panel const& one : plan.panels) {
-    CHECK(one.query_begin == query && one.n_queries > 0);
-    CHECK(one.group_begin == place && one.n_groups > 0);
+    CHECK(one.query_begin == query && one.n_queries > 0 && one.n_queries <= most);
+    CHECK(one.group_begin == group && one.n_groups > 0);
+    CHECK_EQ(one.plane_begin, place);
+    CHECK_EQ(one.width, asked.is_lexical ? 1u : std::max(8u, std::bit_ceil(one.n_queries)));
     query += one.n_queries;
-    place += one.n_groups;
+    group += one.n_groups;
+    place += one.width;
     for (std::uint32_t i = 0; i < one.n_queries; ++i) {
       std::uint32_t const at = one.query_begin + i;
       CHECK(plan.panel_places.at(at) < one.n_groups);
@@ -78,64 +98,155 @@ void check_parts(Asked const& asked, DensePlan const& plan) {
       CHECK(groups.insert(plan.panel_groups.at(one.group_begin + i)).second);
   }
   CHECK(query == plan.panel_queries.size() && query == plan.panel_places.size());
-  CHECK_EQ(query, plan.panel_seeds.size());
-  CHECK_EQ(place, plan.panel_groups.size());
-  std::uint32_t first = 0;
-  for (std::size_t w = 0; w < plan.widths.size(); ++w) {
-    WidthClass const& width = plan.widths[w];
-    CHECK(width.cohort_begin == first && width.cohort_end > first);
-    first = width.cohort_end;
-    CHECK(w == 0 || plan.widths[w - 1].width < width.width);
-    for (std::uint32_t c = width.cohort_begin; c < width.cohort_end; ++c) {
-      Cohort const& cohort = plan.cohorts.at(c);
-      std::size_t n = 0;
-      for (std::uint32_t p = 0; p < cohort.n_panels; ++p)
-        n += plan.panels[cohort.panel_begin + p].n_queries;
-      // The least that holds all, else the most; all panels but the last are full.
-      auto const least = std::find_if(std::begin(kWidths), std::end(kWidths),
-                                      [&](std::uint32_t one) { return one >= n; });
-      CHECK_EQ(width.width, least == std::end(kWidths) ? 64u : *least);
-      CHECK_EQ(cohort.n_panels, (n + width.width - 1) / width.width);
-      for (std::uint32_t p = 0; p + 1 < cohort.n_panels; ++p)
-        CHECK_EQ(plan.panels[cohort.panel_begin + p].n_queries, width.width);
+  CHECK(group == plan.panel_groups.size() && place == plan.n_plane_queries);
+  for (WidePanel const& wide : plan.wides) {
+    CHECK(wide.n_panels > 0 && wide.n_panels * kPanelQueries <= asked.wide_queries);
+    std::uint32_t n_groups = 0;
+    for (std::uint32_t p = 0; p < wide.n_panels; ++p) {
+      n_groups += plan.panels.at(wide.panel_begin + p).n_groups;
+      // Queries of a wide panel follow one another.
+      if (p + 1 < wide.n_panels)
+        CHECK_EQ(plan.panels[wide.panel_begin + p].n_queries, kPanelQueries);
     }
+    CHECK(n_groups <= kWideGroups);
   }
-  CHECK_EQ(first, plan.cohorts.size());
 }
 
-// Every query meets every tile of its scope once, over all stages and widths, and no other.
-void check_visits(Asked const& asked, DensePlan const& plan) {
-  DenseBatch const batch = plan.batch();
-  std::vector<std::vector<std::uint32_t>> met(asked.group_of.size());
-  double total = 0.0;
-  for (std::uint32_t w = 0; w < batch.n_widths; ++w) {
-    for (std::uint32_t stage = 0; stage < batch.n_stages; ++stage) {
-      std::uint32_t const n = n_visits(batch, batch.widths[w], stage);
-      std::uint32_t last = kNone32;
-      for (std::uint32_t i = 0; i < n; ++i) {
-        Visit const visit = find_visit(batch, batch.widths[w], stage, i);
-        Panel const& panel = plan.panels.at(visit.panel);
-        for (std::uint32_t k = 0; k < panel.n_queries; ++k)
-          met.at(plan.panel_queries.at(panel.query_begin + k)).push_back(visit.tile);
-        // Panels of a tile come one after another.
-        bool const is_first =
-            std::any_of(plan.cohorts.begin(), plan.cohorts.end(),
-                        [&](Cohort const& cohort) { return cohort.panel_begin == visit.panel; });
-        CHECK(is_first || visit.tile == last);
-        last = visit.tile;
+// The lists of visits as the device makes them: which tiles each query meets, first and later.
+struct Met {
+  std::vector<std::multiset<std::uint32_t>> first;
+  std::vector<std::multiset<std::uint32_t>> rest;
+};
+Met visits_of(Asked const& asked, DensePlan const& plan) {
+  Met met{std::vector<std::multiset<std::uint32_t>>(asked.group_of.size()),
+          std::vector<std::multiset<std::uint32_t>>(asked.group_of.size())};
+  std::vector<int> first(plan.n_first, 0), rest(plan.n_rest, 0), wide(plan.n_wide, 0);
+  auto const meet = [&](std::vector<std::multiset<std::uint32_t>>& by, std::uint32_t panel,
+                        std::uint32_t tile) {
+    Panel const& one = plan.panels.at(panel);
+    for (std::uint32_t k = 0; k < one.n_queries; ++k)
+      by.at(plan.panel_queries.at(one.query_begin + k)).insert(tile);
+  };
+  CHECK_EQ(plan.visit_begins.size(), plan.cohorts.size() + 1);
+  for (std::size_t c = 0; c < plan.cohorts.size(); ++c) {
+    Cohort const& cohort = plan.cohorts[c];
+    CHECK_EQ(plan.visit_begins[c + 1] - plan.visit_begins[c], cohort.n_tiles * cohort.n_panels);
+    TileRun const* const runs = plan.runs.data() + cohort.run_begin;
+    std::set<std::uint32_t> tiles;
+    for (std::uint32_t i = 0; i < cohort.n_tiles; ++i) {
+      std::uint32_t const tile = tile_at(runs, cohort.n_runs, i);
+      tiles.insert(tile);
+      for (std::uint32_t p = 0; p < cohort.n_panels; ++p) {
+        // A text reads its own tiles, each once.
+        std::uint32_t stride = cohort.stride;
+        if (asked.is_lexical)
+          stride = plan.groups
+                       .at(plan.panel_groups.at(plan.panels.at(cohort.panel_begin + p).group_begin))
+                       .stride;
+        bool const is_first = stride > 0 && tile % stride == 0;
+        if (cohort.stride > 0 && tile % cohort.stride == 0) {
+          std::uint32_t const before = first_before(runs, cohort.n_runs, cohort.stride, tile);
+          first.at(cohort.first_begin + before * cohort.n_panels + p) += 1;
+          if (is_first) meet(met.first, cohort.panel_begin + p, tile);
+        }
+        if (cohort.rest_begin != kNone32) {
+          rest.at(cohort.rest_begin + i * cohort.n_panels + p) += 1;
+          if (!is_first || !asked.is_lexical) meet(met.rest, cohort.panel_begin + p, tile);
+        }
+        if (cohort.wide_begin != kNone32 && p % plan.wide_panels == 0) {
+          WidePanel const& own = plan.wides.at(cohort.wide_begin + p / plan.wide_panels);
+          wide.at(own.visit_begin + i) += 1;
+          for (std::uint32_t k = 0; k < own.n_panels; ++k)
+            meet(met.rest, own.panel_begin + k, tile);
+        }
       }
     }
+    check_runs(plan, cohort.run_begin, cohort.n_runs, cohort.n_tiles, cohort.stride, tiles);
   }
+  for (std::vector<int> const& list : {first, rest, wide}) {
+    for (int const n : list) CHECK_EQ(n, 1);  // each entry is written once
+  }
+  return met;
+}
+
+// What a scope reads first, by the rule: all of few tiles; of more, as few of a stride's multiples
+// as make a guess.
+std::uint32_t stride_of(Asked const& asked, std::uint32_t scope,
+                        std::set<std::uint32_t> const& tiles) {
+  if (asked.tuning.seed_tiles == 0) return 0;
+  if (tiles.size() <= asked.tuning.seed_tiles) return 1;
+  if (asked.is_lexical) return asked.tuning.stride;
+  std::uint32_t depth = 0;
+  for (std::uint32_t q = 0; q < asked.group_of.size(); ++q) {
+    bool const is_own =
+        asked.group_of[q] != kNone32 && asked.group_scopes[asked.group_of[q]] == scope;
+    if (is_own) depth = std::max(depth, asked.depths[q]);
+  }
+  for (std::uint32_t stride = std::bit_floor(asked.tuning.stride); stride > 1; stride /= 2) {
+    auto const n = std::count_if(tiles.begin(), tiles.end(),
+                                 [&](std::uint32_t tile) { return tile % stride == 0; });
+    double const mean = static_cast<double>(depth) * static_cast<double>(n) / tiles.size();
+    if (2 * guess_rank(mean) <= 8 * n) return stride;
+  }
+  return 0;
+}
+
+// Every query meets every tile of its scope: where it reads all of them first, once; else once
+// after those of its sample. And it meets no other.
+void check_visits(Asked const& asked, DensePlan const& plan) {
+  Met const met = visits_of(asked, plan);
+  double total = 0.0;
   std::set<std::uint32_t> read;
-  for (std::size_t q = 0; q < met.size(); ++q) {
+  std::uint32_t most_whole = 0;
+  std::uint32_t most_sample = 0;
+  std::set<std::uint32_t> const orphans(plan.orphans.begin(), plan.orphans.end());
+  CHECK_EQ(orphans.size(), plan.orphans.size());
+  for (std::uint32_t q = 0; q < asked.group_of.size(); ++q) {
+    CHECK_EQ(plan.query_groups.at(q), asked.group_of[q]);
+    std::set<std::uint32_t> tiles;
+    if (asked.group_of[q] != kNone32) tiles = tiles_of(asked.scope_of(q));
+    CHECK_EQ(orphans.contains(q), tiles.empty());
+    std::set<std::uint32_t> const met_first(met.first[q].begin(), met.first[q].end());
+    std::set<std::uint32_t> const met_rest(met.rest[q].begin(), met.rest[q].end());
+    CHECK(met_first.size() == met.first[q].size() && met_rest.size() == met.rest[q].size());
+    if (tiles.empty()) {
+      CHECK(met_first.empty() && met_rest.empty());
+      continue;
+    }
+    read.insert(tiles.begin(), tiles.end());
+    total += static_cast<double>(tiles.size());
+    DenseGroup const& group = plan.groups.at(asked.group_of[q]);
+    std::uint32_t const stride = stride_of(asked, asked.group_scopes[asked.group_of[q]], tiles);
+    CHECK_EQ(group.stride, stride);
+    check_runs(plan, group.run_begin, group.n_runs, static_cast<std::uint32_t>(tiles.size()),
+               stride, tiles);
     std::set<std::uint32_t> wanted;
-    if (asked.group_of[q] != kNone32)
-      wanted = tiles_of(asked.scopes[asked.group_scopes[asked.group_of[q]]]);
-    std::sort(met[q].begin(), met[q].end());
-    CHECK(std::equal(met[q].begin(), met[q].end(), wanted.begin(), wanted.end()));
-    read.insert(wanted.begin(), wanted.end());
-    total += static_cast<double>(wanted.size());
+    for (std::uint32_t const tile : tiles) {
+      if (stride > 0 && tile % stride == 0) wanted.insert(tile);
+    }
+    CHECK_EQ(group.n_first, wanted.size());
+    CHECK(std::includes(met_first.begin(), met_first.end(), wanted.begin(), wanted.end()));
+    CHECK(std::includes(tiles.begin(), tiles.end(), met_first.begin(), met_first.end()));
+    double const n_first = static_cast<double>(wanted.size());
+    bool const is_sampled = stride > 1 && !asked.is_lexical;
+    if (asked.is_lexical) {
+      CHECK(met_first == wanted);
+      for (std::uint32_t const tile : wanted) tiles.erase(tile);
+      CHECK(met_rest == tiles);
+    } else if (stride == 1) {
+      CHECK(met_first == tiles);
+      most_whole = std::max(most_whole, group.n_first);
+    } else {
+      CHECK(met_rest == tiles);
+      if (is_sampled) most_sample = std::max(most_sample, group.n_first);
+    }
+    std::size_t const n_tiles = tiles_of(asked.scope_of(q)).size();
+    CHECK_EQ(
+        plan.guess_ranks.at(q),
+        is_sampled ? guess_rank(asked.depths[q] * n_first / static_cast<double>(n_tiles)) : 0u);
   }
+  if (!asked.is_lexical) CHECK_EQ(plan.most_whole_tiles, most_whole);
+  CHECK_EQ(plan.most_sample_tiles, most_sample);
   // Each in one cohort, and again in a few where some of its scopes begin or end.
   CHECK(plan.n_tiles >= read.size() && plan.n_tiles <= 4 * read.size());
   double const each = read.empty() ? 0.0 : total / plan.n_tiles;
@@ -143,72 +254,11 @@ void check_visits(Asked const& asked, DensePlan const& plan) {
         plan.queries_per_tile() < each * 1.001 + 1e-9);
 }
 
-// A scope of few tiles is read at once, unless it shares some with one that begins with a sample; a
-// query reads all of its tiles in one way.
-void check_sampling(Asked const& asked, DensePlan const& plan) {
-  std::vector<std::set<Sampling>> found(asked.group_of.size());
-  bool any_after = false;
-  for (Cohort const& cohort : plan.cohorts) {
-    any_after = any_after || cohort.sampling != Sampling::kWhole;
-    bool needs_sample = false;
-    for (std::uint32_t p = 0; p < cohort.n_panels; ++p) {
-      Panel const& panel = plan.panels[cohort.panel_begin + p];
-      for (std::uint32_t i = 0; i < panel.n_queries; ++i) {
-        std::uint32_t const q = plan.panel_queries[panel.query_begin + i];
-        auto const n = tiles_of(asked.scopes[asked.group_scopes[asked.group_of[q]]]).size();
-        needs_sample = needs_sample || n > asked.tuning.seed_tiles;
-        found.at(q).insert(cohort.sampling);
-      }
-    }
-    if (asked.tuning.seed_tiles == 0) {
-      CHECK(cohort.sampling == Sampling::kNone);
-    } else {
-      CHECK(cohort.sampling != Sampling::kNone);
-      CHECK(!needs_sample || cohort.sampling == Sampling::kSample);
-    }
-  }
-  CHECK_EQ(plan.n_stages, any_after ? 2u : 1u);
-  for (std::size_t q = 0; q < found.size(); ++q) {
-    CHECK(found[q].size() <= 1);
-    bool const is_sampled = found[q].contains(Sampling::kSample);
-    CHECK_EQ(plan.guess_ranks.at(q), is_sampled ? guess_rank(asked.depths[q], plan.stride) : 0u);
-  }
-}
-
-// Every row of a query's seed has a place of its own, and there are no more.
-void check_seeds(Asked const& asked, DensePlan const& plan) {
-  DenseBatch const batch = plan.batch();
-  std::vector<std::vector<std::uint32_t>> places(asked.group_of.size());
-  for (std::uint32_t w = 0; w < batch.n_widths; ++w) {
-    std::uint32_t const n = n_visits(batch, batch.widths[w], 0);
-    for (std::uint32_t i = 0; i < n; ++i) {
-      Visit const visit = find_visit(batch, batch.widths[w], 0, i);
-      Panel const& panel = plan.panels.at(visit.panel);
-      for (std::uint32_t k = 0; k < panel.n_queries; ++k) {
-        std::uint32_t const at = panel.query_begin + k;
-        places.at(plan.panel_queries.at(at))
-            .push_back(plan.panel_seeds.at(at) + visit.number * kTileRows);
-      }
-    }
-  }
-  std::uint32_t most = 0;
-  for (std::size_t q = 0; q < places.size(); ++q) {
-    std::sort(places[q].begin(), places[q].end());
-    for (std::size_t i = 0; i < places[q].size(); ++i) CHECK_EQ(places[q][i], i * kTileRows);
-    CHECK_EQ(plan.seed_rows.at(q), places[q].size() * kTileRows);
-    most = std::max(most, plan.seed_rows[q]);
-  }
-  CHECK_EQ(plan.most_seed_rows, most);
-}
-
 void check_plan(Asked const& asked, DensePlan const& plan) {
-  CHECK_EQ(plan.n_queries, asked.group_of.size());
-  CHECK_EQ(plan.stride, asked.tuning.stride);
+  CHECK_EQ(plan.query_groups.size(), asked.group_of.size());
   check_groups(asked, plan);
   check_parts(asked, plan);
   check_visits(asked, plan);
-  check_sampling(asked, plan);
-  check_seeds(asked, plan);
 }
 
 SlotRanges random_ranges(Rng& rng, std::uint32_t n_slots) {
@@ -227,6 +277,7 @@ Asked random_asked(Rng& rng, std::uint32_t n_slots, std::uint32_t n_scopes,
                    std::uint32_t n_queries) {
   Asked asked;
   asked.tuning = {64, rng.below(7u), 2 + rng.below(rng.below(3) == 0 ? 31u : 3u)};
+  asked.wide_queries = rng.below(3u) * 128;
   for (std::uint32_t s = 0; s < n_scopes; ++s) {
     switch (rng.below(7)) {
       case 0:
@@ -257,20 +308,24 @@ Asked random_asked(Rng& rng, std::uint32_t n_slots, std::uint32_t n_scopes,
   return asked;
 }
 
-TEST(plan_meets_every_tile_of_every_query_once) {
+TEST(plan_meets_every_tile_of_every_query) {
   Rng rng(1);
   std::set<std::uint32_t> widths;
-  std::set<Sampling> samplings;
-  for (int round = 0; round < 150; ++round) {
-    Asked const asked = random_asked(rng, 9 * kTileRows + rng.below(60 * kTileRows),
-                                     1 + rng.below(12u), rng.below(round % 3 == 0 ? 200u : 20u));
+  std::set<std::uint32_t> strides;
+  std::size_t n_wides = 0;
+  for (int round = 0; round < 200; ++round) {
+    Asked asked = random_asked(rng, 9 * kTileRows + rng.below(60 * kTileRows), 1 + rng.below(12u),
+                               rng.below(round % 3 == 0 ? 300u : 20u));
+    if (round % 5 == 0) asked.wide_queries = 0, asked.is_lexical = true;
     DensePlan const plan(asked.input());
     check_plan(asked, plan);
-    for (WidthClass const& width : plan.widths) widths.insert(width.width);
-    for (Cohort const& cohort : plan.cohorts) samplings.insert(cohort.sampling);
+    for (Panel const& panel : plan.panels) widths.insert(panel.width);
+    for (DenseGroup const& group : plan.groups) strides.insert(group.stride);
+    n_wides += plan.wides.size();
   }
-  CHECK_EQ(widths.size(), std::size(kWidths));
-  CHECK_EQ(samplings.size(), 3u);
+  CHECK((widths == std::set<std::uint32_t>{1, 8, 16, 32}));
+  CHECK(strides.contains(0) && strides.contains(1) && strides.contains(2) && strides.contains(4));
+  CHECK(n_wides > 20);
 }
 
 TEST(plan_takes_scopes_that_nest_and_scopes_of_single_rows) {
@@ -335,7 +390,7 @@ TEST(plan_does_not_join_scopes_that_meet_in_one_tile) {
       for (std::uint32_t p = 0; p < cohort.n_panels; ++p) {
         Panel const& panel = plan.panels[cohort.panel_begin + p];
         if (panel.n_groups == 1) continue;
-        CHECK_EQ(cohort.position_end - cohort.position_begin, 1u);
+        CHECK_EQ(cohort.n_tiles, 1u);
         for (std::uint32_t i = 0; i < panel.n_queries; ++i)
           CHECK_EQ(tiles_of(asked.scopes[plan.panel_queries[panel.query_begin + i]]).size(), 1u);
       }
@@ -356,7 +411,8 @@ TEST(plan_of_nothing_is_empty) {
   DensePlan const plan(asked.input());
   check_plan(asked, plan);
   CHECK_EQ(plan.n_tiles, 0u);
-  CHECK_EQ(plan.batch().n_widths, 0u);
+  CHECK_EQ(plan.batch().n_cohorts, 0u);
+  CHECK_EQ(plan.orphans.size(), 3u);
 }
 
 // Slots of 128 times as many, in tiles of 128 times as many, are met in the same order.
@@ -372,21 +428,21 @@ TEST(plan_of_larger_tiles_meets_them_as_smaller_ones) {
                  (range.end - 1) / kTileRows * kDocTileRows + 1 + rng.below(kTimes)};
       }
     }
+    small.is_lexical = large.is_lexical = true;
     DensePlanInput input = large.input();
     input.tile_rows = kDocTileRows;
-    input.has_seeds = false;
     DensePlan const wanted(small.input());
     DensePlan const plan(input);
     CHECK_EQ(plan.n_tiles, wanted.n_tiles);
-    CHECK_EQ(plan.n_stages, wanted.n_stages);
+    CHECK(plan.n_first == wanted.n_first && plan.n_rest == wanted.n_rest);
     CHECK(plan.visit_begins == wanted.visit_begins);
-    CHECK(plan.guess_ranks == std::vector<std::uint32_t>(plan.n_queries, 0));
-    CHECK_EQ(plan.most_seed_rows, 0u);
+    CHECK(plan.guess_ranks == wanted.guess_ranks);
     CHECK(plan.panel_queries == wanted.panel_queries);
     CHECK_EQ(plan.runs.size(), wanted.runs.size());
     for (std::size_t i = 0; i < plan.runs.size(); ++i) {
       CHECK(plan.runs[i].tile == wanted.runs[i].tile &&
-            plan.runs[i].position == wanted.runs[i].position);
+            plan.runs[i].position == wanted.runs[i].position &&
+            plan.runs[i].first == wanted.runs[i].first);
     }
   }
 }
@@ -396,10 +452,10 @@ TEST(plan_of_larger_tiles_meets_them_as_smaller_ones) {
 bool is_caught(std::function<void(DensePlan&)> const& plant) {
   Rng rng(3);
   for (int round = 0; round < 30; ++round) {
-    Asked const asked = random_asked(rng, 20 * kTileRows, 5, 90);
+    Asked const asked = random_asked(rng, 20 * kTileRows, 5, 300);
     DensePlan plan(asked.input());
-    plant(plan);
     try {
+      plant(plan);
       check_plan(asked, plan);
     } catch (std::exception const&) {  // at() throws as well
       return true;
@@ -410,25 +466,34 @@ bool is_caught(std::function<void(DensePlan&)> const& plant) {
 
 TEST(plan_planted_bugs_are_caught) {
   CHECK(!is_caught([](DensePlan&) {}));
-  CHECK(is_caught([](DensePlan& plan) { plan.n_stages = 3 - plan.n_stages; }));
-  CHECK(is_caught([](DensePlan& plan) { plan.stride += 1; }));
   CHECK(is_caught([](DensePlan& plan) { plan.runs.back().tile += 1; }));
   CHECK(is_caught([](DensePlan& plan) { plan.runs.back().position += 1; }));
-  CHECK(is_caught([](DensePlan& plan) { plan.cohorts.back().sampling = Sampling::kSample; }));
-  CHECK(is_caught([](DensePlan& plan) { plan.panel_seeds.back() += kTileRows; }));
-  CHECK(is_caught([](DensePlan& plan) { plan.seed_rows.front() += kTileRows; }));
-  CHECK(is_caught([](DensePlan& plan) { plan.guess_ranks.front() += 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.runs.back().first += 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.cohorts.back().stride ^= 2; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.cohorts.back().first_begin -= 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.cohorts.back().rest_begin -= 1; }));
   CHECK(is_caught([](DensePlan& plan) { plan.cohorts.back().n_panels -= 1; }));
-  CHECK(is_caught([](DensePlan& plan) { plan.cohorts.front().position_end -= 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.cohorts.front().n_tiles -= 1; }));
+  CHECK(is_caught([](DensePlan& plan) {
+    for (DenseGroup& group : plan.groups) group.stride *= 2;
+  }));
+  CHECK(is_caught([](DensePlan& plan) {
+    for (DenseGroup& group : plan.groups) group.n_first += 1;
+  }));
+  CHECK(is_caught([](DensePlan& plan) { plan.guess_ranks.front() += 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.orphans.push_back(0); }));
+  CHECK(is_caught([](DensePlan& plan) { plan.wides.at(0).visit_begin += 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.wides.at(0).n_panels -= 1; }));
   CHECK(is_caught([](DensePlan& plan) { plan.panel_queries.back() ^= 1; }));
   CHECK(is_caught([](DensePlan& plan) {
     for (std::uint16_t& place : plan.panel_places) place = 0;
   }));
   CHECK(is_caught([](DensePlan& plan) { plan.panels.back().n_queries -= 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.panels.front().width *= 2; }));
   CHECK(is_caught([](DensePlan& plan) { plan.visit_begins.back() -= 1; }));
-  CHECK(is_caught([](DensePlan& plan) { plan.widths.front().width = 16; }));
   CHECK(is_caught([](DensePlan& plan) { plan.groups.back().filter ^= 1; }));
   CHECK(is_caught([](DensePlan& plan) { plan.ranges.back().end -= 1; }));
+  CHECK(is_caught([](DensePlan& plan) { plan.most_sample_tiles += 1; }));
 }
 
 }  // namespace

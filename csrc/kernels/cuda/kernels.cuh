@@ -7,24 +7,41 @@
 namespace hyrecall::cuda {
 
 inline constexpr unsigned kQueryThreads = 128;
-inline constexpr unsigned kRescoreThreads = 256;
 inline constexpr unsigned kSelectThreads = 256;
 
 // where queries lie on the device already:
 __global__ void take_queries(DenseJob const* job);
 __global__ void prepare_queries(DenseJob const* job);
-__global__ void fill_panels(DenseJob const* job);
-// scan_rows (scan.cuh) of the seed, then
-__global__ void set_thresholds(DenseJob const* job);
-__global__ void take_seeds(DenseJob const* job);
-// scan_rows of the rest, then
-__global__ void cut_candidates(DenseJob const* job, std::uint32_t stage);
-// at the end:
-__global__ void rescore(DenseJob const* job, std::uint32_t is_second);
-__global__ void tighten(DenseJob const* job);
-__global__ void finish(DenseJob const* job);
-// Shared memory of cut_candidates and tighten, and what finish has before its rows.
+// a scan of what is read first, then
+__global__ void guess_thresholds(DenseJob const* job);
+__global__ void cut_texts(DenseJob const* job);
+// Shared memory of these two.
 std::size_t select_bytes();
+
+// scans of the rest, then the kernel that ends a batch: how it is launched.
+struct PickShape {
+  void (*kernel)(DenseJob const* job, std::uint32_t list_room);
+  unsigned n_threads;
+  unsigned n_ctas;  // a query
+  std::uint32_t list_room;
+  std::size_t shared_bytes;
+
+  static constexpr unsigned kFewThreads = 256;
+  static constexpr unsigned kManyThreads = 1024;
+  // Rows that a CTA of few threads sorts.
+  static constexpr std::uint32_t kFewRows = 256;
+
+  static constexpr std::size_t kMostBytes = 160 * 1024;
+
+  // Where queries are few, several CTAs share the scores of one.
+  static PickShape of(std::uint32_t n_queries, std::uint32_t sorted_rows, bool is_lexical,
+                      unsigned n_multiprocessors);
+  static bool has_shares(std::uint32_t n_queries, unsigned n_multiprocessors) {
+    return 4 * n_multiprocessors / n_queries > 1;
+  }
+  // Lets the kernels have so much shared memory.
+  static void allow(unsigned most_shared_bytes);
+};
 
 // Candidates of a query that were kept.
 __device__ inline std::uint32_t n_candidates(DenseJob const& job, std::uint32_t query) {

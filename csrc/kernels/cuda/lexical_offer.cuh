@@ -127,7 +127,7 @@ __device__ inline void offer(DenseJob const& job, TextVisit const& visit, std::u
   if (threadIdx.x == 0 && places.all > 0)
     shared.base = atomicAdd(&job.counts[visit.query], places.all);
   sync_block();
-  std::uint64_t* const candidates = job.candidates + std::size_t{visit.query} * job.capacity;
+  std::uint64_t* const candidates = candidates_of(job, visit.query);
   std::uint32_t place = shared.base + places.before;
   for (std::uint64_t left = kept; left != 0; left &= left - 1) {
     std::uint32_t const row = own_row(lowest_of(left));

@@ -66,8 +66,8 @@ __global__ void __launch_bounds__(kTextThreads) prepare_texts(DenseJob const* jo
     job.guesses[query] = -__builtin_inff();
     job.counts[query] = 0;
     job.overflows[query] = 0;
-    job.pivots[query] = 0;
   }
+  list_visits(job, first / kWarp, step / kWarp);
   LexicalJob const& lexical = job.lexical;
   for (std::uint32_t i = first; i < lexical.n_scales * kNormLengths; i += step) {
     lexical.norms[i] =
@@ -78,9 +78,9 @@ __global__ void __launch_bounds__(kTextThreads) prepare_texts(DenseJob const* jo
 __global__ void __launch_bounds__(kTextThreads, 6)
     scan_postings(DenseJob const* job_at, std::uint32_t stage, std::uint32_t has_words) {
   DenseJob const& job = *job_at;
-  if (job.batch.n_widths == 0 || stage >= job.batch.n_stages) return;
+  std::uint32_t const total = stage == 0 ? job.batch.n_first : job.batch.n_rest;
+  if (total == 0) return;
   lexical::Shared& shared = lexical::shared_part();
-  std::uint32_t const total = n_visits(job.batch, job.batch.widths[0], stage);
   lexical::ImpactTerms const terms{job.lexical.bm25.variant,
                                    static_cast<float>(job.lexical.bm25.k1),
                                    static_cast<float>(job.lexical.bm25.delta)};

@@ -4,7 +4,7 @@
 #include "kernels/cuda/leaf_spans.cuh"
 #include "kernels/cuda/lexical.cuh"
 #include "kernels/cuda/select.cuh"
-#include "kernels/cuda/visits.cuh"
+#include "kernels/cuda/visit_lists.cuh"
 
 namespace hyrecall::cuda::lexical {
 
@@ -60,9 +60,13 @@ __device__ inline std::uint32_t* shared_words() {
 // One warp calls it.
 __device__ inline void plan(DenseJob const& job, std::uint32_t stage, std::uint32_t number,
                             TextVisit& out, LeafSpan* spans) {
-  Visit const at = find_visit(job.batch, job.batch.widths[0], stage, number);
-  Panel const& panel = job.batch.panels[at.panel];
+  Visit const at = (stage == 0 ? job.first_visits : job.rest_visits)[number];
   TextVisit visit{};
+  if (at.tile_class() == TileClass::kEmpty) {  // read before
+    if (lane_id() == 0) out = visit;
+    return;
+  }
+  Panel const& panel = job.batch.panels[at.panel()];
   visit.tile = at.tile;
   visit.segment = find_run(job.segment_tiles, job.n_segments, at.tile * kTilesADocTile);
   visit.first_row = at.tile * kDocTileRows - job.segments[visit.segment].first_tile * kTileRows;

@@ -70,6 +70,11 @@ __device__ __forceinline__ void copy_block(void* to, void const* from, std::uint
       : "memory");
 }
 
+// Has so many bytes brought to the cache that all multiprocessors share.
+__device__ __forceinline__ void prefetch_block(void const* from, std::uint32_t bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;\n" ::"l"(from), "r"(bytes) : "memory");
+}
+
 // How many registers a thread of this warpgroup has from here on; a multiple of 8.
 template <int kCount>
 __device__ __forceinline__ void take_registers() {

@@ -6,9 +6,8 @@ namespace hyrecall::cuda {
 
 std::span<ScanKernel const> generic_bfloat16_kernels() {
   static constexpr ScanKernel kKernels[] = {
-      {8, &scan_rows<Bfloat16, 8>, kScanThreads, ScanShape<8>::kSharedBytes},
-      {32, &scan_rows<Bfloat16, 32>, kScanThreads, ScanShape<32>::kSharedBytes},
-      {64, &scan_rows<Bfloat16, 64>, kScanThreads, ScanShape<64>::kSharedBytes},
+      {kPanelQueries, &scan_rows<Bfloat16, true>, &scan_rows<Bfloat16, false>, kScanThreads,
+       ScanShape::kSharedBytes},
   };
   return kKernels;
 }

@@ -29,25 +29,27 @@ Scanner::Scanner(int device, FirstPassPlane plane, KernelChoice kernels)
   check(cudaGetDeviceProperties(&properties, device));
   bool const is_hopper = properties.major == 9 && properties.minor == 0;
   n_multiprocessors_ = static_cast<unsigned>(properties.multiProcessorCount);
-  check(cudaFuncSetAttribute(finish, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(select_bytes() + kMostSorted * kSortedBytes)));
+  PickShape::allow(static_cast<unsigned>(
+      std::min<std::size_t>(properties.sharedMemPerBlockOptin, PickShape::kMostBytes)));
   // Kernels are loaded when they are first named, which a recording may not allow.
   cudaFuncAttributes unused;
-  for (auto* const kernel :
-       {take_queries, prepare_queries, fill_panels, set_thresholds, take_seeds, tighten, finish})
-    check(cudaFuncGetAttributes(&unused, kernel));
-  for (auto* const kernel : {cut_candidates, rescore})
+  for (auto* const kernel : {take_queries, prepare_queries, guess_thresholds, cut_texts})
     check(cudaFuncGetAttributes(&unused, kernel));
   for (bool const is_generic : {false, true}) {
     if (!is_generic && (!is_hopper || kernels.generic_only != 0)) continue;
     for (ScanKernel const& one : kernels_for(!is_generic, plane)) {
       ScanVariant const scan{plane, one.width, is_generic};
+      // Panels come first: without their kernel, wide ones are of no use.
+      if (launches_.empty() && one.width > kPanelQueries) continue;
       if (!kernels.allows(scan) || one.shared_bytes > properties.sharedMemPerBlockOptin) continue;
-      check(cudaFuncSetAttribute(one.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 static_cast<int>(one.shared_bytes)));
+      for (auto* const kernel : {one.first, one.rest}) {
+        if (kernel == nullptr) continue;
+        check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   static_cast<int>(one.shared_bytes)));
+      }
       int per_multiprocessor = 0;
       check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-          &per_multiprocessor, one.kernel, static_cast<int>(one.n_threads), one.shared_bytes));
+          &per_multiprocessor, one.rest, static_cast<int>(one.n_threads), one.shared_bytes));
       launches_.push_back(
           {one, scan, n_multiprocessors_ * static_cast<unsigned>(std::max(per_multiprocessor, 1))});
     }
@@ -71,11 +73,9 @@ std::uint32_t Scanner::scans(ScanVariant* out) const {
   return static_cast<std::uint32_t>(launches_.size());
 }
 
-std::span<Scanner::Launch const> Scanner::launches(std::uint32_t n_queries) const {
-  // A panel is no wider than the least width that holds all queries of its cohort.
-  std::size_t n = 0;
-  while (n < launches_.size() && (n == 0 || launches_[n - 1].scan.width < n_queries)) n += 1;
-  return std::span(launches_).first(n);
+Scanner::Launch const& Scanner::wide(std::uint32_t n_queries) const {
+  return *std::find_if(launches_.begin(), launches_.end(),
+                       [&](Launch const& one) { return one.scan.width == n_queries; });
 }
 
 }  // namespace hyrecall::cuda

@@ -11,20 +11,21 @@
 
 namespace hyrecall::cuda {
 
-// A compiled scan for panels of one width.
+// A compiled scan of panels, or of wide ones: then `width` is above kPanelQueries.
 struct ScanKernel {
-  std::uint32_t width;
-  void (*kernel)(DenseJob const* job, std::uint32_t stage);
+  std::uint32_t width;                 // queries that it takes together, at most
+  void (*first)(DenseJob const* job);  // of what is read first; null: wide panels are read later
+  void (*rest)(DenseJob const* job);
   unsigned n_threads;
   std::size_t shared_bytes;
 };
 
-// Of any device from compute capability 8.0 on, by rising width.
+// Of any device from compute capability 8.0 on.
 std::span<ScanKernel const> generic_int8_kernels();
 std::span<ScanKernel const> generic_float16_kernels();
 std::span<ScanKernel const> generic_bfloat16_kernels();
 
-// Of Hopper (compute capability 9.0).
+// Of Hopper (compute capability 9.0), by rising width.
 std::span<ScanKernel const> sm90_int8_kernels();
 std::span<ScanKernel const> sm90_float16_kernels();
 std::span<ScanKernel const> sm90_bfloat16_kernels();
@@ -41,14 +42,14 @@ class Scanner {
   // Made once.
   static Scanner const& of_device(int device, FirstPassPlane plane, KernelChoice kernels);
 
-  // Writes what it runs, by rising width, and gives how many; at most kMaxWidths, 0 where the
-  // choice leaves none.
+  // Writes what it runs, by rising width, and gives how many; at most kMaxScans, 0 where the choice
+  // leaves none.
   std::uint32_t scans(ScanVariant* out) const;
   unsigned n_multiprocessors() const { return n_multiprocessors_; }
   LexicalScanner const& lexical() const { return lexical_; }
-  // Of all widths that a batch of at most so many queries may have. A kernel whose width no panel
-  // of its batch has returns at once.
-  std::span<Launch const> launches(std::uint32_t n_queries) const;
+  Launch const& stream() const { return launches_.front(); }
+  // Of wide panels of so many queries.
+  Launch const& wide(std::uint32_t n_queries) const;
 
  private:
   Scanner(int device, FirstPassPlane plane, KernelChoice kernels);

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <iterator>
 
 #include "kernels/cuda/guest.cuh"
 #include "kernels/cuda/kept_lists.cuh"
@@ -36,6 +35,12 @@ bool is_lexical(SearchParams const& params) {
   return params.text.texts.n > 0;
 }
 
+bool has_shared_queries(SearchParams const& params, int device) {
+  return PickShape::has_shares(
+      graph_key(params).n_queries,
+      Scanner::of_device(device, params.plane, params.kernels).n_multiprocessors());
+}
+
 // Lays out what a job brings, what it gives, and what its kernels need; with memory, writes what it
 // brings too.
 Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_t* host,
@@ -44,22 +49,21 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   std::size_t const n = params.batch.n_queries;
   Places places{};
   DenseJob& job = places.job;
-  job.batch = params.batch;
-  std::fill(std::begin(job.batch.widths), std::end(job.batch.widths), WidthClass{});
-  for (std::uint32_t w = 0; w < params.batch.n_widths; ++w)
-    job.batch.widths[width_place(params.batch.widths[w].width)] = params.batch.widths[w];
-  job.batch.ranges = layout.copy(params.batch.ranges, params.n_ranges);
-  job.batch.groups = layout.copy(params.batch.groups, params.n_groups);
-  job.batch.runs = layout.copy(params.batch.runs, params.n_runs);
-  job.batch.cohorts = layout.copy(params.batch.cohorts, params.n_cohorts);
-  job.batch.panels = layout.copy(params.batch.panels, params.n_panels);
-  job.batch.panel_queries = layout.copy(params.batch.panel_queries, params.n_panel_queries);
-  job.batch.panel_places = layout.copy(params.batch.panel_places, params.n_panel_queries);
-  job.batch.panel_seeds = layout.copy(params.batch.panel_seeds, params.n_panel_queries);
-  job.batch.panel_groups = layout.copy(params.batch.panel_groups, params.n_panel_groups);
-  job.batch.visit_begins = layout.copy(params.batch.visit_begins, params.n_visit_begins);
-  job.batch.seed_rows = layout.copy(params.batch.seed_rows, n);
-  job.batch.guess_ranks = layout.copy(params.batch.guess_ranks, n);
+  DenseBatch const& batch = params.batch;
+  job.batch = batch;
+  job.batch.ranges = layout.copy(batch.ranges, params.n_ranges);
+  job.batch.groups = layout.copy(batch.groups, params.n_groups);
+  job.batch.runs = layout.copy(batch.runs, params.n_runs);
+  job.batch.cohorts = layout.copy(batch.cohorts, batch.n_cohorts);
+  job.batch.visit_begins = layout.copy(batch.visit_begins, std::size_t{batch.n_cohorts} + 1);
+  job.batch.panels = layout.copy(batch.panels, batch.n_panels);
+  job.batch.panel_queries = layout.copy(batch.panel_queries, params.n_panel_queries);
+  job.batch.panel_places = layout.copy(batch.panel_places, params.n_panel_queries);
+  job.batch.panel_groups = layout.copy(batch.panel_groups, params.n_panel_groups);
+  job.batch.wides = layout.copy(batch.wides, batch.n_wides);
+  job.batch.query_groups = layout.copy(batch.query_groups, n);
+  job.batch.guess_ranks = layout.copy(batch.guess_ranks, n);
+  job.batch.orphans = layout.copy(batch.orphans, batch.n_orphans);
   job.filters = layout.copy(params.filters.data, params.filters.n);
   job.tests = layout.copy(params.tests.data, params.tests.n);
   job.codes = layout.copy(params.codes.data, params.codes.n);
@@ -68,6 +72,7 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.guest_rows = layout.copy(params.guest.rows, has_guest ? n : 0);
   bool const has_text = is_lexical(params);
   job.is_exact = has_text ? 1 : 0;
+  job.is_asked = params.candidates != nullptr ? 1 : 0;
   if (has_text) job.lexical = lay_out_texts(params.text, table.lexical.data(), layout);
   job.queries = layout.copy_rows(params.queries, has_guest || has_text ? 0 : n, table.dim);
   job.floors = layout.copy(params.floors, n);
@@ -112,10 +117,14 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.greatest_residual = is_int8 ? table.greatest_residual : 0.0f;
   job.plane_chunks = chunks_of(is_int8 ? table.dim : table.dim * item_bytes(table.type));
   job.depth = params.depth;
-  job.most_seed_rows = params.most_seed_rows;
   job.capacity = params.capacity;
+  job.room = params.room;
+  job.most_samples = params.most_samples;
 
-  job.plane_queries = layout.room<std::uint8_t>(std::size_t{params.batch.n_plane_queries} *
+  job.first_visits = layout.room<Visit>(batch.n_first);
+  job.rest_visits = layout.room<Visit>(batch.n_rest);
+  job.wide_visits = layout.room<Visit>(batch.n_wide);
+  job.plane_queries = layout.room<std::uint8_t>(std::size_t{batch.n_plane_queries} *
                                                 job.plane_chunks * kChunkBytes);
   job.inverse_query_norms = layout.room<float>(n);
   job.query_scales = layout.room<float>(n);
@@ -124,10 +133,10 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.cuts = layout.room<float>(n);
   job.counts = layout.room<std::uint32_t>(n);
   job.tickets = layout.room<std::uint32_t>(n);
-  job.pivots = layout.room<std::uint32_t>(n);
-  job.seeds = layout.room<std::uint64_t>(n * params.most_seed_rows);
-  job.candidates = layout.room<std::uint64_t>(n * params.capacity);
-  job.score_keys = layout.room<std::uint32_t>(has_text ? 0 : n * params.capacity);
+  job.samples = layout.room<std::uint32_t>(n * params.most_samples);
+  job.candidates = layout.room<std::uint64_t>(n * params.room);
+  bool const has_shares = !has_text && has_shared_queries(params, table.device);
+  job.score_keys = layout.room<std::uint32_t>(has_shares ? n * params.room * 2 : 0);
   job.lexical.norms = layout.room<float>(params.text.scales.n * kNormLengths);
   places.all_bytes = layout.bytes();
   return places;
@@ -187,7 +196,7 @@ void run_search(SearchParams const& params) {
     return reinterpret_cast<T const*>(workspace->results.data() + (place - begin));
   };
   if (params.candidates != nullptr) {
-    check(cudaMemcpy(params.candidates, job.candidates, n * params.capacity * sizeof(std::uint64_t),
+    check(cudaMemcpy(params.candidates, job.candidates, n * params.room * sizeof(std::uint64_t),
                      cudaMemcpyDeviceToHost));
   }
   if (key.has_guest) {

@@ -136,25 +136,16 @@ __device__ inline Key select_kth(std::uint32_t n, std::uint32_t k, SelectScratch
 }
 
 // How many entries count; every thread gets it. `total` is shared.
-template <typename Key, typename Load>
+template <typename Key, unsigned kThreads = kSelectThreads, typename Load>
 __device__ inline std::uint32_t count_entries(std::uint32_t n, std::uint32_t& total, Load&& load) {
   sync_block();
   if (threadIdx.x == 0) total = 0;
   sync_block();
   std::uint32_t own = 0;
-  for_each_entry<Key>(n, load, [&](Key) { own += 1; });
+  for_each_entry<Key, kThreads>(n, load, [&](Key) { own += 1; });
   if (own > 0) atomicAdd(&total, own);
   sync_block();
   return total;
-}
-
-// No row of a lower score is among the best.
-__device__ inline void raise_threshold(DenseJob const& job, std::uint32_t query, float threshold) {
-  if (!(threshold > job.thresholds[query])) return;
-  job.thresholds[query] = threshold;
-  if (job.is_exact != 0) return;
-  float const cut = cut_for(threshold, job.bounds[query]);
-  if (cut > job.cuts[query]) job.cuts[query] = cut;  // that of a guess may be higher
 }
 
 }  // namespace hyrecall::cuda

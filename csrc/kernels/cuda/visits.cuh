@@ -1,5 +1,5 @@
-// Which tiles a CTA reads next: a warp looks at 32 visits at once and keeps those that may hold a
-// row for one of their panel's queries, by scope, live bits and zone maps.
+// Which tiles a CTA reads next, and what rows of a tile a group may see: by scope, live bits, zone
+// maps and filter.
 #pragma once
 
 #include "kernels/cuda/primitives.cuh"
@@ -7,26 +7,18 @@
 
 namespace hyrecall::cuda {
 
-// What a tile is to a panel.
-enum class TileClass : std::uint32_t {
-  kEmpty,    // no row passes for any query
-  kPartial,  // masks decide
-  kFull      // every row passes for every query
-};
+inline constexpr std::uint32_t kWarp = 32;
 
 struct QueuedVisit {
   std::uint32_t tile;
   std::uint32_t panel;
-  std::uint32_t number;  // of the tile in its cohort's seed; kNone32: after the seed
   std::uint32_t segment;
   TileClass tile_class;
 };
 
-inline constexpr std::uint32_t kQueue = 64;  // visits a CTA plans ahead, at most
-inline constexpr std::uint32_t kWarp = 32;
-
+// The visits that a CTA takes next, of a warp's look at its list.
 struct VisitQueue {
-  QueuedVisit visits[kQueue];
+  QueuedVisit visits[kWarp];
   std::uint32_t n;
   std::uint32_t next;  // of the CTA's own visits, to be looked at
 };
@@ -42,21 +34,23 @@ __device__ inline TileProgramView program_of(DenseJob const& job, std::uint32_t 
   return {job.tests + own.test_begin, own.n_tests, job.codes};
 }
 
-__device__ inline TileClass classify(DenseJob const& job, Visit visit, std::uint32_t segment) {
+// What a tile is to some of panel_groups.
+__device__ inline TileClass classify(DenseJob const& job, std::uint32_t tile,
+                                     std::uint32_t group_begin, std::uint32_t n_groups) {
+  std::uint32_t const segment = find_run(job.segment_tiles, job.n_segments, tile);
   DenseSegment const& own = job.segments[segment];
-  TileMask const live = live_mask(own, visit.tile);
+  TileMask const live = live_mask(own, tile);
   if (!live.any()) return TileClass::kEmpty;
-  Panel const panel = job.batch.panels[visit.panel];
   bool all = live.is_all();
   bool any = false;
-  for (std::uint32_t i = 0; i < panel.n_groups && (all || !any); ++i) {
-    DenseGroup const group = job.batch.groups[job.batch.panel_groups[panel.group_begin + i]];
+  for (std::uint32_t i = 0; i < n_groups && (all || !any); ++i) {
+    DenseGroup const group = job.batch.groups[job.batch.panel_groups[group_begin + i]];
     TileMask const scope =
-        mask_of_ranges(job.batch.ranges + group.range_begin, group.n_ranges, visit.tile) & live;
+        mask_of_ranges(job.batch.ranges + group.range_begin, group.n_ranges, tile) & live;
     ZoneAnswer answer = ZoneAnswer::kAll;
     if (group.filter != kNone32 && scope.any()) {
       answer = zone_answer(program_of(job, group.filter, segment), own.attributes,
-                           visit.tile - own.first_tile);
+                           tile - own.first_tile);
     }
     any = any || (scope.any() && answer != ZoneAnswer::kNone);
     all = all && scope.is_all() && answer == ZoneAnswer::kAll;
@@ -65,33 +59,30 @@ __device__ inline TileClass classify(DenseJob const& job, Visit visit, std::uint
   return all ? TileClass::kFull : TileClass::kPartial;
 }
 
-// Fills the queue anew; one warp calls it, between barriers of the CTA.
-__device__ inline void refill(DenseJob const& job, WidthClass const& width, std::uint32_t stage,
-                              VisitQueue& queue) {
+__device__ inline QueuedVisit queued(DenseJob const& job, Visit visit) {
+  return {visit.tile, visit.panel(), find_run(job.segment_tiles, job.n_segments, visit.tile),
+          visit.tile_class()};
+}
+
+// Fills the queue anew with a CTA's visits, every step-th from `first` on, but for empty ones; one
+// warp calls it, between barriers of the CTA. An empty queue: there are no more.
+__device__ inline void refill(DenseJob const& job, Visit const* visits, std::uint32_t n_visits,
+                              std::uint32_t first, std::uint32_t step, VisitQueue& queue) {
   std::uint32_t const lane = lane_id();
-  std::uint32_t const total = n_visits(job.batch, width, stage);
   std::uint32_t n = 0;
-  std::uint32_t next = queue.next;
+  std::uint64_t next = queue.next;
   sync_warp();  // every lane has read it
-  while (n <= kQueue - kWarp) {
-    std::uint64_t const visit = std::uint64_t{next + lane} * gridDim.x + blockIdx.x;
-    QueuedVisit found{0, 0, 0, 0, TileClass::kEmpty};
-    if (visit < total) {
-      Visit const at = find_visit(job.batch, width, stage, static_cast<std::uint32_t>(visit));
-      std::uint32_t const segment = find_run(job.segment_tiles, job.n_segments, at.tile);
-      found = {at.tile, at.panel, stage == 0 ? at.number : kNone32, segment,
-               classify(job, at, segment)};
-    }
-    bool const wanted = found.tile_class != TileClass::kEmpty;
-    std::uint32_t const kept = ballot(wanted);
-    if (wanted) queue.visits[n + popcount(kept & ((1u << lane) - 1))] = found;
-    n += popcount(kept);
-    next += kWarp;
-    if (std::uint64_t{next} * gridDim.x + blockIdx.x >= total) break;
+  for (; n == 0 && next * step + first < n_visits; next += kWarp) {
+    std::uint64_t const at = (next + lane) * step + first;
+    Visit const own = at < n_visits ? visits[at] : Visit{0, 0};
+    bool const is_wanted = at < n_visits && own.tile_class() != TileClass::kEmpty;
+    std::uint32_t const wanted = ballot(is_wanted);
+    if (is_wanted) queue.visits[popcount(wanted & ((1u << lane) - 1))] = queued(job, own);
+    n = popcount(wanted);
   }
   if (lane == 0) {
     queue.n = n;
-    queue.next = next;
+    queue.next = static_cast<std::uint32_t>(next);
   }
 }
 

@@ -51,8 +51,9 @@ struct Rooms {
 // What a recorded sequence of kernels depends on, beside the address of its workspace's job. It has
 // so few values that a workspace records some dozens, whatever comes to it: see sequence.cu.
 struct GraphKey {
-  std::uint32_t n_queries;    // that there is a CTA for
-  std::uint32_t sorted_rows;  // that finish() has room for
+  std::uint32_t n_queries;     // that there is a CTA for
+  std::uint32_t sorted_rows;   // that finish() has room for
+  std::uint32_t wide_queries;  // of a wide panel, 0: there are none
   std::int32_t plane;
   KernelChoice kernels;
   bool has_guest;

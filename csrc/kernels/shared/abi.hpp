@@ -22,7 +22,7 @@ namespace hyrecall::cuda {
 // kernels/shared/guest_tensor.hpp, kernels/shared/lexical_job.hpp, kernels/shared/pool_job.hpp,
 // kernels/shared/postings.hpp, kernels/shared/shape_job.hpp, kernels/kernel_choice.hpp or the
 // numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 19;
+inline constexpr std::int32_t kAbiVersion = 20;
 inline constexpr int kMaxDevices = 64;
 
 // What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and
@@ -194,7 +194,7 @@ struct SearchResults {
 // How long the device took for one launch of a search, or for a copy.
 struct KernelTime {
   char const* name;     // of the kernel; the library's
-  std::uint32_t width;  // of the panels of a scan, else 0
+  std::uint32_t width;  // of a scan: queries that it takes together; else 0
   float milliseconds;
 };
 struct KernelTimes {
@@ -209,12 +209,8 @@ struct SearchParams {
   std::uint64_t n_ranges;
   std::uint64_t n_groups;
   std::uint64_t n_runs;
-  std::uint64_t n_cohorts;
-  std::uint64_t n_panels;
   std::uint64_t n_panel_queries;
   std::uint64_t n_panel_groups;
-  std::uint64_t n_visit_begins;
-  std::uint32_t most_seed_rows;
   HostArray<SegmentFilter> filters;  // [n_filters, n_segments]
   HostArray<TileTest> tests;
   HostArray<std::int64_t> codes;
@@ -227,10 +223,14 @@ struct SearchParams {
   std::uint32_t const* depths;  // [n_queries] at most depth
   std::uint32_t depth;
   std::uint32_t capacity;
+  std::uint32_t room;          // at least capacity
+  std::uint32_t most_samples;  // of a query
+  std::uint32_t wide_queries;  // that a wide panel holds; 0: there are none
   FirstPassPlane plane;
   KernelChoice kernels;  // as in the call of scans() that the batch was planned with
 
-  // [n_queries, capacity] out: candidate_key of each, as the last stage left them; null: unasked.
+  // [n_queries, room] out: candidate_key of each, as the first pass found them; then nothing else
+  // is. Null: unasked.
   std::uint64_t* candidates;
   // Out, null: unasked. The kernels are launched one by one then, not as a recorded sequence.
   KernelTimes* times;
@@ -335,7 +335,7 @@ struct Api {
   void (*destroy_view)(void* view);
   void (*destroy_table)(void* table);
   Status (*usage)(void const* segment, Usage* out);
-  // What scans the device may run on a plane, by rising width; gives how many, at most kMaxWidths.
+  // What scans the device may run on a plane, by rising width; gives how many, at most kMaxScans.
   Status (*scans)(std::int32_t device, FirstPassPlane plane, KernelChoice kernels, ScanVariant* out,
                   std::uint32_t* n);
   // Lists that stay on a device: one call at a time uses them.

@@ -3,7 +3,8 @@
 // Rows of all segments stand in one row of *slots*: a segment begins at a multiple of kTileRows, so
 // slot / kTileRows is a tile of the snapshot. Queries of one scope and one filter are a *group*;
 // queries that read the same tiles are a *cohort*, so that each tile is read once for all of them;
-// a *panel* is as many of a cohort's queries as go through the matrix units together.
+// a *panel* is as many of a cohort's queries as go through the matrix units together, and a *wide*
+// panel some panels that a scan keeps at hand while rows pass by. A *visit* is a panel at a tile.
 #pragma once
 
 #include <cstdint>
@@ -18,94 +19,118 @@ struct SlotRange {
   std::uint32_t end;
 };
 
-// What queries of a group may see: slots in its ranges (rising, apart) that pass its filter.
+// Consecutive tiles of a list of tiles: how many of the list come before, and how many of its
+// stride's multiples.
+struct TileRun {
+  std::uint32_t tile;
+  std::uint32_t position;
+  std::uint32_t first;
+};
+
+// What queries of a group may see: slots in its ranges (rising, apart) that pass its filter; and
+// the tiles of these ranges.
 struct DenseGroup {
   std::uint32_t range_begin;
   std::uint32_t n_ranges;
   std::uint32_t filter;  // kNone32: none
-};
-
-// Consecutive tiles at consecutive positions.
-struct TileRun {
-  std::uint32_t tile;
-  std::uint32_t position;
+  std::uint32_t run_begin;
+  std::uint32_t n_runs;
+  std::uint32_t stride;
+  std::uint32_t n_first;  // tiles that are read first
 };
 
 struct Cohort {
   std::uint32_t run_begin;
   std::uint32_t n_runs;
-  std::uint32_t position_begin;  // its positions are no other cohort's
-  std::uint32_t position_end;
+  std::uint32_t n_tiles;
   std::uint32_t panel_begin;
   std::uint32_t n_panels;
-  Sampling sampling;  // of every query in it
+  std::uint32_t stride;  // the least of its groups', of those that read some tiles first
+  // Where its visits stand in the lists of these, tile by tile; kNone32: in none.
+  std::uint32_t first_begin;
+  std::uint32_t rest_begin;
+  std::uint32_t wide_begin;  // its first wide panel, whose visits stand panel by panel
 };
 
 struct Panel {
-  std::uint32_t query_begin;  // into panel_queries, panel_places and panel_seeds
-  std::uint32_t n_queries;    // at most its cohort's width
+  std::uint32_t query_begin;  // into panel_queries and panel_places
+  std::uint32_t n_queries;
   std::uint32_t group_begin;  // into panel_groups
   std::uint32_t n_groups;
-  std::uint32_t plane_begin;  // its first place among the panels' queries, each panel as wide as it
-  std::uint32_t width;        // may be
+  std::uint32_t plane_begin;  // its first place among the panels' queries
+  std::uint32_t width;        // places that it has: 8, 16 or 32; of texts 1
 };
 
-// Cohorts of one width: those of each width stand together.
-struct WidthClass {
-  std::uint32_t width;  // queries of a panel, at most
-  std::uint32_t cohort_begin;
-  std::uint32_t cohort_end;
-  // Into visit_begins: per stage n_cohorts + 1 rising numbers; a visit is one panel at one tile.
-  std::uint32_t visit_table;
+inline constexpr std::uint32_t kPanelQueries = 32;
+// Groups of a wide panel, at most: it has so many masks.
+inline constexpr std::uint32_t kWideGroups = 16;
+
+// Chunks of a query that a wide panel may have: 192 KB of shared memory hold it.
+HYRECALL_HD constexpr std::uint32_t most_wide_chunks(std::uint32_t n_queries) {
+  return 1536 / n_queries;
+}
+
+struct WidePanel {
+  std::uint32_t panel_begin;
+  std::uint32_t n_panels;
+  std::uint32_t visit_begin;  // into the list of wide visits
 };
 
-inline constexpr int kMaxWidths = 4;
+// What a tile is to a panel.
+enum class TileClass : std::uint32_t {
+  kEmpty,    // no row passes for any query
+  kPartial,  // masks decide
+  kFull      // every row passes for every query
+};
 
-// Where a job has the panels of a width, so that a scan finds its own. The widths that a device has
-// kernels for (8, 32, 64; or 8, 32, 128, 256) are apart.
-constexpr std::uint32_t width_place(std::uint32_t width) {
-  return width <= 8 ? 0 : width <= 32 ? 1 : width <= 128 ? 2 : 3;
+// An entry of a list of visits.
+struct Visit {
+  std::uint32_t tile;
+  std::uint32_t panel_and_class;
+
+  HYRECALL_HD std::uint32_t panel() const { return panel_and_class >> 2; }
+  HYRECALL_HD TileClass tile_class() const { return static_cast<TileClass>(panel_and_class & 3); }
+};
+HYRECALL_HD inline Visit make_visit(std::uint32_t tile, std::uint32_t panel, TileClass of) {
+  return {tile, panel << 2 | static_cast<std::uint32_t>(of)};
 }
 
 // Pointers are of one memory, the host's or a device's.
 struct DenseBatch {
   SlotRange const* ranges;
   DenseGroup const* groups;
-  TileRun const* runs;
+  TileRun const* runs;  // of groups and of cohorts
   Cohort const* cohorts;
+  std::uint32_t const* visit_begins;  // [n_cohorts + 1] of each cohort, a visit a tile and panel
   Panel const* panels;
   std::uint32_t const* panel_queries;  // number of the query in the batch
   std::uint16_t const* panel_places;   // of its group among the panel's
-  // Where the query's candidates of the cohort's seed begin: a place a row, tile after tile.
-  std::uint32_t const* panel_seeds;
   std::uint32_t const* panel_groups;
-  std::uint32_t const* visit_begins;
-  WidthClass widths[kMaxWidths];
-  std::uint32_t n_widths;
-  std::uint32_t const* seed_rows;    // [n_queries] places of each in its seed
-  std::uint32_t const* guess_ranks;  // [n_queries] 0: no guess
-  std::uint32_t n_stages;
-  std::uint32_t stride;  // of samples
-  std::uint32_t n_queries;
+  WidePanel const* wides;
+  std::uint32_t const* query_groups;  // [n_queries] kNone32: it reads nothing
+  std::uint32_t const* guess_ranks;   // [n_queries] 0: no guess
+  std::uint32_t const* orphans;       // queries in no panel
+  std::uint32_t n_cohorts;
   std::uint32_t n_panels;
+  std::uint32_t n_wides;
+  std::uint32_t wide_panels;  // of a wide panel, at most
+  std::uint32_t n_queries;
+  std::uint32_t n_orphans;
   std::uint32_t n_plane_queries;  // the widths of all panels
-};
-
-// A panel at a tile.
-struct Visit {
-  std::uint32_t tile;
-  std::uint32_t panel;
-  std::uint32_t number;  // of the tile, among those that the cohort reads in this stage
+  // Entries of the lists of visits.
+  std::uint32_t n_first;
+  std::uint32_t n_rest;
+  std::uint32_t n_wide;
 };
 
 // The last i of [0, n) with begins[i] <= wanted; begins[0] <= wanted.
-HYRECALL_HD inline std::uint32_t find_run(std::uint32_t const* begins, std::uint32_t n,
-                                          std::uint32_t wanted) {
+template <typename Begin>
+HYRECALL_HD inline std::uint32_t find_last(std::uint32_t n, std::uint32_t wanted, Begin&& begin) {
   std::uint32_t low = 0;
   std::uint32_t high = n;
   while (high - low > 1) {
     std::uint32_t const middle = low + (high - low) / 2;
-    if (begins[middle] <= wanted) {
+    if (begin(middle) <= wanted) {
       low = middle;
     } else {
       high = middle;
@@ -113,42 +138,29 @@ HYRECALL_HD inline std::uint32_t find_run(std::uint32_t const* begins, std::uint
   }
   return low;
 }
-
-// Visits of a stage are numbered tile by tile, all panels of a cohort at a tile one after another,
-// so that they find its rows in cache.
-HYRECALL_HD inline std::uint32_t const* stage_begins(DenseBatch const& batch,
-                                                     WidthClass const& width, std::uint32_t stage) {
-  return batch.visit_begins + width.visit_table +
-         stage * (width.cohort_end - width.cohort_begin + 1);
+HYRECALL_HD inline std::uint32_t find_run(std::uint32_t const* begins, std::uint32_t n,
+                                          std::uint32_t wanted) {
+  return find_last(n, wanted, [begins](std::uint32_t i) { return begins[i]; });
 }
 
-HYRECALL_HD inline std::uint32_t n_visits(DenseBatch const& batch, WidthClass const& width,
-                                          std::uint32_t stage) {
-  return stage_begins(batch, width, stage)[width.cohort_end - width.cohort_begin];
+// A tile of a list, by how many come before it.
+HYRECALL_HD inline std::uint32_t tile_at(TileRun const* runs, std::uint32_t n,
+                                         std::uint32_t position) {
+  TileRun const run = runs[find_last(n, position, [runs](auto i) { return runs[i].position; })];
+  return run.tile + (position - run.position);
+}
+// How many of the stride's multiples come before one of them.
+HYRECALL_HD inline std::uint32_t first_before(TileRun const* runs, std::uint32_t n,
+                                              std::uint32_t stride, std::uint32_t tile) {
+  TileRun const run = runs[find_last(n, tile, [runs](auto i) { return runs[i].tile; })];
+  return run.first + (tile - next_multiple(run.tile, stride)) / stride;
 }
 
-HYRECALL_HD inline Visit find_visit(DenseBatch const& batch, WidthClass const& width,
-                                    std::uint32_t stage, std::uint32_t visit) {
-  std::uint32_t const* const begins = stage_begins(batch, width, stage);
-  std::uint32_t const at = find_run(begins, width.cohort_end - width.cohort_begin, visit);
-  Cohort const& cohort = batch.cohorts[width.cohort_begin + at];
-  std::uint32_t const i = visit - begins[at];
-  std::uint32_t const number = i / cohort.n_panels;
-  std::uint32_t const position = position_in_step(stage_step(batch.stride, cohort.sampling, stage),
-                                                  cohort.position_begin, number);
-  std::uint32_t low = 0;
-  std::uint32_t high = cohort.n_runs;
-  TileRun const* const runs = batch.runs + cohort.run_begin;
-  while (high - low > 1) {
-    std::uint32_t const middle = low + (high - low) / 2;
-    if (runs[middle].position <= position) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  return {runs[low].tile + (position - runs[low].position),
-          cohort.panel_begin + i % cohort.n_panels, number};
+// Which slot a place is, of those that a query of a group with stride 1 has.
+HYRECALL_HD inline std::uint32_t slot_of_place(DenseBatch const& batch, DenseGroup const& group,
+                                               std::uint32_t place) {
+  return tile_at(batch.runs + group.run_begin, group.n_runs, place / kTileRows) * kTileRows +
+         place % kTileRows;
 }
 
 // The rows of a tile that lie in rising ranges of slots.

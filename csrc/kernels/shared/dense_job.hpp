@@ -54,18 +54,23 @@ struct DenseJob {
   GuestReading* readings;           // [n_queries] likewise
 
   LexicalJob lexical;
-  // Candidates are known by their scores: they have no bounds, cuts and score_keys.
+  // Candidates are known by their scores: they have no bounds and cuts.
   std::uint32_t is_exact;
+  std::uint32_t is_asked;  // candidates stay as the first pass found them, and nothing else is made
 
   float const* queries;         // [n_queries, dim]
   float const* floors;          // [n_queries] the least score, -inf: none
   std::uint8_t const* strict;   // [n_queries] whether a score must lie above it
   std::uint32_t const* depths;  // [n_queries] how many rows each wants, at most depth
   std::uint32_t depth;
-  std::uint32_t capacity;        // candidates a query may have
-  std::uint32_t most_seed_rows;  // of a query, whole tiles
+  std::uint32_t capacity;      // candidates a query may have
+  std::uint32_t room;          // places for them, or for twice as many scores
+  std::uint32_t most_samples;  // of a query: of each tile one for kSampleRows rows
 
   // Made by kernels.
+  Visit* first_visits;          // [n_first]
+  Visit* rest_visits;           // [n_rest]
+  Visit* wide_visits;           // [n_wide] of a wide panel its first panel
   std::uint8_t* plane_queries;  // by panel and chunk a block of `width` queries; see Panel
   float* inverse_query_norms;   // [n_queries]
   float* query_scales;          // [n_queries] 1 in 16-bit planes
@@ -75,13 +80,14 @@ struct DenseJob {
   float* guesses;               // [n_queries] scores below are likely not; -inf: no guess
   std::uint32_t* counts;        // [n_queries] candidates found, those past capacity too
   std::uint32_t* overflows;     // [n_queries] 1: the answer may lack some rows
-  std::uint32_t* tickets;       // [n_queries] CTAs that are done with their part of the seed
-  std::uint32_t* pivots;        // [n_queries] score key of the depth-th best candidate, or 0
-  // [n_queries, most_seed_rows] candidate_key of each row that its tiles of the seed have; 0: not
-  // one. A row has a fixed place: see DenseBatch::panel_seeds.
-  std::uint64_t* seeds;
-  std::uint64_t* candidates;     // [n_queries, capacity] candidate_key
-  std::uint32_t* score_keys;     // [n_queries, capacity] canonical; 0: not a candidate any more
+  // [n_queries, most_samples] score_key of the best of kSampleRows rows; 0: none passes
+  std::uint32_t* samples;
+  // [n_queries, room] candidate_key. Of a query that reads all of its tiles first, instead the
+  // score_key of each row's lower score, 0 where it passes not: see slot_of_place.
+  std::uint64_t* candidates;
+  // Where CTAs share a query: CTAs that are done, and canonical score keys, 0 for none.
+  std::uint32_t* tickets;        // [n_queries]
+  std::uint32_t* score_keys;     // [n_queries, 2 * room]
   std::uint32_t* result_counts;  // [n_queries]
   // A query's results begin at its place x result_stride.
   float* result_scores;
@@ -92,6 +98,13 @@ struct DenseJob {
   float* kept_queries;                 // by place, [dim] of each; null: they do not stay
   float* kept_inverse_norms;           // likewise
 };
+
+HYRECALL_HD inline std::uint64_t* candidates_of(DenseJob const& job, std::uint32_t query) {
+  return job.candidates + std::size_t{query} * job.room;
+}
+HYRECALL_HD inline std::uint32_t* scores_of(DenseJob const& job, std::uint32_t query) {
+  return reinterpret_cast<std::uint32_t*>(candidates_of(job, query));
+}
 
 // Where a panel's queries begin, in bytes: a block of its width a chunk.
 HYRECALL_HD inline std::size_t queries_of_panel(DenseJob const& job, Panel const& panel) {
