@@ -22,7 +22,7 @@ namespace hyrecall::cuda {
 // kernels/shared/guest_tensor.hpp, kernels/shared/lexical_job.hpp, kernels/shared/pool_job.hpp,
 // kernels/shared/postings.hpp, kernels/shared/shape_job.hpp, kernels/kernel_choice.hpp or the
 // numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 19;
+inline constexpr std::int32_t kAbiVersion = 20;
 inline constexpr int kMaxDevices = 64;
 
 // What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and
@@ -289,14 +289,9 @@ struct ShapeParams {
   double relevance_weight;
   RelevanceScale scale;
   std::uint32_t n_wanted;
-  HostArray<double> scores;        // of MMR and of rescoring
+  HostArray<double> scores;        // of MMR
   HostArray<std::int64_t> tokens;  // empty: no budget
   HostArray<std::int64_t> budgets;
-  RescoreRule rule;
-  HostArray<double> ages;        // empty: the rule reads none
-  HostArray<double> half_lives;  // empty: the rule's
-  HostArray<double> worths;      // empty: the rule reads none
-  HostArray<std::int64_t> ties;
   // Called once, when all else is written; throws nothing.
   void (*take)(void* context, ShapeResults const& results);
   void* context;
