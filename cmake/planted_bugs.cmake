@@ -48,7 +48,7 @@ hyrecall_plant(cut_not_lowered kernels/int8_bound.hpp "queries;seeds;select"
 hyrecall_plant(mask_skipped kernels/cuda/candidates.cuh "${scans}"
   "if (is_kept && !is_full)" "if (false)")
 hyrecall_plant(classified_by_first_group kernels/cuda/visits.cuh
-  "${scans};scan_float16;scan_bfloat16;scan_sm90_float16;scan_sm90_bfloat16"
+  "${scans};scan_bfloat16;scan_sm90_bfloat16"
   "i < panel.n_groups && (all || !any)" "i < 1")
 hyrecall_plant(masks_of_the_last_visit kernels/cuda/scan.cuh "${generic_scans}"
   "if (i % n_chunks == 0)" "if (i == 0)")
