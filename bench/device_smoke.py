@@ -27,7 +27,7 @@ from typing import IO, Any
 KILLED = 5.0  # seconds for a process to end that the driver may hold
 STARTING = 6  # times the seconds of a kernel: imports, and the first touch of a device
 ROWS, DIM, LIMIT = 128, 300, 10  # a tile, in more than one chunk of each plane
-DTYPES = {"int8": "float32", "float16": "float16", "bfloat16": "bfloat16"}
+DTYPES = {"int8": "float32", "bfloat16": "bfloat16"}
 
 
 # ---- the parent ----

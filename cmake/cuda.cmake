@@ -25,7 +25,7 @@ if(HYRECALL_BUILD_CUDA)
   add_library(hyrecall_cuda SHARED ${HYRECALL_CUDA_SOURCES} $<TARGET_OBJECTS:hyrecall_cuda_sm90>)
   # Most of the time of a small file is headers, read three times; scans take long enough to be shared among cores.
   set(HYRECALL_SCAN_SOURCES ${HYRECALL_CUDA_SOURCES})
-  list(FILTER HYRECALL_SCAN_SOURCES INCLUDE REGEX "/scan_(bfloat16|float16|int8)\\.cu$")
+  list(FILTER HYRECALL_SCAN_SOURCES INCLUDE REGEX "/scan_(bfloat16|int8)\\.cu$")
   set_source_files_properties(${HYRECALL_SCAN_SOURCES} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   set_target_properties(hyrecall_cuda PROPERTIES UNITY_BUILD ${HYRECALL_UNITY} UNITY_BUILD_BATCH_SIZE 5)
   set(HYRECALL_RESOURCE_REPORT ${Python_EXECUTABLE} ${CMAKE_SOURCE_DIR}/cmake/resource_report.py)

@@ -239,19 +239,6 @@ hyrecall_plant(dedup_found_not_waited_for kernels/cuda/shape_dedup.cu shape_dedu
 hyrecall_plant(dedup_clusters_not_waited_for kernels/cuda/shape_dedup.cu shape_dedup
   "join_clusters(job, begin, place, block.n, shared);
     sync_block();" "join_clusters(job, begin, place, block.n, shared);")
-hyrecall_plant(rescored_ties_by_place kernels/cuda/shape_rescore.cu shape_rescore
-  "scores[i], ties[own], own, scores[j], ties[other], other" "scores[i], 0, own, scores[j], 0, other")
-hyrecall_plant(rescored_by_one_half_life kernels/cuda/shape_rescore.cu shape_rescore
-  "job.half_lives != nullptr ? job.half_lives[entry]" "job.half_lives != nullptr ? job.half_lives[begin]")
-hyrecall_plant(rescored_by_the_first_ages kernels/cuda/shape_rescore.cu shape_rescore
-  "job.ages[entry]" "job.ages[place]")
-hyrecall_plant(recency_with_a_shorter_series core/formulas.hpp shape_rescore
-  "int k = 13; k >= 1" "int k = 11; k >= 1")
-hyrecall_plant(composite_added_in_another_order core/formulas.hpp shape_rescore
-  "(recency_weight * recency + importance_weight * importance) + relevance_weight * relevance"
-  "recency_weight * recency + (importance_weight * importance + relevance_weight * relevance)")
-hyrecall_plant(rescored_order_not_waited_for kernels/cuda/sort_block.cuh shape_rescore
-  "sync_block();  // all have done with the last stride" "")
 hyrecall_plant(mmr_ties_by_the_last kernels/cuda/shape_mmr.cu shape_mmr
   "is_chosen_before(a.value, a.place, b.value, b.place)" "is_chosen_before(a.value, b.place, b.value, a.place)")
 hyrecall_plant(mmr_best_not_compared kernels/cuda/shape_mmr.cu shape_mmr

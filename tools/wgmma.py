@@ -13,7 +13,6 @@ WIDTHS = (32, 128, 256)
 # follows the predicate: signs of both factors and, of 16-bit types, that both lie row by row.
 KINDS = (
     ("Int8", "std::int32_t", "+r", "k32.s32.s8.s8", ""),
-    ("Float16", "float", "+f", "k16.f32.f16.f16", ", 1, 1, 0, 0"),
     ("Bfloat16", "float", "+f", "k16.f32.bf16.bf16", ", 1, 1, 0, 0"),
 )
 HEAD = """\

@@ -93,8 +93,7 @@ py::tuple order(HeldFusedLists const& lists, std::vector<Array<std::int64_t>> co
   return give_selected(std::move(ordered));
 }
 
-py::dict rescore(HeldFusedLists const& lists, HeldExecution const& execution,
-                 RescoreParams const& params) {
+py::dict rescore(HeldFusedLists const& lists, RescoreParams const& params, int threads) {
   auto const is_there = [&](auto const& array, bool is_wanted) {
     return array.size() == (is_wanted ? lists.size() : 0);
   };
@@ -107,7 +106,7 @@ py::dict rescore(HeldFusedLists const& lists, HeldExecution const& execution,
   RescoredLists found;
   {
     NativeRun const run;
-    found = rescore_lists(*execution.snapshot, lists.view(), params, execution.request->threads);
+    found = rescore_lists(lists.view(), params, threads);
   }
   py::dict out;
   out["ordered"] = give_selected(std::move(found.ordered));
@@ -117,27 +116,25 @@ py::dict rescore(HeldFusedLists const& lists, HeldExecution const& execution,
   return out;
 }
 
-py::dict rescore_by_age(HeldFusedLists const& lists, HeldExecution const& execution,
-                        Array<double> const& ages, double half_life,
+py::dict rescore_by_age(HeldFusedLists const& lists, Array<double> const& ages, double half_life,
                         Array<double> const& half_lives, double exponent,
-                        Array<std::int64_t> const& ties) {
+                        Array<std::int64_t> const& ties, int threads) {
   RescoreRule const rule{Rescoring::kRecency, half_life, exponent};
-  return rescore(lists, execution, {rule, span_of(ages), span_of(half_lives), {}, span_of(ties)});
+  return rescore(lists, {rule, span_of(ages), span_of(half_lives), {}, span_of(ties)}, threads);
 }
 
-py::dict rescore_by_weight(HeldFusedLists const& lists, HeldExecution const& execution,
-                           Array<double> const& weights, Array<std::int64_t> const& ties) {
-  return rescore(lists, execution, {{Rescoring::kWeight}, {}, {}, span_of(weights), span_of(ties)});
+py::dict rescore_by_weight(HeldFusedLists const& lists, Array<double> const& weights,
+                           Array<std::int64_t> const& ties, int threads) {
+  return rescore(lists, {{Rescoring::kWeight}, {}, {}, span_of(weights), span_of(ties)}, threads);
 }
 
 // weights: of recency, importance and relevance.
-py::dict rescore_by_composite(HeldFusedLists const& lists, HeldExecution const& execution,
-                              Array<double> const& ages, double half_life,
-                              Array<double> const& importances,
-                              std::array<double, 3> const& weights,
-                              Array<std::int64_t> const& ties) {
+py::dict rescore_by_composite(HeldFusedLists const& lists, Array<double> const& ages,
+                              double half_life, Array<double> const& importances,
+                              std::array<double, 3> const& weights, Array<std::int64_t> const& ties,
+                              int threads) {
   RescoreRule const rule{Rescoring::kComposite, half_life, 1.0, weights[0], weights[1], weights[2]};
-  return rescore(lists, execution, {rule, span_of(ages), {}, span_of(importances), span_of(ties)});
+  return rescore(lists, {rule, span_of(ages), {}, span_of(importances), span_of(ties)}, threads);
 }
 
 py::dict dedup(HeldFusedLists const& lists, HeldExecution const& execution, std::size_t column,
@@ -284,16 +281,16 @@ void bind_shaping(py::module_& parent) {
   m.def("rescore_by_age", &rescore_by_age,
         "Multiply each score by what age leaves of it, and order the lists by (score desc, tie "
         "asc). half_lives: one an entry; empty: half_life.",
-        py::arg("lists"), py::arg("execution"), py::arg("ages"), py::arg("half_life"),
-        py::arg("half_lives"), py::arg("exponent"), py::arg("ties"));
+        py::arg("lists"), py::arg("ages"), py::arg("half_life"), py::arg("half_lives"),
+        py::arg("exponent"), py::arg("ties"), py::arg("threads"));
   m.def("rescore_by_weight", &rescore_by_weight,
         "Multiply each score by its entry's weight, and order the lists by (score desc, tie asc).",
-        py::arg("lists"), py::arg("execution"), py::arg("weights"), py::arg("ties"));
+        py::arg("lists"), py::arg("weights"), py::arg("ties"), py::arg("threads"));
   m.def("rescore_by_composite", &rescore_by_composite,
         "Score each entry by the weighted mean of recency, importance and score, and order the "
         "lists by (score desc, tie asc).",
-        py::arg("lists"), py::arg("execution"), py::arg("ages"), py::arg("half_life"),
-        py::arg("importances"), py::arg("weights"), py::arg("ties"));
+        py::arg("lists"), py::arg("ages"), py::arg("half_life"), py::arg("importances"),
+        py::arg("weights"), py::arg("ties"), py::arg("threads"));
   m.def("dedup", &dedup, "Collapse near-duplicates: kept (offsets, entries), duplicates of each.",
         py::arg("lists"), py::arg("execution"), py::arg("column"), py::arg("threshold"),
         py::arg("unit"), py::arg("preference"));

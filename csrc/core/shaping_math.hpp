@@ -83,12 +83,4 @@ HYRECALL_HD inline EntryScore rescored(RescoreRule const& rule, double score,
   return {left, raw, composite_mean(raw, total)};
 }
 
-// The order of a list: by falling score; of equal scores by rising tie, of equal ties by place.
-HYRECALL_HD inline bool is_listed_before(double score, std::int64_t tie, std::size_t place,
-                                         double other_score, std::int64_t other_tie,
-                                         std::size_t other_place) {
-  if (score != other_score) return score > other_score;
-  return tie != other_tie ? tie < other_tie : place < other_place;
-}
-
 }  // namespace hyrecall

@@ -27,16 +27,15 @@ constexpr std::size_t kRepairGrowth = 8;
 constexpr float kLooseResidual = 0.03f;
 constexpr double kManyQueries = 64.0;
 
-// What reads rows as they are; float32 rows only by their int8 plane.
+// What reads rows as they are; float32 and float16 rows only by their int8 plane.
 FirstPassPlane plane_of_rows(RowType type) {
-  if (type == RowType::kFloat32) return FirstPassPlane::kInt8;
-  return type == RowType::kFloat16 ? FirstPassPlane::kFloat16 : FirstPassPlane::kBFloat16;
+  return type == RowType::kBFloat16 ? FirstPassPlane::kBFloat16 : FirstPassPlane::kInt8;
 }
 
 FirstPassPlane choose_plane(DeviceTable const& table, DensePlan const& plan, bool has_int8,
                             FirstPassChoice forced) {
   RowType const type = table.type();
-  if (type == RowType::kFloat32) return FirstPassPlane::kInt8;
+  if (plane_of_rows(type) == FirstPassPlane::kInt8) return FirstPassPlane::kInt8;
   bool const is_better = has_int8 && !(table.greatest_residual() > kLooseResidual &&
                                        plan.queries_per_tile() >= kManyQueries);
   bool const is_possible = table.dim() <= max_first_pass_dim(FirstPassPlane::kInt8);

@@ -47,8 +47,7 @@ std::uint32_t DeviceScans::wide_queries(FirstPassPlane plane, std::uint32_t n_ch
 std::vector<std::string> scans(std::string const& folder, int ordinal, KernelChoice kernels) {
   cuda::Api const& api = require_library(folder, ordinal);
   std::set<ScanVariant> found;
-  for (FirstPassPlane const plane :
-       {FirstPassPlane::kInt8, FirstPassPlane::kFloat16, FirstPassPlane::kBFloat16}) {
+  for (FirstPassPlane const plane : {FirstPassPlane::kInt8, FirstPassPlane::kBFloat16}) {
     for (std::uint32_t const generic_only : {kernels.generic_only, 1u}) {
       KernelChoice const choice{.excluded = kernels.excluded, .generic_only = generic_only};
       for (ScanVariant const& scan : allowed_scans(api, ordinal, plane, choice)) found.insert(scan);

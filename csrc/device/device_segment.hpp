@@ -48,8 +48,8 @@ struct LexicalArrays {
 
 // Up to here the first pass's error is bounded.
 constexpr std::size_t max_device_dim(RowType type) {
-  return max_first_pass_dim(type == RowType::kFloat32 ? FirstPassPlane::kInt8
-                                                      : FirstPassPlane::kBFloat16);
+  return max_first_pass_dim(type == RowType::kBFloat16 ? FirstPassPlane::kBFloat16
+                                                       : FirstPassPlane::kInt8);
 }
 
 // All constructors throw kDeviceUnavailable or kDeviceMemory, naming cuda:N; nothing is left

@@ -25,7 +25,7 @@ struct ShapeReceiver {
 
 void check_shape_batch(DeviceTable const& table, ShapeBatch const& batch) {
   std::size_t const n = batch.segment.size();
-  require(!table.is_lexical() || batch.stage == ShapeStage::kRescore, "a dense column");
+  require(!table.is_lexical(), "a dense column");
   require(!batch.offsets.empty() && batch.offsets.front() == 0 && batch.offsets.back() == n,
           "lists one after another");
   for (std::size_t q = 0; q + 1 < batch.offsets.size(); ++q) {
@@ -33,17 +33,8 @@ void check_shape_batch(DeviceTable const& table, ShapeBatch const& batch) {
                 batch.offsets[q + 1] - batch.offsets[q] <= kMostShaped,
             "lists that a device shapes");
   }
-  bool const is_rescored = batch.stage == ShapeStage::kRescore;
-  auto const is_there = [n](auto const& array, bool is_wanted) {
-    return array.size() == (is_wanted ? n : 0);
-  };
-  bool const by_age = is_rescored && batch.rule.kind != Rescoring::kWeight;
-  bool const by_worth = is_rescored && batch.rule.kind != Rescoring::kRecency;
   bool const fits =
-      batch.row.size() == n && is_there(batch.scores, batch.stage != ShapeStage::kDedup) &&
-      is_there(batch.ages, by_age) && is_there(batch.worths, by_worth) &&
-      is_there(batch.ties, is_rescored) &&
-      (batch.half_lives.empty() || is_there(batch.half_lives, by_age)) &&
+      batch.row.size() == n && batch.scores.size() == (batch.stage == ShapeStage::kMmr ? n : 0) &&
       (batch.preference.empty() || batch.preference.size() == n) &&
       (batch.tokens.empty() ||
        (batch.tokens.size() == n && batch.budgets.size() + 1 == batch.offsets.size()));
@@ -73,11 +64,6 @@ void shape_lists(DeviceTable const& table, ShapeBatch const& batch, TakeShaped c
   params.scores = array(batch.scores);
   params.tokens = array(batch.tokens);
   params.budgets = array(batch.budgets);
-  params.rule = batch.rule;
-  params.ages = array(batch.ages);
-  params.half_lives = array(batch.half_lives);
-  params.worths = array(batch.worths);
-  params.ties = array(batch.ties);
   params.take = &ShapeReceiver::take;
   params.context = &receiver;
   check(require_library(table.folder(), table.ordinal()).shape_lists(&params), table.ordinal());

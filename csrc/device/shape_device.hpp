@@ -1,4 +1,4 @@
-// The stages that score a batch's lists anew or compare their vectors, on a device.
+// The stages that compare the vectors of a batch's lists, on a device.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +25,13 @@ struct ShapeBatch {
   std::span<double const> scores{};
   std::span<std::int64_t const> tokens{};
   std::span<std::int64_t const> budgets{};
-  RescoreRule rule{};
-  std::span<double const> ages{};
-  std::span<double const> half_lives{};
-  std::span<double const> worths{};
-  std::span<std::int64_t const> ties{};
 };
 
 // Where results lie is the library's again once they have been taken.
 using TakeShaped = std::function<void(ShapeResults const& results)>;
 
-// Runs the stage on the lists of all queries; rows are those of a dense column's table, or of any
-// column's where the stage reads no vector. Any number of threads at once. Throws kDeviceMemory for
-// a batch that does not fit; the next call works.
+// Runs the stage on the lists of all queries; rows are those of a dense column's table. Any number
+// of threads at once. Throws kDeviceMemory for a batch that does not fit; the next call works.
 void shape_lists(DeviceTable const& table, ShapeBatch const& batch, TakeShaped const& take);
 
 }  // namespace hyrecall::device

@@ -9,7 +9,7 @@
 //
 //   plane               row                          query
 //   int8                scale * code of u            scale * code of v
-//   float16, bfloat16   x as stored, and float32     v rounded to the type
+//   bfloat16            x as stored, and float32     v rounded to the type
 //                       of 1/|x|: u^ = u
 //
 // The bound. |<u, v> - <u^, v^>| <= |<u - u^, v^>| + |<u, v - v^>| <= r (1 + t) + t by
@@ -28,9 +28,9 @@
 
 namespace hyrecall {
 
-enum class FirstPassPlane : std::uint8_t { kInt8, kFloat16, kBFloat16 };
+enum class FirstPassPlane : std::uint8_t { kInt8, kBFloat16 };
 
-// Up to here the proofs hold: an int8 dot, at most dim * 127^2, fits 31 bits; the other planes'
+// Up to here the proofs hold: an int8 dot, at most dim * 127^2, fits 31 bits; the other plane's
 // slack stays below 1.
 HYRECALL_HD constexpr std::size_t max_first_pass_dim(FirstPassPlane plane) {
   return plane == FirstPassPlane::kInt8 ? 133144 : std::size_t{1} << 20;
@@ -124,17 +124,15 @@ Int8Row quantize_row(std::size_t dim, Element&& element, double norm, std::int8_
   return {scale, residual_up(fold_lanes(lanes), dim)};
 }
 
-// Writes the dim 16-bit patterns of a unit query in a float16 or bfloat16 plane and returns its
-// residual; zeros and 0 of a missing query.
+// Writes the dim 16-bit patterns of a unit query in a bfloat16 plane and returns its residual;
+// zeros and 0 of a missing query.
 template <typename Element>
-float round_query(FirstPassPlane plane, std::size_t dim, Element&& element, double norm,
-                  std::uint16_t* out) {
+float round_query(std::size_t dim, Element&& element, double norm, std::uint16_t* out) {
   double lanes[kLanes] = {};
   for (std::size_t i = 0; i < dim; ++i) {
     double const unit = norm == 0.0 ? 0.0 : unit_value(element(i), norm);
-    bool const is_half = plane == FirstPassPlane::kFloat16;
-    out[i] = is_half ? float16_bits(unit) : bfloat16_bits(unit);
-    double const left = left_over(unit, is_half ? float16_value(out[i]) : bfloat16_value(out[i]));
+    out[i] = bfloat16_bits(unit);
+    double const left = left_over(unit, bfloat16_value(out[i]));
     lanes[i % kLanes] = lanes[i % kLanes] + left * left;
   }
   return norm == 0.0 ? 0.0f : residual_up(fold_lanes(lanes), dim);
@@ -175,18 +173,18 @@ HYRECALL_HD inline float canonical_slack(std::size_t dim) {
 //   and two products, in any order, round to <u^, v^> (1 + d)^3; none is subnormal, since a scale
 //   is >= 2^-16. A code leaves no more than the element, so |u^| <= 2 and |<u^, v^>| <= 4 but for
 //   roundings: 4 * 3 e, and one e for the higher orders.
-//   float16, bfloat16: ASSUMED of a dot with exact products and float32 accumulation, in any
+//   bfloat16: ASSUMED of a dot with exact products and float32 accumulation, in any
 //   order, on tensor cores too: |dot - <x, v^>| <= dim 2^-22 |x| |v^|. (Twice what dim truncations
 //   to 24 bits cost; the vendor states no bound. tests/kernels/test_first_pass_bound.py holds a
 //   device to half of it.) 1/|x| and the product round to (1 + d)^2, and |v^| <= 1 + 2^-7: dim
 //   2^-22 (1 + 2^-6) + 3 e. Subnormal bfloat16 and float32 may be flushed: that costs dim 2^-64,
-//   which the 2^-6 covers. Subnormal float16 must count.
+//   which the 2^-6 covers.
 HYRECALL_HD inline float first_pass_slack(FirstPassPlane plane, std::size_t dim) {
   if (plane == FirstPassPlane::kInt8) return 13 * 0x1p-24f;
   return float_up(static_cast<double>(dim) * 0x1p-22 * (1.0 + 0x1p-6) + 3 * 0x1p-24);
 }
 
-// |<u, v> - <u^, v^>| <= row_error(r, t). In float16 and bfloat16 planes r = 0.
+// |<u, v> - <u^, v^>| <= row_error(r, t). In a bfloat16 plane r = 0.
 HYRECALL_HD inline float row_error(float row_residual, float query_residual) {
   double const r = row_residual;
   double const t = query_residual;

@@ -31,8 +31,7 @@ FirstPassChoice read_first_pass() {
   refuse(name, "head8, head4, int8 or rows", text);
 }
 
-constexpr FirstPassPlane kPlanes[] = {FirstPassPlane::kInt8, FirstPassPlane::kFloat16,
-                                      FirstPassPlane::kBFloat16};
+constexpr FirstPassPlane kPlanes[] = {FirstPassPlane::kInt8, FirstPassPlane::kBFloat16};
 constexpr std::uint32_t kNarrowest = 8;
 constexpr std::uint32_t kWidest = 1024;
 
@@ -117,7 +116,7 @@ Settings read_settings() {
 }
 
 std::string name_of(ScanVariant const& scan) {
-  char const* const planes[] = {"int8", "float16", "bfloat16"};
+  char const* const planes[] = {"int8", "bfloat16"};
   return std::string(planes[static_cast<int>(scan.plane)]) + ":" + std::to_string(scan.width) +
          (scan.is_generic ? ":generic" : ":sm_90a");
 }

@@ -143,15 +143,6 @@ struct Bfloat16 {
     return out;
   }
 };
-struct Float16 {
-  static double value(std::uint16_t bits) {
-    int const exponent = bits >> 10 & 0x1f;
-    double const fraction = bits & 0x3ff;
-    double const size =
-        exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
-    return (bits & 0x8000) != 0 ? -size : size;
-  }
-};
 struct Int8 {};
 
 // The float32 nearest to zero of the two around a sum: tensor cores cut what they cannot hold.

@@ -165,13 +165,6 @@ def rescoring_lines() -> Iterator[str]:
                 yield scalar_line("composite_score", (score, age, importance), raw / 1.75)
         for weight in (0.0, 0.1, 1.0, 3.3):
             yield scalar_line("weight_score", (score, weight), weight * score)
-    for one, other in (
-        *(((1, 5, 9), (0.5, 2, 1)), ((0.5, 2, 1), (1, 5, 9)), ((1, 2, 9), (1, 5, 1))),
-        *(((1, 5, 1), (1, 2, 9)), ((1, 2, 1), (1, 2, 9)), ((1, 2, 9), (1, 2, 1))),
-        *(((0.0, 3, 1), (-0.0, 4, 0)), ((-0.0, 4, 0), (0.0, 3, 1)), ((1, -3, 2), (1, -2, 1))),
-    ):
-        before = (-one[0], *one[1:]) < (-other[0], *other[1:])
-        yield scalar_line("is_listed_before", (*one, *other), before)
 
 
 def lines() -> Iterator[str]:

@@ -10,7 +10,7 @@ from kernels.cuda_build import ROOT, library_or_skip
 from kernels.cuda_sass import Code, disassemble, find_tools
 from kernels.cuda_stalls import SCAN, WIDTHS, Cost, Step, cost, costs, parse
 
-MOST_STALLS = {"Int8": 1300, "Bfloat16": 900, "Float16": 900}  # of 128 scores
+MOST_STALLS = {"Int8": 1300, "Bfloat16": 900}  # of 128 scores
 WIDE = (128, 256)  # narrower scans wait for memory, whatever the test takes
 CHAIN = "any[m] = any[m] || may_reach("
 

@@ -54,9 +54,6 @@ NATIVE_MODULES = {
         "by an execution": {
             "dedup",
             "diversify",
-            "rescore_by_age",
-            "rescore_by_composite",
-            "rescore_by_weight",
             "row_cosine",
             "second_look",
         },
@@ -69,6 +66,9 @@ NATIVE_MODULES = {
             "mmr_value",
             "order",
             "recency_factors",
+            "rescore_by_age",
+            "rescore_by_composite",
+            "rescore_by_weight",
         },
     },
     "rows": {

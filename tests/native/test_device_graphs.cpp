@@ -166,7 +166,7 @@ TEST(device_forgets_the_recording_that_was_used_least_recently) {
   auto const search = [&](std::uint64_t number) {
     KernelChoice kernels;
     for (std::uint32_t bit = 0; bit < 7; ++bit) {
-      FirstPassPlane const plane = bit < 4 ? FirstPassPlane::kFloat16 : FirstPassPlane::kBFloat16;
+      FirstPassPlane const plane = bit < 4 ? FirstPassPlane::kInt8 : FirstPassPlane::kBFloat16;
       std::uint32_t const width = bit % 4 < 2 ? 512 : 1024;
       if ((number >> bit & 1) != 0)
         kernels.excluded |= KernelChoice::bit({plane, width, bit % 2 == 1});

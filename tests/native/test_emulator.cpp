@@ -314,16 +314,6 @@ TEST(emulator_multiplies_as_the_isa_says) {
                                         : round % 4 == 3 ? rng.below(4u)
                                                          : 0x38 + rng.below(6u));
     });
-    check_product<Float16, float>(
-        Float16{},
-        [](unsigned char const* at, unsigned k) {
-          std::uint16_t bits;
-          std::memcpy(&bits, at + 2 * k, 2);
-          _Float16 half;
-          std::memcpy(&half, &bits, 2);
-          return static_cast<double>(half);
-        },
-        16, rows, queries);
     check_product<Bfloat16, float>(
         Bfloat16{},
         [](unsigned char const* at, unsigned k) {

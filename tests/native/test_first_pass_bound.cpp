@@ -63,16 +63,12 @@ Planed quantize_by_lanes(Vector const& x, Parts const& parts) {
   return out;
 }
 
-Planed rounded(FirstPassPlane plane, Vector const& x) {
+Planed rounded(Vector const& x) {
   Planed out;
   out.halves.resize(x.size());
-  out.residual = round_query(
-      plane, x.size(), [&](std::size_t i) { return x[i]; }, norm_of(x), out.halves.data());
+  out.residual =
+      round_query(x.size(), [&](std::size_t i) { return x[i]; }, norm_of(x), out.halves.data());
   return out;
-}
-
-float value_of(FirstPassPlane plane, std::uint16_t bits) {
-  return plane == FirstPassPlane::kFloat16 ? float16_value(bits) : bfloat16_value(bits);
 }
 
 // ---- rows
@@ -100,8 +96,7 @@ TEST(first_pass_plane_quantizes_cases_made_by_hand) {
   CHECK(missing.scale == 0.0f && missing.residual == 0.0f);
   for (std::int8_t code : wide) CHECK_EQ(static_cast<int>(code), 0);
   std::uint16_t half = 9;
-  CHECK_EQ(
-      round_query(FirstPassPlane::kFloat16, 1, [](std::size_t) { return 0.0f; }, 0.0, &half), 0.0f);
+  CHECK_EQ(round_query(1, [](std::size_t) { return 0.0f; }, 0.0, &half), 0.0f);
   CHECK_EQ(half, 0);
 }
 
@@ -154,7 +149,7 @@ void check_residual(Vector const& x, Planed const& in, FirstPassPlane plane, Par
   for (std::size_t i = 0; i < x.size(); ++i) {
     long double const held = plane == FirstPassPlane::kInt8
                                  ? static_cast<long double>(int8_value(in.codes[i], in.scale))
-                                 : value_of(plane, in.halves[i]);
+                                 : bfloat16_value(in.halves[i]);
     squares += (x[i] / norm - held) * (x[i] / norm - held);
   }
   CHECK(in.residual >= std::sqrt(squares));
@@ -197,7 +192,6 @@ Vector stored(Vector x, FirstPassPlane type, double factor) {
   double const scale = 1.0625 * factor / norm_of(x);
   for (float& value : x) {
     value = static_cast<float>(value * scale);
-    if (type == FirstPassPlane::kFloat16) value = float16_value(float16_bits(value));
     if (type == FirstPassPlane::kBFloat16) value = bfloat16_value(bfloat16_bits(value));
   }
   return x;
@@ -224,10 +218,10 @@ float int8_score_of(Planed const& row, Planed const& query) {
 }
 
 // Every sum cut to 24 bits, as coarse as a unit with float32 accumulators may be.
-float cut_score_of(Vector const& row, Planed const& query, FirstPassPlane plane) {
+float cut_score_of(Vector const& row, Planed const& query) {
   float sum = 0.0f;
   for (std::size_t i = 0; i < row.size(); ++i) {
-    double const exact = sum + static_cast<double>(row[i]) * value_of(plane, query.halves[i]);
+    double const exact = sum + static_cast<double>(row[i]) * bfloat16_value(query.halves[i]);
     sum = exact < 0.0 ? -float_down(-exact) : float_down(exact);
   }
   return first_pass_score(sum, inverse_norm(norm_of(row)));
@@ -237,11 +231,11 @@ void check_pair(FirstPassPlane plane, Vector const& row, Vector const& query, Pa
   std::size_t const dim = row.size();
   bool const is_int8 = plane == FirstPassPlane::kInt8;
   Planed const r = is_int8 ? quantize_by_lanes(row, parts) : Planed{};
-  Planed const q = is_int8 ? quantize_by_lanes(query, parts) : rounded(plane, query);
+  Planed const q = is_int8 ? quantize_by_lanes(query, parts) : rounded(query);
   if (is_int8) check_residual(row, r, plane, parts);
   check_residual(query, q, plane, parts);
   float const s = canonical_score(row, query);
-  float const a = is_int8 ? int8_score_of(r, q) : cut_score_of(row, q, plane);
+  float const a = is_int8 ? int8_score_of(r, q) : cut_score_of(row, q);
   long double const c =
       true_dot(row, query) / std::sqrt(true_dot(row, row)) / std::sqrt(true_dot(query, query));
   CHECK(std::abs(s - c) <= canonical_slack(dim));
@@ -275,8 +269,6 @@ TEST(first_pass_bound_holds_for_every_shape_dim_and_norm) {
                    kRight);
         check_pair(FirstPassPlane::kInt8, stored(row, FirstPassPlane::kBFloat16, factor),
                    wide_query, kRight);
-        check_pair(FirstPassPlane::kFloat16, stored(row, FirstPassPlane::kFloat16, 1.0), wide_query,
-                   kRight);
         check_pair(FirstPassPlane::kBFloat16, stored(row, FirstPassPlane::kBFloat16, factor),
                    wide_query, kRight);
       }

@@ -16,7 +16,7 @@ bool is_caught(std::string const& folder, bool is_wide = false) {
     PlaneOf const forced(round % 8 == 3 || is_misleading ? "rows" : "int8");
     RandomCase chosen;
     chosen.folder = folder;
-    chosen.type = round % 4 < 2 ? RowType::kFloat32 : RowType::kFloat16;
+    chosen.type = round % 4 < 2 ? RowType::kFloat32 : RowType::kBFloat16;
     chosen.dim = 1 + rng.below(round % 5 == 0 ? 300u : 40u);
     chosen.sizes = {rng.below(500u), 1 + rng.below(300u)};
     chosen.n_queries = 1 + rng.below(12u);
@@ -34,7 +34,7 @@ bool is_caught(std::string const& folder, bool is_wide = false) {
     if (is_misleading) {
       chosen.is_misleading = true;
       chosen.is_half_exact = false;
-      chosen.type = RowType::kFloat16;  // which leaves little error to let other rows pass
+      chosen.type = RowType::kBFloat16;  // which leaves little error to let other rows pass
       chosen.sizes = {40 * kTileRows};
       chosen.dim = 8 + rng.below(10u);
       chosen.n_queries = 12;

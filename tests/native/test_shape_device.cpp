@@ -1,4 +1,4 @@
-// Rescoring, dedup and MMR on the emulated device, against the host's.
+// Dedup and MMR on the emulated device, against the host's.
 #include "engine/dense/on_device.hpp"
 #include "engine/shaping/on_device.hpp"
 #include "kernels/shared/shape_job.hpp"
@@ -128,90 +128,6 @@ std::size_t check_mmr(Rng& rng, std::size_t n, std::size_t most, std::string con
                                                 [](std::int64_t one) { return one >= 0; }));
 }
 
-std::vector<double> shape_values(Rng& rng, std::size_t n, std::span<double const> from) {
-  std::vector<double> out;
-  for (std::size_t i = 0; i < n; ++i) out.push_back(from[rng.below(from.size())]);
-  return out;
-}
-
-// Gives how many entries are at another place than before.
-std::size_t check_rescored(Rng& rng, std::size_t n, std::size_t most, std::string const& folder) {
-  World const world = shape_world(rng, n);
-  ShapeLists const lists = shape_lists_of(rng, world, most);
-  std::size_t const n_entries = lists.row.size();
-  double const ages[] = {std::nan(""), -3.0, 0.0, 1e-9, 86'400.0, 1e6, 3.3e7, 1e300};
-  double const half_lives[] = {0.7, 86'400.0, 2.6e6};
-  double const worths[] = {0.0, 0.1, 0.5, 1.0, 1.7};
-  using enum Rescoring;
-  RescoreParams params;
-  params.rule.kind = std::array{kRecency, kWeight, kComposite}[n % 3];
-  params.rule.half_life = shape_values(rng, 1, half_lives).front();
-  params.rule.exponent = std::array{1.0, 0.3, 2.0}[rng.below(std::size_t{3})];
-  params.rule.recency_weight = shape_values(rng, 1, worths).front();
-  params.rule.importance_weight = shape_values(rng, 1, worths).front();
-  params.rule.relevance_weight = shape_values(rng, 1, worths).front();
-  std::vector<double> age, half_life, worth;
-  if (params.rule.kind != kWeight) age = shape_values(rng, n_entries, ages);
-  if (params.rule.kind != kWeight && rng.below(2) == 0)
-    half_life = shape_values(rng, n_entries, half_lives);
-  if (params.rule.kind != kRecency) worth = shape_values(rng, n_entries, worths);
-  std::vector<std::int64_t> const ties = shape_numbers(rng, n_entries, 5);
-  params.ages = age;
-  params.half_lives = half_life;
-  params.worths = worth;
-  params.ties = ties;
-  RescoredLists const expected = rescore_lists(world.snapshot, lists.view(), params, 1);
-  Snapshot const on_device = shape_on_device(world.snapshot, folder);
-  auto const found = rescore_on_device(on_device, lists.view(), params);
-  CHECK_EQ(found.has_value(), n_entries > 0);
-  if (!found) return 0;
-  check_same(found->ordered, expected.ordered);
-  CHECK(have_same_bits(found->signals, expected.signals));
-  CHECK(have_same_bits(found->raws, expected.raws));
-  CHECK(have_same_bits(found->scores, expected.scores));
-  std::size_t n_moved = 0;
-  for (std::size_t i = 0; i < n_entries; ++i)
-    n_moved += expected.ordered.entries[i] != static_cast<std::int64_t>(i) ? 1 : 0;
-  return n_moved;
-}
-
-TEST(device_scores_lists_anew_as_the_host_does) {
-  skip_under_thread_sanitizer();
-  Rng rng(56);
-  std::size_t n_moved = 0;
-  for (std::size_t n = 0; n < 150; ++n) {
-    SeedOf const order(n % 4);
-    n_moved += check_rescored(rng, n, n % 10 == 9 ? 300 : 40, HYRECALL_EMULATED_FOLDER);
-  }
-  CHECK(n_moved > 5000);
-}
-
-TEST(device_scores_the_longest_list_anew) {
-  skip_under_thread_sanitizer();
-  Rng rng(57);
-  World const world = shape_world(rng, 1);
-  Snapshot const on_device = shape_on_device(world.snapshot, HYRECALL_EMULATED_FOLDER);
-  ShapeLists lists;
-  for (std::size_t i = 0; i < kMostShaped; ++i) {
-    lists.segment.push_back(0);
-    lists.row.push_back(0);
-    lists.scores.push_back(static_cast<double>(rng.below(90)));
-  }
-  lists.offsets.push_back(kMostShaped);
-  std::vector<double> const weights = shape_values(rng, kMostShaped, std::array{0.5, 1.0, 2.0});
-  std::vector<std::int64_t> const ties = shape_numbers(rng, kMostShaped, 9);
-  RescoreParams params;
-  params.rule.kind = Rescoring::kWeight;
-  params.worths = weights;
-  params.ties = ties;
-  RescoredLists const expected = rescore_lists(world.snapshot, lists.view(), params, 1);
-  std::uint64_t const before = emulated().work().n_launches;
-  RescoredLists const found = rescore_lists(on_device, lists.view(), params, 1);
-  CHECK_EQ(emulated().work().n_launches - before, 1u);
-  check_same(found.ordered, expected.ordered);
-  CHECK(have_same_bits(found.scores, expected.scores));
-}
-
 TEST(device_dedup_keeps_what_the_host_keeps) {
   skip_under_thread_sanitizer();
   Rng rng(51);
@@ -325,35 +241,6 @@ bool is_shaping_caught(std::string const& folder) {
 bool is_shaping_caught_in(char const* name) {
   std::string const folder = broken_folder(name);
   return status_of_child([&] { return is_shaping_caught(folder); }) != 0;
-}
-
-bool is_rescoring_caught(std::string const& folder) {
-  Rng rng(58);
-  for (std::size_t n = 0; n < 80; ++n) {
-    try {
-      SeedOf const order(n % 4, folder);
-      check_rescored(rng, n, 40, folder);
-    } catch (Failure const&) {
-      return true;
-    }
-  }
-  return false;
-}
-
-bool is_rescoring_caught_in(char const* name) {
-  std::string const folder = broken_folder(name);
-  return status_of_child([&] { return is_rescoring_caught(folder); }) != 0;
-}
-
-TEST(device_planted_bugs_in_rescoring_are_caught) {
-  skip_under_thread_sanitizer();
-  CHECK(!is_rescoring_caught(HYRECALL_EMULATED_FOLDER));
-  CHECK(is_rescoring_caught_in("rescored_ties_by_place"));
-  CHECK(is_rescoring_caught_in("rescored_by_one_half_life"));
-  CHECK(is_rescoring_caught_in("rescored_by_the_first_ages"));
-  CHECK(is_rescoring_caught_in("recency_with_a_shorter_series"));
-  CHECK(is_rescoring_caught_in("composite_added_in_another_order"));
-  CHECK(is_rescoring_caught_in("rescored_order_not_waited_for"));
 }
 
 TEST(device_planted_bugs_in_dedup_are_caught) {

@@ -108,11 +108,11 @@ def test_the_callers_packages_stay_on_the_path(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_hangs_in_smoke_is_left_out_of_what_follows(tmp_path: Path) -> None:
-    met = run(tmp_path, "smoke laws", excluded="int8:256:sm_90a\\nfloat16:8:generic\\n")
+    met = run(tmp_path, "smoke laws", excluded="int8:256:sm_90a\\nbfloat16:8:generic\\n")
     assert met.code == 1
     assert met.results() == {"smoke": "FAILED (1)", "laws": "ok"}
     kernels = {kernels for _, kernels, said in met.calls if "pytest" in said}
-    assert kernels == {"-int8:256:sm_90a,-float16:8:generic"}
+    assert kernels == {"-int8:256:sm_90a,-bfloat16:8:generic"}
     assert "left out: kernel int8:256:sm_90a: it hung or failed in smoke" in met.said
     assert any("int8:256:sm_90a" in line for line in met.report["left_out"])
 

@@ -1,5 +1,6 @@
 """HYRECALL_CUDA_KERNELS leaves out scanning kernels by name, and any one of them alone suffices."""
 
+import ml_dtypes
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -18,7 +19,7 @@ def scans(device: str) -> list[str]:
 
 def reply(device: str, dtype: str, n_queries: int) -> pa.Table:
     rng = np.random.default_rng(3)
-    rows = rng.standard_normal((N_ROWS, DIM)).astype(dtype)
+    rows = rng.standard_normal((N_ROWS, DIM)).astype(getattr(ml_dtypes, dtype, dtype))
     queries = rng.standard_normal((n_queries, DIM)).astype(np.float32)
     schema = hr.Schema(key="id", cell=None, vector="v")
     table = pa.table({"id": np.arange(N_ROWS)})
@@ -29,7 +30,7 @@ def reply(device: str, dtype: str, n_queries: int) -> pa.Table:
 def test_a_kernel_that_is_named_is_left_out(cuda: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     found = scans(cuda)
-    assert {"int8:8:generic", "float16:32:generic", "bfloat16:64:generic"} <= set(found)
+    assert {"int8:8:generic", "bfloat16:64:generic"} <= set(found)
     monkeypatch.setenv(VARIABLE, "-int8:32:generic,-bfloat16:8:generic")
     assert set(found) - set(scans(cuda)) == {"int8:32:generic", "bfloat16:8:generic"}
 
@@ -40,7 +41,7 @@ def test_any_kernel_alone_gives_the_cpus_bits(cuda: str, monkeypatch: pytest.Mon
     monkeypatch.setenv("HYRECALL_FRONT_PLANE", "rows")
     for name in found:
         plane, width, _ = name.split(":")
-        if plane == "bfloat16" or int(width) > 64:
+        if int(width) > 64:
             continue  # as long again, and the laws take them
         dtype = "float32" if plane == "int8" else plane
         monkeypatch.delenv(VARIABLE, raising=False)
@@ -53,12 +54,29 @@ def test_rows_are_read_where_no_kernel_for_their_int8_plane_is_left(
     cuda: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    expected = reply("cpu", "float16", 3)
+    expected = reply("cpu", "bfloat16", 3)
     without = ",".join(f"-{name}" for name in scans(cuda) if name.startswith("int8:"))
     monkeypatch.setenv(VARIABLE, without)
-    assert reply(cuda, "float16", 3).equals(expected)
+    assert reply(cuda, "bfloat16", 3).equals(expected)
+
+
+@pytest.mark.parametrize("front_plane", ["", "int8", "rows"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_rows_of_float32_and_float16_are_read_by_their_int8_plane_alone(
+    cuda: str, dtype: str, front_plane: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setenv("HYRECALL_FRONT_PLANE", front_plane)
+    expected = reply("cpu", dtype, 3)
+    by_plane = {
+        plane: ",".join(f"-{name}" for name in scans(cuda) if name.startswith(f"{plane}:"))
+        for plane in ("int8", "bfloat16")
+    }
+    monkeypatch.setenv(VARIABLE, by_plane["bfloat16"])
+    assert reply(cuda, dtype, 3).equals(expected)
+    monkeypatch.setenv(VARIABLE, by_plane["int8"])
     with pytest.raises(hr.OptionError) as caught:
-        reply(cuda, "float32", 3)
+        reply(cuda, dtype, 3)
     assert str(caught.value) == (
         f"{VARIABLE}: expected at least one kernel for int8, got a value that excludes all of them"
     )

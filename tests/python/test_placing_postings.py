@@ -1,15 +1,12 @@
 """Postings on a device: which bytes they take through the life of an index, and which searches of
 texts run there."""
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 
 import hyrecall as hr
 from emulated import Emulator
-from hyrecall import Composite, Provenance, Recency
 from hyrecall.base.runtime import cuda_library_folder
 from laws.engine import ipc_bytes
 
@@ -104,44 +101,6 @@ def test_an_index_of_texts_alone_is_on_the_device_that_is_named(emulated: Emulat
         on_host.recall(**call).to_arrow()
     )
     assert emulated.n_launches() > built
-
-
-@pytest.mark.parametrize(
-    "stage",
-    [
-        hr.Recency("made", half_life="30d"),
-        hr.Provenance("kind", {"note": 0.5}),
-        hr.Composite(time="made", rating="stars", half_life="30d"),
-    ],
-    ids=lambda stage: type(stage).__name__,
-)
-def test_a_stage_with_a_formula_runs_on_the_device_of_an_index_of_texts_alone(
-    emulated: Emulator, stage: Recency | Provenance | Composite
-) -> None:
-    noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    table = (
-        rows(0, 300)
-        .append_column("made", pa.array([noon - timedelta(days=i % 90) for i in range(300)]))
-        .append_column("kind", pa.array([("note", "fact")[i % 2] for i in range(300)]))
-        .append_column("stars", pa.array([i % 11 for i in range(300)]))
-    )
-    schema = hr.Schema(
-        key="id", cell="user", text=("title", "body"), attributes=("made", "kind", "stars")
-    )
-
-    def ask(device: str, *stages: Recency | Provenance | Composite) -> tuple[int, bytes]:
-        index = hr.Index.build(table, schema, device=device)
-        before = emulated.n_launches()
-        hits = index.recall(
-            text=["tea 12", "tea number 3"], scope=["ana", "bob"], fusion=hr.RRF(), now=noon,
-            shaping=stages,
-        )  # fmt: skip
-        return emulated.n_launches() - before, bytes(ipc_bytes(hits.to_arrow()))
-
-    (n_without, without), (n_with, with_it) = ask("cuda:0"), ask("cuda:0", stage)
-    assert n_with == n_without + 1
-    assert ask("cpu", stage) == (0, with_it)
-    assert with_it != without
 
 
 def test_a_tree_of_more_terms_than_a_device_keeps_runs_on_the_cpu_and_the_trace_says_so(

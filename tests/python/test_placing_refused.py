@@ -247,13 +247,16 @@ def wide(dim: int, dtype: str) -> dict[str, Any]:
     """Return rows of 1 and -1: their codes are the greatest there are."""
     vectors = np.ones((4, dim), np.float32)
     vectors[1, ::2] = vectors[2, ::4] = vectors[3, 1::4] = -1
-    if dtype == "bfloat16":
-        vectors = vectors.astype(ml_dtypes.bfloat16)
-    return {"table": pa.table({"id": np.arange(4)}), "vectors": {"v": vectors}}
+    given = vectors.astype(getattr(ml_dtypes, dtype, dtype))
+    return {"table": pa.table({"id": np.arange(4)}), "vectors": {"v": given}}
 
 
 @pytest.mark.parametrize(
-    ("dtype", "dim"), [("float32", INT8_DIM), ("bfloat16", INT8_DIM), ("bfloat16", INT8_DIM + 8)]
+    ("dtype", "dim"),
+    [
+        *((dtype, INT8_DIM) for dtype in ("float32", "float16", "bfloat16")),
+        ("bfloat16", INT8_DIM + 8),
+    ],
 )
 def test_the_longest_vectors_find_what_the_cpu_finds(cuda: str, dtype: str, dim: int) -> None:
     given = wide(dim, dtype)
@@ -268,9 +271,12 @@ def test_the_longest_vectors_find_what_the_cpu_finds(cuda: str, dtype: str, dim:
     assert expected.recall(**asked)[0][0].key == 0
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.usefixtures("eager")
-def test_longer_vectors_are_refused_by_a_device_and_left_on_the_cpu_by_auto(cuda: str) -> None:
-    given = wide(INT8_DIM + 1, "float32")
+def test_longer_vectors_are_refused_by_a_device_and_left_on_the_cpu_by_auto(
+    cuda: str, dtype: str
+) -> None:
+    given = wide(INT8_DIM + 1, dtype)
     build = partial(hr.Index.build, given["table"], SCHEMA, vectors=given["vectors"])
     with pytest.raises(hr.OptionError) as caught:
         build(device=cuda)

@@ -93,10 +93,6 @@ device::DeviceTable const* DeviceSnapshot::lexical_table(std::size_t column) con
   return column < lexical_tables_.size() ? lexical_tables_[column].get() : nullptr;
 }
 
-device::DeviceTable const* DeviceSnapshot::any_table() const {
-  return tables_.empty() ? lexical_table(0) : tables_.front().get();
-}
-
 std::optional<std::pair<std::string, int>> DeviceSnapshot::place() const {
   if (tables_.empty()) return std::nullopt;
   return std::pair{tables_.front()->folder(), tables_.front()->ordinal()};

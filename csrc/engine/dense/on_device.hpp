@@ -42,8 +42,6 @@ class DeviceSnapshot {
   device::DeviceTable const& dense_table(std::size_t column) const { return *tables_.at(column); }
   // A lexical column's postings; null: they are not on the device.
   device::DeviceTable const* lexical_table(std::size_t column) const;
-  // The table of any column, for callers that need only the rows' numbers; null: there is none.
-  device::DeviceTable const* any_table() const;
 
   // The library's folder and the device's ordinal; nothing if there is no dense column.
   std::optional<std::pair<std::string, int>> place() const;

@@ -49,38 +49,6 @@ bool ran_on_device(device::DeviceTable const& table, device::ShapeBatch const& b
 
 }  // namespace
 
-std::optional<RescoredLists> rescore_on_device(Snapshot const& snapshot,
-                                               FusedListsView const& lists,
-                                               RescoreParams const& params) {
-  if (!are_for_device(snapshot, lists)) return std::nullopt;
-  // A stage that reads no vector may have the table of any column, of texts too.
-  device::DeviceTable const* const table = snapshot.device->any_table();
-  if (table == nullptr) return std::nullopt;
-  std::vector<std::uint32_t> const offsets = narrow_offsets(lists);
-  device::ShapeBatch batch = batch_of(ShapeStage::kRescore, lists, offsets);
-  batch.rule = params.rule;
-  batch.scores = lists.scores;
-  batch.ages = params.ages;
-  batch.half_lives = params.half_lives;
-  batch.worths = params.worths;
-  batch.ties = params.ties;
-  RescoredLists out;
-  auto const take = [&](ShapeResults const& results) {
-    std::size_t const n = lists.scores.size();
-    out.signals.assign(results.signals, results.signals + n);
-    out.raws.assign(results.raws, results.raws + n);
-    out.scores.assign(results.new_scores, results.new_scores + n);
-    out.ordered.offsets.assign(lists.offsets.begin(), lists.offsets.end());
-    out.ordered.entries.reserve(n);
-    for (std::size_t q = 0; q < lists.n_queries(); ++q) {
-      for (std::size_t i = offsets[q]; i < offsets[q + 1]; ++i)
-        out.ordered.entries.push_back(lists.offsets[q] + results.order[i]);
-    }
-  };
-  if (!ran_on_device(*table, batch, take)) return std::nullopt;
-  return out;
-}
-
 std::optional<Deduped> dedup_on_device(Snapshot const& snapshot, FusedListsView const& lists,
                                        DedupParams const& params) {
   if (!are_for_device(snapshot, lists)) return std::nullopt;

@@ -239,9 +239,7 @@ Selected order_lists(FusedListsView const& lists,
   return out;
 }
 
-RescoredLists rescore_lists(Snapshot const& snapshot, FusedListsView const& lists,
-                            RescoreParams const& params, int threads) {
-  if (auto found = rescore_on_device(snapshot, lists, params)) return *std::move(found);
+RescoredLists rescore_lists(FusedListsView const& lists, RescoreParams const& params, int threads) {
   std::size_t const n = lists.scores.size();
   RescoredLists out;
   out.signals.resize(n);

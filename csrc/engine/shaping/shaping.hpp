@@ -47,8 +47,7 @@ struct RescoredLists {
   std::vector<double> scores;   // [n]
 };
 // Scores every entry anew and orders the lists by it.
-RescoredLists rescore_lists(Snapshot const& snapshot, FusedListsView const& lists,
-                            RescoreParams const& params, int threads);
+RescoredLists rescore_lists(FusedListsView const& lists, RescoreParams const& params, int threads);
 
 struct DedupParams {
   std::size_t column;                        // of Segment::Parts::dense

@@ -125,21 +125,12 @@ __device__ __forceinline__ void load_matrices(std::uint32_t (&out)[4], void cons
 // sums += rows x queries over 32 bytes of each row: 16 rows, 8 queries. PTX ISA, mma.m16n8k16 (16
 // bit) and m16n8k32 (8 bit) have the same layout in bytes.
 struct Bfloat16 {};
-struct Float16 {};
 struct Int8 {};
 
 __device__ __forceinline__ void multiply(Bfloat16, float (&sums)[4], std::uint32_t const (&rows)[4],
                                          std::uint32_t const (&queries)[2]) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};\n"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(queries[0]), "r"(queries[1]));
-}
-__device__ __forceinline__ void multiply(Float16, float (&sums)[4], std::uint32_t const (&rows)[4],
-                                         std::uint32_t const (&queries)[2]) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};\n"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(queries[0]), "r"(queries[1]));

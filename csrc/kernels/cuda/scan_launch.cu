@@ -11,14 +11,9 @@ namespace hyrecall::cuda {
 namespace {
 
 std::span<ScanKernel const> kernels_for(bool is_hopper, FirstPassPlane plane) {
-  switch (plane) {
-    case FirstPassPlane::kFloat16:
-      return is_hopper ? sm90_float16_kernels() : generic_float16_kernels();
-    case FirstPassPlane::kBFloat16:
-      return is_hopper ? sm90_bfloat16_kernels() : generic_bfloat16_kernels();
-    default:
-      return is_hopper ? sm90_int8_kernels() : generic_int8_kernels();
-  }
+  if (plane == FirstPassPlane::kBFloat16)
+    return is_hopper ? sm90_bfloat16_kernels() : generic_bfloat16_kernels();
+  return is_hopper ? sm90_int8_kernels() : generic_int8_kernels();
 }
 
 }  // namespace

@@ -22,12 +22,10 @@ struct ScanKernel {
 
 // Of any device from compute capability 8.0 on.
 std::span<ScanKernel const> generic_int8_kernels();
-std::span<ScanKernel const> generic_float16_kernels();
 std::span<ScanKernel const> generic_bfloat16_kernels();
 
 // Of Hopper (compute capability 9.0), by rising width.
 std::span<ScanKernel const> sm90_int8_kernels();
-std::span<ScanKernel const> sm90_float16_kernels();
 std::span<ScanKernel const> sm90_bfloat16_kernels();
 
 class Scanner {

@@ -4,7 +4,6 @@
 // Launch: one of the kernels of shape.cuh.
 // Cost:   a copy each way, one launch.
 // Oracle: the CPU path, bit for bit (tests/native/test_shape_device.cpp, tests/laws).
-#include <algorithm>
 #include <bit>
 
 #include "kernels/cuda/layout.cuh"
@@ -32,17 +31,12 @@ void lay_out_inputs(ShapeParams const& params, ShapeJob& job, BlockLayout& layou
   job.relevance_weight = params.relevance_weight;
   job.scale = params.scale;
   job.n_wanted = params.n_wanted;
-  job.rule = params.rule;
   if (params.preference.n > 0) job.preference = layout.copy(params.preference);
   if (params.scores.n > 0) job.scores = layout.copy(params.scores);
   if (params.tokens.n > 0) {
     job.tokens = layout.copy(params.tokens);
     job.budgets = layout.copy(params.budgets);
   }
-  if (params.ages.n > 0) job.ages = layout.copy(params.ages);
-  if (params.half_lives.n > 0) job.half_lives = layout.copy(params.half_lives);
-  if (params.worths.n > 0) job.worths = layout.copy(params.worths);
-  if (params.ties.n > 0) job.ties = layout.copy(params.ties);
 }
 
 // What a stage needs beside what it makes.
@@ -60,8 +54,6 @@ void lay_out_scratch(ShapeParams const& params, ShapeJob& job, BlockLayout& layo
       job.entry_nearest = layout.room<std::uint32_t>(n);
       job.entry_compared = layout.room<std::uint32_t>(n);
       job.vectors = layout.room<std::uint32_t>(std::size_t{params.n_queries} * params.n_wanted);
-      return;
-    case ShapeStage::kRescore:
       return;
   }
 }
@@ -81,12 +73,6 @@ void lay_out_results(ShapeParams const& params, ShapeJob& job, BlockLayout& layo
       job.relevances = layout.room<double>(n_places);
       job.similarities = layout.room<double>(n_places);
       job.nearest = layout.room<std::uint32_t>(n_places);
-      return;
-    case ShapeStage::kRescore:
-      job.signals = layout.room<double>(n);
-      job.raws = layout.room<double>(n);
-      job.new_scores = layout.room<double>(n);
-      job.order = layout.room<std::uint32_t>(n);
       return;
   }
 }
@@ -115,18 +101,9 @@ ShapePlaces lay_out_lists(ShapeParams const& params, std::uint8_t* host, std::ui
 
 cudaError_t launch_stage(ShapeParams const& params, ShapeJob const* job, cudaStream_t stream) {
   unsigned const n = params.n_queries;
-  switch (params.stage) {
-    case ShapeStage::kDedup:
-      return launch(dedup_lists, n, kShapeThreads, dedup_bytes(), stream, job);
-    case ShapeStage::kMmr:
-      return launch(diversify_lists, n, kShapeThreads, mmr_bytes(), stream, job);
-    case ShapeStage::kRescore:
-      break;
-  }
-  std::uint32_t longest = 1;
-  for (unsigned q = 0; q < n; ++q)
-    longest = std::max(longest, params.offsets[q + 1] - params.offsets[q]);
-  return launch(rescore_entries, n, kShapeThreads, rescore_bytes(longest), stream, job);
+  if (params.stage == ShapeStage::kDedup)
+    return launch(dedup_lists, n, kShapeThreads, dedup_bytes(), stream, job);
+  return launch(diversify_lists, n, kShapeThreads, mmr_bytes(), stream, job);
 }
 
 void run_stage(ShapeParams const& params) {
@@ -157,11 +134,10 @@ void run_stage(ShapeParams const& params) {
                                       (place - (memory + places.result_begin)));
   };
   ShapeJob const& made = places.job;
-  ShapeResults const results{
-      on_host(made.kept_for),     on_host(made.n_alike),    on_host(made.counts),
-      on_host(made.chosen),       on_host(made.values),     on_host(made.relevances),
-      on_host(made.similarities), on_host(made.nearest),    on_host(made.signals),
-      on_host(made.raws),         on_host(made.new_scores), on_host(made.order)};
+  ShapeResults const results{on_host(made.kept_for),     on_host(made.n_alike),
+                             on_host(made.counts),       on_host(made.chosen),
+                             on_host(made.values),       on_host(made.relevances),
+                             on_host(made.similarities), on_host(made.nearest)};
   params.take(params.context, results);
 }
 

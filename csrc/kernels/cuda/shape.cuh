@@ -1,4 +1,4 @@
-// The kernels of the stages that score a batch's lists anew or compare their vectors.
+// The kernels of the stages that compare the vectors of a batch's lists.
 #pragma once
 
 #include "kernels/cuda/primitives.cuh"
@@ -16,8 +16,6 @@ __global__ void dedup_lists(ShapeJob const* job);
 std::size_t dedup_bytes();
 __global__ void diversify_lists(ShapeJob const* job);
 std::size_t mmr_bytes();
-__global__ void rescore_entries(ShapeJob const* job);
-std::size_t rescore_bytes(std::uint32_t longest_list);
 
 // Runs a stage on the lists of a batch.
 Status shape_lists(ShapeParams const* params);

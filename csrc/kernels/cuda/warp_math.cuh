@@ -121,16 +121,15 @@ __device__ inline Int8Row quantize_by_warp(std::uint32_t dim, Element&& element,
   return {scale, scale == 0.0f ? 0.0f : residual};
 }
 
-// A 16-bit plane's copy of a unit vector likewise: store(i, bits); gives the residual.
+// A bfloat16 plane's copy of a unit vector likewise: store(i, bits); gives the residual.
 template <typename Element, typename Store>
-__device__ inline float round_by_warp(FirstPassPlane plane, std::uint32_t dim, Element&& element,
+__device__ inline float round_by_warp(FirstPassPlane, std::uint32_t dim, Element&& element,
                                       double norm, Store&& store) {
-  bool const is_half = plane == FirstPassPlane::kFloat16;
   double sum = 0.0;
   for (std::uint32_t i = lane_id(); i < chunks_of(2 * dim) * (kChunkBytes / 2); i += kLanes) {
     double const unit = norm == 0.0 || i >= dim ? 0.0 : unit_value(element(i), norm);
-    std::uint16_t const bits = is_half ? float16_bits(unit) : bfloat16_bits(unit);
-    double const left = left_over(unit, is_half ? float16_value(bits) : bfloat16_value(bits));
+    std::uint16_t const bits = bfloat16_bits(unit);
+    double const left = left_over(unit, bfloat16_value(bits));
     sum = sum + left * left;
     store(i, bits);
   }

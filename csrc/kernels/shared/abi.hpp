@@ -289,14 +289,9 @@ struct ShapeParams {
   double relevance_weight;
   RelevanceScale scale;
   std::uint32_t n_wanted;
-  HostArray<double> scores;        // of MMR and of rescoring
+  HostArray<double> scores;        // of MMR
   HostArray<std::int64_t> tokens;  // empty: no budget
   HostArray<std::int64_t> budgets;
-  RescoreRule rule;
-  HostArray<double> ages;        // empty: the rule reads none
-  HostArray<double> half_lives;  // empty: the rule's
-  HostArray<double> worths;      // empty: the rule reads none
-  HostArray<std::int64_t> ties;
   // Called once, when all else is written; throws nothing.
   void (*take)(void* context, ShapeResults const& results);
   void* context;

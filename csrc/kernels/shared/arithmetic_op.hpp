@@ -74,7 +74,6 @@ enum class ArithmeticOp : std::int32_t {
   kWeightScore,        // score, weight
   kCompositeRaw,       // half-life 1, weights 1, 0.5, 0.25: score, age, importance
   kCompositeScore,     // the same
-  kIsListedBefore,     // score, tie, place, those of the other
 };
 
 struct NamedOp {
@@ -144,7 +143,6 @@ inline constexpr NamedOp kArithmeticOps[] = {
     {"weight_score", ArithmeticOp::kWeightScore},
     {"composite_raw", ArithmeticOp::kCompositeRaw},
     {"composite_score", ArithmeticOp::kCompositeScore},
-    {"is_listed_before", ArithmeticOp::kIsListedBefore},
 };
 inline constexpr int kMaxArity = 6;
 
@@ -350,11 +348,6 @@ HYRECALL_HD inline double evaluate(ArithmeticOp op, double const* x) {
       return composite_of(x).raw;
     case ArithmeticOp::kCompositeScore:
       return composite_of(x).score;
-    case ArithmeticOp::kIsListedBefore:
-      return is_listed_before(x[0], integer(1), static_cast<std::size_t>(x[2]), x[3], integer(4),
-                              static_cast<std::size_t>(x[5]))
-                 ? 1.0
-                 : 0.0;
   }
   return 0.0;
 }

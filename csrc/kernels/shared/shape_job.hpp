@@ -1,4 +1,4 @@
-// The stages that score a batch's lists anew or compare their vectors, on a device.
+// The stages that compare the vectors of a batch's lists, on a device.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace hyrecall {
 
 inline constexpr std::uint32_t kMostShaped = 4096;  // entries of a list
 
-enum class ShapeStage : std::uint32_t { kDedup, kMmr, kRescore };
+enum class ShapeStage : std::uint32_t { kDedup, kMmr };
 
 // Query q has the entries [offsets[q], offsets[q + 1]), at most kMostShaped, each a row of a dense
 // column. An entry's place counts from the first of its list.
@@ -33,18 +33,7 @@ struct ShapeJob {
   std::uint32_t* kept_for;         // [n_entries] made: place of the entry that stays for it
   std::uint32_t* n_alike;          // [n_entries] made: of what stays its cluster's size, else 0
 
-  // Of rescoring.
-  RescoreRule rule;
-  double const* ages;        // [n_entries]; null: the rule reads none
-  double const* half_lives;  // [n_entries]; null: the rule's
-  double const* worths;      // [n_entries]; null: the rule reads none
-  std::int64_t const* ties;  // [n_entries]
-  double* signals;           // [n_entries] made: as EntryScore, as the two below
-  double* raws;
-  double* new_scores;
-  std::uint32_t* order;  // [n_entries] made: place n of a list is this entry's, by its old place
-
-  // Of MMR; the scores of rescoring too.
+  // Of MMR.
   double relevance_weight;
   RelevanceScale scale;
   std::uint32_t n_wanted;        // a query
@@ -77,10 +66,6 @@ struct ShapeResults {
   double const* relevances;
   double const* similarities;
   std::uint32_t const* nearest;
-  double const* signals;
-  double const* raws;
-  double const* new_scores;
-  std::uint32_t const* order;
 };
 
 }  // namespace hyrecall

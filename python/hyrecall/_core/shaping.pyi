@@ -46,28 +46,26 @@ def order(lists: FusedLists, ties: Sequence[_Ints], threads: int) -> _Selected:
 
 def rescore_by_age(
     lists: FusedLists,
-    execution: Execution,
     ages: _Floats,
     half_life: float,
     half_lives: _Floats,
     exponent: float,
     ties: _Ints,
+    threads: int,
 ) -> _Rescored:
     """Multiply each score by what age leaves of it, and order the lists by it."""
 
-def rescore_by_weight(
-    lists: FusedLists, execution: Execution, weights: _Floats, ties: _Ints
-) -> _Rescored:
+def rescore_by_weight(lists: FusedLists, weights: _Floats, ties: _Ints, threads: int) -> _Rescored:
     """Multiply each score by its entry's weight, and order the lists by it."""
 
 def rescore_by_composite(
     lists: FusedLists,
-    execution: Execution,
     ages: _Floats,
     half_life: float,
     importances: _Floats,
     weights: tuple[float, float, float],
     ties: _Ints,
+    threads: int,
 ) -> _Rescored:
     """Score each entry by recency, importance and score, and order the lists by it."""
 

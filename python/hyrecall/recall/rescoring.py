@@ -22,16 +22,16 @@ __all__ = ["rescored"]
 def rescored(
     stage: Provenance | Recency | Composite,
     pool: FusedLists,
-    execution: _core.Execution,
     state: State,
     now: datetime,
+    threads: int,
 ) -> FusedLists:
     """Return the lists after a stage whose new score of an entry depends on that entry alone.
 
     Equal scores are ordered as the fused lists order them, or by place where a rerank chose the
     places. What comes first for what it holds stays there.
     """
-    entries = _Entries(pool, execution, state)
+    entries = _Entries(pool, state, threads)
     if isinstance(stage, Provenance):
         return _by_weight(stage, entries)
     return (
@@ -42,10 +42,9 @@ def rescored(
 class _Entries:
     """The entries of lists, with the columns of their rows."""
 
-    def __init__(self, pool: FusedLists, execution: _core.Execution, state: State) -> None:
+    def __init__(self, pool: FusedLists, state: State, threads: int) -> None:
         self.pool = pool
-        self.native = pool.native, execution
-        self.ties = pool.arrays["tie_rank"]
+        self.order = pool.arrays["tie_rank"], threads
         self._state = state
 
     def column(self, name: str) -> pa.Array:
@@ -62,7 +61,7 @@ class _Entries:
 def _by_weight(stage: Provenance, entries: _Entries) -> FusedLists:
     column = entries.column(stage.column)
     weight = by_value(column, stage.by_value, stage.default, stage.column)
-    found = _core.shaping.rescore_by_weight(*entries.native, weight, entries.ties)
+    found = _core.shaping.rescore_by_weight(entries.pool.native, weight, *entries.order)
     change = found["score"] - entries.pool.score
     return entries.after(found, provenance_weight=weight, provenance_change=change)
 
@@ -73,7 +72,7 @@ def _by_age(stage: Recency, entries: _Entries, now: datetime) -> FusedLists:
     if stage.by is not None:
         each = by_value(entries.column(stage.by), stage.by_value, half_life, stage.by)
     found = _core.shaping.rescore_by_age(
-        *entries.native, age, half_life, each, stage.exponent, entries.ties
+        entries.pool.native, age, half_life, each, stage.exponent, *entries.order
     )
     factor = found["signal"]
     if (factor == 1.0).all():  # nothing is penalised: the list stays as it is, to the last bit
@@ -87,7 +86,7 @@ def _mixed(stage: Composite, entries: _Entries, now: datetime) -> FusedLists:
     importance = importances(entries.column(stage.rating), stage.default, stage.scale)
     weights = stage.recency, stage.importance, stage.relevance
     found = _core.shaping.rescore_by_composite(
-        *entries.native, age, half_life, importance, weights, entries.ties
+        entries.pool.native, age, half_life, importance, weights, *entries.order
     )
     return entries.after(
         found,

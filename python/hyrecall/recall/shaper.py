@@ -157,7 +157,7 @@ class Shaper:
                 held = self._plan, self._state, self._facts.schema
                 pool = self._ordered(with_linear(stage, pool, *held, self._now))
             case Provenance() | Recency() | Composite():
-                pool = rescored(stage, pool, piece.execution, self._state, self._now)
+                pool = rescored(stage, pool, self._state, self._now, self._facts.threads)
             case Rerank():
                 pool = self._rerank(stage, pool)
             case RerankBy():
