@@ -90,6 +90,25 @@ def test_an_update_sets_when_a_fact_ends_and_nothing_else_of_it() -> None:
             memory.update(oslo, valid_to="2020", **ANN)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("taken_from", [2020, 2018])
+def test_a_fact_that_holds_at_no_time_gets_none_where_another_one_holds(taken_from: int) -> None:
+    with opened() as memory:
+        oslo = memory.remember_fact(fact("Oslo", 2020, None if taken_from == 2020 else 2020)).id
+        rome = memory.remember_fact(fact("Rome", taken_from, 2024)).id
+        both = [("Rome", taken_from, 2024), ("Oslo", 2020, 2020)]
+        assert sorted(listed(memory)) == sorted(both)
+        for end in (YEARS[2021], YEARS[2025]):
+            told = "valid_to: expected a time up to 2020-01-01T00:00:00[+]00:00, when another fact"
+            with pytest.raises(OptionError, match=told):
+                memory.end_fact(oslo, at=end, **ANN)
+        memory.update(oslo, valid_to=None, **ANN)
+        assert sorted(listed(memory)) == sorted(both)
+        assert memory.doctor(full=True).ok
+        memory.forget(rome, **ANN)
+        memory.update(oslo, valid_to=None, **ANN)
+        assert listed(memory) == [("Oslo", 2020, None)]
+
+
 def test_a_fact_ends_now_unless_a_time_is_given_or_it_has_ended() -> None:
     clock = Clock(YEARS[2025])
     with opened(clock) as memory:

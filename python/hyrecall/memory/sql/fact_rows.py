@@ -174,11 +174,13 @@ def end_fact(
             raise error(NotFoundError, "id", "a memory that is there", repr(key))
         raise error(OptionError, "valid_to", "a fact (an episode has no end)", "an episode")
     ((row, held),) = found.items()
-    slot = [(known, one) for known, one in _slot(connection, number, held)]
+    slot = list(_slot(connection, number, held))
     known = next(known for known, _ in slot if known.row == row)
     following = [
         one.valid_from for _, one in slot if one.valid_from > held.valid_from and not _is_empty(one)
     ]
+    if _is_empty(held) and any(one.is_valid_at(held.valid_from) for _, one in slot):
+        following.append(held.valid_from)  # the fact that replaced it whole, or holds around it
     last = _earliest(following)
     if end is None and latest is not None:
         end = max(_earliest([held.valid_to, latest]) or latest, held.valid_from)
@@ -188,7 +190,7 @@ def end_fact(
         wish = f"a time from valid_from ({held.valid_from.isoformat()}) on, or None"
         raise error(OptionError, "valid_to", wish, end.isoformat())
     elif last is not None and end > last:
-        wish = f"a time up to {last.isoformat()}, when the next fact begins"
+        wish = f"a time up to {last.isoformat()}, when another fact holds"
         raise error(OptionError, "valid_to", wish, end.isoformat())
     if end == held.valid_to:
         return known
