@@ -323,9 +323,9 @@ def behind_successors(
     """
     facts = facts_of_rows(connection, numbers, cells)
     chains: dict[object, list[int]] = defaultdict(list)  # the one that began last first
-    for place in sorted(range(len(numbers)), key=lambda at: _begin(facts.get(numbers[at]))):
-        if numbers[place] in facts:
-            chains[facts[numbers[place]].slot].insert(0, place)
+    from_last = [at for at in reversed(range(len(numbers))) if numbers[at] in facts]
+    for place in sorted(from_last, key=lambda at: _interval(facts[numbers[at]])):
+        chains[facts[numbers[place]].slot].insert(0, place)
     met: set[int] = set()
     order: dict[int, None] = {}
     for place, row in enumerate(numbers):
@@ -340,8 +340,9 @@ def behind_successors(
     return list(order)
 
 
-def _begin(fact: Fact | None) -> datetime:
-    return datetime.max.replace(tzinfo=UTC) if fact is None else fact.valid_from
+def _interval(fact: Fact) -> tuple[datetime, datetime]:
+    """Return begin and end: a fact that was replaced from its beginning on ends first."""
+    return fact.valid_from, fact.valid_to or datetime.max.replace(tzinfo=UTC)
 
 
 def _has_ended(fact: Fact, now: datetime) -> bool:
