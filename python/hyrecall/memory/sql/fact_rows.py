@@ -48,6 +48,7 @@ __all__ = [
     "facts_of_rows",
     "has_facts",
     "home_of",
+    "interval",
     "memories_that_hold",
     "put_interval",
     "read_fact",
@@ -324,7 +325,7 @@ def behind_successors(
     facts = facts_of_rows(connection, numbers, cells)
     chains: dict[object, list[int]] = defaultdict(list)  # the one that began last first
     from_last = [at for at in reversed(range(len(numbers))) if numbers[at] in facts]
-    for place in sorted(from_last, key=lambda at: _interval(facts[numbers[at]])):
+    for place in sorted(from_last, key=lambda at: interval(facts[numbers[at]])):
         chains[facts[numbers[place]].slot].insert(0, place)
     met: set[int] = set()
     order: dict[int, None] = {}
@@ -340,7 +341,7 @@ def behind_successors(
     return list(order)
 
 
-def _interval(fact: Fact) -> tuple[datetime, datetime]:
+def interval(fact: Fact) -> tuple[datetime, datetime]:
     """Return begin and end: a fact that was replaced from its beginning on ends first."""
     return fact.valid_from, fact.valid_to or datetime.max.replace(tzinfo=UTC)
 
