@@ -189,6 +189,15 @@ def test_of_many_values_each_ends_by_itself(tmp_path: Path) -> None:
             assert other.list_facts(**ANN) == every
 
 
+def test_a_private_fact_and_a_global_one_end_each_other_not() -> None:
+    with opened() as memory:
+        memory.remember_fact(fact("Oslo", 2020, visibility="global"))
+        memory.remember_fact(fact("Rome", 2024))
+        assert listed(memory) == [("Rome", 2024, None), ("Oslo", 2020, None)]
+        memory.remember_fact(fact("Bern", 2025, visibility="global"))
+        assert listed(memory)[::2] == [("Bern", 2025, None), ("Oslo", 2020, 2025)]
+
+
 @pytest.mark.parametrize("single", [True, False])
 def test_a_fact_that_is_said_again_with_another_single_is_the_one_that_is_there(
     single: bool,
