@@ -24,7 +24,7 @@ pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
 from mcp.client import Client
 
-from hyrecall.memory import Memory
+from hyrecall.memory import EVERYONE, Memory
 from hyrecall.serve import Caller
 from hyrecall.serve.mcp import create_server, stdio
 from mcp_world import (
@@ -148,6 +148,33 @@ def test_a_line_that_cannot_be_read_is_answered_with_its_id(
             first, last = await talk_here(create_server(memory, caller=ANN), lines)
             assert (first["id"], first["error"]["code"]) == (number, code)
             assert (last["id"], last["result"]) == (99, {})
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("params", "twice"),
+    [
+        ('{"name": "save", "arguments": {"text": "tea", "user_id": "ann", "user_id": "bob"}}',
+         "user_id"),
+        ('{"name": "save", "arguments": {"text": "tea", "\\u0074ext": "milk"}}', "text"),
+        ('{"name": "save", "arguments": {"text": "tea", "metadata": {"a": [{"b": 1, "b": 2}]}}}',
+         "b"),
+        ('{"name": "save", "arguments": {"text": "tea"}, "arguments": {"text": "milk"}}',
+         "arguments"),
+    ],
+)  # fmt: skip
+def test_a_name_that_stands_twice_is_refused_as_over_http(params: str, twice: str) -> None:
+    line = f'{{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {params}}}'
+
+    async def main() -> None:
+        async with Memory.in_memory(embedder=None) as memory:
+            server = create_server(memory)
+            first, last = await talk_here(server, (line, message("ping", number=8)))
+            told = f"Invalid request: {twice}: expected once"
+            assert (first["id"], first["error"]) == (7, {"code": -32600, "message": told})
+            assert (last["id"], last["result"]) == (8, {})
+            assert await memory.list(user_id=EVERYONE) == []
 
     asyncio.run(main())
 
