@@ -196,6 +196,7 @@ def test_every_kind_of_file_is_read_to_its_end(tmp_path: Path) -> None:
         waiting = asyncio.create_task(everything(late))
         for number, expected in (
             (os.open("/dev/null", os.O_RDONLY), b""),
+            (os.open("/dev/null", os.O_WRONLY), b""),
             (os.open(tmp_path / "lines", os.O_RDONLY), b"some\nlines"),
             (ended, b"some\nlines"),
         ):
@@ -215,6 +216,7 @@ def test_every_kind_of_file_is_read_to_its_end(tmp_path: Path) -> None:
     [
         ("</dev/null", 0, ""),
         ("<&-", 0, ""),
+        ("0>/dev/null", 0, ""),  # as nohup does
         ("<&- >&-", 0, ""),
         ("</dev/null >&-", 1, "error: stdout: expected an open stdout, got a closed one\n"),
         ("<lines >/dev/full", 1, "error: output: No space left on device\n"),

@@ -302,6 +302,8 @@ class _Outline:
             self._kept += part[: self._MOST]
 
 
+# The terminal is gone; stdin is open for writing alone, as nohup leaves it.
+_NO_MORE: Final = (errno.EIO, errno.EBADF)
 _OUTSIDE: Final = re.compile(rb'["{}\[\]]')
 _STRING_ENDS: Final = re.compile(rb'["\\]')
 
@@ -343,7 +345,7 @@ async def _chunks(number: int) -> AsyncIterator[bytes]:
                 try:
                     chunk = _read(number, theirs)
                 except OSError as one:
-                    fault = None if one.errno == errno.EIO else one  # EIO: the terminal is gone
+                    fault = None if one.errno in _NO_MORE else one
                 with contextlib.suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(_settle, future, chunk, fault)
 
