@@ -79,7 +79,7 @@ def test_an_update_sets_when_a_fact_ends_and_nothing_else_of_it() -> None:
             (oslo, {"valid_to": YEARS[2019]}, "valid_to: expected a time from valid_from"),
             (oslo, {"valid_to": None, "tags": ["x"]}, "tags: expected no other field"),
             (oslo, {"output": "x"}, "id: expected an episode"),
-            (note, {"valid_to": None}, "valid_to: expected a fact"),
+            (note, {"valid_to": None}, "id: expected a fact"),
         ):
             with pytest.raises(OptionError) as fault:
                 memory.update(key, **changes, **ANN)  # type: ignore[arg-type]
@@ -88,6 +88,27 @@ def test_an_update_sets_when_a_fact_ends_and_nothing_else_of_it() -> None:
             memory.update("none", valid_to=None, **ANN)
         with pytest.raises(DTypeError, match="valid_to: expected a datetime, got str"):
             memory.update(oslo, valid_to="2020", **ANN)  # type: ignore[arg-type]
+
+
+def test_an_end_that_is_refused_names_the_argument_of_its_call() -> None:
+    with opened() as memory:
+        oslo, note = memory.remember_fact(fact("Oslo", 2020)).id, memory.remember("tea", **ANN).id
+        memory.remember_fact(fact("Rome", 2024))
+        for key, at, told in (
+            (oslo, YEARS[2025], "at: expected a time up to 2024"),
+            (oslo, YEARS[2019], "at: expected a time from valid_from"),
+            (note, YEARS[2025], "id: expected a fact"),
+            (note, None, "id: expected a fact"),
+        ):
+            with pytest.raises(OptionError) as fault:
+                memory.end_fact(key, at=at, **ANN)
+            assert str(fault.value).startswith(told)
+            assert fault.value.argument == told[:2]
+        for agent in ("", " ", "a\0b"):
+            with pytest.raises(OptionError, match="agent: expected 1 to 512 bytes"):
+                memory.set_policy(agent, policy="shared")
+            with pytest.raises(OptionError, match="agent: expected 1 to 512 bytes"):
+                memory.get_policy(agent)
 
 
 def test_a_fact_ends_now_unless_a_time_is_given_or_it_has_ended() -> None:
