@@ -26,7 +26,7 @@ from mcp.client import Client
 
 from hyrecall.memory import EVERYONE, Memory
 from hyrecall.serve import Caller
-from hyrecall.serve.mcp import create_server, stdio
+from hyrecall.serve.mcp import create_server, http_app, stdio
 from mcp_world import (
     HELLO,
     data_of,
@@ -37,6 +37,7 @@ from mcp_world import (
     talk,
     talk_here,
 )
+from serve_client import calling
 
 SECRET = "canary-of-somebody"
 ANN = Caller(user_id="ann", rights=frozenset(("read", "write")))
@@ -175,6 +176,25 @@ def test_a_name_that_stands_twice_is_refused_as_over_http(params: str, twice: st
             assert (first["id"], first["error"]) == (7, {"code": -32600, "message": told})
             assert (last["id"], last["result"]) == (8, {})
             assert await memory.list(user_id=EVERYONE) == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("number", ["4.5", "null", "[]", "{}", "true"])
+def test_a_request_with_an_id_that_is_none_is_refused_instead_of_left_without_a_reply(
+    number: str,
+) -> None:
+    line = f'{{"jsonrpc": "2.0", "id": {number}, "method": "ping"}}'
+    told = "id: expected a string or an integer"
+    accept = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+
+    async def main() -> None:
+        async with Memory.in_memory(embedder=None) as memory, calling(http_app(memory)) as client:
+            (reply,) = await talk_here(create_server(memory), (line,))
+            assert reply["error"]["code"] == -32600
+            assert reply["error"]["message"] == f"Invalid request: {told}"
+            got = await client.post("/mcp", content=line, headers=accept)
+            assert (got.status_code, got.json()["error"]["message"]) == (422, told)
 
     asyncio.run(main())
 

@@ -26,7 +26,7 @@ from starlette.exceptions import HTTPException
 
 from hyrecall.base import threads
 from hyrecall.errors import OptionError, error
-from hyrecall.serve.json_shape import read_json
+from hyrecall.serve.json_shape import check_message
 
 __all__ = ["run_stdio"]
 
@@ -178,7 +178,7 @@ class _Line:
         self._n_bytes = 0
         self._outline = _Outline()
         self._fault: str | None = None
-        self._twice: str | None = None
+        self._wrong: str | None = None
 
     @property
     def is_blank(self) -> bool:
@@ -207,11 +207,10 @@ class _Line:
         line = bytes(self._bytes)
         try:
             message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-            with contextlib.suppress(ValueError):  # digits beyond those of Python's integers
-                read_json(line)
-        except HTTPException as fault:  # a name that stands twice
+            check_message(line)
+        except HTTPException as fault:
             self._outline.add(line)
-            self._twice = fault.detail
+            self._wrong = fault.detail
             return None
         except ValidationError as fault:
             self._outline.add(line)
@@ -225,8 +224,8 @@ class _Line:
         """Return the error for a line that is too long, no JSON, or JSON that is no message."""
         outline = self._outline.read()
         code, told = types.INVALID_REQUEST, "Invalid request"
-        if self._twice is not None:
-            told += f": {self._twice}"
+        if self._wrong is not None:
+            told += f": {self._wrong}"
         if self._fault is not None or (self._is_too_long and outline is None):
             code, told = types.PARSE_ERROR, f"Parse error: {self._fault or 'not a JSON object'}"
         if self._is_too_long:
