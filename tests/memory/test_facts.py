@@ -79,7 +79,7 @@ def test_an_update_sets_when_a_fact_ends_and_nothing_else_of_it() -> None:
             (oslo, {"valid_to": YEARS[2019]}, "valid_to: expected a time from valid_from"),
             (oslo, {"valid_to": None, "tags": ["x"]}, "tags: expected no other field"),
             (oslo, {"output": "x"}, "id: expected an episode"),
-            (note, {"valid_to": None}, "valid_to: expected a fact"),
+            (note, {"valid_to": None}, "id: expected a fact"),
         ):
             with pytest.raises(OptionError) as fault:
                 memory.update(key, **changes, **ANN)  # type: ignore[arg-type]
@@ -98,7 +98,7 @@ def test_a_fact_that_holds_at_no_time_gets_none_where_another_one_holds(taken_fr
         both = [("Rome", taken_from, 2024), ("Oslo", 2020, 2020)]
         assert sorted(listed(memory)) == sorted(both)
         for end in (YEARS[2021], YEARS[2025]):
-            told = "valid_to: expected a time up to 2020-01-01T00:00:00[+]00:00, when another fact"
+            told = "at: expected a time up to 2020-01-01T00:00:00[+]00:00, when another fact"
             with pytest.raises(OptionError, match=told):
                 memory.end_fact(oslo, at=end, **ANN)
         memory.update(oslo, valid_to=None, **ANN)
@@ -107,6 +107,27 @@ def test_a_fact_that_holds_at_no_time_gets_none_where_another_one_holds(taken_fr
         memory.forget(rome, **ANN)
         memory.update(oslo, valid_to=None, **ANN)
         assert listed(memory) == [("Oslo", 2020, None)]
+
+
+def test_an_end_that_is_refused_names_the_argument_of_its_call() -> None:
+    with opened() as memory:
+        oslo, note = memory.remember_fact(fact("Oslo", 2020)).id, memory.remember("tea", **ANN).id
+        memory.remember_fact(fact("Rome", 2024))
+        for key, at, told in (
+            (oslo, YEARS[2025], "at: expected a time up to 2024"),
+            (oslo, YEARS[2019], "at: expected a time from valid_from"),
+            (note, YEARS[2025], "id: expected a fact"),
+            (note, None, "id: expected a fact"),
+        ):
+            with pytest.raises(OptionError) as fault:
+                memory.end_fact(key, at=at, **ANN)
+            assert str(fault.value).startswith(told)
+            assert fault.value.argument == told[:2]
+        for agent in ("", " ", "a\0b"):
+            with pytest.raises(OptionError, match="agent: expected 1 to 512 bytes"):
+                memory.set_policy(agent, policy="shared")
+            with pytest.raises(OptionError, match="agent: expected 1 to 512 bytes"):
+                memory.get_policy(agent)
 
 
 def test_a_fact_ends_now_unless_a_time_is_given_or_it_has_ended() -> None:

@@ -363,7 +363,7 @@ def test_a_fact_is_ended_over_rest_and_its_history_stays() -> None:
         assert facts["tuesday"].valid_to is None
         refused = await client.post("/v1/facts/talk/end", json=ANN)
         assert refused.status_code == 422
-        assert refused.json()["error"]["message"].startswith("valid_to: expected a fact")
+        assert refused.json()["error"]["message"].startswith("id: expected a fact")
         gone = await client.post("/v1/facts/nothing/end", json=ANN)
         assert gone.status_code == 404
         said = {"subject": "ann", "predicate": "likes", "single": False, **ANN}

@@ -147,8 +147,11 @@ def _says_who(header: str) -> bool:
     return bool(_WHO.fullmatch(re.sub("[-_]", "", header)))
 
 
-def _is_matched(routes: Iterable[BaseRoute], scope: Scope, *kinds: Match) -> bool:
-    return any(route.matches(scope)[0] in kinds for route in routes)
+def _matched(routes: Iterable[BaseRoute], scope: Scope) -> BaseRoute | None:
+    """Return the route that answers, or else one that would with another method."""
+    known = [(route, match) for route in routes if (match := route.matches(scope)[0]) != Match.NONE]
+    answering = (route for route, match in known if match == Match.FULL)
+    return next(answering, known[0][0] if known else None)
 
 
 # ---- paths ----
@@ -181,13 +184,17 @@ class EncodedPaths:
             scope["path"] = before
 
     def _without_slash(self, scope: Scope) -> None:
-        """Leave out a last slash that leads nowhere; not where an empty id would forget a list."""
+        """Leave out a last slash that leads nowhere; not where an empty id would forget a list.
+
+        ``/v1/memories/a/history/`` could be a memory too, whose id is written ``a%2Fhistory%2F``.
+        """
         path, routes = scope["path"], scope["app"].routes
         if path.endswith("/") and scope["method"] != "DELETE":
-            plain = {**scope, "path": path.rstrip("/")}
-            is_known = _is_matched(routes, scope, Match.FULL, Match.PARTIAL)
-            if not is_known and _is_matched(routes, plain, Match.FULL, Match.PARTIAL):
-                scope["path"] = plain["path"]
+            found = _matched(routes, scope)
+            plain = path.rstrip("/") if found is None else path[:-1]
+            other = _matched(routes, {**scope, "path": plain})
+            if other is not None and other is not found:
+                scope["path"] = plain
 
 
 def to_route(path: str, raw: bytes | None) -> str:

@@ -173,7 +173,7 @@ def end_fact(
     if not found:
         if head_row(connection, number, key) is None:
             raise error(NotFoundError, "id", "a memory that is there", repr(key))
-        raise error(OptionError, "valid_to", "a fact (an episode has no end)", "an episode")
+        raise error(OptionError, "id", "a fact (an episode has no end)", "an episode")
     ((row, held),) = found.items()
     slot = list(_slot(connection, number, held))
     known = next(known for known, _ in slot if known.row == row)
