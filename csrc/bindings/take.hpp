@@ -6,12 +6,15 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -54,17 +57,35 @@ struct TakenArray {
   std::shared_ptr<ArrowArray> array;
 };
 
-// Refuses lengths and offsets below 0, or beyond int64 together, also of children and dictionaries.
-// pyarrow imports both, and reads by them when it validates an array.
-inline void check_layout(ArrowArray const& array, char const* argument) {
+// Refuses lengths and offsets below 0, or beyond int64 together, also of children and dictionaries,
+// and rows beyond the end of what fixed-size lists and structs hold. pyarrow imports all of these,
+// reads by them when it validates an array, and does not compare the rows of fixed-size lists.
+inline void check_layout(ArrowSchema const& schema, ArrowArray const& array, char const* argument) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 64;
   auto const is_count = [](std::int64_t value) { return 0 <= value && value <= kMost; };
   if (!is_count(array.length) || !is_count(array.offset))
     throw Error(ErrorCode::kOption, argument,
                 "expected Arrow arrays with an offset and a length of at least 0, got offset " +
                     std::to_string(array.offset) + " and length " + std::to_string(array.length));
-  for (std::int64_t i = 0; i < array.n_children; ++i) check_layout(*array.children[i], argument);
-  if (array.dictionary != nullptr) check_layout(*array.dictionary, argument);
+  std::string_view const format = schema.format;
+  bool const is_fixed = format.starts_with("+w:");
+  if (schema.n_children != array.n_children ||
+      (schema.dictionary == nullptr) != (array.dictionary == nullptr))
+    throw Error(ErrorCode::kOption, argument,
+                "expected Arrow arrays with the parts of their type, got others");
+  std::int64_t const width = is_fixed ? std::max(std::atoll(schema.format + 3), 0LL) : 1;
+  for (std::int64_t i = 0; i < array.n_children; ++i) {
+    ArrowArray const& child = *array.children[i];
+    check_layout(*schema.children[i], child, argument);
+    if ((is_fixed || format == "+s") && width > 0 &&
+        array.offset + array.length > child.length / width)
+      throw Error(ErrorCode::kOption, argument,
+                  "expected Arrow arrays whose parts hold all their rows, got " +
+                      std::to_string(child.length) + " values for the offset " +
+                      std::to_string(array.offset) + " and the length " +
+                      std::to_string(array.length));
+  }
+  if (array.dictionary != nullptr) check_layout(*schema.dictionary, *array.dictionary, argument);
 }
 
 // The values of an array that has some; a row without a buffer is refused.
@@ -100,7 +121,7 @@ inline TakenArray take_any_arrow(pybind11::handle source, char const* argument) 
     delete held;
   });
   array->release = nullptr;
-  check_layout(*taken.array, argument);
+  check_layout(*schema, *taken.array, argument);
   return taken;
 }
 

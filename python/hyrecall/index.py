@@ -116,9 +116,10 @@ class Index(IndexBuilds, IndexReads, IndexParts):
             the default itself says no more than naming none: arms that are joined by the default
             ``fusion`` of :meth:`recall` then have its constants.
         embed : embedder, str or EmbedBy, or mapping of str to those, optional
-            What makes the vectors of an arm, or ``{arm: ...}``: of rows whose vectors neither the
-            table nor ``vectors`` has, now and at each add, and of queries that come without. It is
-            what a store takes as its embedder; :class:`hyrecall.embed.EmbedBy` says more.
+            What makes the vectors of an arm, or ``{arm: ...}``: of documents if neither the table
+            nor ``vectors`` has the arm, now and at each add (a null in a column that is there is a
+            row without a vector), and of queries that come without. It is what a store takes as
+            its embedder; :class:`hyrecall.embed.EmbedBy` says more.
         device : {"auto", "cpu", "cuda:N"}, default "auto"
             Where vectors and texts are searched. Only "auto" may choose: cuda:0 where there is
             one and the vectors are large enough to gain by it and all of it fits, else the CPU.

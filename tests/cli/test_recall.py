@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.embed import StaticEmbedder
+from hyrecall.embed import EmbedBy, HashEmbedder, StaticEmbedder
 from hyrecall.hits.dropped import dropped_text
 from hyrecall.hits.explain_text import wrapped_text
 
@@ -89,13 +89,16 @@ def test_a_vector_and_every_fusion_reach_the_engine(run, folder, index, given, f
     assert reply.data["hits"]
 
 
-def test_vectors_come_from_files_and_by_arm(run, folder, tmp_path):
+@pytest.mark.parametrize("text", [[], [QUERY]], ids=["vectors", "both"])
+def test_vectors_come_from_files_and_by_arm(run, folder, tmp_path, text):
     (tmp_path / "v.json").write_text(json.dumps(VECTOR))
     np.save(tmp_path / "v.npy", np.array(VECTOR, np.float32))
     forms = [json.dumps(VECTOR), f"@{tmp_path}/v.json", f"@{tmp_path}/v.npy"]
     forms.append(f"embedding={json.dumps(VECTOR)}")
-    replies = [run("recall", folder, "--scope", "acme", "--vector", v, "--json") for v in forms]
-    assert all(reply.data["arms"] == ["embedding"] for reply in replies)
+    asked = ["recall", folder, *text, "--scope", "acme", "--json", "--vector"]
+    replies = [run(*asked, form) for form in forms]
+    assert all(reply.data["arms"][-1] == "embedding" for reply in replies)
+    assert all(len(reply.data["arms"]) == 1 + len(text) for reply in replies)
     assert all(reply.data["hits"] == replies[0].data["hits"] for reply in replies)
 
 
@@ -199,3 +202,15 @@ def test_embed_refuses_an_arm_that_the_model_cannot_fill(run, folder):
     reply = run("recall", folder, QUERY, "--scope", "acme", "--embed")
     assert reply.code == 1
     assert "error: --embed: expected an index with one vector arm of 256 dimensions" in reply.err
+
+
+def test_an_index_of_vectors_alone_says_that_its_embedder_is_missing(run, tmp_path):
+    table = pa.table({"id": ["a"], "text": ["tea"]})
+    schema = hr.Schema(key="id", cell=None, vector="v")
+    by = EmbedBy(HashEmbedder(dim=8), columns="text")
+    hr.Index.build(table, schema, embed=by).save(tmp_path / "i")
+    reply = run("recall", tmp_path / "i", "tea", "--json")
+    assert (reply.code, reply.data["hits"]) == (0, [])
+    assert "v did not run: its vectors are of 'hash-8'" in reply.data["degraded"][0]
+    reply = run("recall", tmp_path / "i", "tea", "--vector", json.dumps(VECTOR))
+    assert "error: query: expected no text (the index has no text arm)" in reply.err

@@ -1,5 +1,6 @@
 """hyrecall info --report: what a bug report needs of a machine, and nothing that is its user's."""
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -199,6 +200,26 @@ def test_a_settings_file_that_cannot_be_read_is_reported_without_its_content(run
     text, data = both(run)
     assert data["settings"]["problem"] == "OptionError"
     assert "config.json, which is refused: OptionError" in text
+
+
+def test_a_settings_file_in_a_folder_that_may_not_be_entered_is_reported(run, home, monkeypatch):
+    write_settings(home, recipe="loom")
+    file = home / ".config/hyrecall/config.json"
+    ways = {name: getattr(Path, name) for name in ("stat", "open")}
+
+    def denied(name):
+        def way(path, *given, **options):
+            if path == file:
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            return ways[name](path, *given, **options)
+
+        return way
+
+    for name in ways:
+        monkeypatch.setattr(Path, name, denied(name))
+    text, data = both(run)
+    assert data["settings"]["problem"] == "PermissionError"
+    assert "config.json, which is refused: PermissionError" in text
 
 
 def test_a_refused_setting_is_reported_by_its_key(run, home):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from hyrecall.distributed import newer_versions
 from hyrecall.distributed.newer_versions import NewerVersions
 from hyrecall.errors import CorruptIndexError
 
@@ -24,6 +27,34 @@ class Unreadable:
         raise self._fault
 
 
+class Waiting:
+    """An index whose folder is looked at for as long as it is told."""
+
+    def __init__(self) -> None:
+        self.may_go_on = threading.Event()
+
+    @property
+    def is_stale(self) -> bool:
+        return not self.may_go_on.wait(60)
+
+
+@pytest.mark.parametrize("pause", [1.0, 100.0])
+def test_a_request_waits_after_a_pause_alone_and_not_for_ever(
+    pause: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(newer_versions, "LOOK_AGAIN", 0.1 if pause > 2 else 100.0)
+    index: Any = Waiting()
+    with ThreadPoolExecutor(1) as threads:
+        versions = NewerVersions(index, threads, logging.getLogger("versions"))
+        versions._looked -= pause * newer_versions.LOOK_AGAIN
+        asyncio.run(versions.look_again())
+        assert versions.loading is not None
+        assert not versions.loading.done()
+        index.may_go_on.set()
+        asyncio.run(versions.look_again())
+        versions.loading.result(60)
+
+
 @pytest.mark.parametrize(
     "fault", [PermissionError(13, "Permission denied", "shards.json"), CorruptIndexError("damaged")]
 )
@@ -32,7 +63,7 @@ def test_the_log_names_every_fault(fault: Exception, caplog: pytest.LogCaptureFi
     with ThreadPoolExecutor(1) as threads, caplog.at_level(logging.ERROR, "versions"):
         versions = NewerVersions(index, threads, logging.getLogger("versions"))
         versions._looked = -1e9
-        versions.look_again()
+        asyncio.run(versions.look_again())
         assert versions.loading is not None
         assert versions.loading.exception() is None
     kind = type(fault).__name__

@@ -296,3 +296,26 @@ def test_the_message_of_an_endpoint_is_short_and_repeats_neither_text_nor_key(
     with pytest.raises(EmbedError) as caught:
         embedder.embed([LETTER, "tea"])
     assert caught.value.said == told
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"error": "Unexpected endpoint or method. (POST /embeddings)"},
+         "an error (Unexpected endpoint or method. (POST /embeddings))"),
+        ({"error": {"message": f"key {KEY} has no quota for {LETTER}"}},
+         "an error (key [...] has no quota for [...])"),
+        ({"error": {"code": 7}}, "KeyError"),
+        ({"data": [], "message": "none"}, "another number"),
+    ],
+)  # fmt: skip
+def test_an_error_that_comes_with_status_200_is_shown(
+    server: StubServer, made: list[HttpEmbedder], body: object, told: str
+) -> None:
+    server.custom = json.dumps(body).encode()
+    embedder = HttpEmbedder(server.url("custom"), key=KEY)
+    made.append(embedder)
+    with pytest.raises(EmbedError) as caught:
+        embedder.embed([LETTER])
+    assert caught.value.fault == EmbedFault.MALFORMED
+    assert str(caught.value).endswith(f", got {told}")

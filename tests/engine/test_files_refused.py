@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -93,6 +94,23 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(
     if role == "MANIFEST":
         with pytest.raises(hr.CorruptIndexError, match="expected a file, got a pipe"):
             build().save(folder)
+
+
+@pytest.mark.parametrize("role", ["MANIFEST", "rows", "terms"])
+def test_a_socket_or_a_circular_link_in_the_place_of_a_file_is_refused(
+    folder: Path, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = next(one for one in folder.iterdir() if role in one.name)
+    path.unlink()
+    path.symlink_to(path)
+    with pytest.raises(hr.CorruptIndexError, match="expected a file, got a link that leads back"):
+        hr.Index.open(folder)
+    path.unlink()
+    monkeypatch.chdir(folder)  # the name of a socket is short
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(path.name)
+        with pytest.raises(hr.CorruptIndexError, match="expected a file, got a pipe, a socket"):
+            hr.Index.open(folder)
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:

@@ -386,6 +386,18 @@ def test_a_path_that_no_folder_can_have_is_refused(tmp_path: Path, name: str, wi
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("path", ["s3://bucket/notes", "file:///srv/notes", Path("gs://b/notes")])
+def test_a_url_is_no_folder_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str | Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    index = build(9)
+    for call in (lambda: index.save(path), lambda: hr.Index.open(path)):
+        with pytest.raises(hr.OptionError, match=r"^path: expected a path of this machine"):
+            call()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_longest_name_works(tmp_path: Path) -> None:
     index = build(9)
     index.save(tmp_path / ("x" * 255))

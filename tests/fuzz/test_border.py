@@ -92,6 +92,25 @@ def test_the_engine_takes_no_offset_below_0(array: pa.Array) -> None:
     hr._core.check_layout(array.slice(2), "x")
 
 
+@pytest.mark.parametrize("offset", [1, 100])
+def test_rows_beyond_the_values_of_a_fixed_size_list_are_refused(offset: int) -> None:
+    # pyarrow finds them valid, reads beyond the values, or ends the process.
+    pairs = pa.array([[1.0, 2.0]] * 4, pa.list_(pa.float32(), 2))
+    far = pa.Array.from_buffers(pairs.type, 4, [None], 0, offset, [pairs.values])
+    nested = pa.ListArray.from_arrays(pa.array(range(5), pa.int32()), far)
+    rows = {"id": range(4), "text": ["tea"] * 4}
+    for x, role in ((far, "attributes"), (far, "stored"), (nested, "stored"), (far, "vector")):
+        schema = hr.Schema(key="id", cell=None, **{"text": "text", role: "x"})
+        with pytest.raises(OptionError, match=r"^x: expected Arrow arrays whose parts hold all"):
+            hr.Index.build(pa.table({**rows, "x": x}), schema, device="cpu")
+    schema = hr.Schema(key="id", cell=None, text="text", vector="x")
+    index = hr.Index.build(pa.table({**rows, "x": pairs}), schema)
+    for call in (lambda: index.recall(vectors=far), lambda: hr.Scope(far)):
+        with pytest.raises(OptionError, match=r"expected Arrow arrays whose parts hold all"):
+            call()
+    assert len(index.recall(vectors=pairs[2:])) == 2
+
+
 @pytest.mark.parametrize(
     "seed", [0, 20, 40, *(pytest.param(n, marks=pytest.mark.slow) for n in range(60, 800, 20))]
 )

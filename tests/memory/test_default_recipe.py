@@ -100,6 +100,15 @@ def test_equal_scores_keep_the_order_in_which_memories_were_kept() -> None:
         assert names == [f"e{9 - at}" for at in range(9)]
 
 
+def test_a_changed_memory_stands_behind_its_equals_and_only_l0_ranks_a_pinned_one_first() -> None:
+    for recipe, wanted in ((recipes.default, ["b", "c", "a"]), (recipes.l0, ["a", "c", "b"])):
+        with MemorySync.in_memory(recipe=recipe, embedder=None) as memory:
+            for name in "abc":
+                memory.remember("tea", id=name, kind="note")
+            memory.pin("a")
+            assert [one.episode.id for one in memory.search("tea")] == wanted
+
+
 def test_an_agent_searches_by_the_default_recipe() -> None:
     place = {"org": "acme", "workspace": "lab"}
     with MemorySync.in_memory(embedder=None) as memory:

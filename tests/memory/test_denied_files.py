@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,40 @@ def test_the_file_that_may_not_be_read_is_named(
     deny(monkeypatch, os.R_OK, file)
     fault = PermissionError(errno.EACCES, "Permission denied", str(tmp_path))
     assert told(fault, tmp_path).endswith(f"expected permission to read the file {file}, got none")
+
+
+@contextmanager
+def as_nobody(folder: Path) -> Iterator[None]:
+    """Give a folder to a user who is not root, and act as that user."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for one in (folder, *folder.rglob("*")):
+        os.chown(one, 65534, 65534)
+    os.setresuid(65534, 65534, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+@pytest.mark.parametrize("read_only", [None, False, True])
+@pytest.mark.parametrize("closed", ["a", "a/b"])
+def test_a_folder_that_may_not_be_entered_is_named(closed: str, read_only: bool | None) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # others may not enter tmp_path
+        path, place = Path(name, "a", "b"), Path(name, closed)
+        MemorySync.open(path, embedder=None).close()
+        with as_nobody(Path(name)):
+            place.chmod(0)
+            try:
+                with pytest.raises(StoreError) as refused:
+                    MemorySync.open(path, read_only=read_only, embedder=None)
+            finally:
+                place.chmod(0o700)
+    wish = f"permission to read the folder {place}"
+    assert (str(refused.value), refused.value.errno) == (
+        f"{path}: expected {wish}, got none", errno.EACCES
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

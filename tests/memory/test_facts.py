@@ -79,7 +79,7 @@ def test_an_update_sets_when_a_fact_ends_and_nothing_else_of_it() -> None:
             (oslo, {"valid_to": YEARS[2019]}, "valid_to: expected a time from valid_from"),
             (oslo, {"valid_to": None, "tags": ["x"]}, "tags: expected no other field"),
             (oslo, {"output": "x"}, "id: expected an episode"),
-            (note, {"valid_to": None}, "valid_to: expected a fact"),
+            (note, {"valid_to": None}, "id: expected a fact"),
         ):
             with pytest.raises(OptionError) as fault:
                 memory.update(key, **changes, **ANN)  # type: ignore[arg-type]
@@ -88,6 +88,46 @@ def test_an_update_sets_when_a_fact_ends_and_nothing_else_of_it() -> None:
             memory.update("none", valid_to=None, **ANN)
         with pytest.raises(DTypeError, match="valid_to: expected a datetime, got str"):
             memory.update(oslo, valid_to="2020", **ANN)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("taken_from", [2020, 2018])
+def test_a_fact_that_holds_at_no_time_gets_none_where_another_one_holds(taken_from: int) -> None:
+    with opened() as memory:
+        oslo = memory.remember_fact(fact("Oslo", 2020, None if taken_from == 2020 else 2020)).id
+        rome = memory.remember_fact(fact("Rome", taken_from, 2024)).id
+        both = [("Rome", taken_from, 2024), ("Oslo", 2020, 2020)]
+        assert sorted(listed(memory)) == sorted(both)
+        for end in (YEARS[2021], YEARS[2025]):
+            told = "at: expected a time up to 2020-01-01T00:00:00[+]00:00, when another fact"
+            with pytest.raises(OptionError, match=told):
+                memory.end_fact(oslo, at=end, **ANN)
+        memory.update(oslo, valid_to=None, **ANN)
+        assert sorted(listed(memory)) == sorted(both)
+        assert memory.doctor(full=True).ok
+        memory.forget(rome, **ANN)
+        memory.update(oslo, valid_to=None, **ANN)
+        assert listed(memory) == [("Oslo", 2020, None)]
+
+
+def test_an_end_that_is_refused_names_the_argument_of_its_call() -> None:
+    with opened() as memory:
+        oslo, note = memory.remember_fact(fact("Oslo", 2020)).id, memory.remember("tea", **ANN).id
+        memory.remember_fact(fact("Rome", 2024))
+        for key, at, told in (
+            (oslo, YEARS[2025], "at: expected a time up to 2024"),
+            (oslo, YEARS[2019], "at: expected a time from valid_from"),
+            (note, YEARS[2025], "id: expected a fact"),
+            (note, None, "id: expected a fact"),
+        ):
+            with pytest.raises(OptionError) as fault:
+                memory.end_fact(key, at=at, **ANN)
+            assert str(fault.value).startswith(told)
+            assert fault.value.argument == told[:2]
+        for agent in ("", " ", "a\0b"):
+            with pytest.raises(OptionError, match="agent: expected 1 to 512 bytes"):
+                memory.set_policy(agent, policy="shared")
+            with pytest.raises(OptionError, match="agent: expected 1 to 512 bytes"):
+                memory.get_policy(agent)
 
 
 def test_a_fact_ends_now_unless_a_time_is_given_or_it_has_ended() -> None:
@@ -168,6 +208,15 @@ def test_of_many_values_each_ends_by_itself(tmp_path: Path) -> None:
         with opened() as other:
             assert not other.import_(tmp_path / "all.jsonl").errors
             assert other.list_facts(**ANN) == every
+
+
+def test_a_private_fact_and_a_global_one_end_each_other_not() -> None:
+    with opened() as memory:
+        memory.remember_fact(fact("Oslo", 2020, visibility="global"))
+        memory.remember_fact(fact("Rome", 2024))
+        assert listed(memory) == [("Rome", 2024, None), ("Oslo", 2020, None)]
+        memory.remember_fact(fact("Bern", 2025, visibility="global"))
+        assert listed(memory)[::2] == [("Bern", 2025, None), ("Oslo", 2020, 2025)]
 
 
 @pytest.mark.parametrize("single", [True, False])

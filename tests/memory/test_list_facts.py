@@ -70,6 +70,16 @@ def differences(memory: MemorySync) -> list[dict[str, Any]]:
     return wrong
 
 
+def test_a_fact_that_another_one_replaced_from_its_beginning_on_is_listed_behind_it() -> None:
+    said = {"subject": "ann", "predicate": "lives in", "valid_from": day(0)}
+    with MemorySync.in_memory(recipe=recipes.loom, embedder=None) as made:
+        for city in ("Oslo", "Rome", "Bern"):
+            made.remember_fact(Fact(**said, object=city))
+        assert made.list_facts(subject="ann")[0].object == "Bern"
+        made.remember_fact(Fact(**said | {"valid_from": day(1)}, object="Oslo"))
+        assert [one.object for one in made.list_facts(limit=2)] == ["Oslo", "Bern"]
+
+
 def test_a_listing_is_what_an_export_says(memory: MemorySync) -> None:
     assert len(memory.list_facts(user_id=EVERYONE, limit=1000)) > 60
     assert differences(memory) == []

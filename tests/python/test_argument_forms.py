@@ -2,6 +2,7 @@
 
 import datetime as dt
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+import hyrecall.distributed
+import hyrecall.serve
 from small_index import TEXT, built, documents, refused
 
 
@@ -328,7 +331,16 @@ def test_an_empty_path_is_no_folder_to_save_to(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_dir_lists_the_public_names() -> None:
-    assert {name for name in dir(hr) if not name.startswith("__")} == {
-        name for name in hr.__all__ if not name.startswith("__")
+@pytest.mark.parametrize("module", [hr, hyrecall.distributed, hyrecall.serve])
+def test_dir_lists_the_public_names(module: ModuleType) -> None:
+    assert {name for name in dir(module) if not name.startswith("__")} == {
+        name for name in module.__all__ if not name.startswith("__")
     }
+
+
+@pytest.mark.parametrize("group", [hr.All, hr.Any])
+@pytest.mark.parametrize("parts", [["disk", hr.Prefix("fu")], ("disk", "full")])
+def test_a_list_of_parts_is_told_how_to_be_given(group: Any, parts: Any) -> None:
+    with pytest.raises(hr.DTypeError, match=rf"^{group.__name__}: expected a str, hr.Ph") as caught:
+        group(parts)
+    assert eval(caught.value.remedy, {"hr": hr, "Prefix": hr.Prefix}) == group(*parts)

@@ -198,6 +198,16 @@ def test_vectors_that_are_given_are_not_made_again() -> None:
     assert embedder.asked == [query for query in QUERIES if query]
 
 
+def test_a_null_in_a_column_of_vectors_is_a_row_without_a_vector() -> None:
+    embedder = Faulty()
+    vectors = [by_hand(["tea"])[0].tolist(), None, None, None, None]
+    column = pa.array(vectors, pa.list_(pa.float32(), DIM))
+    index = hr.Index.build(TABLE.append_column("embedding", column), SCHEMA, embed=embedder)
+    assert embedder.asked == []
+    hits = index.recall_one(text="milk", vector=by_hand(["tea"])[0], scope="ann")
+    assert {hit.key: hit.vector_score is None for hit in hits} == {"a": False, "b": True}
+
+
 def test_a_recipe_without_a_dense_arm_asks_no_embedder() -> None:
     embedder = Faulty()
     index = embedded(embedder)

@@ -102,6 +102,14 @@ def test_none_of_pandas_and_polars_joins_a_date_column() -> None:
     assert len(index) == 3
 
 
+@pytest.mark.parametrize("name", ["kind", "text", "day", "at", "tags", "user", "extra"])
+def test_a_column_that_pandas_writes_as_nan_joins_any_column(name: str) -> None:
+    index = built()
+    index.add(row(1, **{name: pa.Table.from_pandas(pd.DataFrame({"c": [np.nan]}))["c"]}))
+    cell = None if name == "user" else "ana"
+    assert index.get([1], scope=hr.Scope([cell]), columns=[name])[name].to_pylist() == [None]
+
+
 def test_a_list_of_nothing_is_no_number_and_build_still_asks_for_a_type() -> None:
     index = built()
     refused(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import decimal
 import json
+import math
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -148,6 +150,37 @@ def test_a_column_that_does_not_join_an_index_becomes_one_that_does(
     plain = pa.table(table)
     made.add(plain.set_column(plain.column_names.index(column), column, found))
     assert len(made) == 2
+
+
+@pytest.mark.parametrize("form", ["view", "dictionary", "runs"])
+@pytest.mark.parametrize(
+    ("column", "value", "wanted"),
+    [
+        ("day", "2026-11-28", dt.date(2026, 11, 28)),
+        ("n", "7", 7),
+        ("n", math.nan, None),
+        ("price", 0.1, np.float32(0.1)),
+        ("id", 5, "5"),
+    ],
+)
+def test_a_column_of_another_form_becomes_one_that_joins_an_index(
+    form: str, column: str, value: Any, wanted: Any
+) -> None:
+    price, day = pa.array([1.5], pa.float32()), dt.date(2024, 2, 29)
+    rows = pa.table({"id": ["a"], "x": ["tea"], "n": [1], "price": price, "day": [day]})
+    array = pa.array([value])
+    if form == "view" and isinstance(value, str):
+        array = array.cast(pa.string_view())
+    elif form != "view":
+        array = array.dictionary_encode() if form == "dictionary" else pc.run_end_encode(array)
+    table = rows.set_column(rows.column_names.index(column), column, array)
+    schema = hr.Schema(key="id", cell=None, text="x", attributes=("n", "price", "day"))
+    made = hr.Index.build(rows, schema)
+    with pytest.raises(hr.DTypeError) as caught:
+        made.upsert(table)
+    found = run(caught.value, table=table)
+    assert found.to_pylist() == [wanted]
+    made.upsert(table.set_column(table.column_names.index(column), column, found))
 
 
 @pytest.mark.parametrize("frame", [False, True], ids=["table", "pandas"])

@@ -154,6 +154,21 @@ def test_of_many_ended_facts_those_of_one_predicate_alone_are_put_in_order() -> 
         assert plain[0] == "other", "nothing has followed it"
 
 
+@BY_RECIPE
+def test_a_fact_that_another_one_replaced_from_its_beginning_on_stands_behind_it(
+    recipe: Recipe,
+) -> None:
+    with opened(recipe) as memory:
+        memory.remember_fact(fact("Friday", BEGIN, id="friday"))
+        memory.remember_fact(fact("Tuesday", BEGIN, id="tuesday", valid_to=CHANGE))
+        for day in ("friday", "tuesday"):
+            matches = memory.search(f"deploy window is {day}", **ANN, include_ended=True)
+            found = [one.episode.id for one in matches]
+            assert found == (
+                [day] if recipe.name == "l0" else ["tuesday", "friday"]
+            )  # l0: all words
+
+
 def test_without_an_index_ended_facts_are_left_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
     with fill(opened(recipes.default)) as memory:
 
@@ -348,7 +363,7 @@ def test_a_fact_is_ended_over_rest_and_its_history_stays() -> None:
         assert facts["tuesday"].valid_to is None
         refused = await client.post("/v1/facts/talk/end", json=ANN)
         assert refused.status_code == 422
-        assert refused.json()["error"]["message"].startswith("valid_to: expected a fact")
+        assert refused.json()["error"]["message"].startswith("id: expected a fact")
         gone = await client.post("/v1/facts/nothing/end", json=ANN)
         assert gone.status_code == 404
         said = {"subject": "ann", "predicate": "likes", "single": False, **ANN}

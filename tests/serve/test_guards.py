@@ -433,6 +433,26 @@ def test_a_last_slash_changes_nothing_but_never_forgets_a_list(store: Opening) -
     assert [one["id"] for one in replies[-1].json()["memories"]] == ["a/"]
 
 
+def test_a_last_slash_after_what_is_asked_of_a_memory_changes_nothing(store: Opening) -> None:
+    kept = {"text": "tea", "id": "a", "user_id": "ann"}
+    whose = {"json": {"user_id": "ann"}}
+    replies = ask(
+        create_app(store),
+        ("POST", "/v1/memories", {"json": kept}),
+        ("POST", "/v1/memories", {"json": {**kept, "id": "a/history/"}}),
+        ("GET", "/v1/memories/a/history/?user_id=ann", {}),
+        ("GET", "/v1/memories/a/links/?user_id=ann", {}),
+        ("PUT", "/v1/memories/a/pin/", whose),
+        ("POST", "/v1/memories/a/supersede/", {"json": {**kept, "id": "b"}}),
+        ("GET", "/v1/memories/a%2Fhistory%2F?user_id=ann", {}),
+        ("GET", "/v1/memories/b/?user_id=ann", {}),  # the id may be b/
+        ("GET", "/v1/memories//?user_id=ann", {}),
+    )
+    assert [one.status_code for one in replies] == [201, 201, 200, 200, 200, 201, 200, 404, 404]
+    assert [one["version"] for one in replies[2].json()["versions"]] == [1]
+    assert replies[-3].json()["id"] == "a/history/"
+
+
 @pytest.mark.parametrize("text", ["", " ", "\n\t", None])
 def test_an_empty_text_is_refused_at_every_door(text: str | None, store: Opening) -> None:
     wish = "expected a valid string" if text is None else "expected a non-empty string"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.distributed import ShardedIndex
+from hyrecall.distributed import ShardedIndex, newer_versions
 from hyrecall.embed import HashEmbedder
 from hyrecall.serve import Caller, ServiceOptions, create_app
 from hyrecall.serve.replies import IndexReply
@@ -185,12 +186,14 @@ def test_without_tokens_each_request_names_its_scope(folder: Path) -> None:
     assert served(hr.Index.open(folder), work) == (422, 200, 403)
 
 
-def test_a_version_that_is_saved_anew_is_taken_up(tmp_path: Path) -> None:
+def test_a_version_that_is_saved_anew_is_taken_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "corpus.index"
     index = hr.Index.build(table(30), SCHEMA)
     index.save(path)
 
-    async def work(client: Any) -> tuple[int, int]:
+    async def work(client: Any) -> tuple[int, int, int]:
         async def count() -> int:
             asked = {"text": "ann-canary", "scope": "ann", "limit": 100}
             return len((await client.post("/v1/recall", json=asked)).json()["hits"])
@@ -199,12 +202,17 @@ def test_a_version_that_is_saved_anew_is_taken_up(tmp_path: Path) -> None:
         index.add(table(30, first=30))
         index.save(path)
         versions = client._transport.app.state.served_index._versions
-        versions._looked = -1e9  # as if the last look were long ago
+        versions._looked = time.monotonic() - newer_versions.LOOK_AGAIN  # requests go on
         await count()
         await asyncio.wrap_future(versions.loading)
-        return before, await count()
+        meanwhile = await count()
+        index.add(table(30, first=60))
+        index.save(path)
+        versions._looked = -1e9  # as if the last look were long ago
+        return before, meanwhile, await count()
 
-    assert served(hr.Index.open(path), work) == (10, 20)
+    monkeypatch.setattr(newer_versions, "LOOK_AGAIN", 60.0)  # however busy the machine is
+    assert served(hr.Index.open(path), work) == (10, 20, 30)
 
 
 def test_a_lone_surrogate_is_refused_and_costs_nobody_else_a_vector(folder: Path) -> None:

@@ -45,6 +45,25 @@ def test_a_warning_names_the_line_of_the_program(name: str) -> None:
     asyncio.run(awaited())
 
 
+def test_a_warning_of_browsed_files_names_the_line_of_the_program() -> None:
+    calls = {
+        "list": lambda store: store.list(),
+        "list_facts": lambda store: store.list_facts(),
+        "ls": lambda store: store.browse().ls("/"),
+        "grep": lambda store: store.browse().grep("tea"),
+        "find": lambda store: store.browse().find("*"),
+        "cat": lambda store: store.browse().cat("/index.md"),
+    }
+    with MemorySync.in_memory(recipe=loom, embedder=None) as store:
+        store.remember("tea of ann", user_id="ann")
+        for call in calls.values():
+            with pytest.warns(IsolationWarning) as told:
+                call(store)
+            assert {(one.filename, one.lineno) for one in told} == {
+                (__file__, call.__code__.co_firstlineno)
+            }
+
+
 def test_a_store_that_is_not_awaited_says_how_it_is_opened(tmp_path: Path) -> None:
     opening = Memory.open(tmp_path / "agent.mem", recipe=loom, embedder=None)
     for name in ("search", "remember", "recall_facts", "close"):

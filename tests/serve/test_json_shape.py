@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hyrecall.memory.memory import Opening
-from hyrecall.serve import create_app
+from hyrecall.serve import ServiceOptions, create_app
 from hyrecall.serve.json_shape import is_deeper, n_levels
 from serve.test_guards import SMALL, ask, nested
 
@@ -70,6 +70,27 @@ def test_deep_json_under_another_name_or_encoding_is_refused_before_it_is_parsed
     told = [one.json()["error"]["message"] for one in replies[:7]]
     assert told[:2] == ["expected at most 4 levels of JSON"] * 2
     assert all("UTF-8" in one for one in told[2:])
+
+
+@pytest.mark.parametrize(
+    ("content", "wish"),
+    [
+        (b'{"text": "\xe9"}', "JSON in UTF-8"),
+        (
+            b'{"importance": ' + b"9" * 5_000 + b"}",
+            "integers of at most 4300 digits",
+        ),
+    ],
+    ids=["Latin-1", "5,000 digits"],
+)
+@pytest.mark.parametrize("path", ["/v1/memories", "/v1/recall"])
+def test_json_that_python_does_not_read_is_told_why(
+    store: Opening, path: str, content: bytes, wish: str
+) -> None:
+    sent = {"content": content, "headers": {"content-type": "application/json"}}
+    (reply,) = ask(create_app(store, ServiceOptions()), ("POST", path, sent))
+    assert reply.status_code == 422
+    assert reply.json()["error"] == {"type": "Invalid", "message": f"body: expected {wish}"}
 
 
 def test_counting_levels_reads_each_character_once() -> None:

@@ -116,6 +116,10 @@ class _Group:
         """Check the parts."""
         if not queries:
             raise error(OptionError, type(self).__name__, "at least one query", "none")
+        only: object = queries[0] if len(queries) == 1 else None
+        if isinstance(only, list | tuple) and only:
+            remedy = f"hr.{type(self).__name__}({', '.join(map(repr, only))})"
+            raise _not_a_query(type(self).__name__, only, remedy)
         for query in queries:
             _check_query(type(self).__name__, query)
         set_fields(self, queries=queries)
@@ -131,7 +135,7 @@ class All(_Group):
     Parameters
     ----------
     *queries : str or typed query
-        The parts. A str without a token after analysis matches nothing.
+        The parts. One without a token after analysis requires nothing.
 
     Notes
     -----
@@ -303,6 +307,6 @@ def _check_query(argument: str, query: object) -> None:
         raise _not_a_query(argument, query)
 
 
-def _not_a_query(argument: str, query: object) -> DTypeError:
+def _not_a_query(argument: str, query: object, remedy: str = "") -> DTypeError:
     wish = "a str, hr.Phrase, hr.Prefix, hr.All, hr.Any or hr.Boost"
-    return error(DTypeError, argument, wish, f"{type(query).__name__} {query!r}")
+    return error(DTypeError, argument, wish, f"{type(query).__name__} {query!r}", remedy)

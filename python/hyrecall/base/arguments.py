@@ -6,6 +6,7 @@ import contextlib
 import math
 import operator
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -209,6 +210,9 @@ def home_path(argument: str, path: str) -> str:
     return found
 
 
+_URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):/")  # a Path has one slash where a URL has two
+
+
 def read_path(value: str | os.PathLike[str]) -> Path:
     """Convert a path and refuse one that the system cannot store; ``~`` is the home folder.
 
@@ -217,13 +221,16 @@ def read_path(value: str | os.PathLike[str]) -> Path:
     DTypeError
         Neither a str nor an ``os.PathLike`` of one.
     OptionError
-        It is empty, has a NUL, a lone surrogate, or a name or a whole that is too long; or there is
-        no home folder.
+        It is empty or a URL, has a NUL, a lone surrogate, or a name or a whole that is too long; or
+        there is no home folder.
     """
     try:
         path = Path(home_path("path", os.fspath(Path(value))))
         if not os.fspath(value):
             raise error(OptionError, "path", "a path", repr(value))
+        if url := _URL.match(os.fspath(value)):  # else a folder of that name would be made here
+            got = f"a URL, {url[1]}://; hyrecall push and pull copy a folder to and from one"
+            raise error(OptionError, "path", "a path of this machine", got)
     except TypeError:
         wish = "a path (str or os.PathLike)"
         raise error(DTypeError, "path", wish, f"{type(value).__name__} {value!r}") from None

@@ -10,6 +10,7 @@ gone.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import mmap
 import os
@@ -185,6 +186,12 @@ def remove(paths: Iterable[Path]) -> None:
 # ---- reading ----
 
 
+_NO_FILES = {
+    errno.ENXIO: "a pipe, a socket or a device",
+    errno.ELOOP: "a link that leads back to itself",
+}
+
+
 def open_to_read(path: Path) -> int:
     """Open a regular file; to read a pipe or a device in its place might never end.
 
@@ -195,12 +202,18 @@ def open_to_read(path: Path) -> int:
     OSError
         From the disk.
     """
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as fault:
+        got = _NO_FILES.get(fault.errno or 0, "")
+        if not got:
+            raise
+        raise error(CorruptIndexError, str(path), "a file", got) from None
     mode = os.fstat(handle).st_mode
     if stat.S_ISREG(mode):
         return handle
     os.close(handle)
-    got = "a folder" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
+    got = "a folder" if stat.S_ISDIR(mode) else _NO_FILES[errno.ENXIO]
     raise error(CorruptIndexError, str(path), "a file", got)
 
 

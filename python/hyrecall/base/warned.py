@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import os
 import sys
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 __all__ = ["awaited_call", "warn_caller"]
 
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_OURS = (_HOME, contextlib.__file__)  # which stands between calls of the package
 
 
 class _Place(NamedTuple):
@@ -42,7 +44,7 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 
 
 def _outside(frame: FrameType | None) -> _Place | None:
-    while frame is not None and frame.f_code.co_filename.startswith(_HOME):
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
     if frame is None:
         return None

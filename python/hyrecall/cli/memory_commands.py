@@ -57,7 +57,9 @@ def remember(
             help="Who may see it: only its user, or all agents of the workspace.",
         ),
     ] = "private",
-    pinned: Annotated[bool, typer.Option("--pinned", help="Rank it first among equals.")] = False,
+    pinned: Annotated[
+        bool, typer.Option("--pinned", help="Pin it; recipe l0 ranks it first among equals.")
+    ] = False,
     key: Annotated[
         str | None,
         typer.Option(

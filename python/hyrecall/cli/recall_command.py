@@ -330,15 +330,17 @@ def _query(index: Index, query: str | None, vector: Any) -> dict[str, Any]:
     """Return the text and the vectors of the query, as a batch of one."""
     asked: dict[str, Any] = {}
     embeds = [] if index._embedders is None else list(index._embedders.embedded)
-    if query is not None and (index.schema.text_arms or embeds):
+    is_missing = vector is None and not embeds and bool(index._facts.embedded)
+    takes_text = is_missing or bool(index.schema.text_arms or embeds)
+    if query is not None and takes_text:
         asked["text"] = [query]
-    if query is not None and not vector and embeds:
+    if query is not None and vector is None and embeds:
         assert index._embedders is not None
         index._embedders.wait_until_loaded(_SECONDS)
         models = index.stats()["embedded_by"]
         told = ", ".join(f"{arm!r}: {models[arm]} embeds the query" for arm in embeds)
         say(f"note: {told}")
-    elif query is not None and not vector and index._facts.embedded:
+    elif query is not None and is_missing:
         pass  # the reply says that the embedder is missing
     elif isinstance(vector, dict):
         asked["vectors"] = {arm: [one] for arm, one in vector.items()}
@@ -348,6 +350,6 @@ def _query(index: Index, query: str | None, vector: Any) -> dict[str, Any]:
         arms = ", ".join(map(repr, index.schema.vector_arms))
         say(f"note: {arms}: no vector given (--vector or --embed), so only text arms run")
         asked["vectors"] = {}
-    if query is not None and not index.schema.text_arms and not embeds:
+    if query is not None and not takes_text:
         raise error(OptionError, "query", "no text (the index has no text arm)", repr(query))
     return asked

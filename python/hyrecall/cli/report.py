@@ -164,9 +164,8 @@ def _settings() -> dict[str, Any]:
         path = settings_path()
     except OptionError:  # no home folder
         return {"file": "none", "exists": False, "problem": None, "values": {}}
-    report = {
-        "file": _shown_path(path), "exists": path.exists(), "problem": None, "values": {}
-    }  # fmt: skip
+    exists = os.path.exists(path)  # Path.exists raises where a folder may not be entered
+    report = {"file": _shown_path(path), "exists": exists, "problem": None, "values": {}}
     try:
         found = read_settings(path)
     except HyrecallError as fault:  # its message may hold the value

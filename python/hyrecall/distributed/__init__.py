@@ -47,3 +47,8 @@ __all__ = [
     "rebalance",
     "recall_dataset",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, also those that are imported when they are asked for."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

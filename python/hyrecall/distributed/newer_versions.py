@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from concurrent.futures import Executor, Future
@@ -30,16 +31,23 @@ class NewerVersions:
         """Count the open version as looked at now."""
         self._index, self._threads, self._log = index, threads, log
         self._looked = time.monotonic()
+        self._is_after_pause = False
         self.loading: Future[None] | None = None
 
-    def look_again(self) -> None:
-        """Load a newer version if the last look is long ago; return at once."""
+    async def look_again(self) -> None:
+        """Load a newer version if the last look is long ago.
+
+        Requests go on meanwhile. The first ones after a pause wait for it, at most LOOK_AGAIN:
+        nobody has looked during the pause, so the open version may be as old as the pause is long.
+        """
         now = time.monotonic()
         is_busy = self.loading is not None and not self.loading.done()
-        if is_busy or now < self._looked + LOOK_AGAIN:
-            return
-        self._looked = now
-        self.loading = self._threads.submit(self._load)
+        if not is_busy and now >= self._looked + LOOK_AGAIN:
+            self._is_after_pause = now >= self._looked + 2 * LOOK_AGAIN
+            self._looked = now
+            self.loading = self._threads.submit(self._load)
+        if self._is_after_pause and self.loading is not None and not self.loading.done():
+            await asyncio.wait([asyncio.wrap_future(self.loading)], timeout=LOOK_AGAIN)
 
     def _load(self) -> None:
         try:

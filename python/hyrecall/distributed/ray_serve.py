@@ -46,7 +46,7 @@ class IndexReplica:
     """An index in a replica of a Ray Serve deployment; :func:`recall_app` deploys it.
 
     It loads newer versions of its folder while it answers. A query looks for them if the last look
-    is more than a second ago.
+    is more than a second ago; after a longer pause it waits for them, a second at most.
 
     Parameters
     ----------
@@ -87,13 +87,13 @@ class IndexReplica:
         ``explain()`` is refused.
         """
         check_no_list(options.get("scope"))
-        self._versions.look_again()
+        await self._versions.look_again()
         return await self._joiner.call(options, _key(options))
 
     @same_options(Index.recall)
     async def recall(self, **options: Any) -> Hits:
         """Answer the caller's batch as :meth:`hyrecall.Index.recall` does."""
-        self._versions.look_again()
+        await self._versions.look_again()
         return await self._index.arecall(**options)
 
     def counts(self) -> dict[str, int]:

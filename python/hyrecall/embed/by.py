@@ -30,7 +30,7 @@ class EmbedBy:
         or an object of :mod:`hyrecall.embed`.
     columns : str or sequence of str, default ()
         The text columns of a document to embed, with a line break between them; they need not be
-        in the schema. Default: those of the first text arm.
+        in the schema. Default: those that a saved index names, else those of the first text arm.
     timeout : float, default 1.5
         The most seconds for the queries of a call, in (0, 3600]. Documents have 60 seconds for
         each 64 of them.

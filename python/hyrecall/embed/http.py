@@ -167,7 +167,7 @@ class HttpEmbedder:
                 min(until, time.monotonic() + self.timeout),
                 some,
             )
-            rows = read_reply(reply, len(some), self._dim)
+            rows = read_reply(reply, len(some), self._dim, (*some, self._key or ""))
             self._dim = rows.shape[1]
             parts.append(rows)
         return np.concatenate(parts) if parts else np.zeros((0, self._dim or 0), np.float32)

@@ -124,16 +124,31 @@ def request_body(model: str, texts: Sequence[str]) -> bytes:
     return json.dumps(asked).encode()  # ASCII: a lone surrogate is escaped like any other
 
 
-def read_reply(body: bytes, n_texts: int, dim: int | None) -> npt.NDArray[np.float32]:
+def read_reply(
+    body: bytes, n_texts: int, dim: int | None, secrets: Sequence[str] = ()
+) -> npt.NDArray[np.float32]:
     """Read the vectors of a reply, in the order of the texts.
+
+    Parameters
+    ----------
+    body : bytes
+    n_texts : int
+    dim : int or None
+        Length of a vector, if it is known.
+    secrets : sequence of str
+        What a message of the endpoint must not repeat.
 
     Raises
     ------
     EmbedError
-        MALFORMED or WRONG_SIZE.
+        MALFORMED or WRONG_SIZE. Some endpoints send an error with status 200: it has their message.
     """
     try:
-        data = json.loads(body)["data"]
+        reply = json.loads(body)
+        if isinstance(reply, dict) and "data" not in reply and (told := said(body, secrets)):
+            wish = "JSON with data[i].embedding"
+            raise EmbedError.of(EmbedFault.MALFORMED, wish, "an error", told)
+        data = reply["data"]
         if not isinstance(data, list) or len(data) != n_texts:
             raise _malformed(f"{n_texts} vectors in data", "another number")
         rows = [one["embedding"] for one in _in_order(data)]

@@ -155,7 +155,14 @@ def _ended(view: View, key: str, at: object, reason: str | None, *, is_open: boo
         raise error(DTypeError, "valid_to" if is_open else "at", "a datetime", type(at).__name__)
     end = None if at is None else in_utc(at, "valid_to" if is_open else "at")
     latest = view.store.now() if end is None and not is_open else None
-    version, is_embedded = view.store.write(EndFact(view.by, key, end, latest, said(reason)))
+    try:
+        version, is_embedded = view.store.write(EndFact(view.by, key, end, latest, said(reason)))
+    except OptionError as fault:
+        if is_open or fault.argument != "valid_to":
+            raise
+        made = OptionError(str(fault).replace("valid_to", "at", 1))
+        made.argument = "at"
+        raise made from None
     return Remembered(key, version, is_embedded)
 
 

@@ -48,6 +48,7 @@ from hyrecall.memory.sharing.protocol import OwnerState
 from hyrecall.memory.sharing.shared_keeper import SharedKeeper, observe
 from hyrecall.memory.sql.in_memory import IN_MEMORY
 from hyrecall.memory.sql.reading import newest_model
+from hyrecall.memory.sql.sqlite_errors import disk_named
 from hyrecall.memory.sql.store_sessions import StoreSessions
 from hyrecall.recipes import default, loom
 from hyrecall.text.named_analyzer import read_analyzer
@@ -93,7 +94,8 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str], options: StoreOptions) -> None:
         """Open everything, or nothing."""
-        options = options.at(path)
+        with disk_named(str(path)):
+            options = options.at(path)
         self.options = options
         self.recipe: Recipe = default if options.recipe is None else options.recipe
         self.formula: Recipe = loom if options.recipe is None else options.recipe

@@ -603,7 +603,8 @@ class MemorySync(RecordsOfMemorySync):
         Returns
         -------
         Facts
-            At most ``limit``, after the first ``offset``.
+            At most ``limit``, after the first ``offset``. Of those that began at one time the one
+            that ends last is first.
 
         Raises
         ------

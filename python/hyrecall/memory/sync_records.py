@@ -15,6 +15,7 @@ from hyrecall.base.keywords import check_keywords
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.memory import changing
 from hyrecall.memory.changing import Remembered
+from hyrecall.memory.data.fields import check_id
 from hyrecall.memory.data.given_fields import Changes, EpisodeFields
 from hyrecall.memory.data.types import Edge, Episode, Fact, Participant, Visibility
 from hyrecall.memory.methods import NamedMethods
@@ -735,6 +736,7 @@ class MemorySync(NamedMethods):
         ...     [match.episode.output for match in memory.agent("planner", **at).search("friday")]
         ['Friday is free']
         """
+        check_id("agent", agent)
         changing.set_policy(self._view(agent, org, workspace), agent, policy, policy_group)
 
     def get_policy(
@@ -758,4 +760,4 @@ class MemorySync(NamedMethods):
         OptionError, DTypeError, StoreError
             As for every call.
         """
-        return self._view(agent, org, workspace).policy()
+        return self._view(check_id("agent", agent), org, workspace).policy()

@@ -27,7 +27,7 @@ from hyrecall.memory.recall.recalling import recall, recall_facts, warn_of_isola
 from hyrecall.memory.recall.recipe_options import weighted
 from hyrecall.memory.sql.cells import FACT_SOURCE, cell_of
 from hyrecall.memory.sql.edge_rows import incident
-from hyrecall.memory.sql.fact_rows import KIND, facts_by_id, home_of, valid_facts
+from hyrecall.memory.sql.fact_rows import KIND, facts_by_id, home_of, interval, valid_facts
 from hyrecall.memory.sql.read_policies import ReadPolicy, read_policy
 from hyrecall.memory.sql.reading import (
     Accesses,
@@ -124,7 +124,7 @@ class View:
             seen = audience(connection, self.by)
             found = valid_facts(connection, tuple(seen.cells), valid_at=at, **wanted)
         warn_of_isolation(self.by, seen)
-        found.sort(key=lambda one: one.valid_from, reverse=True)  # stable
+        found.sort(key=interval, reverse=True)  # stable
         return Facts(found[first : first + most])
 
     def get(self, key: object, visibility: object = None) -> Episode | None:

@@ -38,3 +38,8 @@ def __getattr__(name: str) -> Any:
         got = f"no package {fault.name}"
         raise error(MissingExtraError, "hyrecall.serve", wish, got) from None
     return getattr(import_module(_LATER[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, also those that are imported when they are asked for."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

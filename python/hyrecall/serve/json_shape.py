@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from starlette.exceptions import HTTPException
 
-__all__ = ["is_deeper", "is_json", "n_levels", "read_json"]
+__all__ = ["check_message", "is_deeper", "is_json", "n_levels", "read_json"]
 
 # A string that does not end takes all that follows it, so that no character is read twice.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
@@ -60,6 +60,28 @@ def read_json(body: bytes | str) -> Any:
         422: a name stands twice in one object.
     """
     return json.loads(body, object_pairs_hook=_object)
+
+
+def check_message(body: bytes) -> None:
+    """Refuse a message of MCP in which a name stands twice, or whose id nobody would answer.
+
+    Anything but a message is left to the SDK, which takes a request with another id than a string
+    or an integer for a notification.
+
+    Raises
+    ------
+    HTTPException
+        422: such a message.
+    """
+    try:
+        found = read_json(body)
+    except (ValueError, RecursionError):
+        return
+    if not isinstance(found, dict) or "method" not in found or "id" not in found:
+        return
+    number = found["id"]
+    if isinstance(number, bool) or not isinstance(number, str | int):
+        raise HTTPException(422, "id: expected a string or an integer")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -11,7 +11,9 @@ last newline), which :data:`PathId` decodes once a route is found.
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Annotated, Any, TypeAlias, get_args, get_origin
@@ -21,6 +23,7 @@ from fastapi import APIRouter, Request
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator, BaseModel
 from starlette.convertors import PathConvertor, register_url_convertor
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -52,8 +55,20 @@ class _Request(Request):
     async def json(self) -> Any:
         """Return the body; of a name that stands twice, one value would not be read."""
         if not hasattr(self, "_json"):
-            self._json = read_json(await self.body())
+            self._json = _read_body(await self.body())
         return self._json
+
+
+def _read_body(body: bytes) -> Any:
+    try:
+        return read_json(body)
+    except json.JSONDecodeError:
+        raise  # FastAPI says so
+    except UnicodeDecodeError:
+        raise HTTPException(422, "body: expected JSON in UTF-8") from None
+    except ValueError:
+        wish = f"integers of at most {sys.get_int_max_str_digits()} digits"
+        raise HTTPException(422, f"body: expected {wish}") from None
 
 
 class Route(APIRoute):
@@ -85,7 +100,7 @@ class Route(APIRoute):
                 check_request(request, query, headers)
                 if not takes_body and await request.body():
                     wish = "none, because this route reads its path, query string and headers"
-                    raise ServiceError(422, "Invalid", f"body: expected {wish}")
+                    raise HTTPException(422, f"body: expected {wish}")
             return await handler(_Request(request.scope, request.receive))
 
         return checked
@@ -147,8 +162,11 @@ def _says_who(header: str) -> bool:
     return bool(_WHO.fullmatch(re.sub("[-_]", "", header)))
 
 
-def _is_matched(routes: Iterable[BaseRoute], scope: Scope, *kinds: Match) -> bool:
-    return any(route.matches(scope)[0] in kinds for route in routes)
+def _matched(routes: Iterable[BaseRoute], scope: Scope) -> BaseRoute | None:
+    """Return the route that answers, or else one that would with another method."""
+    known = [(route, match) for route in routes if (match := route.matches(scope)[0]) != Match.NONE]
+    answering = (route for route, match in known if match == Match.FULL)
+    return next(answering, known[0][0] if known else None)
 
 
 # ---- paths ----
@@ -181,13 +199,17 @@ class EncodedPaths:
             scope["path"] = before
 
     def _without_slash(self, scope: Scope) -> None:
-        """Leave out a last slash that leads nowhere; not where an empty id would forget a list."""
+        """Leave out a last slash that leads nowhere; not where an empty id would forget a list.
+
+        ``/v1/memories/a/history/`` could be a memory too, whose id is written ``a%2Fhistory%2F``.
+        """
         path, routes = scope["path"], scope["app"].routes
         if path.endswith("/") and scope["method"] != "DELETE":
-            plain = {**scope, "path": path.rstrip("/")}
-            is_known = _is_matched(routes, scope, Match.FULL, Match.PARTIAL)
-            if not is_known and _is_matched(routes, plain, Match.FULL, Match.PARTIAL):
-                scope["path"] = plain["path"]
+            found = _matched(routes, scope)
+            plain = path.rstrip("/") if found is None else path[:-1]
+            other = _matched(routes, {**scope, "path": plain})
+            if other is not None and other is not found:
+                scope["path"] = plain
 
 
 def to_route(path: str, raw: bytes | None) -> str:

@@ -104,7 +104,7 @@ class ServedIndex:
 
     async def recall(self, query: IndexQuery) -> bytes:
         """Return the reply to one query as JSON."""
-        self._versions.look_again()
+        await self._versions.look_again()
         return await self._joiner.call(query, query.key)
 
     async def recall_batch(self, queries: Sequence[IndexQuery], *, most_bytes: int) -> list[bytes]:
@@ -115,7 +115,7 @@ class ServedIndex:
         ServiceError
             422: they are longer together.
         """
-        self._versions.look_again()
+        await self._versions.look_again()
         n_bytes = 0
 
         async def reply(at: int, one: IndexQuery) -> bytes:
@@ -130,7 +130,7 @@ class ServedIndex:
 
     async def run(self, options: dict[str, Any]) -> Hits:
         """Answer a batch with arguments of :meth:`hyrecall.Index.recall`."""
-        self._versions.look_again()
+        await self._versions.look_again()
         return await off_thread(self._pool, lambda: self.index.recall(**options))
 
     def counts(self) -> dict[str, float]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from hyrecall.errors import DTypeError, error
 from hyrecall.table.arrow_checks import first_bad, is_list
+from hyrecall.table.arrow_plain import plain_column
 from hyrecall.table.arrow_values import python_values
 
 __all__ = ["cast_line", "join_column", "type_nulls"]
@@ -16,6 +17,8 @@ __all__ = ["cast_line", "join_column", "type_nulls"]
 
 def type_nulls(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """Cast a column of only nulls or lists of nulls; return other columns unchanged."""
+    if 0 < column.null_count == len(column):  # such as NaN of pandas where there is no text
+        return pa.chunked_array([pa.nulls(len(column), kind)])
     if not _is_untyped(column.type):
         return column
     try:
@@ -87,11 +90,16 @@ def _fields(array: pa.Array) -> list[pa.Array]:
 
 
 def join_column(
-    column: pa.ChunkedArray, kind: pa.DataType, name: str, where: Callable[[int], str], shown: str
+    column: pa.ChunkedArray,
+    given: pa.ChunkedArray,
+    kind: pa.DataType,
+    name: str,
+    where: Callable[[int], str],
+    shown: str,
 ) -> pa.ChunkedArray:
     """Cast a column to the index's type for it; refuse a cast that would change a value.
 
-    ``shown`` is the code of the table in messages.
+    ``given`` is the column as the caller has it, and ``shown`` the code of its table in messages.
     """
     found = column.type
     if found == kind:
@@ -105,10 +113,11 @@ def join_column(
         return cast
     if not akin:
         wish = f"{kind}, the index's type"
-        raise error(DTypeError, name, wish, found, cast_line(column, kind, name, shown))
+        raise error(DTypeError, name, wish, found, cast_line(given, kind, name, shown))
     row = first_bad(len(column), lambda at, n: _cast_exactly(column.slice(at, n), kind) is not None)
     wish = f"values that {kind}, the index's type, holds exactly"
-    value, code, remedy = python_values(column.slice(row, 1))[0], f"{shown}[{name!r}]", ""
+    value, remedy = python_values(column.slice(row, 1))[0], ""
+    code = _decode(f"{shown}[{name!r}]", given.type)
     if pa.types.is_floating(kind):
         remedy = f"round it: pc.cast({code}, {_spell(kind)}, safe=False)"
     elif value != value:  # noqa: PLR0124  NaN
@@ -138,13 +147,15 @@ is not None) for row in table['tags'].to_pylist()], pa.string())"
         column.cast(kind)
         return f"cast it: pc.cast({code}, {made})"
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        if (decoded := _decode(code, column.type)) != code:
+            line = cast_line(plain_column(column), kind, name, shown)
+            return line.replace(code, decoded)
         value = kind.value_type if is_list(kind) else kind
-        if is_list(kind) and not is_list(column.type):
-            return ""
     if pa.types.is_timestamp(kind) and kind.tz is not None:  # of text without a zone
         naive = cast_line(column, pa.timestamp(kind.unit), name, shown).removeprefix("cast it: ")
         return f"read it: pc.assume_timezone({naive}, {kind.tz!r})" if naive else ""
-    if not (pa.types.is_string(value) or pa.types.is_large_string(value)):
+    is_text = pa.types.is_string(value) or pa.types.is_large_string(value)
+    if not is_text or (is_list(kind) and not is_list(column.type)):
         return ""
     one = _as_text(column.type, "row")
     if is_list(kind):
@@ -152,6 +163,16 @@ is not None) for row in table['tags'].to_pylist()], pa.string())"
         one = f"[None if part is None else {part} for part in row]"
     rows = f"[None if row is None else {one} for row in {code}.to_pylist()]"
     return f"write it as text: pa.array({rows}, {made})"
+
+
+def _decode(code: str, kind: pa.DataType) -> str:
+    """Return code for the plain column of one whose form few functions of Arrow take."""
+    if pa.types.is_run_end_encoded(kind):
+        return f"pc.run_end_decode({code})"
+    if kind == pa.string_view():  # as polars has
+        return f"pc.cast({code}, pa.string())"
+    made = _spell(kind.value_type) if pa.types.is_dictionary(kind) else ""
+    return f"pc.cast({code}, {made})" if made else code
 
 
 def _as_text(kind: pa.DataType, name: str) -> str:

@@ -127,7 +127,8 @@ def read_table(
     reader = _Reader(table, row_name, types or {}, shown)
     rows = {name: _row_column(reader, schema, name) for name in schema.row_columns}
     for name, kind in reader.types.items():
-        rows[name] = join_column(rows[name], kind, name, reader.where, shown)
+        as_given = reader.table.column(name)
+        rows[name] = join_column(rows[name], as_given, kind, name, reader.where, shown)
     texts = {
         arm: tuple(_text(reader, name) for name in text.columns)
         for arm, text in schema.text_arms.items()

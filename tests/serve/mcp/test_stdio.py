@@ -24,9 +24,9 @@ pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
 from mcp.client import Client
 
-from hyrecall.memory import Memory
+from hyrecall.memory import EVERYONE, Memory
 from hyrecall.serve import Caller
-from hyrecall.serve.mcp import create_server, stdio
+from hyrecall.serve.mcp import create_server, http_app, stdio
 from mcp_world import (
     HELLO,
     data_of,
@@ -37,6 +37,7 @@ from mcp_world import (
     talk,
     talk_here,
 )
+from serve_client import calling
 
 SECRET = "canary-of-somebody"
 ANN = Caller(user_id="ann", rights=frozenset(("read", "write")))
@@ -152,6 +153,52 @@ def test_a_line_that_cannot_be_read_is_answered_with_its_id(
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    ("params", "twice"),
+    [
+        ('{"name": "save", "arguments": {"text": "tea", "user_id": "ann", "user_id": "bob"}}',
+         "user_id"),
+        ('{"name": "save", "arguments": {"text": "tea", "\\u0074ext": "milk"}}', "text"),
+        ('{"name": "save", "arguments": {"text": "tea", "metadata": {"a": [{"b": 1, "b": 2}]}}}',
+         "b"),
+        ('{"name": "save", "arguments": {"text": "tea"}, "arguments": {"text": "milk"}}',
+         "arguments"),
+    ],
+)  # fmt: skip
+def test_a_name_that_stands_twice_is_refused_as_over_http(params: str, twice: str) -> None:
+    line = f'{{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {params}}}'
+
+    async def main() -> None:
+        async with Memory.in_memory(embedder=None) as memory:
+            server = create_server(memory)
+            first, last = await talk_here(server, (line, message("ping", number=8)))
+            told = f"Invalid request: {twice}: expected once"
+            assert (first["id"], first["error"]) == (7, {"code": -32600, "message": told})
+            assert (last["id"], last["result"]) == (8, {})
+            assert await memory.list(user_id=EVERYONE) == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("number", ["4.5", "null", "[]", "{}", "true"])
+def test_a_request_with_an_id_that_is_none_is_refused_instead_of_left_without_a_reply(
+    number: str,
+) -> None:
+    line = f'{{"jsonrpc": "2.0", "id": {number}, "method": "ping"}}'
+    told = "id: expected a string or an integer"
+    accept = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+
+    async def main() -> None:
+        async with Memory.in_memory(embedder=None) as memory, calling(http_app(memory)) as client:
+            (reply,) = await talk_here(create_server(memory), (line,))
+            assert reply["error"]["code"] == -32600
+            assert reply["error"]["message"] == f"Invalid request: {told}"
+            got = await client.post("/mcp", content=line, headers=accept)
+            assert (got.status_code, got.json()["error"]["message"]) == (422, told)
+
+    asyncio.run(main())
+
+
 def test_every_kind_of_file_is_read_to_its_end(tmp_path: Path) -> None:
     """Also those that no event loop can wait for."""
     (tmp_path / "lines").write_bytes(b"some\nlines")
@@ -169,6 +216,7 @@ def test_every_kind_of_file_is_read_to_its_end(tmp_path: Path) -> None:
         waiting = asyncio.create_task(everything(late))
         for number, expected in (
             (os.open("/dev/null", os.O_RDONLY), b""),
+            (os.open("/dev/null", os.O_WRONLY), b""),
             (os.open(tmp_path / "lines", os.O_RDONLY), b"some\nlines"),
             (ended, b"some\nlines"),
         ):
@@ -188,6 +236,7 @@ def test_every_kind_of_file_is_read_to_its_end(tmp_path: Path) -> None:
     [
         ("</dev/null", 0, ""),
         ("<&-", 0, ""),
+        ("0>/dev/null", 0, ""),  # as nohup does
         ("<&- >&-", 0, ""),
         ("</dev/null >&-", 1, "error: stdout: expected an open stdout, got a closed one\n"),
         ("<lines >/dev/full", 1, "error: output: No space left on device\n"),

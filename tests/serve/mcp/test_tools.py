@@ -246,7 +246,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("update", {"id": "no", "text": "x"}, "NotFoundError: id: expected"),
     ("update", {"id": "m"}, "OptionError: text: expected a field to change"),
     ("end_fact", {"id": "no"}, "NotFoundError: id: expected"),
-    ("end_fact", {"id": "m"}, "OptionError: valid_to: expected a fact"),
+    ("end_fact", {"id": "m"}, "OptionError: id: expected a fact"),
     ("get_policy", {"agent": "bob"}, "ScopeError: agent: expected the caller's own"),
     ("set_policy", {"agent": "x", "policy": "shared"}, "ScopeError: caller: expected one that may"),
     ("save", {"text": ""}, "OptionError: text: expected"),

@@ -163,8 +163,9 @@ class Fact(_Kept):
     """Something that holds for a time: subject, predicate and object.
 
     It is valid in [valid_from, valid_to). When the same user learns another object for the same
-    subject and predicate, the fact that was valid then ends where the new one begins. Predicates
-    are compared without case, and with ``_`` and ``-`` as spaces: "lives in" is "Lives_In".
+    subject and predicate, with the same visibility, the fact that was valid then ends where the new
+    one begins. Predicates are compared without case, and with ``_`` and ``-`` as spaces: "lives
+    in" is "Lives_In".
 
     Parameters
     ----------

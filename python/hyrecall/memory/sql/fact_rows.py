@@ -48,6 +48,7 @@ __all__ = [
     "facts_of_rows",
     "has_facts",
     "home_of",
+    "interval",
     "memories_that_hold",
     "put_interval",
     "read_fact",
@@ -172,13 +173,15 @@ def end_fact(
     if not found:
         if head_row(connection, number, key) is None:
             raise error(NotFoundError, "id", "a memory that is there", repr(key))
-        raise error(OptionError, "valid_to", "a fact (an episode has no end)", "an episode")
+        raise error(OptionError, "id", "a fact (an episode has no end)", "an episode")
     ((row, held),) = found.items()
-    slot = [(known, one) for known, one in _slot(connection, number, held)]
+    slot = list(_slot(connection, number, held))
     known = next(known for known, _ in slot if known.row == row)
     following = [
         one.valid_from for _, one in slot if one.valid_from > held.valid_from and not _is_empty(one)
     ]
+    if _is_empty(held) and any(one.is_valid_at(held.valid_from) for _, one in slot):
+        following.append(held.valid_from)  # the fact that replaced it whole, or holds around it
     last = _earliest(following)
     if end is None and latest is not None:
         end = max(_earliest([held.valid_to, latest]) or latest, held.valid_from)
@@ -188,7 +191,7 @@ def end_fact(
         wish = f"a time from valid_from ({held.valid_from.isoformat()}) on, or None"
         raise error(OptionError, "valid_to", wish, end.isoformat())
     elif last is not None and end > last:
-        wish = f"a time up to {last.isoformat()}, when the next fact begins"
+        wish = f"a time up to {last.isoformat()}, when another fact holds"
         raise error(OptionError, "valid_to", wish, end.isoformat())
     if end == held.valid_to:
         return known
@@ -321,9 +324,9 @@ def behind_successors(
     """
     facts = facts_of_rows(connection, numbers, cells)
     chains: dict[object, list[int]] = defaultdict(list)  # the one that began last first
-    for place in sorted(range(len(numbers)), key=lambda at: _begin(facts.get(numbers[at]))):
-        if numbers[place] in facts:
-            chains[facts[numbers[place]].slot].insert(0, place)
+    from_last = [at for at in reversed(range(len(numbers))) if numbers[at] in facts]
+    for place in sorted(from_last, key=lambda at: interval(facts[numbers[at]])):
+        chains[facts[numbers[place]].slot].insert(0, place)
     met: set[int] = set()
     order: dict[int, None] = {}
     for place, row in enumerate(numbers):
@@ -338,8 +341,9 @@ def behind_successors(
     return list(order)
 
 
-def _begin(fact: Fact | None) -> datetime:
-    return datetime.max.replace(tzinfo=UTC) if fact is None else fact.valid_from
+def interval(fact: Fact) -> tuple[datetime, datetime]:
+    """Return begin and end: a fact that was replaced from its beginning on ends first."""
+    return fact.valid_from, fact.valid_to or datetime.max.replace(tzinfo=UTC)
 
 
 def _has_ended(fact: Fact, now: datetime) -> bool:

@@ -129,10 +129,10 @@ def _not_allowed(path: str) -> tuple[str, str] | None:
     place = Path(path)
     while not os.path.lexists(place) and place != place.parent:
         place = place.parent
-    inside = [place / name for name in ("memory.db", "LOCK") if (place / name).exists()]
+    inside = [place / name for name in ("memory.db", "LOCK") if os.path.exists(place / name)]
     for one in (place, *inside):
-        what = "folder" if one.is_dir() else "file"
-        if not os.access(one, os.R_OK | (os.X_OK if one.is_dir() else 0)):
+        what = "folder" if os.path.isdir(one) else "file"
+        if not os.access(one, os.R_OK | (os.X_OK if what == "folder" else 0)):
             return f"permission to read the {what} {one}", "none"
         if not os.access(one, os.W_OK):
             return f"permission to write the {what} {one}", "none"

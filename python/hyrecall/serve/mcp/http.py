@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -20,7 +20,7 @@ from hyrecall.serve import errors, metrics
 from hyrecall.serve.callers import Tokens, identify
 from hyrecall.serve.guards import Guard
 from hyrecall.serve.identity import Caller
-from hyrecall.serve.json_shape import read_json
+from hyrecall.serve.json_shape import check_message
 from hyrecall.serve.mcp.server import CALLER, create_server
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.routes import health
@@ -133,8 +133,7 @@ class _Endpoint:
         request = Request(scope, receive)
         check_request(request, {}, {})
         body: bytes | None = await request.body()
-        with suppress(ValueError):  # the SDK says what is no JSON
-            read_json(body or b"")
+        check_message(body or b"")
 
         async def again() -> Message:
             nonlocal body

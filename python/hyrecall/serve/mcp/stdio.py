@@ -22,9 +22,11 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 
 from hyrecall.base import threads
 from hyrecall.errors import OptionError, error
+from hyrecall.serve.json_shape import check_message
 
 __all__ = ["run_stdio"]
 
@@ -176,6 +178,7 @@ class _Line:
         self._n_bytes = 0
         self._outline = _Outline()
         self._fault: str | None = None
+        self._wrong: str | None = None
 
     @property
     def is_blank(self) -> bool:
@@ -201,19 +204,28 @@ class _Line:
         """Return the message, or None: see `refusal`."""
         if self._is_too_long:
             return None
+        line = bytes(self._bytes)
         try:
-            return types.jsonrpc_message_adapter.validate_json(bytes(self._bytes), by_name=False)
+            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+            check_message(line)
+        except HTTPException as fault:
+            self._outline.add(line)
+            self._wrong = fault.detail
+            return None
         except ValidationError as fault:
-            self._outline.add(bytes(self._bytes))
+            self._outline.add(line)
             of_json = (one for one in fault.errors() if one["type"] == "json_invalid")
             first = next(of_json, None)
             self._fault = None if first is None else first["ctx"]["error"]
             return None
+        return message
 
     def refusal(self) -> types.JSONRPCError:
         """Return the error for a line that is too long, no JSON, or JSON that is no message."""
         outline = self._outline.read()
         code, told = types.INVALID_REQUEST, "Invalid request"
+        if self._wrong is not None:
+            told += f": {self._wrong}"
         if self._fault is not None or (self._is_too_long and outline is None):
             code, told = types.PARSE_ERROR, f"Parse error: {self._fault or 'not a JSON object'}"
         if self._is_too_long:
@@ -289,6 +301,8 @@ class _Outline:
             self._kept += part[: self._MOST]
 
 
+# The terminal is gone; stdin is open for writing alone, as nohup leaves it.
+_NO_MORE: Final = (errno.EIO, errno.EBADF)
 _OUTSIDE: Final = re.compile(rb'["{}\[\]]')
 _STRING_ENDS: Final = re.compile(rb'["\\]')
 
@@ -330,7 +344,7 @@ async def _chunks(number: int) -> AsyncIterator[bytes]:
                 try:
                     chunk = _read(number, theirs)
                 except OSError as one:
-                    fault = None if one.errno == errno.EIO else one  # EIO: the terminal is gone
+                    fault = None if one.errno in _NO_MORE else one
                 with contextlib.suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(_settle, future, chunk, fault)
 
