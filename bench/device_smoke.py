@@ -1,4 +1,4 @@
-"""Runs each scanning kernel of a device once, on one tile of rows, and names those that fail.
+"""Runs each scanning kernel of a device, on a few tiles of rows, and names those that fail.
 
     python -m bench.device_smoke OUTDIR --device cuda:0 --seconds 5 --all 40
 
@@ -26,7 +26,9 @@ from typing import IO, Any
 
 KILLED = 5.0  # seconds for a process to end that the driver may hold
 STARTING = 6  # times the seconds of a kernel: imports, and the first touch of a device
-ROWS, DIM, LIMIT = 128, 300, 10  # a tile, in more than one chunk of each plane
+ROWS, DIM, LIMIT = 640, 300, 10  # tiles, in more than one chunk of each plane
+PANEL = 32  # queries of a panel; kernels of more take several panels
+SAMPLED = "640,1,2"  # tiles are read twice: a sample of them, then all
 DTYPES = {"int8": "float32", "bfloat16": "bfloat16"}
 
 
@@ -129,7 +131,10 @@ def work(device: str, done: Collection[str]) -> None:
 
 
 def run_alone(name: str, names: Sequence[str], device: str) -> None:
-    """Recall with one kernel, all others left out, and hold the reply to the CPU's."""
+    """Recall with one kernel, all others left out, and hold the reply to the CPU's.
+
+    A wide one has the kernel of its plane's panels beside it, which reads the sample.
+    """
     import ml_dtypes
     import numpy as np
     import pyarrow as pa
@@ -140,7 +145,7 @@ def run_alone(name: str, names: Sequence[str], device: str) -> None:
     dtype = {"bfloat16": ml_dtypes.bfloat16}.get(DTYPES[plane], DTYPES[plane])
     rng = np.random.default_rng(7)
     rows = rng.standard_normal((ROWS, DIM)).astype(dtype)
-    queries = rng.standard_normal((int(width), DIM)).astype(np.float32)
+    queries = rng.standard_normal((int(width) + 1, DIM)).astype(np.float32)
 
     def reply(where: str) -> Any:
         table = pa.table({"id": np.arange(ROWS)})
@@ -150,8 +155,15 @@ def run_alone(name: str, names: Sequence[str], device: str) -> None:
 
     expected = reply("cpu")
     os.environ["HYRECALL_FRONT_PLANE"] = "int8" if plane == "int8" else "rows"
-    os.environ["HYRECALL_CUDA_KERNELS"] = ",".join(f"-{other}" for other in names if other != name)
-    assert reply(device).equals(expected), f"{name}: not the CPU's bits"
+    wanted = {name, name.replace(f":{width}:", f":{PANEL}:")}
+    os.environ["HYRECALL_CUDA_KERNELS"] = ",".join(
+        f"-{other}" for other in names if other not in wanted
+    )
+    for tuning in ("", SAMPLED):
+        os.environ["HYRECALL_DENSE_TUNING"] = tuning
+        assert reply(device).equals(expected), (
+            f"{name}: not the CPU's bits, {tuning or 'as chosen'}"
+        )
 
 
 # ---- the command ----

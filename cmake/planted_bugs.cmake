@@ -50,9 +50,9 @@ hyrecall_plant(first_mask_skipped kernels/cuda/candidates.cuh "${scans}"
 hyrecall_plant(classified_by_first_group kernels/cuda/visits.cuh queries
   "i < n_groups && (all || !any)" "i < 1")
 hyrecall_plant(visits_of_the_first_panel kernels/cuda/visit_lists.cuh queries
-  "before * cohort.n_panels + own]" "before * cohort.n_panels + 0 * own]")
+  "before * cohort.n_panels + own] = listed" "before * cohort.n_panels + 0 * own] = listed")
 hyrecall_plant(scores_not_cleared kernels/cuda/visit_lists.cuh queries
-  "is_cleared = is == TileClass::kEmpty;" "is_cleared = false;")
+  "if (is == TileClass::kEmpty) cleared = panel;" "")
 hyrecall_plant(masks_of_the_last_visit kernels/cuda/scan.cuh "${generic_scans}"
   "if (i % n_chunks == 0) {" "if (i == 0) {")
 hyrecall_plant(overflow_ignored kernels/cuda/select.cu select
@@ -72,27 +72,25 @@ hyrecall_plant(passing_sums_written_twice kernels/cuda/candidates.cuh "${scans}"
   "sync_warp();  // nobody writes these copies any more" "")
 hyrecall_plant(passing_sums_not_waited_for kernels/cuda/candidates.cuh "${scans}"
   "sync_warp();  // all copies are there" "")
-hyrecall_plant(passing_sums_not_read_yet kernels/cuda/candidates.cuh "${scans}"
-  "sync_warp();  // all copies have been read" "")
 hyrecall_plant(rest_skipped kernels/cuda/sequence.cu sequence
   "scan(\"scan of the rest\", stream, stream.kernel.rest);" "")
 hyrecall_plant(guess_taken_for_proof kernels/cuda/select.cu select
   "bool const is_guessed = guess > job_.floors[query_];" "bool const is_guessed = false;")
 hyrecall_plant(first_rows_left_out kernels/cuda/select.cu select
-  "group_.n_first * kTileRows" "(group_.n_first - 1) * kTileRows")
+  "job.batch.groups[group].n_first * kTileRows" "(job.batch.groups[group].n_first - 1) * kTileRows")
 hyrecall_plant(others_left_out kernels/cuda/select.cu select
-  "n_listed_ = n_best_ + scratch_.n_others;" "n_listed_ = n_best_;")
+  "n_listed_ = n_best_ + scratch().n_others;" "n_listed_ = n_best_;")
 hyrecall_plant(list_not_waited_for kernels/cuda/select.cu select
   "    sync_block();
-    n_best_ = scratch_.n_best;" "    n_best_ = scratch_.n_best;")
+    n_best_ = scratch().n_best;" "    n_best_ = scratch().n_best;")
 hyrecall_plant(shares_not_waited_for kernels/cuda/select.cu select
-  "scratch_.ticket + 1 != gridDim.x" "scratch_.ticket != 0")
+  "scratch().ticket + 1 != gridDim.x" "scratch().ticket != 0")
 hyrecall_plant(barrier_missing kernels/cuda/scan.cuh "${generic_scans}"
   "sync_block();  // chunk i is there for all, and all have done with chunk i - 1" "")
 hyrecall_plant(copies_not_waited_for kernels/cuda/scan.cuh "${generic_scans}"
   "wait_copies<Shape::kStages - 2>();" "wait_copies<Shape::kStages - 1>();")
 hyrecall_plant(last_candidates_not_written kernels/cuda/scan.cuh "${generic_scans}"
-  "write_pending(job, pending, n_pending);" "")
+  "if constexpr (!kIsFirst) write_pending(job, pending, n_pending);" "")
 hyrecall_plant(strict_floor_ignored kernels/cuda/select.cu select
   "is_strict ? key > floor_key : key >= floor_key" "key >= floor_key")
 hyrecall_plant(second_score_without_bound kernels/cuda/select.cu select
@@ -123,12 +121,6 @@ hyrecall_plant(wide_stage_left_too_early kernels/cuda/scan_wide.cuh "${hopper_sc
   "wait_products<1>();" "wait_products<2>();")
 hyrecall_plant(wide_queries_not_waited_for kernels/cuda/scan_wide.cuh "${hopper_scans}"
   "wait_phase(&shared_.ready, ready_parity_);" "")
-hyrecall_plant(wide_queries_overwritten_too_early kernels/cuda/scan_wide.cuh "${hopper_scans}"
-  "wait_phase(&shared_.empty[left.stage], left.parity ^ 1);" "")
-hyrecall_plant(wide_tests_not_waited_for kernels/cuda/scan_wide.cuh "${hopper_scans}"
-  "sync_threads(kBothBarrier, kGroups * kGroupThreads);  // the tests are there for all" "")
-hyrecall_plant(wide_tests_overwritten_too_early kernels/cuda/scan_wide.cuh "${hopper_scans}"
-  "sync_threads(kBothBarrier, kGroups * kGroupThreads);  // all have done with the last panel" "")
 hyrecall_plant(wide_masks_not_waited_for kernels/cuda/scan_wide.cuh "${hopper_scans}"
   "sync_threads(1 + group_, kGroupThreads);  // the masks are there for all" "")
 hyrecall_plant(wide_masks_overwritten_too_early kernels/cuda/scan_wide.cuh "${hopper_scans}"
@@ -148,7 +140,9 @@ hyrecall_plant(run_of_the_tile_before kernels/cuda/leaf_spans.cuh lexical_scan
   "std::uint32_t const begin = list.runs[run].begin;"
   "std::uint32_t const begin = list.runs[run > 0 ? run - 1 : 0].begin;")
 hyrecall_plant(text_mask_skipped kernels/cuda/lexical_offer.cuh lexical_scan
-  "!matches || !is_visible(job, visit, row + k)" "!matches || (is_visible(job, visit, row + k), false)")
+  "(visit.is_full == 0 && !is_visible(job, visit, row + k))" "(is_visible(job, visit, row + k), false)")
+hyrecall_plant(text_tile_full_by_its_beginning kernels/cuda/visit_lists.cuh lexical_scan
+  "ranges[at].end >= end;" "true;")
 hyrecall_plant(presence_by_score kernels/cuda/lexical_offer.cuh lexical_scan
   "text.is_positive != 0 ? sums.values[k] > 0.0f : leaves.values[k] != 0" "sums.values[k] > 0.0f")
 hyrecall_plant(equals_of_the_tile_left_out kernels/cuda/lexical_offer.cuh lexical_scan

@@ -2,9 +2,9 @@
 
     python -m tools.stage_candidates --rows 1000000 --dim 768 --depth 100
 
-Follows kernels/shared/dense_stages.hpp, choose_tuning() of device/dense_planner.cpp and
-kernels/cuda/seeds.cu; the scores and residuals are those of the int8 plane but for float32's
-roundings. docs/kernels/dense.md quotes it.
+Follows kernels/shared/dense_stages.hpp, choose_tuning() of device/dense_tuning.cpp and
+guess_thresholds() and pick_best() of kernels/cuda/select.cu; the scores and residuals are those of
+the int8 plane but for float32's roundings. docs/kernels/dense.md quotes it.
 """
 
 import argparse
@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 TILE = 128
-SEED_TILES = 128
+BLOCK = 16  # rows of which a sample keeps the best score
+SAMPLE_TILES = 128
 Floats = npt.NDArray[np.float64]
 
 
@@ -39,7 +40,7 @@ def room(depth: int) -> int:
 
 def stride_of(n_tiles: int) -> int:
     """Return of how many tiles one is in the sample, as choose_tuning() does."""
-    return max(64, -(-n_tiles // SEED_TILES))
+    return max(64, 1 << (-(-n_tiles // SAMPLE_TILES) - 1).bit_length())
 
 
 def guess_rank(depth: int, stride: int) -> int:
@@ -66,47 +67,34 @@ class Rows:
     planed: Floats
     errors: Floats  # of each row
     bound: float  # of the query
+    deviation: float  # of an error of the plane, at most
 
 
 @dataclass
 class Found:
     """How many candidates a query has."""
 
-    passed: int  # of the rest, those that reach the guess
-    most: int  # with those of the seed
-    kept: int  # after the cut
+    passed: int  # those that reach the guess
+    kept: int  # after the proven threshold
     is_too_high: bool  # the guess
 
 
-def follow(rows: Rows, depth: int, stride: int, middle: int = 0) -> Found:
-    """Walk a query through the seed, the rest and the cut.
-
-    middle: after every so-many-th tile a second guess is made, of all that was read; 0: none is.
-    """
+def follow(rows: Rows, depth: int, stride: int) -> Found:
+    """Walk a query through the sample, all tiles and the proven threshold."""
     n = len(rows.planed)
-    tiles = np.arange(n) // TILE
-    is_seed = tiles % stride == 0
-    lower = rows.planed - rows.errors
-    seed = np.flatnonzero(is_seed)
-    best = seed[np.argsort(-lower[seed])[: guess_rank(depth, stride)]]
-    guess = rows.canonical[best].min()
-    loose = lower + 2 * rows.errors.max() + rows.bound  # what a cut tests
-    reach = rows.planed + rows.errors + rows.bound
-    passes = reach >= guess
-    if middle:
-        is_read = is_seed | (tiles % middle == 0)
-        read = np.flatnonzero(is_read & passes)
-        second = read[np.argsort(-lower[read])[: guess_rank(depth, middle)]]
-        guess = max(guess, rows.canonical[second].min())
-        passes = np.where(is_read, passes, reach >= guess)
-    passed = np.flatnonzero(~is_seed & passes)
-    found = np.concatenate([seed[loose[seed] >= guess], passed])
+    maxima = rows.planed.reshape(-1, BLOCK).max(axis=1)
+    sample = maxima[np.arange(n // BLOCK) // (TILE // BLOCK) % stride == 0]
+    rank = guess_rank(depth, stride)
+    guess = np.partition(sample, -rank)[-rank] - 4 * rows.deviation
+    found = np.flatnonzero(rows.planed + rows.errors + rows.bound >= guess)
+    lower = rows.planed[found] - rows.errors[found]
     threshold = guess
     if len(found) >= depth:
-        threshold = max(threshold, np.partition(lower[found], -depth)[-depth] - rows.bound)
-    kept = int((loose[found] >= threshold).sum())
+        threshold = max(threshold, np.partition(lower, -depth)[-depth] - rows.bound)
+    reach = rows.planed[found] + rows.errors[found] + rows.bound
+    kept = int((reach >= threshold).sum())
     is_too_high = int((rows.canonical >= guess).sum()) < depth
-    return Found(len(passed), len(found), kept, is_too_high)
+    return Found(len(found), kept, is_too_high)
 
 
 def main() -> None:
@@ -118,7 +106,6 @@ def main() -> None:
     parser.add_argument(
         "--stride", type=int, nargs="+", help="of the sample; default: the engine's"
     )
-    parser.add_argument("--middle", type=int, default=0, help="of a second guess; default: none")
     parser.add_argument("--queries", type=int, default=24, help="how many are followed")
     options = parser.parse_args()
     rng = np.random.default_rng(1)
@@ -134,24 +121,33 @@ def main() -> None:
         canonical[:, begin:end] = queries @ units.T
         scores[:, begin:end] = planed_queries @ planed.T
     print(f"residuals: median {np.median(residuals):.4f}, at most {residuals.max():.4f}")
-    print("| depth | room | one tile in | guess | candidates: median | at most | another pass |")
-    print("|---|---|---|---|---|---|---|")
+    print(
+        "| depth | room | one tile in | guess | candidates: median | at most | kept: median"
+        " | another pass |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     strides = options.stride or [stride_of(n_rows // TILE)]
     for depth, stride in itertools.product(options.depth, strides):
         found = [
             follow(
-                Rows(canonical[q], scores[q], residuals * (1 + t), float(t)),
+                Rows(
+                    canonical[q],
+                    scores[q],
+                    residuals * (1 + t),
+                    float(t),
+                    float(residuals.max() + t) / math.sqrt(options.dim),
+                ),
                 depth,
                 stride,
-                options.middle,
             )
             for q, t in enumerate(query_errors)
         ]
-        most = [one.most for one in found]
+        most = [one.passed for one in found]
+        kept = [one.kept for one in found]
         print(
             f"| {depth:,} | {room(depth):,} | {stride} |"
             f" {guess_rank(depth, stride)} of the sample |"
-            f" {int(np.median(most)):,} | {max(most):,} |"
+            f" {int(np.median(most)):,} | {max(most):,} | {int(np.median(kept)):,} |"
             f" {chance_of_another_pass(depth, stride):.1g}, seen"
             f" {sum(one.is_too_high for one in found)} of {len(found)} |"
         )

@@ -338,7 +338,7 @@ void DensePlan::add_cohort(std::span<Interval const> intervals,
   cohort.n_panels = static_cast<std::uint32_t>(panels.size()) - cohort.panel_begin;
 
   std::uint64_t const n_visits = std::uint64_t{cohort.n_tiles} * cohort.n_panels;
-  require(visit_begins.back() + n_visits < kNone32, "fewer than 2^32 visits");
+  require(visit_begins.back() + n_visits + n_wide < kNone32 / 2, "fewer than 2^31 visits");
   visit_begins.push_back(visit_begins.back() + static_cast<std::uint32_t>(n_visits));
   cohort.first_begin = cohort.rest_begin = cohort.wide_begin = kNone32;
   if (cohort.stride > 0) {
@@ -392,7 +392,7 @@ void DensePlan::add_wides(Cohort& cohort, std::uint32_t wide_queries) {
   }
   cohort.wide_begin = static_cast<std::uint32_t>(wides.size());
   for (std::uint32_t first = cohort.panel_begin; first < end; first += n_each) {
-    wides.push_back({first, n_of(first), n_wide});
+    wides.push_back({first, n_of(first), n_wide, static_cast<std::uint32_t>(cohorts.size())});
     n_wide += cohort.n_tiles;
   }
 }
@@ -426,7 +426,6 @@ DenseBatch DensePlan::batch() const {
   out.n_cohorts = static_cast<std::uint32_t>(cohorts.size());
   out.n_panels = static_cast<std::uint32_t>(panels.size());
   out.n_wides = static_cast<std::uint32_t>(wides.size());
-  out.wide_panels = wide_panels;
   out.n_queries = static_cast<std::uint32_t>(query_groups.size());
   out.n_orphans = static_cast<std::uint32_t>(orphans.size());
   out.n_plane_queries = n_plane_queries;

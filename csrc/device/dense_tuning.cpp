@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "core/types.hpp"
+#include "kernels/shared/lexical_job.hpp"
 
 namespace hyrecall {
 namespace {
@@ -17,7 +18,7 @@ constexpr std::size_t kLeastStride = 64;
 constexpr std::size_t kTextBudget = std::size_t{1} << 23;  // candidates of a batch: 64 MB of keys
 constexpr std::size_t kLeastTextCapacity = 16384;
 constexpr std::size_t kMostTextCapacity = std::size_t{1} << 17;
-constexpr std::size_t kSeedDocTiles = 16;
+constexpr std::size_t kSeedDocTiles = 4;
 constexpr std::size_t kLeastDocStride = 8;
 constexpr std::size_t kFewTexts = 64;  // up to here a pass waits for launches, not for visits
 
@@ -40,9 +41,9 @@ DenseTuning choose_lexical_tuning(std::size_t n_queries, std::size_t depth,
   std::size_t const share = kTextBudget / std::max<std::size_t>(n_queries, 1);
   std::size_t const capacity =
       std::max(kLeastTextCapacity + 32 * depth, std::min(share, kMostTextCapacity));
-  // Many queries look at an eighth of their tiles first where they have more than 16: a threshold
+  // Many queries look at an eighth of their tiles first where they have more than 4: a threshold
   // spares the other visits the selection of their best rows.
-  std::size_t const of_a_tile = std::clamp<std::size_t>(2 * depth, 1, kDocTileRows);
+  std::size_t const of_a_tile = std::clamp<std::size_t>(kMostOfDocTile * depth, 1, kDocTileRows);
   std::size_t const most = std::max<std::size_t>(capacity / 2 / of_a_tile, 1);
   std::size_t const seed_tiles =
       n_queries > kFewTexts ? std::min<std::size_t>(most, kSeedDocTiles) : most;

@@ -9,8 +9,8 @@ namespace hyrecall {
 
 // most_tiles: of a query.
 DenseTuning choose_tuning(std::size_t depth, std::size_t most_tiles);
-// Of a lexical scan, of whose document tiles each has at most 2 x depth candidates of a query,
-// equal scores apart. Few queries have room for many candidates each.
+// Of a lexical scan, of whose document tiles each has at most kMostOfDocTile x depth candidates of
+// a query, equal scores apart. Few queries have room for many candidates each.
 DenseTuning choose_lexical_tuning(std::size_t n_queries, std::size_t depth, std::size_t most_tiles);
 
 }  // namespace hyrecall

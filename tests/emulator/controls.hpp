@@ -17,6 +17,7 @@ struct DeviceWork {
   std::uint64_t n_allocations;         // of device memory
   std::uint64_t n_pinned_allocations;  // of host memory that the device reads
   std::uint64_t n_graphs;              // that were recorded
+  std::uint64_t block_bytes;           // that Hopper's block copies brought to shared memory
 };
 
 struct Controls {

@@ -66,7 +66,9 @@ void wait_copies(unsigned n_left);
 // published since are a fault.
 void hide_barriers();
 void publish_barriers();
-void land_later(std::function<void()> copy);
+void land_later(std::size_t bytes, std::function<void()> copy);
+// Bytes that have landed so, on all devices.
+std::uint64_t landed_bytes();
 
 // wgmma: products that are made when the thread waits for their group. One that no fence came
 // before, since the last group or the beginning, is a fault.

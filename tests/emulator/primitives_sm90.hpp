@@ -67,7 +67,7 @@ inline void copy_block(void* to, void const* from, std::uint32_t bytes, std::uin
     emulator::fault("a copy past shared memory");
   if (place % 16 != 0 || reinterpret_cast<std::uintptr_t>(from) % 16 != 0 || bytes % 16 != 0)
     emulator::fault("a copy that is not aligned");
-  emulator::land_later([=] {
+  emulator::land_later(bytes, [=] {
     std::memcpy(to, from, bytes);
     change_barrier(barrier, 0, -static_cast<std::int32_t>(bytes));
   });

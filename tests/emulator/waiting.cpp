@@ -1,4 +1,5 @@
 // What fibers wait for: words, barriers, collectives of a warp, copies, products.
+#include <atomic>
 #include <cstring>
 
 #include "emulator/cta.hpp"
@@ -98,7 +99,15 @@ void publish_barriers() {
   cta().has_hidden_barriers = false;
 }
 
-void land_later(std::function<void()> copy) {
+namespace {
+std::atomic<std::uint64_t> g_landed_bytes{0};
+}
+
+std::uint64_t landed_bytes() {
+  return g_landed_bytes;
+}
+void land_later(std::size_t bytes, std::function<void()> copy) {
+  g_landed_bytes += bytes;
   if (cta().has_hidden_barriers) fault("a copy that may not see its barrier");
   cta().landing.push_back(std::move(copy));
 }

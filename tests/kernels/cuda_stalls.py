@@ -17,8 +17,11 @@ from pathlib import Path
 from kernels.cuda_resources import bare, demangle
 from kernels.cuda_sass import find_tools, run
 
-SCAN = "scan_rows_sm90"
-WIDTHS = (8, 32, 128, 256)
+SCANS = {
+    ("scan_rows_sm90", "false"): 32,
+    ("scan_wide_sm90", "128"): 128,
+    ("scan_wide_sm90", "256"): 256,
+}
 
 _FUNCTION = re.compile(r"^\s*Function : (\S+)")
 _LOWER = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s*/\* 0x[0-9a-f]{16} \*/")
@@ -104,8 +107,10 @@ def costs(cuobjdump: Path, library: Path) -> dict[tuple[str, int], Cost]:
     """Return the cost of each Hopper scan by its kind and its queries a tile."""
     found = {}
     for name, steps in parse(run(cuobjdump, "-sass", str(library)).splitlines()).items():
-        if scan := re.match(rf"{SCAN}<(?:\w+::)*(\w+), (\d+)>", name):
-            found[scan[1], int(scan[2])] = cost(steps, int(scan[2]) // 2)
+        scan = re.match(r"(\w+)<(?:\w+::)*(\w+), (?:\(bool\))?(\w+)>", name)
+        width = SCANS.get((scan[1], {"0": "false"}.get(scan[3], scan[3]))) if scan else None
+        if scan and width:
+            found[scan[2], width] = cost(steps, width // 2)
     return found
 
 

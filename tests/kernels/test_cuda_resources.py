@@ -76,6 +76,14 @@ def test_every_kernel_is_in_the_report_for_each_architecture(report: Report) -> 
     }
 
 
+def test_the_scans_share_a_multiprocessor_as_they_are_made_to(report: Report) -> None:
+    registers = {k.plain_name: k.registers for k in report.kernels if k.architecture == "sm_90a"}
+    # 65,536 / (2 CTAs x 9 warps, spread over 4 parts of a multiprocessor), in eights; and of 12
+    # warps, before they are shared out anew.
+    assert registers["scan_rows_sm90"] <= 96
+    assert registers["scan_wide_sm90"] <= 168
+
+
 def test_no_kernel_keeps_anything_in_local_memory(report: Report) -> None:
     print(table(report))
     assert faults(report, ALLOWED) == []

@@ -8,7 +8,7 @@ from kernels.cuda_build import library_or_skip
 from kernels.cuda_sass import Code, contents, disassemble, find_tools, parse
 from kernels.test_cuda_resources import ALLOWED
 
-ON_TENSOR_CORES = "scan_rows_sm90"
+ON_TENSOR_CORES = ("scan_rows_sm90", "scan_wide_sm90")
 LOCAL = {"LDL", "STL"}
 INSTRUCTION = 16  # bytes
 MOST_CODE = 64 * 1024

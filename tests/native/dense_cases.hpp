@@ -128,8 +128,8 @@ inline DeviceWorld half_exact_world(Rng& rng, RowType type, std::uint32_t dim,
   return world;
 }
 
-// Of every other tile one row in 16 is near a vector, so that a sample of these tiles holds all of
-// the best, each as the best of its 16.
+// Of every other tile one row in 16 is near a vector and all others are far, so that a sample of
+// these tiles holds all of the best, each as the best of its 16.
 inline DeviceWorld misleading_world(Rng& rng, RowType type, std::uint32_t dim,
                                     std::vector<std::uint32_t> const& sizes) {
   DeviceWorld world{type, dim, {}};
@@ -140,7 +140,8 @@ inline DeviceWorld misleading_world(Rng& rng, RowType type, std::uint32_t dim,
     for (std::uint32_t i = 0; i < size; ++i) {
       std::vector<float> row = random_vector(rng, dim);
       bool const is_near = i / kTileRows % 2 == 0 && i % kSampleRows == 0;
-      for (std::uint32_t d = 0; d < dim && is_near; ++d) row[d] = base[d] + row[d] * 0.4f;
+      for (std::uint32_t d = 0; d < dim; ++d)
+        row[d] = is_near ? base[d] + row[d] * 0.8f : row[d] * 0.5f - base[d];
       world.add_row(segment, row, scattered_seq(++seq));
     }
     world.segments.push_back(std::move(segment));

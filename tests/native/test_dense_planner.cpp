@@ -155,6 +155,7 @@ Met visits_of(Asked const& asked, DensePlan const& plan) {
         }
         if (cohort.wide_begin != kNone32 && p % plan.wide_panels == 0) {
           WidePanel const& own = plan.wides.at(cohort.wide_begin + p / plan.wide_panels);
+          CHECK_EQ(own.cohort, c);
           wide.at(own.visit_begin + i) += 1;
           for (std::uint32_t k = 0; k < own.n_panels; ++k)
             meet(met.rest, own.panel_begin + k, tile);

@@ -173,7 +173,7 @@ TEST(plan_of_texts_has_room_for_the_first_stage) {
     for (std::size_t depth : {1u, 10u, 100u, 1000u, 4096u, 100'000u}) {
       for (std::size_t n_tiles : {1u, 20u, 123u, 5000u}) {
         DenseTuning const tuning = choose_lexical_tuning(n_queries, depth, n_tiles);
-        std::size_t const of_a_tile = std::min<std::size_t>(2 * depth, kDocTileRows);
+        std::size_t const of_a_tile = std::min<std::size_t>(4 * depth, kDocTileRows);
         std::size_t const sample = (n_tiles + tuning.stride - 1) / tuning.stride;
         CHECK(tuning.seed_tiles >= 1 && tuning.stride >= 8);
         CHECK(tuning.seed_tiles * of_a_tile <= tuning.capacity);
@@ -181,7 +181,7 @@ TEST(plan_of_texts_has_room_for_the_first_stage) {
       }
     }
   }
-  CHECK_EQ(choose_lexical_tuning(1024, 100, 123).seed_tiles, 16u);
+  CHECK_EQ(choose_lexical_tuning(1024, 100, 123).seed_tiles, 4u);
   CHECK_EQ(choose_lexical_tuning(1024, 100, 123).stride, 8u);
   CHECK(choose_lexical_tuning(1, 100, 123).seed_tiles > 123);  // a million rows in one stage
 }

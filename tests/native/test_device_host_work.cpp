@@ -30,12 +30,12 @@ Cost cost_of(Body&& body, std::string const& folder = HYRECALL_EMULATED_FOLDER) 
   body();
   HeapUse const used = heap_use() - heap;
   emulator::DeviceWork const after = emulated(folder).work();
-  return {
-      {after.n_launches - before.n_launches, after.n_copies_in - before.n_copies_in,
-       after.n_copies_out - before.n_copies_out, after.bytes_in - before.bytes_in,
-       after.bytes_out - before.bytes_out, after.n_allocations - before.n_allocations,
-       after.n_pinned_allocations - before.n_pinned_allocations, after.n_graphs - before.n_graphs},
-      used};
+  return {{after.n_launches - before.n_launches, after.n_copies_in - before.n_copies_in,
+           after.n_copies_out - before.n_copies_out, after.bytes_in - before.bytes_in,
+           after.bytes_out - before.bytes_out, after.n_allocations - before.n_allocations,
+           after.n_pinned_allocations - before.n_pinned_allocations,
+           after.n_graphs - before.n_graphs, after.block_bytes - before.block_bytes},
+          used};
 }
 
 // Not of the first such batch: it makes room and records.
@@ -91,6 +91,34 @@ TEST(device_batch_is_copied_once_each_way_and_makes_no_room_again) {
   }
 }
 
+// Where a tile serves many queries, these stay in shared memory: a wide panel reads each row once.
+TEST(device_reads_rows_once_for_256_queries_on_hopper) {
+  std::vector<std::string> const scans = device::scans(HYRECALL_EMULATED_FOLDER, 0, {});
+  if (std::count(scans.begin(), scans.end(), "int8:256:sm_90a") == 0) throw Skip("no such kernel");
+  constexpr std::uint32_t kDim = 768;
+  constexpr std::uint32_t kTiles = 6;
+  Rng rng(11);
+  DeviceWorld world{RowType::kFloat32, kDim, {{}}};
+  for (std::uint32_t i = 0; i < kTiles * kTileRows; ++i)
+    world.add_row(world.segments[0], random_vector(rng, kDim), i);
+  world.place();
+  auto const table = world.upload();
+  WorldBatch batch;
+  batch.see(world.everything());
+  constexpr std::size_t kQueries = 512;  // two wide panels
+  std::vector<float> const query = random_vector(rng, kDim);
+  for (std::size_t q = 0; q < kQueries; ++q) batch.ask(0, query, 1);
+  batch.tuning = {kTiles * kTileRows, 1, 2};
+  Cost const cost = cost_of([&] { found_of(*table, batch.search()); });
+  std::uint64_t const tile = kTileRows * kDim;
+  std::uint64_t const first =
+      kTiles / 2 * (kQueries / kPanelQueries) * (tile + kPanelQueries * kDim);
+  std::uint64_t const rest = kTiles * (kQueries / 256) * tile;
+  // The queries once a CTA, of which there is one a multiprocessor at most.
+  CHECK(cost.device.block_bytes >= first + rest + kQueries * kDim);
+  CHECK(cost.device.block_bytes <= first + rest + kTiles * (kQueries / 256) * 256 * kDim);
+}
+
 TEST(device_times_each_kernel_of_a_batch_if_asked) {
   DeviceWorld const world = thin_world(1'000);
   auto const table = world.upload();
@@ -114,13 +142,10 @@ TEST(device_times_each_kernel_of_a_batch_if_asked) {
     CHECK_EQ(one.n_launches, 2u);
     CHECK(one.milliseconds > 0.0);
   }
-  std::vector<std::string> const expected = {"copy in",
-                                             "prepare_queries",
-                                             "scan of the first tiles, 32 wide",
-                                             "guess_thresholds",
-                                             "scan of the rest, 32 wide",
-                                             "pick_best",
-                                             "copy out"};
+  std::vector<std::string> const expected = {
+      "copy in",          "prepare_queries",           "scan of the first tiles, 32 wide",
+      "guess_thresholds", "scan of the rest, 32 wide", "pick_best",
+      "copy out"};
   CHECK(names == expected);
   CHECK(device::take_kernel_times().empty());
 }

@@ -31,7 +31,8 @@ emulator::DeviceWork work_since(emulator::DeviceWork const& before) {
           now.bytes_out - before.bytes_out,
           now.n_allocations - before.n_allocations,
           now.n_pinned_allocations - before.n_pinned_allocations,
-          now.n_graphs - before.n_graphs};
+          now.n_graphs - before.n_graphs,
+          now.block_bytes - before.block_bytes};
 }
 
 std::size_t in_lines(std::size_t bytes) {

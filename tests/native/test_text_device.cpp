@@ -208,6 +208,7 @@ TEST(device_planted_bugs_in_sums_of_texts_are_caught) {
 TEST(device_planted_bugs_in_the_choice_of_texts_are_caught) {
   skip_under_thread_sanitizer();
   CHECK(are_texts_caught_in("text_mask_skipped"));
+  CHECK(are_texts_caught_in("text_tile_full_by_its_beginning"));
   CHECK(are_texts_caught_in("presence_by_score"));
   CHECK(are_texts_caught_in("equals_of_the_tile_left_out"));
   CHECK(are_texts_caught_in("tree_not_looked_at"));

@@ -346,8 +346,7 @@ class ScoreTest {
       }
       n_pending_ += popcount(kept);
     }
-    sync_warp();  // all copies have been read
-    n_sums_ = 0;
+    n_sums_ = 0;  // all lanes have read the copies before the last ballot
   }
 
   DenseJob const& job_;

@@ -27,7 +27,7 @@ struct PickShape {
   std::size_t shared_bytes;
 
   static constexpr unsigned kFewThreads = 256;
-  static constexpr unsigned kManyThreads = 1024;
+  static constexpr unsigned kManyThreads = 512;
   // Rows that a CTA of few threads sorts.
   static constexpr std::uint32_t kFewRows = 256;
 

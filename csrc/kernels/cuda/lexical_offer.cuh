@@ -55,7 +55,7 @@ __device__ inline std::uint64_t sift(DenseJob const& job, TextVisit const& visit
       std::uint32_t const k = lowest_bit(left);
       bool const matches =
           text.n_match_steps == 0 || matches_tree(steps, text.n_match_steps, words[row + k]);
-      if (!matches || !is_visible(job, visit, row + k)) four &= ~(1u << k);
+      if (!matches || (visit.is_full == 0 && !is_visible(job, visit, row + k))) four &= ~(1u << k);
     }
     if (four != 0) {
       found |= std::uint64_t{four} << (4 * load);
@@ -120,7 +120,7 @@ __device__ inline void offer(DenseJob const& job, TextVisit const& visit, std::u
   std::uint64_t kept = found;
   Places places = places_of(count(kept));
   std::uint32_t const depth = job.depths[visit.query];
-  if (places.all > 2 * std::uint64_t{depth}) {
+  if (places.all > std::uint64_t{kMostOfDocTile} * depth) {
     kept = best_of_tile(found, depth);
     places = places_of(count(kept));
   }

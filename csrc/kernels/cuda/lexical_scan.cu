@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kTextThreads) prepare_texts(DenseJob const* jo
     job.counts[query] = 0;
     job.overflows[query] = 0;
   }
-  list_visits(job, first / kWarp, step / kWarp);
+  list_visits<true>(job, first / kWarp, step / kWarp);
   LexicalJob const& lexical = job.lexical;
   for (std::uint32_t i = first; i < lexical.n_scales * kNormLengths; i += step) {
     lexical.norms[i] =

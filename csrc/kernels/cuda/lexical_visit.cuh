@@ -21,6 +21,7 @@ struct TextVisit {
   std::uint32_t first_row;  // in the segment
   std::uint32_t query;
   std::uint32_t group;
+  std::uint32_t is_full;  // the query may see all rows of the tile
   std::uint32_t n_spans;  // leaves that occur, of those looked up
   LexicalText text;
 };
@@ -68,6 +69,7 @@ __device__ inline void plan(DenseJob const& job, std::uint32_t stage, std::uint3
   }
   Panel const& panel = job.batch.panels[at.panel()];
   visit.tile = at.tile;
+  visit.is_full = at.tile_class() == TileClass::kFull ? 1 : 0;
   visit.segment = find_run(job.segment_tiles, job.n_segments, at.tile * kTilesADocTile);
   visit.first_row = at.tile * kDocTileRows - job.segments[visit.segment].first_tile * kTileRows;
   visit.query = job.batch.panel_queries[panel.query_begin];

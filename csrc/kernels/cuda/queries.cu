@@ -59,41 +59,47 @@ __device__ void prepare_query(DenseJob const& job, std::uint32_t query, Store&& 
   job.tickets[query] = 0;
 }
 
-// Places of a panel that no query has become 0.
+// A place of a panel, or the place after all of a query that is in none. Places that no query has
+// become 0. A warp calls it.
 __device__ void fill_place(DenseJob const& job, std::uint32_t place) {
+  bool const is_orphan = place >= job.batch.n_plane_queries;
   Panel const* const panels = job.batch.panels;
-  Panel const panel = panels[find_last(
-      job.batch.n_panels, place, [panels](std::uint32_t i) { return panels[i].plane_begin; })];
-  std::uint32_t const column = place - panel.plane_begin;
-  std::uint8_t* const to = job.plane_queries + queries_of_panel(job, panel);
-  auto const store = [&](std::uint32_t i, auto value) {
+  std::uint32_t const at = find_last(job.batch.n_panels, place,
+                                     [panels](std::uint32_t i) { return panels[i].plane_begin; });
+  std::uint32_t const column = is_orphan ? 0 : place - panels[at].plane_begin;
+  std::uint32_t const chunk_bytes = is_orphan ? 0 : panels[at].width * kChunkBytes;
+  std::uint8_t* const to =
+      is_orphan ? nullptr : job.plane_queries + queries_of_panel(job, panels[at]);
+  auto const store = [=](std::uint32_t i, auto value) {
+    if (to == nullptr) return;
     std::uint32_t const byte = i * sizeof value;
-    std::size_t const block = std::size_t{byte / kChunkBytes} * panel.width * kChunkBytes;
+    std::size_t const block = std::size_t{byte / kChunkBytes} * chunk_bytes;
     memcpy(to + block + place_in_block(column, byte % kChunkBytes), &value, sizeof value);
   };
-  if (column < panel.n_queries) {
-    prepare_query(job, job.batch.panel_queries[panel.query_begin + column], store);
+  if (is_orphan || column < panels[at].n_queries) {
+    std::uint32_t const query = is_orphan
+                                    ? job.batch.orphans[place - job.batch.n_plane_queries]
+                                    : job.batch.panel_queries[panels[at].query_begin + column];
+    prepare_query(job, query, store);
   } else {
     for (std::uint32_t i = lane_id(); i < job.plane_chunks * kChunkBytes; i += kLanes)
       store(i, std::uint8_t{0});
   }
 }
 
+__device__ std::uint32_t number_of_warp() {
+  return (blockIdx.x * kQueryThreads + threadIdx.x) / kLanes;
+}
+
 }  // namespace
 
 __global__ void __launch_bounds__(kQueryThreads) prepare_queries(DenseJob const* job_at) {
   DenseJob const& job = *job_at;
-  std::uint32_t const n_warps = gridDim.x * (kQueryThreads / kLanes);
-  std::uint32_t const first = blockIdx.x * (kQueryThreads / kLanes) + threadIdx.x / kLanes;
-  std::uint32_t const n_places = job.batch.n_plane_queries;
-  for (std::uint32_t place = first; place < n_places + job.batch.n_orphans; place += n_warps) {
-    if (place < n_places) {
-      fill_place(job, place);
-    } else {
-      prepare_query(job, job.batch.orphans[place - n_places], [](std::uint32_t, auto) {});
-    }
-  }
-  list_visits(job, first, n_warps);
+  std::uint32_t const step = gridDim.x * (kQueryThreads / kLanes);
+  for (std::uint32_t place = number_of_warp();
+       place < job.batch.n_plane_queries + job.batch.n_orphans; place += step)
+    fill_place(job, place);
+  list_visits<false>(job, number_of_warp(), step);
 }
 
 }  // namespace hyrecall::cuda

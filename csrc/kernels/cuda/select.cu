@@ -155,15 +155,10 @@ class Picker {
         query_(query),
         depth_(job.depths[query]),
         list_room_(list_room),
-        scratch_(*reinterpret_cast<Scratch*>(shared_memory())),
-        list_(reinterpret_cast<std::uint64_t*>(shared_memory() + kScratchBytes)),
         threshold_(job.thresholds[query]) {
     std::uint32_t const group = job.batch.query_groups[query];
-    if (job.is_exact == 0 && group != kNone32) {
-      group_ = job.batch.groups[group];
-      is_whole_ = group_.stride == 1;
-    }
-    n_ = is_whole_ ? group_.n_first * kTileRows : n_candidates(job, query);
+    is_whole_ = job.is_exact == 0 && group != kNone32 && job.batch.groups[group].stride == 1;
+    n_ = is_whole_ ? job.batch.groups[group].n_first * kTileRows : n_candidates(job, query);
   }
 
   // Canonical scores for all entries that may be among the best. Whether this CTA ends the query.
@@ -175,9 +170,10 @@ class Picker {
       std::uint32_t const key = key_at(i);
       return Entry<std::uint32_t>{key, key != 0};
     };
-    std::uint32_t const n_there = count_entries<std::uint32_t, kThreads>(n_, scratch_.total, entry);
+    std::uint32_t const n_there =
+        count_entries<std::uint32_t, kThreads>(n_, scratch().total, entry);
     if (n_there >= depth_ && depth_ > 0) {
-      pivot_ = select_kth<std::uint32_t, kThreads>(n_, depth_, scratch_.select, entry);
+      pivot_ = select_kth<std::uint32_t, kThreads>(n_, depth_, scratch().select, entry);
       // `depth` rows have a lower score of at least the pivot's, so a canonical one of at least
       // that less the constant.
       raise(float_down(score_of_key(pivot_) - double{bound_.constant}));
@@ -193,13 +189,17 @@ class Picker {
   __device__ void finish();
 
  private:
+  __device__ static Scratch& scratch() { return *reinterpret_cast<Scratch*>(shared_memory()); }
+  __device__ static std::uint64_t* list() {
+    return reinterpret_cast<std::uint64_t*>(shared_memory() + kScratchBytes);
+  }
   __device__ std::uint32_t key_at(std::uint32_t i) const {
     return is_whole_ ? scores_of(job_, query_)[i]
                      : static_cast<std::uint32_t>(candidates_of(job_, query_)[i] >> 32);
   }
   __device__ std::uint32_t slot_at(std::uint32_t i) const {
-    return is_whole_ ? slot_of_place(job_.batch, group_, i)
-                     : candidate_slot(candidates_of(job_, query_)[i]);
+    if (!is_whole_) return candidate_slot(candidates_of(job_, query_)[i]);
+    return slot_of_place(job_.batch, job_.batch.groups[job_.batch.query_groups[query_]], i);
   }
   // No row of a lower score is among the best.
   __device__ void raise(float threshold) {
@@ -220,25 +220,27 @@ class Picker {
   // The entries that may be among the best into shared memory: those from the pivot on from its
   // front, the others from its end. Whether there was room.
   __device__ bool collect() {
-    if (threadIdx.x == 0) scratch_.n_best = scratch_.n_others = 0;
+    if (threadIdx.x == 0) scratch().n_best = scratch().n_others = 0;
     sync_block();
     for (std::uint32_t i = threadIdx.x; i < n_; i += kThreads) {
       std::uint32_t const key = key_at(i);
       if (key == 0 || !may_be_best(key, job_.greatest_residual)) continue;
+      std::uint32_t const slot = slot_at(i);
+      if (!may_be_best(key, residual_of(slot))) continue;
       bool const is_best = key >= pivot_;
-      std::uint32_t const place = atomicAdd(is_best ? &scratch_.n_best : &scratch_.n_others, 1u);
+      std::uint32_t const place = atomicAdd(is_best ? &scratch().n_best : &scratch().n_others, 1u);
       if (place >= list_room_) continue;
-      list_[is_best ? place : list_room_ - 1 - place] = std::uint64_t{key} << 32 | slot_at(i);
+      list()[is_best ? place : list_room_ - 1 - place] = std::uint64_t{key} << 32 | slot;
     }
     sync_block();
-    n_best_ = scratch_.n_best;
-    n_listed_ = n_best_ + scratch_.n_others;
+    n_best_ = scratch().n_best;
+    n_listed_ = n_best_ + scratch().n_others;
     if (n_listed_ <= list_room_) return true;
     n_listed_ = kNone32;
     return false;
   }
   __device__ std::uint64_t& listed(std::uint32_t i) const {
-    return list_[i < n_best_ ? i : list_room_ - 1 - (i - n_best_)];
+    return list()[i < n_best_ ? i : list_room_ - 1 - (i - n_best_)];
   }
 
   // The depth-th best canonical score of the first is a threshold without an error bound for the
@@ -248,8 +250,8 @@ class Picker {
     sync_block();
     if (n_best_ >= depth_ && depth_ > 0 && n_best_ < n_listed_) {
       raise(score_of_key(select_kth<std::uint32_t, kThreads>(
-          n_best_, depth_, scratch_.select, [this](std::uint32_t i) {
-            return Entry<std::uint32_t>{static_cast<std::uint32_t>(list_[i] >> 32), true};
+          n_best_, depth_, scratch().select, [this](std::uint32_t i) {
+            return Entry<std::uint32_t>{static_cast<std::uint32_t>(list()[i] >> 32), true};
           })));
     }
     score_some(n_best_, n_listed_, [this](std::uint64_t one) {
@@ -303,9 +305,9 @@ class Picker {
     }
     publish_memory();
     sync_block();
-    if (threadIdx.x == 0) scratch_.ticket = atomicAdd(&job_.tickets[query_], 1u);
+    if (threadIdx.x == 0) scratch().ticket = atomicAdd(&job_.tickets[query_], 1u);
     sync_block();
-    if (scratch_.ticket + 1 != gridDim.x) return false;
+    if (scratch().ticket + 1 != gridDim.x) return false;
     publish_memory();  // the ticket before what the others have written
     return true;
   }
@@ -339,9 +341,6 @@ class Picker {
   std::uint32_t const query_;
   std::uint32_t const depth_;
   std::uint32_t const list_room_;
-  Scratch& scratch_;
-  std::uint64_t* const list_;
-  DenseGroup group_{};
   bool is_whole_ = false;
   std::uint32_t n_ = 0;
   QueryBound bound_{0.0f, 0.0f};
@@ -355,7 +354,7 @@ class Picker {
 
 template <unsigned kThreads>
 __device__ void Picker<kThreads>::finish() {
-  auto* const rows = reinterpret_cast<RankedRow*>(list_ + list_room_);
+  auto* const rows = reinterpret_cast<RankedRow*>(list() + list_room_);
   bool const has_list = n_listed_ != kNone32;
   std::uint32_t const n = has_list ? n_listed_ : n_;
   std::uint32_t const* const shares = job_.score_keys + std::size_t{query_} * job_.room * 2;
@@ -385,17 +384,17 @@ __device__ void Picker<kThreads>::finish() {
   std::uint32_t least_score = 0;  // rows of a higher score are in,
   std::uint64_t least_seq = 0;    // rows of this score from this seq key on too
   auto const count = [&](auto&& holds) {
-    return count_entries<std::uint32_t, kThreads>(n, scratch_.total, passing(holds));
+    return count_entries<std::uint32_t, kThreads>(n, scratch().total, passing(holds));
   };
   auto const any = [](std::uint32_t) { return true; };
   std::uint32_t const n_passing = count(any);
   if (n_passing > depth_ && depth_ > 0) {
-    least_score = select_kth<std::uint32_t, kThreads>(n, depth_, scratch_.select, passing(any));
+    least_score = select_kth<std::uint32_t, kThreads>(n, depth_, scratch().select, passing(any));
     std::uint32_t const n_above = count([&](std::uint32_t key) { return key > least_score; });
     std::uint32_t const n_equal = count([&](std::uint32_t key) { return key == least_score; });
     if (n_above + n_equal > depth_) {
       least_seq = select_kth<std::uint64_t, kThreads>(
-          n, depth_ - n_above, scratch_.select, [&](std::uint32_t i) {
+          n, depth_ - n_above, scratch().select, [&](std::uint32_t i) {
             bool const is_equal = key_of(i) == least_score;
             return Entry<std::uint64_t>{is_equal ? seq_of(i) : 0, is_equal};
           });
@@ -419,14 +418,14 @@ __device__ void Picker<kThreads>::finish() {
   std::uint32_t n_sorted = job_.depth <= kMostSorted && n_results > 0 ? 1 : 0;
   while (n_sorted > 0 && n_sorted < n_results) n_sorted *= 2;
   for (std::uint32_t i = threadIdx.x; i < n_sorted; i += kThreads) rows[i] = {0, 0, 0};
-  if (threadIdx.x == 0) scratch_.n_kept = 0;
+  if (threadIdx.x == 0) scratch().n_kept = 0;
   sync_block();
   std::size_t const to = result_place(job_, query_) * job_.result_stride;
   for (std::uint32_t i = threadIdx.x; i < n && n_results > 0; i += kThreads) {
     std::uint32_t const key = key_of(i);
     if (!passes(key) || key < least_score) continue;
     if (key == least_score && least_seq != 0 && seq_of(i) < least_seq) continue;
-    std::uint32_t const place = atomicAdd(&scratch_.n_kept, 1u);
+    std::uint32_t const place = atomicAdd(&scratch().n_kept, 1u);
     if (n_sorted > 0) {
       rows[place] = {seq_of(i), key, slot_of(i)};
     } else {
@@ -450,7 +449,7 @@ __device__ void Picker<kThreads>::finish() {
 }  // namespace
 
 template <unsigned kThreads>
-__global__ void __launch_bounds__(kThreads, 1024 / kThreads)
+__global__ void __launch_bounds__(kThreads, kThreads == PickShape::kFewThreads ? 3 : 1)
     pick_best(DenseJob const* job_at, std::uint32_t list_room) {
   DenseJob const& job = *job_at;
   std::uint32_t const query = blockIdx.y;

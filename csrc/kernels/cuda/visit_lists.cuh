@@ -23,65 +23,98 @@ __device__ inline void clear_scores(DenseJob const& job, Panel const& panel, std
   }
 }
 
-// Writes a visit into each list that has it; all lanes of a warp call it, some without a visit.
-__device__ inline void list_visit(DenseJob const& job, std::uint32_t number, bool is_there) {
+// Those of each lane that has a panel.
+__device__ inline void clear_empty(DenseJob const& job, std::uint32_t panel, std::uint32_t tile) {
+  for (std::uint32_t left = ballot(panel != kNone32); left != 0; left &= left - 1) {
+    std::uint32_t const from = lowest_bit(left);
+    clear_scores(job, job.batch.panels[shuffle(panel, from)], shuffle(tile, from));
+  }
+}
+
+// A document tile is full where its rows all live and lie in one range, and there is no filter.
+__device__ inline TileClass classify_text(DenseJob const& job, std::uint32_t doc_tile,
+                                          std::uint32_t group_begin) {
+  std::uint32_t const first = doc_tile * (kDocTileRows / kTileRows);  // of its tiles
+  DenseSegment const& own = job.segments[find_run(job.segment_tiles, job.n_segments, first)];
+  DenseGroup const group = job.batch.groups[job.batch.panel_groups[group_begin]];
+  std::uint32_t const begin = doc_tile * kDocTileRows;
+  std::uint32_t const rows_end = own.first_tile * kTileRows + own.n_rows;
+  std::uint32_t const end = begin + kDocTileRows < rows_end ? begin + kDocTileRows : rows_end;
+  SlotRange const* const ranges = job.batch.ranges + group.range_begin;
+  std::uint32_t const at =
+      find_last(group.n_ranges, begin, [ranges](std::uint32_t i) { return ranges[i].begin; });
+  bool const is_full = group.filter == kNone32 && own.live == nullptr && group.n_ranges > 0 &&
+                       ranges[at].begin <= begin && ranges[at].end >= end;
+  return is_full ? TileClass::kFull : TileClass::kPartial;
+}
+
+// Writes a visit into each list that has it; all lanes of a warp call it, some without a visit. The
+// visits of panels come first, then those of wide panels.
+template <bool kIsText>
+__device__ inline void list_visit(DenseJob const& job, std::uint32_t number, std::uint32_t n) {
   DenseBatch const& batch = job.batch;
-  bool is_cleared = false;
-  Panel panel{};
+  std::uint32_t const n_narrow = batch.visit_begins[batch.n_cohorts];
+  std::uint32_t cleared = kNone32;  // the panel whose scores of the tile are
   std::uint32_t tile = 0;
-  if (is_there) {
-    std::uint32_t const at = find_run(batch.visit_begins, batch.n_cohorts, number);
+  if (number < n) {
+    bool const is_wide = number >= n_narrow;
+    WidePanel const* const wides = batch.wides;
+    std::uint32_t const at_wide = number - n_narrow;
+    std::uint32_t const wide =
+        is_wide ? find_last(batch.n_wides, at_wide,
+                            [wides](std::uint32_t i) { return wides[i].visit_begin; })
+                : 0;
+    std::uint32_t const at =
+        is_wide ? wides[wide].cohort : find_run(batch.visit_begins, batch.n_cohorts, number);
     Cohort const cohort = batch.cohorts[at];
-    std::uint32_t const i = number - batch.visit_begins[at];
-    std::uint32_t const position = i / cohort.n_panels;
-    std::uint32_t const own = i % cohort.n_panels;
+    std::uint32_t const i =
+        is_wide ? at_wide - wides[wide].visit_begin : number - batch.visit_begins[at];
+    std::uint32_t const own = is_wide ? 0 : i % cohort.n_panels;
     TileRun const* const runs = batch.runs + cohort.run_begin;
-    tile = tile_at(runs, cohort.n_runs, position);
-    panel = batch.panels[cohort.panel_begin + own];
-    // A text reads its own tiles, each once.
-    bool const is_text = job.is_exact != 0;
-    std::uint32_t const stride =
-        is_text ? batch.groups[batch.panel_groups[panel.group_begin]].stride : cohort.stride;
-    bool const is_first = stride > 0 && tile % stride == 0;
+    tile = tile_at(runs, cohort.n_runs, is_wide ? i : i / cohort.n_panels);
+    std::uint32_t const panel = is_wide ? wides[wide].panel_begin : cohort.panel_begin + own;
+    Panel const last = batch.panels[is_wide ? panel + wides[wide].n_panels - 1 : panel];
+    std::uint32_t const group_begin = batch.panels[panel].group_begin;
     TileClass const is =
-        is_text ? TileClass::kPartial : classify(job, tile, panel.group_begin, panel.n_groups);
+        kIsText ? classify_text(job, tile, group_begin)
+                : classify(job, tile, group_begin, last.group_begin + last.n_groups - group_begin);
     auto const listed = [&](bool is_read) {
-      return make_visit(tile, cohort.panel_begin + own, is_read ? is : TileClass::kEmpty);
+      return make_visit(tile, panel, is_read ? is : TileClass::kEmpty);
     };
-    if (cohort.stride > 0 && tile % cohort.stride == 0) {
-      std::uint32_t const before = first_before(runs, cohort.n_runs, cohort.stride, tile);
-      job.first_visits[cohort.first_begin + before * cohort.n_panels + own] = listed(is_first);
-      is_cleared = is == TileClass::kEmpty;
-    }
-    if (cohort.rest_begin != kNone32)
-      job.rest_visits[cohort.rest_begin + i] = listed(!is_text || !is_first);
-    if (cohort.wide_begin != kNone32 && own % batch.wide_panels == 0) {
-      WidePanel const wide = batch.wides[cohort.wide_begin + own / batch.wide_panels];
-      Panel const last = batch.panels[wide.panel_begin + wide.n_panels - 1];
-      job.wide_visits[wide.visit_begin + position] =
-          make_visit(tile, wide.panel_begin,
-                     classify(job, tile, panel.group_begin,
-                              last.group_begin + last.n_groups - panel.group_begin));
+    if (is_wide) {
+      job.wide_visits[at_wide] = listed(true);
+    } else {
+      // A text reads its own tiles, each once.
+      std::uint32_t const stride =
+          kIsText ? batch.groups[batch.panel_groups[group_begin]].stride : cohort.stride;
+      bool const is_first = stride > 0 && tile % stride == 0;
+      if (cohort.stride > 0 && tile % cohort.stride == 0) {
+        std::uint32_t const before = first_before(runs, cohort.n_runs, cohort.stride, tile);
+        job.first_visits[cohort.first_begin + before * cohort.n_panels + own] = listed(is_first);
+        if (is == TileClass::kEmpty) cleared = panel;
+      }
+      if (cohort.rest_begin != kNone32)
+        job.rest_visits[cohort.rest_begin + i] = listed(!kIsText || !is_first);
     }
   }
-  for (std::uint32_t left = ballot(is_cleared); left != 0; left &= left - 1) {
-    std::uint32_t const from = lowest_bit(left);
-    Panel of{};
-    of.query_begin = shuffle(panel.query_begin, from);
-    of.n_queries = shuffle(panel.n_queries, from);
-    clear_scores(job, of, shuffle(tile, from));
+  if constexpr (kIsText) {
+    return;
+  } else {
+    clear_empty(job, cleared, tile);
   }
 }
 
 // By all warps of a grid, of which this is number `first`.
+template <bool kIsText>
 __device__ inline void list_visits(DenseJob const& job, std::uint32_t first,
                                    std::uint32_t n_warps) {
-  std::uint32_t const n =
-      job.batch.n_cohorts == 0 ? 0 : job.batch.visit_begins[job.batch.n_cohorts];
+  if (job.batch.n_cohorts == 0) return;
+  std::uint64_t const n =
+      std::uint64_t{job.batch.visit_begins[job.batch.n_cohorts]} + job.batch.n_wide;
   for (std::uint64_t begin = std::uint64_t{first} * kWarp; begin < n;
        begin += std::uint64_t{n_warps} * kWarp) {
-    auto const number = static_cast<std::uint32_t>(begin) + lane_id();
-    list_visit(job, number, number < n);
+    list_visit<kIsText>(job, static_cast<std::uint32_t>(begin) + lane_id(),
+                        static_cast<std::uint32_t>(n));
   }
 }
 

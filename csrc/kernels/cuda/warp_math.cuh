@@ -57,22 +57,51 @@ __device__ inline float dot_by_warp(std::uint32_t dim, Query const& query, Eleme
   return fold_warp(sum);
 }
 
+// The canonical dot of a row of a 16-bit plane and a query; lane 0 has it. A lane reads two
+// elements at a time, which are others' to add: 64 elements are one line of memory.
+template <std::uint32_t kAhead>
+__device__ inline float dot_of_halves(std::uint8_t const* rows, RowType type, std::uint32_t dim,
+                                      std::uint32_t row, float const* query) {
+  std::uint32_t const lane = lane_id();
+  std::uint32_t const n_chunks = chunks_of(2 * dim);
+  float sum = 0.0f;
+  for (std::uint32_t first = 0; first < n_chunks; first += kAhead) {
+    std::uint32_t ahead[kAhead];
+#pragma unroll
+    for (std::uint32_t k = 0; k < kAhead; ++k) {
+      std::uint32_t const chunk = first + k < n_chunks ? first + k : first;
+      ahead[k] = *reinterpret_cast<std::uint32_t const*>(
+          rows + place_in_plane(row, chunk * kChunkBytes + 4 * lane, n_chunks));
+    }
+#pragma unroll
+    for (std::uint32_t k = 0; k < kAhead; ++k) {
+#pragma unroll
+      for (std::uint32_t half = 0; half < 2; ++half) {
+        std::uint32_t const pair = shuffle(ahead[k], half * kLanes / 2 + lane / 2);
+        auto const bits = static_cast<std::uint16_t>(lane % 2 == 0 ? pair : pair >> 16);
+        std::uint32_t const i = (2 * (first + k) + half) * kLanes + lane;
+        float const x = type == RowType::kFloat16 ? float16_value(bits) : bfloat16_value(bits);
+        if (i < dim) sum = fma_rn(x, query[i], sum);
+      }
+    }
+  }
+  // The definition pads with +0, which makes +0 of a sum of -0.
+  return fold_warp(fma_rn(0.0f, 0.0f, sum));
+}
+
 // The key of a row's canonical score with a query of the job; lane 0 has it.
 __device__ inline std::uint32_t score_key_by_warp(DenseJob const& job, std::uint32_t query,
                                                   std::uint32_t slot) {
   DenseSegment const& segment = segment_of_tile(job, slot / kTileRows);
   std::uint32_t const row = slot - segment.first_tile * kTileRows;
   float const* const values = job.queries + std::size_t{query} * job.dim;
-  constexpr std::uint32_t kAhead = 12;  // 384 elements of a row are on their way at a time
   float dot;
-  if (job.row_type == RowType::kFloat32) {  // one address a row
+  if (job.row_type == RowType::kFloat32) {  // 256 elements of a row are on their way at a time
     float const* const own =
         reinterpret_cast<float const*>(segment.rows) + std::size_t{row} * job.dim;
-    dot = dot_by_warp<kAhead>(job.dim, values, [=](std::uint32_t at) { return own[at]; });
+    dot = dot_by_warp<8>(job.dim, values, [=](std::uint32_t at) { return own[at]; });
   } else {
-    dot = dot_by_warp<kAhead>(job.dim, values, [&](std::uint32_t at) {
-      return row_value(segment.rows, job.row_type, job.dim, row, at);
-    });
+    dot = dot_of_halves<6>(segment.rows, job.row_type, job.dim, row, values);
   }
   return score_key(cosine(dot, segment.inverse_norms[row], job.inverse_query_norms[query]));
 }

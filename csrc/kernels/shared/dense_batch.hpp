@@ -74,6 +74,7 @@ struct WidePanel {
   std::uint32_t panel_begin;
   std::uint32_t n_panels;
   std::uint32_t visit_begin;  // into the list of wide visits
+  std::uint32_t cohort;
 };
 
 // What a tile is to a panel.
@@ -113,7 +114,6 @@ struct DenseBatch {
   std::uint32_t n_cohorts;
   std::uint32_t n_panels;
   std::uint32_t n_wides;
-  std::uint32_t wide_panels;  // of a wide panel, at most
   std::uint32_t n_queries;
   std::uint32_t n_orphans;
   std::uint32_t n_plane_queries;  // the widths of all panels

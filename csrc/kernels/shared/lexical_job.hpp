@@ -46,6 +46,10 @@ struct LexicalText {
   std::uint32_t n_match_steps;  // 0: any leaf matches
 };
 
+// Candidates of a query in a document tile, in depths; equal scores apart. To choose among fewer
+// costs more than it spares.
+inline constexpr std::uint32_t kMostOfDocTile = 4;
+
 // Whoever evaluates a tree keeps a bit a leaf.
 inline constexpr std::uint32_t kMostTreeLeaves = 32;
 
