@@ -56,7 +56,7 @@ hyrecall_plant(scores_not_cleared kernels/cuda/visit_lists.cuh queries
 hyrecall_plant(masks_of_the_last_visit kernels/cuda/scan.cuh "${generic_scans}"
   "if (i % n_chunks == 0) {" "if (i == 0) {")
 hyrecall_plant(overflow_ignored kernels/cuda/select.cu select
-  "if (is_too_high || is_lost)" "if (is_too_high)")
+  "if (is_too_high || is_lost_)" "if (is_too_high)")
 hyrecall_plant(ties_by_slot kernels/cuda/select.cu select
   "return seq_key(segment.seqs[slot - segment.first_tile * kTileRows]);"
   "return seq_key(slot + 0 * segment.n_rows);")
@@ -79,10 +79,10 @@ hyrecall_plant(guess_taken_for_proof kernels/cuda/select.cu select
 hyrecall_plant(first_rows_left_out kernels/cuda/select.cu select
   "job.batch.groups[group].n_first * kTileRows" "(job.batch.groups[group].n_first - 1) * kTileRows")
 hyrecall_plant(others_left_out kernels/cuda/select.cu select
-  "n_listed_ = n_best_ + scratch().n_others;" "n_listed_ = n_best_;")
+  "n_entries_ = n_listed;" "n_entries_ = n_best_;")
 hyrecall_plant(list_not_waited_for kernels/cuda/select.cu select
   "    sync_block();
-    n_best_ = scratch().n_best;" "    n_best_ = scratch().n_best;")
+    std::uint32_t const n_listed" "    std::uint32_t const n_listed")
 hyrecall_plant(shares_not_waited_for kernels/cuda/select.cu select
   "scratch().ticket + 1 != gridDim.x" "scratch().ticket != 0")
 hyrecall_plant(barrier_missing kernels/cuda/scan.cuh "${generic_scans}"
@@ -94,7 +94,7 @@ hyrecall_plant(last_candidates_not_written kernels/cuda/scan.cuh "${generic_scan
 hyrecall_plant(strict_floor_ignored kernels/cuda/select.cu select
   "is_strict ? key > floor_key : key >= floor_key" "key >= floor_key")
 hyrecall_plant(second_score_without_bound kernels/cuda/select.cu select
-  "return segment.residuals[" "return 0.0f * segment.residuals[")
+  "residual = segment.residuals[" "residual = 0.0f * segment.residuals[")
 
 hyrecall_plant(third_posting_shifted kernels/cuda/postings.cu postings
   "b >> 16 | (c & 0xff) << 16" "b >> 16 | (c & 0xff) << 8")
@@ -121,11 +121,6 @@ hyrecall_plant(wide_stage_left_too_early kernels/cuda/scan_wide.cuh "${hopper_sc
   "wait_products<1>();" "wait_products<2>();")
 hyrecall_plant(wide_queries_not_waited_for kernels/cuda/scan_wide.cuh "${hopper_scans}"
   "wait_phase(&shared_.ready, ready_parity_);" "")
-hyrecall_plant(wide_masks_not_waited_for kernels/cuda/scan_wide.cuh "${hopper_scans}"
-  "sync_threads(1 + group_, kGroupThreads);  // the masks are there for all" "")
-hyrecall_plant(wide_masks_overwritten_too_early kernels/cuda/scan_wide.cuh "${hopper_scans}"
-  "sync_threads(1 + group_, kGroupThreads);  // all have done with the last masks" "")
-
 hyrecall_plant(leaf_order_turned kernels/cuda/leaf_spans.cuh lexical_scan
   "to[popcount(found & ((1u << lane) - 1))] = own;" "to[popcount(found >> lane) - 1] = own;")
 hyrecall_plant(barrier_between_leaves_missing kernels/cuda/lexical_sums.cuh lexical_scan

@@ -49,7 +49,7 @@ class Cost:
     n_scores: int
     n_instructions: int
     stalls: int
-    n_loads: int  # from memory, between the last product and the last score
+    n_loads: int  # from memory, between the last product and the first score
 
     @property
     def stalls_per_128(self) -> float:
@@ -91,7 +91,7 @@ def cost(steps: list[Step], n_scores: int) -> Cost:
         seen.add((at, tested))
         step = steps[at]
         tested += bool(_TEST.search(step.text))
-        loads += bool(_LOAD.search(step.text))
+        loads += bool(tested == 0 and _LOAD.search(step.text))
         branch = _BRANCH.match(step.text)
         following = [at + 1]
         if branch:

@@ -24,6 +24,7 @@ struct PanelConstants {
 __device__ inline void load_tests(DenseJob const& job, std::uint32_t query_begin,
                                   std::uint32_t n_queries, std::uint32_t width,
                                   std::uint32_t thread, std::uint32_t n_threads, FourFloats* to) {
+#pragma unroll 1
   for (std::uint32_t column = thread; column < width; column += n_threads) {
     float factor = 0.0f;
     float cut = __builtin_inff();
@@ -41,11 +42,14 @@ __device__ inline void load_tests(DenseJob const& job, std::uint32_t query_begin
 }
 
 // By whole warps.
+template <int kWordsAtOnce = 4>
 __device__ inline void load_masks(DenseJob const& job, QueuedVisit const& visit,
                                   std::uint32_t group_begin, std::uint32_t n_groups,
                                   std::uint32_t thread, std::uint32_t n_threads, TileMask* to) {
+#pragma unroll 1
   for (std::uint32_t i = thread / kWarp; i < n_groups; i += n_threads / kWarp) {
-    TileMask const mask = group_mask(job, visit, job.batch.panel_groups[group_begin + i]);
+    TileMask const mask =
+        group_mask<kWordsAtOnce>(job, visit, job.batch.panel_groups[group_begin + i]);
     if (lane_id() == 0) to[i] = mask;
   }
 }
@@ -64,6 +68,7 @@ struct FirstColumns {
 __device__ inline void load_first(DenseJob const& job, QueuedVisit const& visit,
                                   std::uint32_t thread, std::uint32_t n_threads, FirstColumns& to) {
   Panel const panel = job.batch.panels[visit.panel];
+#pragma unroll 1
   for (std::uint32_t column = thread; column < kPanelQueries; column += n_threads) {
     to.numbers[column] = kNone32;
     to.places[column] = 0;
@@ -187,13 +192,6 @@ __device__ inline void keep_first(DenseJob const& job, FirstColumns const& colum
   }
 }
 
-// The queries of a panel, or of a wide one.
-struct PanelColumns {
-  std::uint32_t panel;
-  std::uint32_t query_begin;
-  std::uint32_t group_begin;
-};
-
 // The same sums where a row whose score reaches its query's cut becomes a candidate, known by its
 // lower score, if the query may see it.
 //
@@ -204,14 +202,14 @@ template <typename Kind, typename Sum>
 class ScoreTest {
  public:
   __device__ ScoreTest(DenseJob const& job, FourFloats const* tests, TileMask const* masks,
-                       QueuedVisit const& visit, PanelColumns const& columns,
+                       QueuedVisit const& visit, std::uint32_t first_panel,
                        RowConstants const& rows, std::uint32_t first_row,
                        PendingCandidates& pending, std::uint32_t n_pending)
       : job_(job),
         tests_(tests),
         masks_(masks),
         visit_(visit),
-        columns_(columns),
+        first_panel_(first_panel),
         rows_(rows),
         first_row_(first_row),
         pending_(pending),
@@ -250,6 +248,7 @@ class ScoreTest {
       sync_warp();  // nobody writes these copies any more
       n_sums_ = 0;
     }
+#pragma unroll 1
     while (true) {
       make_candidates();
       if (blocks == 0) break;
@@ -294,17 +293,17 @@ class ScoreTest {
                                std::uint32_t& query) const {
     // Of columns without a query, and of queries that have read all of their tiles.
     if (tests_[column / 2].values[column % 2 * 2 + 1] == __builtin_inff()) return false;
-    std::uint32_t const at = columns_.query_begin + column;
+    // Only the last panel of a wide one has room left.
+    Panel const& panel = job_.batch.panels[first_panel_ + column / kPanelQueries];
+    std::uint32_t const at = panel.query_begin + column % kPanelQueries;
     query = job_.batch.panel_queries[at];
     float const factor = job_.bounds[query].per_residual;
     float const score = score_of_sum<Kind>(sum, sum_scale, job_.query_scales[query]);
     // In 16-bit planes a residual is 0, so this is the score.
     if (!(reach(score, residual, factor) >= job_.cuts[query])) return false;
     if (visit_.tile_class != TileClass::kFull) {
-      std::uint32_t const first =
-          job_.batch.panels[columns_.panel + column / kPanelQueries].group_begin;
-      std::uint32_t const place = first - columns_.group_begin + job_.batch.panel_places[at];
-      if (!masks_[place].test(row)) return false;
+      std::uint32_t const first = job_.batch.panels[first_panel_].group_begin;
+      if (!masks_[panel.group_begin - first + job_.batch.panel_places[at]].test(row)) return false;
     }
     key = candidate_key(lower_score(score, residual, factor), visit_.tile * kTileRows + row);
     return true;
@@ -316,6 +315,7 @@ class ScoreTest {
     std::uint32_t const n = 4 * n_sums_;
     if (n == 0) return;
     sync_warp();  // all copies are there
+#pragma unroll 1
     for (std::uint32_t begin = 0; begin < n; begin += kWarp) {
       bool const is_there = begin + lane < n;
       std::uint32_t const at = is_there ? (begin + lane) / 4 : 0;
@@ -353,7 +353,7 @@ class ScoreTest {
   FourFloats const* const tests_;
   TileMask const* const masks_;
   QueuedVisit const& visit_;
-  PanelColumns const columns_;
+  std::uint32_t const first_panel_;  // of a wide panel; else the panel
   RowConstants const rows_;
   std::uint32_t const first_row_;
   PendingCandidates& pending_;

@@ -18,29 +18,23 @@ __global__ void cut_texts(DenseJob const* job);
 // Shared memory of these two.
 std::size_t select_bytes();
 
-// scans of the rest, then the kernel that ends a batch: how it is launched.
+// scans of the rest, and at the end:
+__global__ void pick_best(DenseJob const* job, std::uint32_t list_room);
+
+// How pick_best is launched. Where queries are few, several CTAs share the scores of one.
 struct PickShape {
-  void (*kernel)(DenseJob const* job, std::uint32_t list_room);
-  unsigned n_threads;
   unsigned n_ctas;  // a query
   std::uint32_t list_room;
   std::size_t shared_bytes;
 
-  static constexpr unsigned kFewThreads = 256;
-  static constexpr unsigned kManyThreads = 512;
-  // Rows that a CTA of few threads sorts.
+  // Rows that it sorts where queries are many.
   static constexpr std::uint32_t kFewRows = 256;
 
-  static constexpr std::size_t kMostBytes = 160 * 1024;
-
-  // Where queries are few, several CTAs share the scores of one.
   static PickShape of(std::uint32_t n_queries, std::uint32_t sorted_rows, bool is_lexical,
-                      unsigned n_multiprocessors);
+                      unsigned n_multiprocessors, std::size_t most_shared_bytes);
   static bool has_shares(std::uint32_t n_queries, unsigned n_multiprocessors) {
     return 4 * n_multiprocessors / n_queries > 1;
   }
-  // Lets the kernels have so much shared memory.
-  static void allow(unsigned most_shared_bytes);
 };
 
 // Candidates of a query that were kept.

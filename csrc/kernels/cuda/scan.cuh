@@ -139,8 +139,7 @@ __global__ void __launch_bounds__(kScanThreads, 2) scan_rows(DenseJob const* job
           keep_first<Kind>(job, shared.first, shared.constants.masks, visit, rows, first_row, sums);
         } else {
           ScoreTest<Kind, Sum> test(job, shared.constants.tests, shared.constants.masks, visit,
-                                    {visit.panel, panel.query_begin, panel.group_begin}, rows,
-                                    first_row, pending, n_pending);
+                                    visit.panel, rows, first_row, pending, n_pending);
           n_pending = test.run(sums);
         }
 #pragma unroll

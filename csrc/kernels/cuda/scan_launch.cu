@@ -24,8 +24,9 @@ Scanner::Scanner(int device, FirstPassPlane plane, KernelChoice kernels)
   check(cudaGetDeviceProperties(&properties, device));
   bool const is_hopper = properties.major == 9 && properties.minor == 0;
   n_multiprocessors_ = static_cast<unsigned>(properties.multiProcessorCount);
-  PickShape::allow(static_cast<unsigned>(
-      std::min<std::size_t>(properties.sharedMemPerBlockOptin, PickShape::kMostBytes)));
+  most_shared_bytes_ = properties.sharedMemPerBlockOptin;
+  check(cudaFuncSetAttribute(pick_best, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(properties.sharedMemPerBlockOptin)));
   // Kernels are loaded when they are first named, which a recording may not allow.
   cudaFuncAttributes unused;
   for (auto* const kernel : {take_queries, prepare_queries, guess_thresholds, cut_texts})

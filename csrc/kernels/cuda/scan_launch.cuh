@@ -44,6 +44,7 @@ class Scanner {
   // leaves none.
   std::uint32_t scans(ScanVariant* out) const;
   unsigned n_multiprocessors() const { return n_multiprocessors_; }
+  std::size_t most_shared_bytes() const { return most_shared_bytes_; }  // of a CTA
   LexicalScanner const& lexical() const { return lexical_; }
   Launch const& stream() const { return launches_.front(); }
   // Of wide panels of so many queries.
@@ -54,6 +55,7 @@ class Scanner {
 
   std::vector<Launch> launches_;
   unsigned n_multiprocessors_;
+  std::size_t most_shared_bytes_;
   LexicalScanner const& lexical_;
 };
 

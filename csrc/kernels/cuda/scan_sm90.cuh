@@ -78,6 +78,7 @@ __device__ inline void copy_chunks(DenseJob const& job, Visit const* visits, std
       std::uint32_t const query_bytes = panel.width * kChunkBytes;
       std::uint8_t const* rows = rows_of_tile(job, visit);
       std::uint8_t const* queries = job.plane_queries + queries_of_panel(job, panel);
+#pragma unroll 1
       for (std::uint32_t chunk = 0; chunk < job.plane_chunks; ++chunk) {
         wait_phase(&shared.empty[at.stage], at.parity ^ 1);
         shared.visits[at.stage] = visit;
@@ -126,6 +127,7 @@ class StreamGroup {
   __device__ void take(QueuedVisit const& visit) {
     RowConstants rows = {};
     Sum sums[kPanelQueries / 8][4];
+#pragma unroll 1
     for (std::uint32_t chunk = 0; chunk < job_.plane_chunks; ++chunk) {
       if (chunk > 0) wait_phase(&shared_.full[at_.stage], at_.parity);
       std::uint64_t const of_rows =
@@ -156,10 +158,8 @@ class StreamGroup {
     if constexpr (kIsFirst) {
       keep_first<Kind>(job_, own.first, own.constants.masks, visit, rows, first_row(), sums);
     } else {
-      Panel const panel = job_.batch.panels[visit.panel];
-      ScoreTest<Kind, Sum> test(job_, own.constants.tests, own.constants.masks, visit,
-                                {visit.panel, panel.query_begin, panel.group_begin}, rows,
-                                first_row(), pending(), n_pending_);
+      ScoreTest<Kind, Sum> test(job_, own.constants.tests, own.constants.masks, visit, visit.panel,
+                                rows, first_row(), pending(), n_pending_);
       n_pending_ = test.run(sums);
     }
   }

@@ -111,6 +111,7 @@ class WideCopier {
       Panel const panel = job_.batch.panels[wide.panel_begin + p];
       std::uint8_t const* from = job_.plane_queries + queries_of_panel(job_, panel);
       std::uint32_t const of_chunk = panel.width * kChunkBytes;
+#pragma unroll 1
       for (std::uint32_t chunk = 0; chunk < job_.plane_chunks; ++chunk) {
         copy_block(
             shared_.queries[0] + (std::size_t{chunk} * kWidth + p * kPanelQueries) * kChunkBytes,
@@ -126,6 +127,7 @@ class WideCopier {
     std::uint8_t const* const first = is_there ? rows_of_tile(job_, visit) : nullptr;
     for (std::uint32_t group = 0; group < kGroups; ++group) {
       std::uint8_t const* rows = first + group * Shape::kBlockBytes;
+#pragma unroll 1
       for (std::uint32_t chunk = 0; chunk < job_.plane_chunks; ++chunk) {
         std::uint64_t* const full = &shared_.full[at_.stage];
         wait_phase(&shared_.empty[at_.stage], at_.parity ^ 1);
@@ -190,7 +192,15 @@ class WideGroup {
       wait_phase(&shared_.full[at_.stage], at_.parity);
       QueuedVisit const visit = shared_.visits[at_.stage];
       if (visit.tile_class == TileClass::kEmpty) break;
+      // Before the products: their sums leave few registers.
+      if (visit.tile_class != TileClass::kFull) {
+        sync_threads(1 + group_, kGroupThreads);  // all have done with the last masks
+        load_masks<1>(job_, visit, first.group_begin, n_groups, threadIdx.x % kGroupThreads,
+                      kGroupThreads, masks);
+        sync_threads(1 + group_, kGroupThreads);  // the masks are there for all
+      }
       RingPlace<Shape::kStages> done = at_;  // the oldest stage that this group still holds
+#pragma unroll 1
       for (std::uint32_t chunk = 0; chunk < n_chunks; ++chunk) {
         if (chunk > 0) wait_phase(&shared_.full[at_.stage], at_.parity);
         std::uint64_t const rows = describe_matrix(shared_.rows[at_.stage]);
@@ -210,20 +220,14 @@ class WideGroup {
       }
       pass_turn();
       RowConstants const rows = load_rows<Kind>(job_, visit, first_row_);
-      if (visit.tile_class != TileClass::kFull) {
-        sync_threads(1 + group_, kGroupThreads);  // all have done with the last masks
-        load_masks(job_, visit, first.group_begin, n_groups, threadIdx.x % kGroupThreads,
-                   kGroupThreads, masks);
-        sync_threads(1 + group_, kGroupThreads);  // the masks are there for all
-      }
       wait_products<0>();
       release(done);
       at_.advance(n_chunks);  // the other group's half
-      ScoreTest<Kind, Sum> test(job_, shared_.tests, masks, visit,
-                                {wide.panel_begin, first.query_begin, first.group_begin}, rows,
+      ScoreTest<Kind, Sum> test(job_, shared_.tests, masks, visit, wide.panel_begin, rows,
                                 first_row_, pending(), n_pending_);
       n_pending_ = test.run(sums);
     }
+#pragma unroll 1
     for (std::uint32_t chunk = 0; chunk < n_chunks; ++chunk) {
       wait_phase(&shared_.full[at_.stage], at_.parity);
       sync_warp();  // all have read what the stage says

@@ -136,7 +136,7 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.samples = layout.room<std::uint32_t>(n * params.most_samples);
   job.candidates = layout.room<std::uint64_t>(n * params.room);
   bool const has_shares = !has_text && has_shared_queries(params, table.device);
-  job.score_keys = layout.room<std::uint32_t>(has_shares ? n * params.room * 2 : 0);
+  job.shares = layout.room<std::uint64_t>(has_shares ? n * params.room * 2 : 0);
   job.lexical.norms = layout.room<float>(params.text.scales.n * kNormLengths);
   places.all_bytes = layout.bytes();
   return places;

@@ -10,7 +10,6 @@
 #include <algorithm>
 
 #include "kernels/cuda/select.cuh"
-#include "kernels/cuda/status.cuh"
 #include "kernels/cuda/warp_math.cuh"
 #include "kernels/shared/score_key.hpp"
 
@@ -26,6 +25,9 @@ struct Scratch {
   std::uint32_t ticket;
   std::uint32_t warp_counts[kSelectThreads / 32];
 };
+// Entries of a query that may be among its best, in shared memory.
+constexpr std::uint32_t kListRoom = 3'072;
+constexpr std::uint32_t kMostListed = 16'384;
 constexpr std::size_t kScratchBytes = (sizeof(Scratch) + 15) / 16 * 16;
 
 // Keeps the candidates that keep() holds, in place and in order; gives their number.
@@ -124,12 +126,14 @@ __device__ bool comes_before(RankedRow const& a, RankedRow const& b) {
 }
 
 // Bitonic, n a power of 2 (Batcher, AFIPS 1968).
-template <unsigned kThreads>
 __device__ void sort_rows(RankedRow* rows, std::uint32_t n) {
+#pragma unroll 1
   for (std::uint32_t size = 2; size <= n; size *= 2) {
+#pragma unroll 1
     for (std::uint32_t stride = size / 2; stride > 0; stride /= 2) {
       sync_block();
-      for (std::uint32_t i = threadIdx.x; i < n / 2; i += kThreads) {
+#pragma unroll 1
+      for (std::uint32_t i = threadIdx.x; i < n / 2; i += kSelectThreads) {
         std::uint32_t const low = i / stride * 2 * stride + i % stride;
         std::uint32_t const high = low + stride;
         bool const rising = (low & size) == 0;
@@ -147,7 +151,6 @@ __device__ void sort_rows(RankedRow* rows, std::uint32_t n) {
 
 // A query's entries: what the first pass has left of it. Those that are wanted get canonical
 // scores.
-template <unsigned kThreads>
 class Picker {
  public:
   __device__ Picker(DenseJob const& job, std::uint32_t query, std::uint32_t list_room)
@@ -163,6 +166,8 @@ class Picker {
 
   // Canonical scores for all entries that may be among the best. Whether this CTA ends the query.
   __device__ bool score() {
+    entries_ = candidates_of(job_, query_);
+    n_entries_ = n_;
     if (job_.is_exact != 0) return true;
     bound_ = job_.bounds[query_];
     cut_ = job_.cuts[query_];
@@ -170,19 +175,22 @@ class Picker {
       std::uint32_t const key = key_at(i);
       return Entry<std::uint32_t>{key, key != 0};
     };
-    std::uint32_t const n_there =
-        count_entries<std::uint32_t, kThreads>(n_, scratch().total, entry);
+    std::uint32_t const n_there = count_entries<std::uint32_t>(n_, scratch().total, entry);
     if (n_there >= depth_ && depth_ > 0) {
-      pivot_ = select_kth<std::uint32_t, kThreads>(n_, depth_, scratch().select, entry);
+      pivot_ = select_kth<std::uint32_t>(n_, depth_, scratch().select, entry);
       // `depth` rows have a lower score of at least the pivot's, so a canonical one of at least
       // that less the constant.
       raise(float_down(score_of_key(pivot_) - double{bound_.constant}));
     }
-    if (gridDim.x == 1 && collect()) {
-      score_list();
-      return true;
+    if (is_shared()) {
+      entries_ = job_.shares + std::size_t{query_} * job_.room * 2;
+    } else if (!collect()) {
+      // Thousands are as good as the best: those of a query without candidates are found again.
+      n_entries_ = is_whole_ ? 0 : n_;
+      is_lost_ = is_whole_;
     }
-    return score_share();
+    score_entries();
+    return !is_shared() || is_last();
   }
 
   // Of what has a score, the best rows.
@@ -193,6 +201,7 @@ class Picker {
   __device__ static std::uint64_t* list() {
     return reinterpret_cast<std::uint64_t*>(shared_memory() + kScratchBytes);
   }
+  // Of the first pass.
   __device__ std::uint32_t key_at(std::uint32_t i) const {
     return is_whole_ ? scores_of(job_, query_)[i]
                      : static_cast<std::uint32_t>(candidates_of(job_, query_)[i] >> 32);
@@ -208,13 +217,18 @@ class Picker {
     float const cut = cut_for(threshold, bound_);
     cut_ = cut > cut_ ? cut : cut_;  // that of a guess may be higher
   }
-  __device__ bool may_be_best(std::uint32_t lower_key, float residual) const {
+  // By the residual of any row, then by the row's own.
+  __device__ bool may_be_best(std::uint32_t lower_key, std::uint32_t slot) const {
+    float residual = 0.0f;
+    if (job_.plane == FirstPassPlane::kInt8) {
+      DenseSegment const& segment = segment_of_tile(job_, slot / kTileRows);
+      residual = segment.residuals[slot - segment.first_tile * kTileRows];
+    }
     return reach_of_lower(score_of_key(lower_key), residual, bound_.per_residual) >= cut_;
   }
-  __device__ float residual_of(std::uint32_t slot) const {
-    if (job_.plane != FirstPassPlane::kInt8) return 0.0f;
-    DenseSegment const& segment = segment_of_tile(job_, slot / kTileRows);
-    return segment.residuals[slot - segment.first_tile * kTileRows];
+  __device__ bool any_may_be_best(std::uint32_t lower_key) const {
+    return reach_of_lower(score_of_key(lower_key), job_.greatest_residual, bound_.per_residual) >=
+           cut_;
   }
 
   // The entries that may be among the best into shared memory: those from the pivot on from its
@@ -222,87 +236,36 @@ class Picker {
   __device__ bool collect() {
     if (threadIdx.x == 0) scratch().n_best = scratch().n_others = 0;
     sync_block();
-    for (std::uint32_t i = threadIdx.x; i < n_; i += kThreads) {
+#pragma unroll 1
+    for (std::uint32_t i = threadIdx.x; i < n_; i += kSelectThreads) {
       std::uint32_t const key = key_at(i);
-      if (key == 0 || !may_be_best(key, job_.greatest_residual)) continue;
+      if (key == 0 || !any_may_be_best(key)) continue;
       std::uint32_t const slot = slot_at(i);
-      if (!may_be_best(key, residual_of(slot))) continue;
+      if (!may_be_best(key, slot)) continue;
       bool const is_best = key >= pivot_;
       std::uint32_t const place = atomicAdd(is_best ? &scratch().n_best : &scratch().n_others, 1u);
       if (place >= list_room_) continue;
       list()[is_best ? place : list_room_ - 1 - place] = std::uint64_t{key} << 32 | slot;
     }
     sync_block();
+    std::uint32_t const n_listed = scratch().n_best + scratch().n_others;
+    if (n_listed > list_room_) return false;
     n_best_ = scratch().n_best;
-    n_listed_ = n_best_ + scratch().n_others;
-    if (n_listed_ <= list_room_) return true;
-    n_listed_ = kNone32;
-    return false;
+    n_entries_ = n_listed;
+    entries_ = list();
+    return true;
   }
-  __device__ std::uint64_t& listed(std::uint32_t i) const {
-    return list()[i < n_best_ ? i : list_room_ - 1 - (i - n_best_)];
-  }
-
-  // The depth-th best canonical score of the first is a threshold without an error bound for the
-  // others.
-  __device__ void score_list() {
-    score_some(0, n_best_, [](std::uint64_t) { return true; });
-    sync_block();
-    if (n_best_ >= depth_ && depth_ > 0 && n_best_ < n_listed_) {
-      raise(score_of_key(select_kth<std::uint32_t, kThreads>(
-          n_best_, depth_, scratch().select, [this](std::uint32_t i) {
-            return Entry<std::uint32_t>{static_cast<std::uint32_t>(list()[i] >> 32), true};
-          })));
-    }
-    score_some(n_best_, n_listed_, [this](std::uint64_t one) {
-      return may_be_best(static_cast<std::uint32_t>(one >> 32), residual_of(candidate_slot(one)));
-    });
-    sync_block();
-  }
-  template <typename Wants>
-  __device__ void score_some(std::uint32_t begin, std::uint32_t end, Wants&& wants) {
-    for_each_by_warp(
-        begin, end, 0, 1,
-        [&](std::uint32_t i, bool is_there) {
-          std::uint64_t const own = is_there ? listed(i) : 0;
-          bool const is_wanted = is_there && wants(own);
-          if (is_there && !is_wanted) listed(i) = candidate_slot(own);
-          return Wanted{is_wanted, candidate_slot(own)};
-        },
-        [&](std::uint32_t i, std::uint32_t slot, std::uint32_t key) {
-          listed(i) = std::uint64_t{key} << 32 | slot;
-        });
+  // An entry of the list, or of memory, where they stand as they are.
+  __device__ std::uint64_t& entry_at(std::uint32_t i) const {
+    return entries_[i < n_best_ ? i : list_room_ - 1 - (i - n_best_)];
   }
 
-  // A CTA's share of all entries; where it is not the only one, scores have places of their own,
-  // since others still read the keys. The last to be done goes on.
-  __device__ bool score_share() {
-    bool const is_alone = gridDim.x == 1;
-    auto const set = [&](std::uint32_t i, std::uint32_t slot, std::uint32_t key) {
-      if (!is_alone) {
-        job_.score_keys[std::size_t{query_} * job_.room * 2 + i] = key;
-      } else if (is_whole_) {
-        scores_of(job_, query_)[i] = key;
-      } else {
-        candidates_of(job_, query_)[i] = std::uint64_t{key} << 32 | slot;
-      }
-    };
-    for_each_by_warp(
-        0, n_, blockIdx.x, gridDim.x,
-        [&](std::uint32_t i, bool is_there) {
-          std::uint32_t const key = is_there ? key_at(i) : 0;
-          bool is_wanted = key != 0 && may_be_best(key, job_.greatest_residual);
-          std::uint32_t const slot = is_wanted || (is_there && !is_whole_) ? slot_at(i) : 0;
-          is_wanted = is_wanted && may_be_best(key, residual_of(slot));
-          if (is_there && !is_wanted) set(i, slot, 0);
-          return Wanted{is_wanted, slot};
-        },
-        set);
-    has_shares_ = !is_alone;
-    if (is_alone) {
-      sync_block();
-      return true;
-    }
+  // CTAs share a query: each has a share of the entries, with places of their own for scores, since
+  // others still read the keys.
+  __device__ static bool is_shared() { return gridDim.x > 1; }
+  __device__ bool has_list() const { return entries_ == list(); }
+  // Whether the others are done.
+  __device__ bool is_last() {
     publish_memory();
     sync_block();
     if (threadIdx.x == 0) scratch().ticket = atomicAdd(&job_.tickets[query_], 1u);
@@ -312,27 +275,55 @@ class Picker {
     return true;
   }
 
-  struct Wanted {
-    bool is_wanted;
-    std::uint32_t slot;
-  };
-  // Lanes look at entries [begin, end), the warp scores those that are wanted; few are spread over
-  // all warps of the CTAs that share them.
-  template <typename Look, typename Set>
-  __device__ void for_each_by_warp(std::uint32_t begin, std::uint32_t end, std::uint32_t cta,
-                                   std::uint32_t n_ctas, Look&& look, Set&& set) {
-    std::uint32_t const n_warps = n_ctas * (kThreads / kLanes);
-    std::uint32_t const warp = cta * (kThreads / kLanes) + threadIdx.x / kLanes;
+  // Of a list, first the best by their lower scores. The depth-th best canonical score of these is
+  // a threshold without an error bound for the others.
+  __device__ void score_entries() {
+    std::uint32_t begin = 0;
+    std::uint32_t end = has_list() ? n_best_ : n_entries_;
+#pragma unroll 1
+    while (true) {
+      score_some(begin, end);
+      sync_block();
+      if (end == n_entries_) return;
+      begin = end;
+      end = n_entries_;
+      if (n_best_ < depth_ || depth_ == 0) continue;
+      raise(score_of_key(select_kth<std::uint32_t, kSelectThreads, 1>(
+          n_best_, depth_, scratch().select, [this](std::uint32_t i) {
+            return Entry<std::uint32_t>{static_cast<std::uint32_t>(list()[i] >> 32), true};
+          })));
+    }
+  }
+
+  // Lanes look at entries, the warp scores those that are wanted; few are spread over all warps.
+  __device__ void score_some(std::uint32_t begin, std::uint32_t end) {
+    constexpr std::uint32_t kWarps = kSelectThreads / kLanes;
+    std::uint32_t const n_warps = gridDim.x * kWarps;
     std::uint32_t const even = (end - begin + n_warps - 1) / n_warps;
     std::uint32_t const share = even < kLanes ? even : kLanes;
-    for (std::uint32_t first = begin + warp * share; first < end; first += n_warps * share) {
+    bool const are_wanted = has_list() && begin == 0;  // the best of a list
+#pragma unroll 1
+    for (std::uint32_t first = begin + (blockIdx.x * kWarps + threadIdx.x / kLanes) * share;
+         first < end; first += n_warps * share) {
       std::uint32_t const i = first + lane_id();
-      Wanted const own = look(i, lane_id() < share && i < end);
-      for (std::uint32_t left = ballot(own.is_wanted); left != 0; left &= left - 1) {
+      bool const is_there = lane_id() < share && i < end;
+      std::uint64_t own = 0;
+      if (is_there && is_shared()) {
+        std::uint32_t const key = key_at(i);
+        if (key != 0 && any_may_be_best(key)) own = std::uint64_t{key} << 32 | slot_at(i);
+      } else if (is_there) {
+        own = entry_at(i);
+      }
+      std::uint32_t const slot = candidate_slot(own);
+      auto const key = static_cast<std::uint32_t>(own >> 32);
+      bool const is_wanted = key != 0 && (are_wanted || may_be_best(key, slot));
+      if (is_there && !is_wanted) entry_at(i) = 0;
+#pragma unroll 1
+      for (std::uint32_t left = ballot(is_wanted); left != 0; left &= left - 1) {
         std::uint32_t const from = lowest_bit(left);
-        std::uint32_t const slot = shuffle(own.slot, from);
-        std::uint32_t const key = score_key_by_warp(job_, query_, slot);
-        if (lane_id() == 0) set(first + from, slot, key);
+        std::uint32_t const scored = shuffle(slot, from);
+        std::uint64_t const made = score_key_by_warp(job_, query_, scored);
+        if (lane_id() == 0) entry_at(first + from) = made << 32 | scored;
       }
     }
   }
@@ -341,115 +332,121 @@ class Picker {
   std::uint32_t const query_;
   std::uint32_t const depth_;
   std::uint32_t const list_room_;
-  bool is_whole_ = false;
-  std::uint32_t n_ = 0;
+  bool is_whole_;
+  bool is_lost_ = false;
+  std::uint32_t n_;  // of the first pass
   QueryBound bound_{0.0f, 0.0f};
   float threshold_;
   float cut_ = 0.0f;
   std::uint32_t pivot_ = 0;
-  std::uint32_t n_best_ = 0;
-  std::uint32_t n_listed_ = kNone32;  // kNone32: there is no list
-  bool has_shares_ = false;
+  std::uint32_t n_best_ = kNone32;  // in the front of the list; kNone32: entries stand as they are
+  std::uint64_t* entries_ = nullptr;  // with canonical scores at the end; key 0: not wanted
+  std::uint32_t n_entries_ = 0;
 };
 
-template <unsigned kThreads>
-__device__ void Picker<kThreads>::finish() {
+__device__ void Picker::finish() {
   auto* const rows = reinterpret_cast<RankedRow*>(list() + list_room_);
-  bool const has_list = n_listed_ != kNone32;
-  std::uint32_t const n = has_list ? n_listed_ : n_;
-  std::uint32_t const* const shares = job_.score_keys + std::size_t{query_} * job_.room * 2;
+  std::uint32_t const n = n_entries_;
   std::uint32_t const floor_key = score_key(job_.floors[query_]);
   bool const is_strict = job_.strict[query_] != 0;
+  // Others may have written it.
   auto const key_of = [&](std::uint32_t i) {
-    if (has_list) return static_cast<std::uint32_t>(listed(i) >> 32);
-    return has_shares_ ? load_published(shares + i) : key_at(i);
+    return static_cast<std::uint32_t>(load_published(&entry_at(i)) >> 32);
   };
   auto const passes = [&](std::uint32_t key) {
     return key != 0 && (is_strict ? key > floor_key : key >= floor_key);
   };
-  auto const passing = [&](auto&& holds) {
-    return [&, holds](std::uint32_t i) {
-      std::uint32_t const key = key_of(i);
-      return Entry<std::uint32_t>{key, passes(key) && holds(key)};
-    };
-  };
-  auto const slot_of = [&](std::uint32_t i) {
-    return has_list ? candidate_slot(listed(i)) : slot_at(i);
-  };
   auto const seq_of = [&](std::uint32_t i) {
-    std::uint32_t const slot = slot_of(i);
+    std::uint32_t const slot = candidate_slot(load_published(&entry_at(i)));
     DenseSegment const& segment = segment_of_tile(job_, slot / kTileRows);
     return seq_key(segment.seqs[slot - segment.first_tile * kTileRows]);
   };
   std::uint32_t least_score = 0;  // rows of a higher score are in,
   std::uint64_t least_seq = 0;    // rows of this score from this seq key on too
-  auto const count = [&](auto&& holds) {
-    return count_entries<std::uint32_t, kThreads>(n, scratch().total, passing(holds));
+  auto const count_from = [&](std::uint32_t least) {
+    return count_entries<std::uint32_t>(n, scratch().total, [&](std::uint32_t i) {
+      std::uint32_t const key = key_of(i);
+      return Entry<std::uint32_t>{key, passes(key) && key >= least};
+    });
   };
-  auto const any = [](std::uint32_t) { return true; };
-  std::uint32_t const n_passing = count(any);
-  if (n_passing > depth_ && depth_ > 0) {
-    least_score = select_kth<std::uint32_t, kThreads>(n, depth_, scratch().select, passing(any));
-    std::uint32_t const n_above = count([&](std::uint32_t key) { return key > least_score; });
-    std::uint32_t const n_equal = count([&](std::uint32_t key) { return key == least_score; });
-    if (n_above + n_equal > depth_) {
-      least_seq = select_kth<std::uint64_t, kThreads>(
-          n, depth_ - n_above, scratch().select, [&](std::uint32_t i) {
-            bool const is_equal = key_of(i) == least_score;
-            return Entry<std::uint64_t>{is_equal ? seq_of(i) : 0, is_equal};
-          });
-    }
-  }
-  std::uint32_t const n_results = n_passing < depth_ ? n_passing : depth_;
   // Where fewer than wanted reach a guess, others may be among the best. What was found proves a
   // threshold for another pass.
   float const guess = job_.guesses[query_];
-  std::uint32_t const guess_key = score_key(guess);
   bool const is_guessed = guess > job_.floors[query_];
-  bool const is_too_high =
-      is_guessed && count([&](std::uint32_t key) { return key >= guess_key; }) < depth_;
-  bool const is_lost = !is_whole_ && job_.counts[query_] > job_.capacity;
+  std::uint32_t counts[4] =
+      {};  // that pass; that reach the guess, the depth-th score, and above it
+  std::uint32_t least = 1;
+#pragma unroll 1
+  for (int what = 0; what < 4; ++what) {
+    if (what == 1) least = score_key(guess);
+    if (what == 2) {
+      if (counts[0] <= depth_ || depth_ == 0) break;
+      least_score = select_kth<std::uint32_t>(n, depth_, scratch().select, [&](std::uint32_t i) {
+        std::uint32_t const key = key_of(i);
+        return Entry<std::uint32_t>{key, passes(key)};
+      });
+      least = least_score;
+    }
+    if (what == 3) least = least_score + 1;
+    std::uint32_t const counted = count_from(least);
+    counts[0] = what == 0 ? counted : counts[0];
+    counts[1] = what == 1 ? counted : counts[1];
+    counts[2] = what == 2 ? counted : counts[2];
+    counts[3] = what == 3 ? counted : counts[3];
+  }
+  if (least_score > 0 && counts[2] > depth_) {
+    least_seq = select_kth<std::uint64_t, kSelectThreads, 1>(
+        n, depth_ - counts[3], scratch().select, [&](std::uint32_t i) {
+          bool const is_equal = key_of(i) == least_score;
+          return Entry<std::uint64_t>{is_equal ? seq_of(i) : 0, is_equal};
+        });
+  }
+  std::uint32_t const n_results = counts[0] < depth_ ? counts[0] : depth_;
+  bool const is_too_high = is_guessed && counts[1] < depth_;
+  is_lost_ = is_lost_ || (!is_whole_ && job_.counts[query_] > job_.capacity);
   if (threadIdx.x == 0) {
     float const found = score_of_key(least_score);
     bool const is_proof = job_.is_exact != 0 && least_score > 0 && found > threshold_;
     job_.thresholds[query_] = is_proof ? found : threshold_;
-    if (is_too_high || is_lost) job_.overflows[query_] = 1;
+    if (is_too_high || is_lost_) job_.overflows[query_] = 1;
+    job_.result_counts[query_] = n_results;
+    scratch().n_kept = 0;
   }
   std::uint32_t n_sorted = job_.depth <= kMostSorted && n_results > 0 ? 1 : 0;
   while (n_sorted > 0 && n_sorted < n_results) n_sorted *= 2;
-  for (std::uint32_t i = threadIdx.x; i < n_sorted; i += kThreads) rows[i] = {0, 0, 0};
-  if (threadIdx.x == 0) scratch().n_kept = 0;
+#pragma unroll 1
+  for (std::uint32_t i = threadIdx.x; i < n_sorted; i += kSelectThreads) rows[i] = {0, 0, 0};
   sync_block();
   std::size_t const to = result_place(job_, query_) * job_.result_stride;
-  for (std::uint32_t i = threadIdx.x; i < n && n_results > 0; i += kThreads) {
-    std::uint32_t const key = key_of(i);
+  auto const write = [&](std::uint32_t place, RankedRow const& row) {
+    job_.result_scores[to + place] = score_of_key(row.score_key);
+    job_.result_seqs[to + place] = seq_of_key(row.seq_key);
+    job_.result_slots[to + place] = row.slot;
+  };
+#pragma unroll 1
+  for (std::uint32_t i = threadIdx.x; i < n && n_results > 0; i += kSelectThreads) {
+    std::uint64_t const own = load_published(&entry_at(i));
+    auto const key = static_cast<std::uint32_t>(own >> 32);
     if (!passes(key) || key < least_score) continue;
-    if (key == least_score && least_seq != 0 && seq_of(i) < least_seq) continue;
+    RankedRow const row{seq_of(i), key, candidate_slot(own)};
+    if (key == least_score && row.seq_key < least_seq) continue;
     std::uint32_t const place = atomicAdd(&scratch().n_kept, 1u);
     if (n_sorted > 0) {
-      rows[place] = {seq_of(i), key, slot_of(i)};
+      rows[place] = row;
     } else {
-      job_.result_scores[to + place] = score_of_key(key);
-      job_.result_seqs[to + place] = seq_of_key(seq_of(i));
-      job_.result_slots[to + place] = slot_of(i);
+      write(place, row);
     }
   }
   sync_block();
-  if (n_sorted > 0) {
-    sort_rows<kThreads>(rows, n_sorted);
-    for (std::uint32_t i = threadIdx.x; i < n_results; i += kThreads) {
-      job_.result_scores[to + i] = score_of_key(rows[i].score_key);
-      job_.result_seqs[to + i] = seq_of_key(rows[i].seq_key);
-      job_.result_slots[to + i] = rows[i].slot;
-    }
-  }
-  if (threadIdx.x == 0) job_.result_counts[query_] = n_results;
+  if (n_sorted == 0) return;
+  sort_rows(rows, n_sorted);
+#pragma unroll 1
+  for (std::uint32_t i = threadIdx.x; i < n_results; i += kSelectThreads) write(i, rows[i]);
 }
 
 }  // namespace
 
-template <unsigned kThreads>
-__global__ void __launch_bounds__(kThreads, kThreads == PickShape::kFewThreads ? 3 : 1)
+__global__ void __launch_bounds__(kSelectThreads, 3)
     pick_best(DenseJob const* job_at, std::uint32_t list_room) {
   DenseJob const& job = *job_at;
   std::uint32_t const query = blockIdx.y;
@@ -461,30 +458,24 @@ __global__ void __launch_bounds__(kThreads, kThreads == PickShape::kFewThreads ?
     }
     return;
   }
-  Picker<kThreads> picker(job, query, list_room);
+  Picker picker(job, query, list_room);
   if (picker.score()) picker.finish();
 }
 
 PickShape PickShape::of(std::uint32_t n_queries, std::uint32_t sorted_rows, bool is_lexical,
-                        unsigned n_multiprocessors) {
-  bool const is_small = sorted_rows <= kFewRows;
+                        unsigned n_multiprocessors, std::size_t most_shared_bytes) {
   PickShape out{};
-  out.kernel = is_small ? &pick_best<kFewThreads> : &pick_best<kManyThreads>;
-  out.n_threads = is_small ? kFewThreads : kManyThreads;
   out.n_ctas = is_lexical ? 1 : std::clamp(4 * n_multiprocessors / n_queries, 1u, 64u);
-  out.list_room = out.n_ctas > 1 || is_lexical ? 0 : is_small ? 3'072 : 8'192;
-  out.shared_bytes =
-      kScratchBytes + out.list_room * sizeof(std::uint64_t) + sorted_rows * sizeof(RankedRow);
-  static_assert(kScratchBytes + 8'192 * sizeof(std::uint64_t) + kMostSorted * sizeof(RankedRow) <=
-                kMostBytes);
-  return out;
-}
-
-void PickShape::allow(unsigned most_shared_bytes) {
-  for (auto* const kernel : {&pick_best<kFewThreads>, &pick_best<kManyThreads>}) {
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(most_shared_bytes)));
+  std::size_t const others = kScratchBytes + sorted_rows * sizeof(RankedRow);
+  if (out.n_ctas == 1 && !is_lexical) {
+    // Several CTAs share a multiprocessor, unless many rows are sorted.
+    std::size_t const most = (most_shared_bytes - others) / sizeof(std::uint64_t);
+    out.list_room = sorted_rows <= kFewRows
+                        ? kListRoom
+                        : static_cast<std::uint32_t>(std::min<std::size_t>(most, kMostListed));
   }
+  out.shared_bytes = others + out.list_room * sizeof(std::uint64_t);
+  return out;
 }
 
 }  // namespace hyrecall::cuda

@@ -19,17 +19,19 @@ struct Entry {
 inline constexpr int kLoads = 4;
 
 // Every thread calls it: use(key) with those of load(i), i in [0, n), that count.
-template <typename Key, unsigned kThreads = kSelectThreads, typename Load, typename Use>
+template <typename Key, unsigned kThreads = kSelectThreads, int kAhead = kLoads, typename Load,
+          typename Use>
 __device__ inline void for_each_entry(std::uint32_t n, Load&& load, Use&& use) {
-  for (std::uint32_t begin = threadIdx.x; begin < n; begin += kLoads * kThreads) {
-    Entry<Key> entries[kLoads];
+#pragma unroll 1
+  for (std::uint32_t begin = threadIdx.x; begin < n; begin += kAhead * kThreads) {
+    Entry<Key> entries[kAhead];
 #pragma unroll
-    for (int k = 0; k < kLoads; ++k) {
+    for (int k = 0; k < kAhead; ++k) {
       std::uint32_t const i = begin + k * kThreads;
       entries[k] = i < n ? load(i) : Entry<Key>{0, false};
     }
 #pragma unroll
-    for (int k = 0; k < kLoads; ++k) {
+    for (int k = 0; k < kAhead; ++k) {
       if (entries[k].counts) use(entries[k].key);
     }
   }
@@ -67,8 +69,9 @@ __device__ inline void find_bin(SelectScratch& scratch, std::uint32_t left) {
 }
 
 // Every thread calls it and gets the k-th largest (k from 1) of the entries load(i), i in [0, n),
-// that count; there are at least k of them. Key is unsigned. A thread reads every kThreads-th.
-template <typename Key, unsigned kThreads = kSelectThreads, typename Load>
+// that count; there are at least k of them. Key is unsigned. A thread reads every kThreads-th,
+// kAhead of them at a time.
+template <typename Key, unsigned kThreads = kSelectThreads, int kAhead = kLoads, typename Load>
 __device__ inline Key select_kth(std::uint32_t n, std::uint32_t k, SelectScratch& scratch,
                                  Load&& load) {
   // Keys are read less the least of them, from the highest bit in which they differ: scores are
@@ -84,7 +87,7 @@ __device__ inline Key select_kth(std::uint32_t n, std::uint32_t k, SelectScratch
   using Wide = std::conditional_t<sizeof(Key) == 4, std::uint32_t, unsigned long long>;
   Wide own_least = static_cast<Wide>(~Wide{0});
   Wide own_most = 0;
-  for_each_entry<Key, kThreads>(n, load, [&](Wide key) {
+  for_each_entry<Key, kThreads, kAhead>(n, load, [&](Wide key) {
     own_least = key < own_least ? key : own_least;
     own_most = key > own_most ? key : own_most;
   });
@@ -113,13 +116,14 @@ __device__ inline Key select_kth(std::uint32_t n, std::uint32_t k, SelectScratch
   std::uint32_t left = k;  // wanted of those that begin as found does
   int high = 0;            // bits below it are to be found
   while (high < static_cast<int>(sizeof(Key)) * 8 && spread >> high != 0) high += 1;
+#pragma unroll 1
   while (high > 0) {
     int const low = high > 8 ? high - 8 : 0;
     Key const digits = (Key{1} << (high - low)) - 1;
     sync_block();  // the last round's numbers have been read
     for (std::uint32_t i = threadIdx.x; i < 256; i += kThreads) scratch.bins[i] = 0;
     sync_block();
-    for_each_entry<Key, kThreads>(n, load, [&](Key whole) {
+    for_each_entry<Key, kThreads, kAhead>(n, load, [&](Key whole) {
       Key const key = whole - least;
       // Two shifts: one by all bits of a word is not defined.
       if (key >> (high - 1) >> 1 == found >> (high - 1) >> 1)

@@ -47,9 +47,9 @@ class Launches {
 };
 
 void run_pick(DenseJob const* job, GraphKey const& key, Scanner const& scanner, Launches& to) {
-  PickShape const shape =
-      PickShape::of(key.n_queries, key.sorted_rows, key.is_lexical, scanner.n_multiprocessors());
-  to.run("pick_best", shape.kernel, dim3(shape.n_ctas, key.n_queries), shape.n_threads,
+  PickShape const shape = PickShape::of(key.n_queries, key.sorted_rows, key.is_lexical,
+                                        scanner.n_multiprocessors(), scanner.most_shared_bytes());
+  to.run("pick_best", pick_best, dim3(shape.n_ctas, key.n_queries), kSelectThreads,
          shape.shared_bytes, job, shape.list_room);
 }
 

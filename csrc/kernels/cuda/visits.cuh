@@ -87,7 +87,8 @@ __device__ inline void refill(DenseJob const& job, Visit const* visits, std::uin
 }
 
 // The rows of a tile that a group may see: bits lane, lane + 32, ... are tested by that lane. The
-// whole warp comes here.
+// whole warp comes here, and looks at so many words of 32 rows at a time.
+template <int kWordsAtOnce>
 __device__ inline TileMask group_mask(DenseJob const& job, QueuedVisit const& visit,
                                       std::uint32_t group_number) {
   DenseSegment const& own = job.segments[visit.segment];
@@ -97,12 +98,15 @@ __device__ inline TileMask group_mask(DenseJob const& job, QueuedVisit const& vi
   if (group.filter == kNone32 || !mask.any()) return mask;  // the same in every lane
   TileProgramView const program = program_of(job, group.filter, visit.segment);
   std::uint32_t const first = (visit.tile - own.first_tile) * kTileRows;
-  std::uint32_t words[4];
+  TileMask found{0, 0};
+#pragma unroll kWordsAtOnce
   for (std::uint32_t i = 0; i < 4; ++i) {
     std::uint32_t const row = i * kWarp + lane_id();
-    words[i] = ballot(mask.test(row) && row_passes(program, own.attributes, first + row));
+    bool const passes = mask.test(row) && row_passes(program, own.attributes, first + row);
+    std::uint64_t const word = std::uint64_t{ballot(passes)} << 32 * (i % 2);
+    (i < 2 ? found.low : found.high) |= word;
   }
-  return {words[0] | std::uint64_t{words[1]} << 32, words[2] | std::uint64_t{words[3]} << 32};
+  return found;
 }
 
 }  // namespace hyrecall::cuda

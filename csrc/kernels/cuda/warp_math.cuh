@@ -57,11 +57,11 @@ __device__ inline float dot_by_warp(std::uint32_t dim, Query const& query, Eleme
   return fold_warp(sum);
 }
 
-// The canonical dot of a row of a 16-bit plane and a query; lane 0 has it. A lane reads two
-// elements at a time, which are others' to add: 64 elements are one line of memory.
+// The canonical dot of a row of bfloat16 and a query; lane 0 has it. A lane reads two elements at a
+// time, which are others' to add: 64 elements are one line of memory.
 template <std::uint32_t kAhead>
-__device__ inline float dot_of_halves(std::uint8_t const* rows, RowType type, std::uint32_t dim,
-                                      std::uint32_t row, float const* query) {
+__device__ inline float dot_of_bfloat16(std::uint8_t const* rows, std::uint32_t dim,
+                                        std::uint32_t row, float const* query) {
   std::uint32_t const lane = lane_id();
   std::uint32_t const n_chunks = chunks_of(2 * dim);
   float sum = 0.0f;
@@ -80,8 +80,7 @@ __device__ inline float dot_of_halves(std::uint8_t const* rows, RowType type, st
         std::uint32_t const pair = shuffle(ahead[k], half * kLanes / 2 + lane / 2);
         auto const bits = static_cast<std::uint16_t>(lane % 2 == 0 ? pair : pair >> 16);
         std::uint32_t const i = (2 * (first + k) + half) * kLanes + lane;
-        float const x = type == RowType::kFloat16 ? float16_value(bits) : bfloat16_value(bits);
-        if (i < dim) sum = fma_rn(x, query[i], sum);
+        if (i < dim) sum = fma_rn(bfloat16_value(bits), query[i], sum);
       }
     }
   }
@@ -100,8 +99,12 @@ __device__ inline std::uint32_t score_key_by_warp(DenseJob const& job, std::uint
     float const* const own =
         reinterpret_cast<float const*>(segment.rows) + std::size_t{row} * job.dim;
     dot = dot_by_warp<8>(job.dim, values, [=](std::uint32_t at) { return own[at]; });
+  } else if (job.row_type == RowType::kBFloat16) {
+    dot = dot_of_bfloat16<6>(segment.rows, job.dim, row, values);
   } else {
-    dot = dot_of_halves<6>(segment.rows, job.row_type, job.dim, row, values);
+    dot = dot_by_warp<4>(job.dim, values, [&](std::uint32_t at) {
+      return row_value(segment.rows, RowType::kFloat16, job.dim, row, at);
+    });
   }
   return score_key(cosine(dot, segment.inverse_norms[row], job.inverse_query_norms[query]));
 }

@@ -85,9 +85,10 @@ struct DenseJob {
   // [n_queries, room] candidate_key. Of a query that reads all of its tiles first, instead the
   // score_key of each row's lower score, 0 where it passes not: see slot_of_place.
   std::uint64_t* candidates;
-  // Where CTAs share a query: CTAs that are done, and canonical score keys, 0 for none.
+  // Where CTAs share a query: CTAs that are done, and its entries with canonical scores, 0 for
+  // none.
   std::uint32_t* tickets;        // [n_queries]
-  std::uint32_t* score_keys;     // [n_queries, 2 * room]
+  std::uint64_t* shares;         // [n_queries, 2 * room] candidate_key
   std::uint32_t* result_counts;  // [n_queries]
   // A query's results begin at its place x result_stride.
   float* result_scores;
