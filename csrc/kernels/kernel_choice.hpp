@@ -9,8 +9,8 @@
 
 namespace hyrecall {
 
-// A variant of the scanning kernel: what it reads, how many queries it takes together, and for which
-// devices it is compiled.
+// A variant of the scanning kernel: what it reads, how many queries it takes together, and for
+// which devices it is compiled.
 struct ScanVariant {
   FirstPassPlane plane;
   std::uint32_t width;  // a power of 2 from 8 to 1,024
