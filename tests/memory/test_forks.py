@@ -202,7 +202,7 @@ with temporary_folder() as folder:
 assert not folder.exists()
 memory.remember("note", id="b", user_id=USER)
 assert len(memory.search("note", user_id=USER)) == 2
-print("fine", os.path.exists(sys.argv[1] + "/owner.sock"))
+print("fine", os.path.exists(sys.argv[1] + "/owner.sock"), flush=True)
 sys.stdin.readline()
 """
 
