@@ -261,6 +261,7 @@ class Searcher {
     // A score takes half the room of a candidate.
     params.room = is_lexical ? tuning.capacity
                              : std::max(tuning.capacity, plan.most_whole_tiles * (kTileRows / 2));
+    params.most_entries = std::max(tuning.capacity, plan.most_whole_tiles * kTileRows);
     params.most_samples = plan.most_sample_tiles * (kTileRows / kSampleRows);
     params.wide_queries = plan.wides.empty() ? 0 : plan.wide_panels * kPanelQueries;
     params.plane = plane;

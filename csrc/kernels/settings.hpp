@@ -32,9 +32,9 @@ constexpr bool forces_plane(FirstPassChoice choice) {
 
 // How a batch on a device is staged, and how many candidates a query keeps meanwhile.
 struct DenseTuning {
-  std::uint32_t capacity;    // candidates that a query has room for, beside those of its seed
-  std::uint32_t seed_tiles;  // so many tiles or fewer are read without a threshold; 0: none are
-  std::uint32_t stride;      // every so many-th tile of more than these is a query's sample
+  std::uint32_t capacity;    // candidates that a query has room for
+  std::uint32_t seed_tiles;  // so many tiles or fewer are read first, all of them; 0: none are
+  std::uint32_t stride;      // multiples of it are the sample of a query that has more
 };
 
 struct Settings {

@@ -43,7 +43,7 @@ __device__ inline std::uint32_t n_candidates(DenseJob const& job, std::uint32_t 
   return n < job.capacity ? n : job.capacity;
 }
 
-// Rows a finish() of this depth sorts, a power of 2; 0 = it does not.
+// Rows that pick_best() sorts at this depth, a power of 2; 0 = it does not.
 inline std::uint32_t sorted_rows(std::uint32_t depth) {
   if (depth > kMostSorted) return 0;
   std::uint32_t n = 1;

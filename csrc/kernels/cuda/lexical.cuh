@@ -1,5 +1,5 @@
-// The kernels of a lexical search, and how they are launched; cut_candidates and finish are those
-// of a dense one.
+// The kernels of a lexical search, and how they are launched; cut_texts and pick_best are
+// kernels.cuh's.
 #pragma once
 
 #include "kernels/cuda/primitives.cuh"

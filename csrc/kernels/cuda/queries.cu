@@ -20,7 +20,7 @@ template <typename Store>
 __device__ Int8Row convert(DenseJob const& job, float const* values, double norm, Store&& store) {
   auto const element = [values](std::uint32_t i) { return values[i]; };
   if (job.plane == FirstPassPlane::kInt8) return quantize_by_warp(job.dim, element, norm, store);
-  return {1.0f, round_by_warp(job.plane, job.dim, element, norm, store)};
+  return {1.0f, round_by_warp(job.dim, element, norm, store)};
 }
 
 __device__ double norm_of_query(DenseJob const& job, float const* values) {

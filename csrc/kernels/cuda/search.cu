@@ -119,6 +119,7 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.depth = params.depth;
   job.capacity = params.capacity;
   job.room = params.room;
+  job.most_entries = params.most_entries;
   job.most_samples = params.most_samples;
 
   job.first_visits = layout.room<Visit>(batch.n_first);
@@ -136,7 +137,7 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.samples = layout.room<std::uint32_t>(n * params.most_samples);
   job.candidates = layout.room<std::uint64_t>(n * params.room);
   bool const has_shares = !has_text && has_shared_queries(params, table.device);
-  job.shares = layout.room<std::uint64_t>(has_shares ? n * params.room * 2 : 0);
+  job.shares = layout.room<std::uint64_t>(has_shares ? n * params.most_entries : 0);
   job.lexical.norms = layout.room<float>(params.text.scales.n * kNormLengths);
   places.all_bytes = layout.bytes();
   return places;

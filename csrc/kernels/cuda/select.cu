@@ -3,7 +3,7 @@
 //         scores.
 // In/Out: DenseJob: samples, candidates, counts; guesses, thresholds, cuts, results.
 // Launch: guess_thresholds, cut_texts: a CTA of kSelectThreads a query. pick_best: grid (CTAs a
-//         query, queries), of the threads and shared memory that PickShape says.
+//         query, queries) of kSelectThreads, with the shared memory that PickShape says.
 // Cost:   some passes over the candidates of a query, from L2: some thousands (dense.md); then a
 //         row's bytes, read at random, for some hundreds.
 // Oracle: a full sort (tests/emulator, tests/laws/test_l8_exact.py).
@@ -183,7 +183,7 @@ class Picker {
       raise(float_down(score_of_key(pivot_) - double{bound_.constant}));
     }
     if (is_shared()) {
-      entries_ = job_.shares + std::size_t{query_} * job_.room * 2;
+      entries_ = job_.shares + std::size_t{query_} * job_.most_entries;
     } else if (!collect()) {
       // Thousands are as good as the best: those of a query without candidates are found again.
       n_entries_ = is_whole_ ? 0 : n_;

@@ -155,8 +155,8 @@ __device__ inline Int8Row quantize_by_warp(std::uint32_t dim, Element&& element,
 
 // A bfloat16 plane's copy of a unit vector likewise: store(i, bits); gives the residual.
 template <typename Element, typename Store>
-__device__ inline float round_by_warp(FirstPassPlane, std::uint32_t dim, Element&& element,
-                                      double norm, Store&& store) {
+__device__ inline float round_by_warp(std::uint32_t dim, Element&& element, double norm,
+                                      Store&& store) {
   double sum = 0.0;
   for (std::uint32_t i = lane_id(); i < chunks_of(2 * dim) * (kChunkBytes / 2); i += kLanes) {
     double const unit = norm == 0.0 || i >= dim ? 0.0 : unit_value(element(i), norm);

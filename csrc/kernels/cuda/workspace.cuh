@@ -52,7 +52,7 @@ struct Rooms {
 // so few values that a workspace records some dozens, whatever comes to it: see sequence.cu.
 struct GraphKey {
   std::uint32_t n_queries;     // that there is a CTA for
-  std::uint32_t sorted_rows;   // that finish() has room for
+  std::uint32_t sorted_rows;   // that pick_best() has room for
   std::uint32_t wide_queries;  // of a wide panel, 0: there are none
   std::int32_t plane;
   KernelChoice kernels;

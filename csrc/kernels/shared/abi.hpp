@@ -224,6 +224,7 @@ struct SearchParams {
   std::uint32_t depth;
   std::uint32_t capacity;
   std::uint32_t room;          // at least capacity
+  std::uint32_t most_entries;  // of a query: candidates, or rows where it reads all of them first
   std::uint32_t most_samples;  // of a query
   std::uint32_t wide_queries;  // that a wide panel holds; 0: there are none
   FirstPassPlane plane;

@@ -65,6 +65,7 @@ struct DenseJob {
   std::uint32_t depth;
   std::uint32_t capacity;      // candidates a query may have
   std::uint32_t room;          // places for them, or for twice as many scores
+  std::uint32_t most_entries;  // of a query: candidates, or scores of all its rows
   std::uint32_t most_samples;  // of a query: of each tile one for kSampleRows rows
 
   // Made by kernels.
@@ -88,7 +89,7 @@ struct DenseJob {
   // Where CTAs share a query: CTAs that are done, and its entries with canonical scores, 0 for
   // none.
   std::uint32_t* tickets;        // [n_queries]
-  std::uint64_t* shares;         // [n_queries, 2 * room] candidate_key
+  std::uint64_t* shares;         // [n_queries, most_entries] candidate_key
   std::uint32_t* result_counts;  // [n_queries]
   // A query's results begin at its place x result_stride.
   float* result_scores;
