@@ -37,7 +37,7 @@ def test_the_script_runs_on_the_cpu(tmp_path: Path) -> None:
         assert entry["ours"]["median_ms"] > 0
     shown = (tmp_path / "device.md").read_text()
     assert all(entry["case"] in shown for entry in found["cases"])
-    assert "| 60 bytes: group 12, range 8, test 32, filter 8 |" in shown
+    assert "| 88 bytes: group 28, range 8, run 12, test 32, filter 8 |" in shown
     assert str(tmp_path) not in shown + json.dumps(found)
 
 

@@ -126,6 +126,7 @@ void bind_device(py::module_& parent) {
   py::dict state_bytes;
   state_bytes["group"] = sizeof(DenseGroup);
   state_bytes["range"] = sizeof(SlotRange);
+  state_bytes["run"] = sizeof(TileRun);
   state_bytes["test"] = sizeof(TileTest);
   state_bytes["filter"] = sizeof(SegmentFilter);
   m.attr("STATE_BYTES") = state_bytes;

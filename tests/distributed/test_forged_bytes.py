@@ -164,6 +164,35 @@ def test_a_part_with_the_facts_of_another_index_is_refused() -> None:
         world.use("part", forged("part", world.bytes_of("part"), other))
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pa.sparse_union([pa.field("a", pa.int8())]),
+        pa.dense_union([pa.field("a", pa.int8())]),
+        pa.run_end_encoded(pa.int32(), pa.string()),
+        pa.list_view(pa.int8()),
+        pa.month_day_nano_interval(),
+        pa.decimal256(70, 2),
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.map_(pa.string(), pa.int8()),
+        pa.uuid(),
+    ],
+    ids=str,
+)
+def test_columns_of_types_that_no_index_stores_are_refused(odd: pa.DataType) -> None:
+    """Arrow cannot make an array of each type that a schema can name."""
+
+    def other(header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        kinds = frames.unpack_table(arrays["kinds"]).schema.append(pa.field("odd", odd))
+        sink = pa.BufferOutputStream()
+        pa.ipc.new_stream(sink, kinds).close()
+        arrays["kinds"] = bytes(sink.getvalue())
+
+    world = World()
+    with pytest.raises(hr.OptionError, match="data: expected"):
+        world.use("part", forged("part", world.bytes_of("part"), other))
+
+
 def test_what_was_not_changed_is_read() -> None:
     for options in ({}, {"shaping": STAGES}):
         world = World(**options)

@@ -19,6 +19,7 @@ import xxhash
 
 from hyrecall.base import disk
 from hyrecall.base.file_entry import check_int, check_text
+from hyrecall.base.malformed import MALFORMED
 from hyrecall.errors import CorruptRemoteError, error
 
 __all__ = [
@@ -150,7 +151,7 @@ def read_mark(folder: Path) -> Mark | None:
         if data.pop("format") == FORMAT:
             noted = tuple(Noted(**one) for one in data.pop("noted"))
             return Mark(noted=noted, **data)
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as fault:
+    except MALFORMED as fault:
         raise error(CorruptRemoteError, str(path), f"the fields of {MARK}", fault) from fault
     raise error(CorruptRemoteError, str(path), f"format {FORMAT}", "another format")
 

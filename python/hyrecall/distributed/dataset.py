@@ -13,6 +13,7 @@ from typing import Any
 from hyrecall.base import disk
 from hyrecall.base.arguments import as_int, read_path
 from hyrecall.base.keywords import check_keywords
+from hyrecall.base.malformed import MALFORMED
 from hyrecall.base.output_files import open_replacement
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.distributed.batch_recall import BatchRecall
@@ -204,7 +205,7 @@ def _begin(folder: Path, job: dict[str, Any], now: datetime, *, is_resumed: bool
         known, began = kept["job"], datetime.fromisoformat(kept["now"])
         if not isinstance(known, dict) or began.tzinfo is None:
             raise ValueError("a job of other types")
-    except (ValueError, KeyError, TypeError, RecursionError) as fault:
+    except MALFORMED as fault:
         wish, remedy = "the folder of a job", "remove it, or write to another folder"
         got = f"a damaged file or another's, {path}"
         raise error(OptionError, "output", wish, got, remedy) from fault

@@ -13,6 +13,7 @@ import xxhash
 from hyrecall.ask.scope import encode_part
 from hyrecall.base.arguments import as_int, as_items, set_fields
 from hyrecall.base.keywords import check_keywords
+from hyrecall.base.malformed import MALFORMED
 from hyrecall.errors import OptionError, ScopeError, error
 
 __all__ = ["N_PARTS", "N_SLOTS", "Placement", "part_of", "slot_of"]
@@ -174,7 +175,7 @@ class Placement:
             columns = {str(name): str(kind) for name, kind in data["columns"]}
             split = {tuple(one["cell"]): one["parts"] for one in data["split"]}
             return cls(columns, data["slots"], split)
-        except (KeyError, TypeError, ValueError, AttributeError) as fault:
+        except MALFORMED as fault:
             if isinstance(fault, OptionError):
                 raise
             raise error(OptionError, "data", "the data of a placement", repr(fault)) from fault

@@ -20,9 +20,10 @@ from hyrecall.base import disk
 from hyrecall.base.arguments import read_path
 from hyrecall.base.file_entry import check_int, check_text
 from hyrecall.base.keywords import check_keywords
+from hyrecall.base.malformed import MALFORMED
 from hyrecall.base.version import __version__
 from hyrecall.distributed.placement import Placement
-from hyrecall.errors import CorruptIndexError, HyrecallError, IndexNotFoundError, error
+from hyrecall.errors import CorruptIndexError, IndexNotFoundError, error
 from hyrecall.segments.manifest import MANIFEST, SHARDS, read_seal
 
 __all__ = [
@@ -176,8 +177,7 @@ class Shards:
             return cls(data["generation"], *hashes, placement, shards, data["generator"])
         except CorruptIndexError:
             raise
-        except (HyrecallError, AttributeError, KeyError, RecursionError, TypeError,
-                ValueError) as fault:  # fmt: skip
+        except MALFORMED as fault:
             wish = "the fields of shards.json"
             raise error(CorruptIndexError, str(path), wish, fault) from fault
 

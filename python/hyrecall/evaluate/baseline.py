@@ -12,6 +12,7 @@ import numpy as np
 
 from hyrecall.base.arguments import read_path
 from hyrecall.base.keywords import check_keywords
+from hyrecall.base.malformed import MALFORMED
 from hyrecall.base.output_files import open_replacement
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.evaluate.compare import Comparison, compare
@@ -111,7 +112,7 @@ def read_baseline(path: str | Path) -> dict[str, Scores]:
             name: Scores(name, queries, {read_measure(m): _values(v) for m, v in given.items()})
             for name, given in data["settings"].items()
         }
-    except (ValueError, KeyError, TypeError, AttributeError) as fault:
+    except MALFORMED as fault:
         wish = f"a baseline of format {_FORMAT}"
         raise error(DTypeError, str(path), wish, f"{type(fault).__name__}: {fault}") from fault
 

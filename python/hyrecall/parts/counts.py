@@ -14,7 +14,7 @@ from hyrecall.base.arguments import set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.parts.checks import are_ends, check_arrays
-from hyrecall.parts.frames import pack, unpack
+from hyrecall.parts.frames import pack, reading, unpack
 
 __all__ = ["MOST_COUNT", "N_NUMBERS", "Counts", "Statistics"]
 
@@ -228,7 +228,7 @@ class Statistics:
             Not bytes.
         """
         header, arrays = unpack(KIND, data)
-        try:
+        with reading("the bytes of statistics"):
             runs = {}
             for at, (name, arms) in enumerate(header["runs"]):
                 own = {part: arrays[f"{at}.{part}"] for part in _ARRAYS}
@@ -242,10 +242,6 @@ class Statistics:
                 str(header["request"]), str(header["index"]), tuple(map(str, header["versions"])),
                 arrays["sees_threads"].view(np.bool_), runs,
             )  # fmt: skip
-        except OptionError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError) as fault:
-            raise error(OptionError, "data", "the bytes of statistics", "others") from fault
 
     def __repr__(self) -> str:
         """Show how many shards were counted."""

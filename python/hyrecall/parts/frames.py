@@ -7,8 +7,8 @@ the metadata of its schema. A checksum follows the stream.
 from __future__ import annotations
 
 import json
-import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,10 @@ import pyarrow as pa
 import xxhash
 
 from hyrecall.base.arrow_messages import is_compressed
-from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.base.malformed import MALFORMED
+from hyrecall.errors import DTypeError, OptionError, UnknownOptionError, error
 
-__all__ = ["VERSION", "pack", "pack_table", "unpack", "unpack_table"]
+__all__ = ["VERSION", "pack", "pack_table", "reading", "unpack", "unpack_table"]
 
 VERSION = 1
 """Increased by each change that an older reader would misread."""
@@ -29,6 +30,20 @@ _NOTHING = "none"  # the column of a batch without arrays
 _KIND, _HEADER = b"hyrecall.kind", b"hyrecall.header"
 
 Array = npt.NDArray[Any]
+
+
+@contextmanager
+def reading(wish: str) -> Iterator[None]:
+    """Refuse what a peer sent with :class:`OptionError`, whatever its bytes break in a reader.
+
+    ``wish`` says what the bytes should be. An :class:`OptionError` of the body passes as it is.
+    """
+    try:
+        yield
+    except (*MALFORMED, OSError) as fault:
+        if isinstance(fault, OptionError) and not isinstance(fault, UnknownOptionError):
+            raise
+        raise error(OptionError, "data", wish, "others") from fault
 
 
 def pack(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array | bytes]) -> bytes:
@@ -78,7 +93,7 @@ def unpack(kind: str, data: object) -> tuple[dict[str, Any], dict[str, Any]]:
     body, seal = given[:-_SEAL_BYTES], given[-_SEAL_BYTES:]
     if xxhash.xxh3_64_digest(body) != seal:
         raise error(OptionError, "data", wish, "others, or damaged ones")
-    try:
+    with reading(wish):
         _check_plain(pa.py_buffer(body))
         with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
             told = reader.schema.metadata or {}
@@ -92,18 +107,6 @@ def unpack(kind: str, data: object) -> tuple[dict[str, Any], dict[str, Any]]:
             header = json.loads(told[_HEADER])
             names = [name for name in batch.schema.names if name != _NOTHING]
             arrays = {name: _value(batch.column(name)) for name in names}
-    except (
-        pa.ArrowException,
-        OSError,
-        ValueError,
-        KeyError,
-        StopIteration,
-        RecursionError,
-        struct.error,
-    ) as fault:
-        if isinstance(fault, OptionError):
-            raise
-        raise error(OptionError, "data", wish, "others") from fault
     return header, arrays
 
 
@@ -145,13 +148,9 @@ def unpack_table(data: bytes) -> pa.Table:
     OptionError
         The bytes are not such a table.
     """
-    try:
+    with reading("the bytes of a table"):
         _check_plain(pa.py_buffer(data))
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             table = reader.read_all()
         table.validate(full=True)
-    except OptionError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, struct.error) as fault:
-        raise error(OptionError, "data", "the bytes of a table", "others") from fault
-    return table.combine_chunks()
+        return table.combine_chunks()

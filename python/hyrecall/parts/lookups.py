@@ -19,7 +19,7 @@ from hyrecall import _core
 from hyrecall.ask.filter_program import read_filters
 from hyrecall.ask.scope import read_scopes
 from hyrecall.errors import OptionError, ShapeError, error
-from hyrecall.parts.frames import pack, pack_table, unpack, unpack_table
+from hyrecall.parts.frames import pack, pack_table, reading, unpack, unpack_table
 from hyrecall.parts.plain import decode, encode
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State
@@ -119,7 +119,7 @@ class Lookup:
             Not bytes.
         """
         header, arrays = unpack(KIND, data)
-        try:
+        with reading("the bytes of a look-up"):
             n, rows = int(header["n_queries"]), unpack_table(arrays["rows"])
             made = cls(
                 str(header["kind"]), str(header["request"]), n, decode("scope", header["scope"]),
@@ -127,10 +127,6 @@ class Lookup:
                 tuple(map(str, header["versions"])),
             )  # fmt: skip
             _check_queries(rows, n)
-        except (KeyError, TypeError, ValueError, AttributeError) as fault:
-            if isinstance(fault, OptionError):
-                raise
-            raise error(OptionError, "data", "the bytes of a look-up", "others") from fault
         return made
 
 
@@ -172,14 +168,10 @@ class Looked:
             Not bytes.
         """
         header, arrays = unpack(ANSWER, data)
-        try:
+        with reading("the answer to a look-up"):
             request, index, version = (str(header[one]) for one in ("request", "index", "version"))
             made = cls(request, index, version, unpack_table(arrays["rows"]))
             _check_queries(made.rows, None)
-        except (KeyError, TypeError, ValueError, AttributeError) as fault:
-            if isinstance(fault, OptionError):
-                raise
-            raise error(OptionError, "data", "the answer to a look-up", "others") from fault
         return made
 
 

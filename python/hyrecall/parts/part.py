@@ -17,7 +17,7 @@ from hyrecall.base.keywords import check_keywords
 from hyrecall.base.runtime import choose_threads
 from hyrecall.errors import OptionError, error
 from hyrecall.parts.checks import Kinds, are_ends, check_arrays
-from hyrecall.parts.frames import pack, pack_table, unpack, unpack_table
+from hyrecall.parts.frames import pack, pack_table, reading, unpack, unpack_table
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
@@ -177,7 +177,7 @@ class Part:
             Not bytes.
         """
         header, arrays = unpack(KIND, data)
-        try:
+        with reading("the bytes of a part"):
             rows = unpack_table(arrays["rows"])
             known = facts if facts is not None else _facts(header["facts"], arrays["kinds"])
             runs = {
@@ -214,10 +214,6 @@ class Part:
                 arrays["sees_threads"].view(np.bool_), known, runs, rows, arrays["seqs"],
                 has_text, vectors,
             )  # fmt: skip
-        except OptionError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError) as fault:
-            raise error(OptionError, "data", "the bytes of a part", "others") from fault
 
     def __repr__(self) -> str:
         """Show the number of rows."""

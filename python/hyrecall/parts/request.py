@@ -25,7 +25,7 @@ from hyrecall.base.ages import call_time
 from hyrecall.base.arguments import set_fields
 from hyrecall.base.keywords import check_keywords
 from hyrecall.errors import OptionError, ShapeError, error
-from hyrecall.parts.frames import pack, pack_table, unpack, unpack_table
+from hyrecall.parts.frames import pack, pack_table, reading, unpack, unpack_table
 from hyrecall.parts.plain import decode, encode
 from hyrecall.parts.told import Told, pack_told, unpack_told
 from hyrecall.segments.lookup import read_columns
@@ -213,7 +213,7 @@ class Request:
             Not bytes.
         """
         header, arrays = unpack(KIND, data)
-        try:
+        with reading("the bytes of a request"):
             given = {name: decode(name, one) for name, one in header["given"].items()}
             columns = [unpack_table(arrays[f"v{at}"]) for at in range(len(header["arms"]))]
             made = [table.column(0).combine_chunks() for table in columns]
@@ -226,8 +226,6 @@ class Request:
             told = None if "told" not in header else unpack_told(header["told"], arrays)
             again = cls(**given) if told is None else cls._asking(given, told)
             return again._with(str(header["id"]), again.given, told)
-        except (KeyError, IndexError, TypeError, AttributeError) as fault:
-            raise error(OptionError, "data", "the bytes of a request", "others") from fault
 
     def of_queries(self, given: Mapping[str, Any], queries: npt.NDArray[np.int64]) -> Request:
         """Return the request with the arguments of some of its queries, and the same id."""

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hyrecall.base.file_entry import FILE_NAME, check_int, check_text
+from hyrecall.base.malformed import MALFORMED
 from hyrecall.base.remote_mark import Noted, read_utc
 from hyrecall.errors import CorruptRemoteError, error
 from hyrecall.replicas.remote import HEAD, Remote
@@ -215,7 +216,7 @@ class Generation:
                     for one in data.pop("files")
                 )
                 return cls(files=files, **data)
-        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as fault:
+        except MALFORMED as fault:
             raise error(CorruptRemoteError, where, "the fields of a generation", fault) from fault
         raise error(CorruptRemoteError, where, f"format {FORMAT}", "a newer one")
 
@@ -282,7 +283,7 @@ class Head:
             data = json.loads(body)
             if data.pop("format") == FORMAT:
                 return cls(**data)
-        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as fault:
+        except MALFORMED as fault:
             raise error(CorruptRemoteError, where, "the fields of HEAD", fault) from fault
         raise error(CorruptRemoteError, where, f"format {FORMAT}", "a newer one")
 

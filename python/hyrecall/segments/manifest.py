@@ -18,6 +18,7 @@ import xxhash
 
 from hyrecall.base import disk
 from hyrecall.base.file_entry import FileEnd, FileEntry, check_int, check_text
+from hyrecall.base.malformed import MALFORMED
 from hyrecall.errors import CorruptIndexError, error
 from hyrecall.table.columns import MOST_ROWS
 
@@ -183,7 +184,7 @@ class Manifest:
             found = data.pop("format")
             if type(found) is int and found == FORMAT:
                 return cls._from_data(data)
-        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as fault:
+        except MALFORMED as fault:
             raise error(CorruptIndexError, str(path), "the fields of a MANIFEST", fault) from fault
         got = f"format {found} (written by {data.get('generator', 'an unknown program')})"
         wish = f"format {FORMAT}, which this version of hyrecall reads"

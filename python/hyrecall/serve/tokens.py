@@ -22,6 +22,7 @@ from typing import Any
 
 from hyrecall.base.arguments import read_path
 from hyrecall.base.forks import locked
+from hyrecall.base.malformed import MALFORMED
 from hyrecall.base.output_files import open_replacement
 from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.memory.data.fields import check_user, in_utc
@@ -244,7 +245,7 @@ def _read(path: Path) -> list[_Kept]:
         raise
     except HyrecallError:
         raise
-    except (ValueError, KeyError, TypeError, RecursionError) as fault:
+    except MALFORMED as fault:
         raise error(OptionError, "tokens", wish, type(fault).__name__) from None
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import xxhash
 
 from hyrecall.base import disk
+from hyrecall.base.malformed import MALFORMED
 from hyrecall.segments.manifest import MANIFEST
 
 __all__ = [
@@ -133,7 +134,7 @@ def _read(folder: Path) -> tuple[Header, object]:
             raise StaleError(f"HEADER is of format {found}")
         manifests = fields.pop("manifests")
         return Header(**fields), manifests
-    except (AttributeError, KeyError, TypeError, ValueError) as fault:
+    except MALFORMED as fault:
         raise StaleError(f"HEADER has other fields ({fault})") from None
 
 
