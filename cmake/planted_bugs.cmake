@@ -145,7 +145,7 @@ hyrecall_plant(equals_of_the_tile_left_out kernels/cuda/lexical_offer.cuh lexica
 hyrecall_plant(tree_not_looked_at kernels/cuda/lexical_offer.cuh lexical_scan
   "text.n_match_steps == 0 ||" "true ||")
 hyrecall_plant(text_stage_skipped kernels/cuda/sequence.cu sequence
-  "to.done(\"scan_postings, the rest\", lexical.scan(job, 1, key.has_words, to.stream()));" "")
+  "to.done(\"scan_postings, the rest\", lexical.scan(job, 1, key.has_words, to.queue()));" "")
 
 hyrecall_plant(union_keeps_duplicates kernels/cuda/pool_join.cu pool_join
   "i < n && (i == 0 || seqs[i] != seqs[i - 1])" "i < n")
@@ -177,10 +177,18 @@ hyrecall_plant(pool_ranks_by_place kernels/cuda/pool_join.cu pool_join
   "scores[middle] > scores[place]" "middle < place")
 hyrecall_plant(pool_of_an_empty_list_counts kernels/cuda/pool_fuse.cu pool_fuse
   "n_listed > 0 ? range_of" "true ? range_of")
-hyrecall_plant(kept_list_of_another_query kernels/cuda/select.cu select
+hyrecall_plant(list_of_another_query kernels/cuda/select.cu select
   "result_place(job_, query_) * job_.result_stride" "std::size_t{query_} * job_.result_stride")
-hyrecall_plant(kept_vector_of_another_query kernels/cuda/queries.cu queries
-  "std::size_t const place = result_place(job, query);" "std::size_t const place = query;")
+hyrecall_plant(count_of_another_query kernels/cuda/select.cu select
+  "job_.result_counts[result_place(job_, query_)]" "job_.result_counts[query_]")
+hyrecall_plant(vector_of_another_query kernels/cuda/pool_complete.cu pool_complete
+  "std::uint32_t const place = arm.places[query];" "std::uint32_t const place = query;")
+hyrecall_plant(lost_queries_stay kernels/cuda/search.cu search
+  "results.overflows[arm] = call.on_host(jobs[arm].overflows);" "")
+hyrecall_plant(second_arm_not_waited_for kernels/cuda/search.cu search
+  "check(cudaStreamWaitEvent(workspace.stream, workspace.joined));" "")
+hyrecall_plant(second_arm_before_its_copy kernels/cuda/search.cu search
+  "check(cudaStreamWaitEvent(workspace.side, workspace.forked));" "")
 hyrecall_plant(union_counts_not_waited_for kernels/cuda/pool_join.cu pool_join
   "= popcount(bits);
     sync_block();" "= popcount(bits);")

@@ -18,7 +18,8 @@ inline constexpr int kMostThreads = 4096;  // working memory is laid out for eac
 void parallel_for(std::size_t n_items, int max_threads,
                   std::function<void(int worker, std::size_t item)> const& body);
 
-inline constexpr std::size_t kShortRun = 32;  // of items that take a microsecond or so
+inline constexpr std::size_t kSerialValues = 1 << 14;  // fewer are not worth a second thread
+inline constexpr std::size_t kShortRun = 32;           // of items that take a microsecond or so
 
 // The same in runs of items, for bodies that take no longer than handing out an item.
 template <typename F>

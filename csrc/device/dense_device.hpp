@@ -12,7 +12,6 @@
 #include "device/dense_planner.hpp"
 #include "device/device_guest.hpp"
 #include "device/device_segment.hpp"
-#include "device/kept_lists.hpp"
 #include "device/text_queries.hpp"
 #include "kernels/int8_bound.hpp"
 #include "kernels/shared/dense_batch.hpp"
@@ -20,6 +19,9 @@
 #include "kernels/shared/tile_filter.hpp"
 
 namespace hyrecall::device {
+
+// Queries that are searched for at a time: some 100 MB of candidates.
+inline constexpr std::size_t kMostTogether = 1024;
 
 // Rows of queries in host memory.
 struct QueryRows {
@@ -46,8 +48,7 @@ struct DenseSearch {
   GuestRows const* guest = nullptr;
   // Of a lexical column, instead of both.
   TextQueries const* text = nullptr;
-  // Not null: what is found stays there, at most its depth() rows a query, sorted.
-  KeptLists* kept = nullptr;
+  int threads = 1;  // that may copy queries
   // For tests: [n_queries, n_slots], where lower_score() of the rows that were found goes.
   std::span<float> first_scores{};
 };
@@ -61,13 +62,15 @@ struct FoundRows {
   std::span<std::uint32_t const> slots;
   bool is_sorted;
 };
-using TakeFound = std::function<void(FoundRows const& found)>;
+using TakeFound = std::function<void(std::span<FoundRows const> found)>;
 
-// Hands over what every query finds, in any order and once each, unless it stays on the device; a
-// query of no group or of depth 0 is not spoken of. Any number of threads at once. A batch that
-// does not fit in the device's memory runs in smaller pieces; a single query that does not fit
-// throws kDeviceMemory, and the next call works.
+// Hands over what every query finds, in any order and once each; a query of no group or of depth 0
+// is not spoken of. Any number of threads at once. A batch that does not fit in the device's memory
+// runs in smaller pieces; a single query that does not fit throws kDeviceMemory, and the next call
+// works.
+// What waits for the device may be searched together; see SearchQueue.
 void search(DeviceTable const& table, DenseSearch const& batch, TakeFound const& take);
+void search_alone(DeviceTable const& table, DenseSearch const& batch, TakeFound const& take);
 
 // What the first pass says of every row: lower_score(), [n_queries, n_rows]; of 16-bit planes that
 // is its score. For tests of the bound; the column has a vector in every row. queries:

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "device/device_library.hpp"
+#include "device/search_queue.hpp"
 
 namespace hyrecall::device {
 namespace {
@@ -107,6 +108,7 @@ DeviceTable::DeviceTable(std::vector<std::shared_ptr<DeviceView const>> views, s
 
 void DeviceTable::make(std::uint32_t column) {
   require(!views_.empty(), "a table of at least one segment");
+  queue_ = std::make_shared<SearchQueue>();
   std::vector<void*> handles;
   std::uint64_t slot = 0;
   for (auto const& view : views_) {

@@ -96,6 +96,8 @@ class DeviceView {
   void* handle_ = nullptr;
 };
 
+class SearchQueue;
+
 // One column of all segments of a snapshot. Row r of view i is slot first_slots()[i] + r.
 class DeviceTable {
  public:
@@ -118,6 +120,7 @@ class DeviceTable {
   float greatest_residual() const { return greatest_residual_; }  // in the int8 plane
   std::span<std::uint32_t const> first_slots() const { return first_slots_; }
   void* handle() const { return handle_; }
+  SearchQueue& queue() const { return *queue_; }
 
  private:
   void make(std::uint32_t column);
@@ -128,6 +131,7 @@ class DeviceTable {
   RowType type_ = RowType::kFloat32;
   std::uint32_t dim_ = 0;
   float greatest_residual_ = 0.0f;
+  std::shared_ptr<SearchQueue> queue_;
   void* handle_ = nullptr;
 };
 

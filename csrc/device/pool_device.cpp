@@ -1,102 +1,148 @@
 #include "device/pool_device.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <exception>
+#include <optional>
 #include <vector>
 
 #include "core/error.hpp"
-#include "device/device_library.hpp"
-#include "device/text_params.hpp"
+#include "device/dense_pass.hpp"
+#include "device/kernel_times.hpp"
 
 namespace hyrecall::device {
 namespace {
 
-// Keeps what goes wrong while results are taken: no exception passes through the library.
-struct PoolReceiver {
-  TakePools const& take_pools;
-  std::exception_ptr error{};
-
-  static void take(void* context, PoolResults const& results) {
-    auto& self = *static_cast<PoolReceiver*>(context);
-    try {
-      self.take_pools(results);
-    } catch (...) {
-      self.error = std::current_exception();
-    }
-  }
-};
-
-std::size_t n_entries_of(PoolLists const& lists, std::size_t n_queries) {
-  return lists.kept != nullptr ? n_queries * lists.kept->depth() : lists.scores.size();
-}
-
 void check_lists(PoolLists const& lists, std::size_t n_queries) {
-  std::size_t const n = n_entries_of(lists, n_queries);
-  bool const is_here = lists.kept == nullptr;
+  if (lists.search != nullptr) {
+    require(lists.table != nullptr && lists.search->group_of.size() == n_queries &&
+                lists.asks.size() == n_queries,
+            "a search of the batch's queries");
+    return;
+  }
+  std::size_t const n = lists.scores.size();
   require(lists.begins.size() == n_queries && lists.counts.size() == n_queries &&
-              lists.answers.size() == n_queries &&
-              (!is_here || (lists.seqs.size() == n && lists.slots.size() == n)),
+              lists.seqs.size() == n && lists.slots.size() == n,
           "arrays of lists that fit each other");
   std::size_t end = 0;
   for (std::size_t q = 0; q < n_queries; ++q) {
     require(end <= lists.begins[q] && lists.counts[q] <= kMostPoolList, "lists one after another");
     end = std::size_t{lists.begins[q]} + lists.counts[q];
-    bool const is_scored = lists.answers[q] != PoolAnswer::kNone;
-    require(!is_scored || (lists.table != nullptr && !is_here),
-            "a table and kept lists where documents are scored");
-    require(lists.answers[q] != PoolAnswer::kCut || lists.kind != PoolArmKind::kLexical ||
-                lists.text != nullptr,
-            "texts where documents are scored");
   }
   require(end <= n, "lists one after another");
 }
 
-cuda::PoolArmParams params_of(PoolLists const& from, std::size_t n_queries,
-                              std::vector<std::uint32_t>& tiles) {
-  for (std::uint32_t slot : from.first_slots) tiles.push_back(slot / kTileRows);
-  cuda::PoolArmParams out{};
-  out.kind = from.kind;
-  out.lists = from.kept != nullptr ? from.kept->handle() : nullptr;
-  out.table = from.table != nullptr ? from.table->handle() : nullptr;
-  out.segment_tiles = array(std::span<std::uint32_t const>(tiles));
-  out.begins = from.begins.data();
-  out.counts = from.counts.data();
-  out.scores = {from.scores.data(), n_entries_of(from, n_queries)};
-  out.seqs = from.seqs.data();
-  out.slots = from.slots.data();
-  out.answers = from.answers.data();
-  if (from.text != nullptr) out.text = params_of(*from.text, from.text->texts);
-  return out;
-}
+// An arm as the library takes it.
+class Arm {
+ public:
+  Arm(PoolLists const& lists, std::uint32_t n_queries) : lists_(lists) {
+    check_lists(lists, n_queries);
+    params.kind = lists.kind;
+    if (lists.search != nullptr) {
+      set_search(n_queries);
+      return;
+    }
+    for (std::uint32_t slot : lists.first_slots) tiles_.push_back(slot / kTileRows);
+    params.segment_tiles = {tiles_.data(), tiles_.size()};
+    params.begins = lists.begins.data();
+    params.counts = lists.counts.data();
+    params.scores = array(lists.scores);
+    params.seqs = lists.seqs.data();
+    params.slots = lists.slots.data();
+  }
+  Arm(Arm const&) = delete;
+  Arm& operator=(Arm const&) = delete;
+
+  void accept() const {
+    if (pass_) pass_->accept();
+  }
+  // Of the results of this arm: adds the queries whose search lacks some rows.
+  void add_lost(std::uint32_t const* overflows, std::vector<std::uint32_t>& lost) const {
+    for (std::size_t i = 0; i < piece_.queries.size(); ++i)
+      if (overflows[i] != 0) lost.push_back(piece_.queries[i]);
+  }
+
+  cuda::PoolArmParams params{};
+
+ private:
+  void set_search(std::uint32_t n_queries) {
+    piece_ = Piece::all(*lists_.search);
+    sizes_.emplace(*lists_.search, lists_.table->tile_rows());
+    pass_.emplace(*lists_.table, *lists_.search, piece_, *sizes_);
+    require(pass_->params.depth <= kMostPoolList, "lists that are sorted");
+    places_.assign(n_queries, kNone32);
+    for (std::uint32_t i = 0; i < piece_.queries.size(); ++i) places_[piece_.queries[i]] = i;
+    for (std::uint32_t q = 0; q < n_queries; ++q) begins_.push_back(q * pass_->params.depth);
+    params.search = &pass_->params;
+    params.queries = piece_.queries.data();
+    params.places = places_.data();
+    params.asks = lists_.asks.data();
+    params.depth = lists_.depth;
+    params.has_floor = lists_.has_floor ? 1 : 0;
+    params.begins = begins_.data();
+  }
+
+  PoolLists const& lists_;
+  std::vector<std::uint32_t> tiles_;
+  Piece piece_;
+  std::optional<ScopeSizes> sizes_;
+  std::optional<Pass> pass_;
+  std::vector<std::uint32_t> places_, begins_;
+};
+
+// Keeps what goes wrong while results are taken: no exception passes through the library.
+struct PoolReceiver {
+  TakePools const& take_pools;
+  std::deque<Arm> const& arms;
+  std::exception_ptr error{};
+
+  static void take(void* context, PoolResults const& results) {
+    auto& self = *static_cast<PoolReceiver*>(context);
+    try {
+      self.hand_over(results);
+    } catch (...) {
+      self.error = std::current_exception();
+    }
+  }
+  void hand_over(PoolResults const& results) const {
+    std::vector<std::uint32_t> lost;
+    for (std::size_t arm = 0; arm < arms.size(); ++arm)
+      if (results.overflows[arm] != nullptr) arms[arm].add_lost(results.overflows[arm], lost);
+    std::sort(lost.begin(), lost.end());
+    lost.erase(std::unique(lost.begin(), lost.end()), lost.end());
+    take_pools(results, lost);
+  }
+};
 
 }  // namespace
 
 void make_hits(std::string const& folder, int ordinal, PoolBatch const& batch,
                TakePools const& take) {
-  require(!batch.arms.empty() && batch.arms.size() <= kMostPoolArms, "lists of one to four arms");
-  std::vector<cuda::PoolArmParams> arms;
-  std::vector<std::vector<std::uint32_t>> tiles(batch.arms.size());
-  for (std::size_t arm = 0; arm < batch.arms.size(); ++arm) {
-    check_lists(batch.arms[arm], batch.n_queries);
-    arms.push_back(params_of(batch.arms[arm], batch.n_queries, tiles[arm]));
+  require(
+      !batch.arms.empty() && batch.arms.size() <= kMostPoolArms && batch.n_queries <= kMostTogether,
+      "lists of one to four arms");
+  std::deque<Arm> arms;  // where they stay
+  std::vector<cuda::PoolArmParams> params_of_arms;
+  bool times_kernels = false;
+  for (PoolLists const& lists : batch.arms) {
+    arms.emplace_back(lists, batch.n_queries);
+    params_of_arms.push_back(arms.back().params);
+    times_kernels =
+        times_kernels || (lists.search != nullptr && lists.search->settings.times_kernels);
   }
-  std::uint32_t most = 0;
-  for (std::uint32_t q = 0; q < batch.n_queries; ++q) {
-    std::uint32_t all = 0;
-    for (PoolLists const& lists : batch.arms) all += lists.counts[q];
-    most = std::max(most, all);
-  }
-  PoolReceiver receiver{take};
+  PoolReceiver receiver{take, arms};
+  cuda::KernelTimes times{};
   cuda::PoolParams params{};
   params.device = ordinal;
   params.n_queries = batch.n_queries;
-  params.most_entries = most;
-  params.arms = {arms.data(), arms.size()};
+  params.arms = {params_of_arms.data(), params_of_arms.size()};
   params.fusion = batch.fusion;
-  params.wants_pools = batch.wants_pools ? 1 : 0;
+  params.times = times_kernels ? &times : nullptr;
   params.take = &PoolReceiver::take;
   params.context = &receiver;
   check(require_library(folder, ordinal).run_pool(&params), ordinal);
+  add_kernel_times(times);
+  for (Arm const& arm : arms) arm.accept();
   if (receiver.error) std::rethrow_exception(receiver.error);
 }
 

@@ -2,12 +2,14 @@
 // as they are, else by candidates() and merge().
 #include <algorithm>
 #include <chrono>
+#include <deque>
 
 #include "core/error.hpp"
 #include "core/fusion_math.hpp"
 #include "core/parallel.hpp"
 #include "engine/dense/on_device.hpp"
 #include "engine/fusion/fusion.hpp"
+#include "engine/lexical/on_device.hpp"
 #include "engine/pool_on_device.hpp"
 #include "engine/recall.hpp"
 
@@ -16,6 +18,14 @@ namespace {
 
 // Entries of all lists that go to a device, and documents of all pools there: some 200 MB.
 constexpr std::size_t kMostEntries = std::size_t{1} << 22;
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point began) {
+  return std::chrono::duration<double>(Clock::now() - began).count();
+}
+
+constexpr std::span<std::uint32_t const> kAllQueries{};
 
 // Whether the list of the only arm is the hits already.
 bool has_one_list(BatchRequest const& request) {
@@ -47,12 +57,12 @@ TimedReply Execution::hits(Statistics const& statistics) const {
 
 TimedReply Execution::make_hits(Statistics const& statistics, bool may_stay) const {
   FoundLists found(request_);
-  find_lists(statistics, may_stay, found);
-  auto const began = std::chrono::steady_clock::now();
+  begin_lists(statistics, found);
+  if (may_stay && is_for_device_alone(found.on_host)) return hits_on_device(statistics, found);
+  find_lists(found);
+  auto const began = Clock::now();
   TimedReply out;
-  if (!found.kept.empty()) {
-    out.arrays = fuse_on_device(found);
-  } else if (has_one_list(request_)) {
+  if (has_one_list(request_)) {
     out.arrays = hits_of_one_list(found);
   } else if (request_.evidence) {
     out.arrays = hits_with_evidence(found, statistics);
@@ -61,7 +71,7 @@ TimedReply Execution::make_hits(Statistics const& statistics, bool may_stay) con
     std::vector<QueryCandidates> const* const parts[] = {&pools};
     out.arrays = merge(request_, parts);
   }
-  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  out.seconds = seconds_since(began);
   return out;
 }
 
@@ -156,6 +166,7 @@ ReplyArrays Execution::hits_of_one_list(FoundLists const& found) const {
       double const score = only_score(one.score);
       if (place > 0 && list[place - 1].score != one.score)
         arm_rank = static_cast<std::int32_t>(place) + 1;
+      out.part[hit] = 0;
       out.segment[hit] = one.doc.segment;
       out.row[hit] = one.doc.row;
       out.rank[hit] = static_cast<std::int32_t>(place) + 1;
@@ -174,6 +185,7 @@ bool Execution::is_for_device_alone(std::vector<std::vector<bool>> const& on_hos
   std::size_t const n_arms = request_.n_arms();
   bool const is_known = snapshot_.device != nullptr && snapshot_.n_docs() > 0 && n_arms > 1 &&
                         n_arms <= kMostPoolArms && request_.depth > 0 &&
+                        request_.n_queries <= device::kMostTogether &&
                         request_.depth <= kMostPoolList && request_.tables.empty() &&
                         !request_.evidence && request_.lexical.size() + request_.dense.size() > 0 &&
                         request_.n_queries * request_.depth * n_arms <= kMostEntries &&
@@ -183,75 +195,103 @@ bool Execution::is_for_device_alone(std::vector<std::vector<bool>> const& on_hos
          });
 }
 
-// Room for the lists of the next arm.
-device::KeptLists* Execution::keep_lists(device::DeviceTable const& table, FoundLists& out) const {
-  auto const n_docs = static_cast<std::size_t>(snapshot_.n_docs());
-  auto const depth = static_cast<std::uint32_t>(std::min<std::size_t>(request_.depth, n_docs));
-  out.kept.push_back(std::make_unique<device::KeptLists>(
-      table.folder(), table.ordinal(), static_cast<std::uint32_t>(request_.n_queries), depth,
-      table.dim()));
-  return out.kept.back().get();
+// Of searches and fusion in one submission. Queries of which a search says that it may lack some
+// rows are searched again, with lists for the host: a few, if any.
+TimedReply Execution::hits_on_device(Statistics const& statistics, FoundLists& found) const {
+  std::size_t const n = request_.n_queries;
+  std::size_t const n_arms = request_.n_arms();
+  std::deque<LexicalArm> lexical;  // where they stay
+  std::deque<DenseArm> dense;
+  std::vector<device::DenseSearch> searches;
+  std::vector<std::vector<std::uint8_t>> asks(n_arms);
+  std::vector<device::PoolLists> arms;
+  searches.reserve(n_arms);
+  auto const add = [&](PoolArmKind kind, device::DeviceTable const& table, auto const& arm,
+                       bool has_floor, auto const& is_asked) {
+    std::vector<std::uint8_t>& own = asks[arms.size()];
+    for (std::size_t q = 0; q < n; ++q) own.push_back(is_asked(q) ? 1 : 0);
+    searches.push_back(arm.batch());
+    device::PoolLists to{};
+    to.kind = kind;
+    to.table = &table;
+    to.search = &searches.back();
+    to.asks = own;
+    to.depth = static_cast<std::uint32_t>(request_.depth);
+    to.has_floor = has_floor;
+    arms.push_back(to);
+  };
+  for (std::size_t number = 0; number < request_.lexical.size(); ++number) {
+    LexicalRequest const& arm = request_.lexical[number];
+    device::DeviceTable const& table = *table_on_device(arm);
+    LexicalArm& own =
+        lexical.emplace_back(table, snapshot_, request_, arm, scopes_, found.groups.of(arm.table),
+                             found.scorers[number], postings_[number], kAllQueries);
+    add(PoolArmKind::kLexical, table, own, arm.floor.set,
+        [&](std::size_t q) { return queries_[number][q].has_value(); });
+  }
+  for (DenseRequest const& arm : request_.dense) {
+    DenseArm& own = dense.emplace_back(snapshot_, request_, arm, scopes_,
+                                       found.groups.of(arm.table), kAllQueries);
+    // Of a query that lies on the device only that knows whether it has a direction.
+    add(PoolArmKind::kDense, snapshot_.device->dense_table(arm.column), own, arm.floor.set,
+        [&](std::size_t q) { return own.is_in_place() || arm.query(q).inverse_norm != 0.0f; });
+  }
+  std::vector<std::uint32_t> const first_slots = first_slots_of(snapshot_);
+  std::vector<FlatLists> listed(request_.listed.size());
+  Joining own;
+  for (std::size_t q = 0; q < n && !listed.empty(); ++q) {
+    list_documents(found, q, own);
+    for (std::size_t arm = 0; arm < listed.size(); ++arm)
+      listed[arm].add(own.listed[arm], first_slots);
+  }
+  for (FlatLists const& lists : listed) arms.push_back(lists.view(first_slots));
+  device::PoolBatch batch{};
+  batch.n_queries = static_cast<std::uint32_t>(n);
+  batch.arms = arms;
+  batch.fusion = pool_fusion_of(request_, n_arms * request_.depth);
+  std::vector<std::uint32_t> lost;
+  std::vector<ReplyArrays> pieces;
+  TimedReply out;
+  device::DeviceTable const& any = *arms.front().table;
+  device::make_hits(any.folder(), any.ordinal(), batch,
+                    [&](PoolResults const& results, std::span<std::uint32_t const> of_lost) {
+                      auto const began = Clock::now();
+                      lost.assign(of_lost.begin(), of_lost.end());
+                      std::size_t begin = 0;
+                      for (std::size_t i = 0; i <= lost.size(); ++i) {
+                        std::size_t const end = i < lost.size() ? lost[i] : n;
+                        pieces.push_back(reply_of_pools(results, batch.fusion, arms, begin, end,
+                                                        request_.threads));
+                        begin = end + 1;
+                      }
+                      out.seconds = seconds_since(began);
+                    });
+  for (DenseArm& arm : dense) arm.accept();
+  if (lost.empty()) {
+    out.arrays = std::move(pieces.front());
+    return out;
+  }
+  find_lists(found, lost);
+  auto const began = Clock::now();
+  std::vector<ReplyArrays> of_lost = hits_of(lost, statistics, found);
+  for (std::size_t i = 0; i < lost.size(); ++i)
+    pieces.insert(pieces.begin() + static_cast<std::ptrdiff_t>(2 * i + 1), std::move(of_lost[i]));
+  out.arrays = join_pieces(pieces);
+  out.seconds += seconds_since(began);
+  return out;
 }
 
-// Of lists that stay on the device.
-ReplyArrays Execution::fuse_on_device(FoundLists const& found) const {
-  std::size_t const n_arms = request_.n_arms();
-  std::size_t const n_lexical = request_.lexical.size();
-  std::size_t const n_kept = found.kept.size();
-  std::vector<std::uint32_t> const own_slots = first_slots_of(snapshot_);
-  std::vector<FlatLists> lists(n_arms);
-  for (std::size_t arm = 0; arm < n_kept; ++arm) lists[arm].keep(*found.kept[arm]);
-  std::size_t most_docs = 0;
-  Joining own;
-  for (std::size_t q = 0; q < request_.n_queries; ++q) {
-    if (!request_.listed.empty()) list_documents(found, q, own);
-    for (std::size_t arm = n_kept; arm < n_arms; ++arm) {
-      lists[arm].add(own.listed[arm - n_kept], own_slots);
-      lists[arm].answer(PoolAnswer::kNone);
-    }
-    std::size_t n_docs = 0;
-    for (FlatLists const& arm : lists) n_docs += arm.counts[q];
-    most_docs = std::max(most_docs, n_docs);
-    for (std::size_t arm = 0; arm < n_kept; ++arm) {
-      bool const is_dense = arm >= n_lexical;
-      bool const is_asked =
-          n_docs > 0 && (is_dense ? request_.dense[arm - n_lexical].query(q).inverse_norm != 0.0f
-                                  : queries_[arm][q].has_value());
-      bool const has_floor =
-          is_dense ? request_.dense[arm - n_lexical].floor.set : request_.lexical[arm].floor.set;
-      bool const is_whole = lists[arm].counts[q] < request_.depth && !has_floor;
-      lists[arm].answer(!is_asked  ? PoolAnswer::kNone
-                        : is_whole ? PoolAnswer::kWhole
-                                   : PoolAnswer::kCut);
-    }
-  }
-  std::vector<device::TextQueries> texts;
-  texts.reserve(n_lexical);
-  std::vector<device::PoolLists> arms;
-  for (std::size_t arm = 0; arm < n_arms; ++arm) {
-    device::PoolLists to = lists[arm].view();
-    to.kind = arm < n_lexical ? PoolArmKind::kLexical
-              : arm < n_kept  ? PoolArmKind::kDense
-                              : PoolArmKind::kListed;
-    if (arm < n_lexical) {
-      to.table = table_on_device(request_.lexical[arm]);
-      texts.push_back(found.texts[arm]->queries());
-      if (lists[arm].is_scored) to.text = &texts.back();
-    } else if (arm < n_kept) {
-      to.table = &snapshot_.device->dense_table(request_.dense[arm - n_lexical].column);
-    } else {
-      to.first_slots = own_slots;
-    }
-    arms.push_back(to);
-  }
-  device::PoolBatch batch{};
-  batch.n_queries = static_cast<std::uint32_t>(request_.n_queries);
-  batch.arms = arms;
-  batch.fusion = pool_fusion_of(request_, most_docs);
-  ReplyArrays out;
-  device::DeviceTable const& any = *arms.front().table;
-  device::make_hits(any.folder(), any.ordinal(), batch, [&](PoolResults const& results) {
-    out = reply_of_pools(results, batch.fusion, arms);
+// Of some queries, a reply each.
+std::vector<ReplyArrays> Execution::hits_of(std::span<std::uint32_t const> queries,
+                                            Statistics const& statistics,
+                                            FoundLists const& found) const {
+  std::vector<ReplyArrays> out(queries.size());
+  parallel_for(queries.size(), request_.threads, [&](int, std::size_t i) {
+    Joining joining;
+    take_lists(found, queries[i], joining);
+    QueryCandidates const pool = complete(queries[i], found.scorers, statistics,
+                                          found.audiences ? &*found.audiences : nullptr, joining);
+    append_hits(request_, pool, Fuser(request_).fuse(pool), {}, out[i]);
   });
   return out;
 }

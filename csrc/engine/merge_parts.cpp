@@ -187,8 +187,8 @@ JoinedCandidates join_parts(BatchRequest const& request,
   return {std::move(joined), std::move(part_of)};
 }
 
-template <typename T>
-void append(std::vector<T>& to, std::vector<T> const& from) {
+template <typename Array>
+void append(Array& to, Array const& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 

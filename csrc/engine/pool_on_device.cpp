@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/parallel.hpp"
+
 namespace hyrecall {
 
 void FlatLists::add(std::span<Candidate const> list, std::span<std::uint32_t const> first_slots) {
@@ -15,26 +17,15 @@ void FlatLists::add(std::span<Candidate const> list, std::span<std::uint32_t con
   }
 }
 
-void FlatLists::keep(device::KeptLists const& lists) {
-  kept = &lists;
-  counts = lists.counts;
-  for (std::uint32_t q = 0; q < counts.size(); ++q) begins.push_back(q * lists.depth());
-}
-
-void FlatLists::answer(PoolAnswer how) {
-  answers.push_back(how);
-  is_scored = is_scored || how == PoolAnswer::kCut;
-}
-
-device::PoolLists FlatLists::view() const {
+device::PoolLists FlatLists::view(std::span<std::uint32_t const> first_slots) const {
   device::PoolLists out{};
-  out.kept = kept;
+  out.kind = PoolArmKind::kListed;
+  out.first_slots = first_slots;
   out.begins = begins;
   out.counts = counts;
   out.scores = scores;
   out.seqs = seqs;
   out.slots = slots;
-  out.answers = answers;
   return out;
 }
 
@@ -73,42 +64,44 @@ PoolFusion pool_fusion_of(BatchRequest const& request, std::size_t most_docs) {
 }
 
 ReplyArrays reply_of_pools(PoolResults const& found, PoolFusion const& fusion,
-                           std::span<device::PoolLists const> lists) {
-  std::size_t const n_arms = lists.size();
-  std::size_t const n_queries = lists.front().counts.size();
+                           std::span<device::PoolLists const> arms, std::size_t begin,
+                           std::size_t end, int threads) {
+  std::size_t const n_arms = arms.size();
   ReplyArrays out;
   std::size_t n_hits = 0;
-  for (std::size_t q = 0; q < n_queries; ++q) {
+  for (std::size_t q = begin; q < end; ++q) {
     n_hits += found.hit_counts[q];
     out.offsets.push_back(static_cast<std::int64_t>(n_hits));
+    for (std::size_t arm = 0; arm < n_arms; ++arm) {
+      bool const is_here = arms[arm].search == nullptr;
+      out.list_sizes.push_back(
+          static_cast<std::int32_t>(is_here ? arms[arm].counts[q] : found.counts[arm][q]));
+    }
   }
   out.part.assign(n_hits, 0);
-  out.segment.reserve(n_hits);
-  out.row.reserve(n_hits);
-  out.rank.reserve(n_hits);
-  out.score.reserve(n_hits);
-  out.arm_scores.reserve(n_hits * n_arms);
-  out.arm_ranks.reserve(n_hits * n_arms);
-  for (std::size_t q = 0; q < n_queries; ++q) {
-    std::size_t const first = q * fusion.limit;
-    std::size_t const n = found.hit_counts[q];
-    for (std::size_t i = 0; i < n; ++i) {
-      out.segment.push_back(found.hit_docs[first + i].segment);
-      out.row.push_back(found.hit_docs[first + i].row);
-      out.rank.push_back(static_cast<std::int32_t>(fusion.offset + i) + 1);
+  out.segment.resize(n_hits);
+  out.row.resize(n_hits);
+  out.rank.resize(n_hits);
+  out.score.resize(n_hits);
+  out.arm_scores.resize(n_hits * n_arms);
+  out.arm_ranks.resize(n_hits * n_arms);
+  std::size_t const n_scales = scales_a_query(static_cast<std::uint32_t>(n_arms));
+  out.scales.assign(found.query_scales + begin * n_scales, found.query_scales + end * n_scales);
+  parallel_runs(end - begin, kShortRun, threads, [&](int, std::size_t i) {
+    std::size_t const first = (begin + i) * fusion.limit;
+    std::size_t const n = found.hit_counts[begin + i];
+    auto const to = static_cast<std::size_t>(out.offsets[i]);
+    for (std::size_t hit = 0; hit < n; ++hit) {
+      out.segment[to + hit] = found.hit_docs[first + hit].segment;
+      out.row[to + hit] = found.hit_docs[first + hit].row;
+      out.rank[to + hit] = static_cast<std::int32_t>(fusion.offset + hit) + 1;
     }
-    out.score.insert(out.score.end(), found.hit_scores + first, found.hit_scores + first + n);
-    out.arm_scores.insert(out.arm_scores.end(), found.hit_arm_scores + first * n_arms,
-                          found.hit_arm_scores + (first + n) * n_arms);
-    out.arm_ranks.insert(out.arm_ranks.end(), found.hit_arm_ranks + first * n_arms,
-                         found.hit_arm_ranks + (first + n) * n_arms);
-  }
-  std::size_t const n_scales = n_queries * scales_a_query(static_cast<std::uint32_t>(n_arms));
-  out.scales.assign(found.query_scales, found.query_scales + n_scales);
-  for (std::size_t q = 0; q < n_queries; ++q) {
-    for (device::PoolLists const& arm : lists)
-      out.list_sizes.push_back(static_cast<std::int32_t>(arm.counts[q]));
-  }
+    std::copy_n(found.hit_scores + first, n, out.score.data() + to);
+    std::copy_n(found.hit_arm_scores + first * n_arms, n * n_arms,
+                out.arm_scores.data() + to * n_arms);
+    std::copy_n(found.hit_arm_ranks + first * n_arms, n * n_arms,
+                out.arm_ranks.data() + to * n_arms);
+  });
   return out;
 }
 

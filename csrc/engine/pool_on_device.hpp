@@ -18,17 +18,10 @@ struct FlatLists {
   std::vector<std::uint32_t> begins, counts, slots;
   std::vector<float> scores;
   std::vector<Seq> seqs;
-  std::vector<PoolAnswer> answers;
-  device::KeptLists const* kept = nullptr;  // not null: they lie there, and counts are known
-  bool is_scored = false;                   // some answer is kCut
 
   // The next query's. first_slots: [n_segments].
   void add(std::span<Candidate const> list, std::span<std::uint32_t const> first_slots);
-  // Those of all queries.
-  void keep(device::KeptLists const& lists);
-  void answer(PoolAnswer how);
-  // Without what its kind needs.
-  device::PoolLists view() const;
+  device::PoolLists view(std::span<std::uint32_t const> first_slots) const;
 };
 
 // Segments as slots of no table: they begin at multiples of kTileRows.
@@ -37,8 +30,9 @@ std::vector<std::uint32_t> first_slots_of(Snapshot const& snapshot);
 // most_docs: in all lists of a query.
 PoolFusion pool_fusion_of(BatchRequest const& request, std::size_t most_docs);
 
-// As merge() gives it of one part.
+// As merge() gives it of one part, of the queries [begin, end).
 ReplyArrays reply_of_pools(PoolResults const& found, PoolFusion const& fusion,
-                           std::span<device::PoolLists const> lists);
+                           std::span<device::PoolLists const> arms, std::size_t begin,
+                           std::size_t end, int threads);
 
 }  // namespace hyrecall

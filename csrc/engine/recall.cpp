@@ -242,24 +242,34 @@ std::vector<std::vector<bool>> Execution::texts_on_host() const {
   return out;
 }
 
-void Execution::find_lists(Statistics const& statistics, bool may_stay, FoundLists& out) const {
-  std::size_t const n_lexical = request_.lexical.size();
+// What is known before any arm is searched.
+void Execution::begin_lists(Statistics const& statistics, FoundLists& out) const {
   require_like(statistics, *statistics_);
   out.scorers = make_scorers(statistics);
+  out.on_host = texts_on_host();
+  bool const has_host = std::any_of(out.on_host.begin(), out.on_host.end(), [](auto const& arm) {
+    return std::find(arm.begin(), arm.end(), true) != arm.end();
+  });
   bool const is_on_device = snapshot_.device != nullptr;
+  if (has_host || !request_.listed.empty() || request_.evidence || !is_on_device)
+    out.audiences.emplace(snapshot_, request_, scopes_, out.groups);
+}
+
+// The lists of all arms; only: of these queries, empty: of all.
+void Execution::find_lists(FoundLists& out, std::span<std::uint32_t const> only) const {
+  std::size_t const n_lexical = request_.lexical.size();
+  bool const is_on_device = snapshot_.device != nullptr && snapshot_.n_docs() > 0;
   for (DenseRequest const& arm : request_.dense) {
     std::size_t const end = arm.begin + request_.n_queries;
     if (!is_on_device && arm.guest != nullptr && !arm.guest->has(arm.begin, end))
       arm.guest->read(arm.begin, end);
   }
-  bool const has_evidence = request_.evidence.has_value();
-  out.on_host = texts_on_host();
-  bool const stay = may_stay && is_for_device_alone(out.on_host);
+  auto const is_searched = [&](std::size_t arm, bool on_host) {
+    auto const& own = out.on_host[arm];
+    return std::find(own.begin(), own.end(), on_host) != own.end();
+  };
   bool has_host = false;
-  for (auto const& arm : out.on_host)
-    has_host = has_host || std::find(arm.begin(), arm.end(), true) != arm.end();
-  if (has_host || !request_.listed.empty() || has_evidence || !is_on_device)
-    out.audiences.emplace(snapshot_, request_, scopes_, out.groups);
+  for (std::size_t arm = 0; arm < n_lexical; ++arm) has_host = has_host || is_searched(arm, true);
   if (has_host) {
     out.scanned = scan_lexical_arms(snapshot_, request_, scopes_, *out.audiences, out.scorers,
                                     postings_, out.on_host);
@@ -267,22 +277,19 @@ void Execution::find_lists(Statistics const& statistics, bool may_stay, FoundLis
   out.scanned.resize(n_lexical);
   for (std::size_t arm = 0; arm < n_lexical; ++arm) {
     LexicalRequest const& lexical = request_.lexical[arm];
-    auto const& on_host = out.on_host[arm];
-    bool const has_device = std::find(on_host.begin(), on_host.end(), false) != on_host.end();
-    device::DeviceTable const* const table = has_device ? table_on_device(lexical) : nullptr;
-    if (table != nullptr) {
-      out.on_device[arm] =
-          scan_lexical_on_device(*table, snapshot_, request_, lexical, scopes_,
-                                 out.groups.of(lexical.table), out.scorers[arm], postings_[arm],
-                                 out.texts[arm], stay ? keep_lists(*table, out) : nullptr);
-    }
+    device::DeviceTable const* const table = table_on_device(lexical);
+    if (table == nullptr || !is_searched(arm, false)) continue;
+    out.on_device[arm] =
+        LexicalArm(*table, snapshot_, request_, lexical, scopes_, out.groups.of(lexical.table),
+                   out.scorers[arm], postings_[arm], only)
+            .run();
   }
   for (DenseRequest const& arm : request_.dense) {
     if (is_on_device) {
-      device::KeptLists* const kept =
-          stay ? keep_lists(snapshot_.device->dense_table(arm.column), out) : nullptr;
-      out.dense_on_device.push_back(snapshot_.device->scan(snapshot_, request_, arm, scopes_,
-                                                           out.groups.of(arm.table), kept));
+      DenseArm own(snapshot_, request_, arm, scopes_, out.groups.of(arm.table), only);
+      out.dense_on_device.push_back(own.run());
+    } else if (snapshot_.device != nullptr) {
+      out.dense_on_device.emplace_back(request_.n_queries);
     } else {
       out.scanned.push_back(scan_dense(snapshot_, request_, arm, out.audiences->of(arm.table)));
     }
@@ -314,7 +321,8 @@ void Execution::take_lists(FoundLists const& found, std::size_t q, Joining& own)
 
 std::vector<QueryCandidates> Execution::candidates(Statistics const& statistics) const {
   FoundLists found(request_);
-  find_lists(statistics, false, found);
+  begin_lists(statistics, found);
+  find_lists(found);
   return join(found, statistics);
 }
 

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "device/kept_lists.hpp"
 #include "engine/evidence/feedback.hpp"
 #include "engine/evidence/surroundings.hpp"
 #include "engine/lexical/bm25.hpp"
@@ -95,8 +94,7 @@ class Execution {
   struct FoundLists {
     explicit FoundLists(BatchRequest const& request)
         : groups(request, !request.listed.empty() || request.evidence.has_value()),
-          on_device(request.lexical.size()),
-          texts(request.lexical.size()) {}
+          on_device(request.lexical.size()) {}
     FoundLists(FoundLists const&) = delete;  // the audiences refer to the groups
     FoundLists& operator=(FoundLists const&) = delete;
 
@@ -107,9 +105,6 @@ class Execution {
     Lists scanned;                                         // by the CPU
     std::vector<std::optional<CandidateLists>> on_device;  // [lexical arm]
     std::vector<CandidateLists> dense_on_device;           // all dense arms, or none
-    std::vector<std::optional<DeviceTexts>> texts;         // [lexical arm] as the device read them
-    // [scanned arm] lists that stay on the device, of all arms or of none.
-    std::vector<std::unique_ptr<device::KeptLists>> kept;
   };
 
   std::vector<CellTextStatistics> sum_scopes(std::size_t arm) const;
@@ -124,14 +119,16 @@ class Execution {
   bool is_small() const;
   static QueryCandidates join_lists(std::span<std::span<Candidate const> const> lists,
                                     std::vector<ListPlace>& entries);
-  void find_lists(Statistics const& statistics, bool may_stay, FoundLists& out) const;
-  device::KeptLists* keep_lists(device::DeviceTable const& table, FoundLists& out) const;
+  void begin_lists(Statistics const& statistics, FoundLists& out) const;
+  void find_lists(FoundLists& out, std::span<std::uint32_t const> only = {}) const;
   bool is_for_device_alone(std::vector<std::vector<bool>> const& on_host) const;
   TimedReply make_hits(Statistics const& statistics, bool may_stay) const;
   std::vector<QueryCandidates> join(FoundLists const& found, Statistics const& statistics) const;
   void list_documents(FoundLists const& found, std::size_t query, Joining& own) const;
   void take_lists(FoundLists const& found, std::size_t query, Joining& own) const;
-  ReplyArrays fuse_on_device(FoundLists const& found) const;
+  TimedReply hits_on_device(Statistics const& statistics, FoundLists& found) const;
+  std::vector<ReplyArrays> hits_of(std::span<std::uint32_t const> queries,
+                                   Statistics const& statistics, FoundLists const& found) const;
   ReplyArrays hits_of_one_list(FoundLists const& found) const;
   ReplyArrays hits_with_evidence(FoundLists const& found, Statistics const& statistics) const;
   bool is_in_table(std::uint32_t table, std::size_t query, DocRef doc) const;

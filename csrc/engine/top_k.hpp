@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "core/pooled.hpp"
 #include "core/types.hpp"
 #include "engine/doc_ref.hpp"
 
@@ -29,11 +30,14 @@ class CandidateLists {
 
   std::size_t size() const { return places_.size(); }
   void reserve(std::size_t n_rows) { rows_.reserve(n_rows); }
-  // Room for a query's list, once a query; valid until the next is added.
-  std::span<Candidate> add(std::size_t query, std::size_t n) {
+  // Room for a query's list, once a query.
+  void add(std::size_t query, std::size_t n) {
     places_.at(query) = {rows_.size(), n};
     rows_.resize(rows_.size() + n);
-    return std::span(rows_).last(n);
+  }
+  // Room that was added; valid until the next is.
+  std::span<Candidate> list(std::size_t query) {
+    return std::span(rows_).subspan(places_[query].begin, places_[query].n);
   }
   std::span<Candidate const> operator[](std::size_t query) const {
     return std::span(rows_).subspan(places_[query].begin, places_[query].n);
@@ -44,7 +48,7 @@ class CandidateLists {
     std::size_t begin;
     std::size_t n;
   };
-  std::vector<Candidate> rows_;
+  Pooled<Candidate> rows_;
   std::vector<Place> places_;  // [n_queries]
 };
 

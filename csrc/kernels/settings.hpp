@@ -35,6 +35,7 @@ struct DenseTuning {
   std::uint32_t capacity;    // candidates that a query has room for
   std::uint32_t seed_tiles;  // so many tiles or fewer are read first, all of them; 0: none are
   std::uint32_t stride;      // multiples of it are the sample of a query that has more
+  friend bool operator==(DenseTuning const&, DenseTuning const&) = default;
 };
 
 struct Settings {
@@ -44,6 +45,7 @@ struct Settings {
   bool times_kernels = false;           // HYRECALL_CUDA_TIMES=1
   // HYRECALL_AUTO_POSTINGS=N: see BatchRequest::host_postings; of an index that chose its device.
   std::optional<std::uint64_t> auto_postings{};
+  friend bool operator==(Settings const&, Settings const&) = default;
 };
 
 // A variable that is empty counts as not set. Throws kOption, which names the variable, for a value

@@ -18,6 +18,27 @@ struct DeviceWork {
   std::uint64_t n_pinned_allocations;  // of host memory that the device reads
   std::uint64_t n_graphs;              // that were recorded
   std::uint64_t block_bytes;           // that Hopper's block copies brought to shared memory
+  std::uint64_t n_waits;               // of the host for a stream
+};
+
+inline DeviceWork operator-(DeviceWork const& now, DeviceWork const& before) {
+  return {now.n_launches - before.n_launches,
+          now.n_copies_in - before.n_copies_in,
+          now.n_copies_out - before.n_copies_out,
+          now.bytes_in - before.bytes_in,
+          now.bytes_out - before.bytes_out,
+          now.n_allocations - before.n_allocations,
+          now.n_pinned_allocations - before.n_pinned_allocations,
+          now.n_graphs - before.n_graphs,
+          now.block_bytes - before.block_bytes,
+          now.n_waits - before.n_waits};
+}
+
+// On a null device a kernel is launched and does nothing: what a search costs the host is left.
+enum class NullDevice : int {
+  kNone = 0,
+  kNothing = 1,  // no row is found
+  kSame = 2,     // nothing is copied or cleared either: the batch of before finds what it found
 };
 
 struct Controls {
@@ -37,9 +58,7 @@ struct Controls {
   // What comes on a stream from now on waits for what the other one has.
   void (*wait_for)(void* stream, void* other);
   DeviceWork (*work)();
-  // On a null device a kernel is launched and does nothing: what a search costs the host is left,
-  // and no row is found. HYRECALL_EMULATOR_NULL=1 says so until then.
-  void (*set_null)(bool is_null);
+  void (*set_null)(NullDevice kind);
   // Whether anything has made a context on a device, of which HYRECALL_EMULATOR_DEVICES says how
   // many there are (1).
   bool (*has_context)(int device);
@@ -48,3 +67,5 @@ struct Controls {
 }  // namespace emulator
 
 extern "C" __attribute__((visibility("default"))) emulator::Controls const* emulator_controls();
+// set_null() for who has no C++.
+extern "C" __attribute__((visibility("default"))) void emulator_set_null(int kind);

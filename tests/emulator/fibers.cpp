@@ -141,13 +141,7 @@ std::atomic<std::uint64_t>& seed() {
   return value;
 }
 std::atomic<std::uint64_t> g_launches{0};
-std::atomic<bool>& is_null_device() {
-  static std::atomic<bool> value{[] {
-    char const* const text = std::getenv("HYRECALL_EMULATOR_NULL");
-    return text != nullptr && std::strcmp(text, "1") == 0;
-  }()};
-  return value;
-}
+std::atomic<NullDevice> g_null{NullDevice::kNone};
 
 // Another seed than 0 shuffles the threads anew between waits, and now and then lets a warp stand
 // still for some rounds, so that a missing barrier shows.
@@ -199,11 +193,20 @@ void yield() {
 void set_seed(std::uint64_t value) {
   seed() = value;
 }
+bool is_eager() {
+  static std::atomic<std::uint64_t> n_asked{0};
+  std::uint64_t const own = seed();
+  if (own <= 1) return false;
+  return std::mt19937_64(own * 1000 + ++n_asked)() % 4 == 0;
+}
 std::uint64_t n_launches() {
   return g_launches;
 }
-void set_null(bool is_null) {
-  is_null_device() = is_null;
+void set_null(NullDevice kind) {
+  g_null = kind;
+}
+NullDevice null_device() {
+  return g_null;
 }
 
 void fault(char const* what) {
@@ -237,7 +240,7 @@ void run_grid(Index3 grid, Index3 block, std::size_t shared_bytes,
   if (n == 0 || n > kMaxThreads || n % kWarpSize != 0) fault("a CTA of 32 to 1024 threads, warps");
   if (shared_bytes > kMaxDynamicShared) fault("more shared memory than there is");
   g_launches += 1;
-  if (is_null_device()) return;
+  if (null_device() != NullDevice::kNone) return;
   Cta& c = cta();
   if (c.running != nullptr) fault("a kernel starts a kernel");
   if (c.fibers.size() < n) c.fibers.resize(n);

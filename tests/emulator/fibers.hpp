@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "emulator/controls.hpp"
+
 namespace emulator {
 
 struct Index3 {
@@ -31,9 +33,14 @@ std::size_t dynamic_shared_bytes();
 // likely order. Up to 1 asynchronous copies land as late as they may, else as late or as early, by
 // chance.
 void set_seed(std::uint64_t seed);
+// Whether a stream does at once what has come to it, by chance; up to seed 1 it never does.
+bool is_eager();
 std::uint64_t n_launches();
-// Whether kernels do nothing: HYRECALL_EMULATOR_NULL=1, or what was set last.
-void set_null(bool is_null);
+void set_null(NullDevice kind);
+NullDevice null_device();
+inline bool is_same() {
+  return null_device() == NullDevice::kSame;
+}
 
 // Runs the body as every thread of every CTA, in an order that changes with the seed.
 // A fault (a deadlock, a lane that left a collective) prints what waited and aborts.

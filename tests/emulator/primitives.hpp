@@ -25,6 +25,17 @@ cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shar
   });
 }
 
+struct KernelQueue {
+  cudaStream_t stream;
+  bool overlaps = false;
+};
+template <typename... P, typename... A>
+cudaError_t launch_behind(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
+                          KernelQueue const& queue, A const&... arguments) {
+  return launch(kernel, grid, block, shared_bytes, queue.stream, arguments...);
+}
+inline void begin_behind() {}
+
 inline unsigned char* shared_memory() {
   return emulator::dynamic_shared();
 }

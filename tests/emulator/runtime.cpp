@@ -23,7 +23,7 @@ std::size_t g_allocated = 0;
 std::atomic<std::size_t> g_limit{0};
 struct Counters {
   std::atomic<std::uint64_t> copies_in{0}, copies_out{0}, bytes_in{0}, bytes_out{0};
-  std::atomic<std::uint64_t> allocations{0}, pinned_allocations{0};
+  std::atomic<std::uint64_t> allocations{0}, pinned_allocations{0}, waits{0};
 };
 Counters g_counters;
 
@@ -35,7 +35,7 @@ void copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
     g_counters.copies_out += 1;
     g_counters.bytes_out += bytes;
   }
-  if (bytes > 0) std::memcpy(to, from, bytes);
+  if (bytes > 0 && !is_same()) std::memcpy(to, from, bytes);
 }
 
 cudaError_t allocate(void** out, std::size_t bytes, bool is_device) {
@@ -77,6 +77,7 @@ cudaError_t enqueue(Stream* stream, Work work) {
     stream->capture->work.push_back(std::move(work));
   } else {
     stream->queue.push_back(std::move(work));
+    if (is_eager()) stream->drain(stream->queue.size());
   }
   return cudaSuccess;
 }
@@ -114,7 +115,7 @@ emulator::DeviceWork control_work() {
   emulator::Counters const& all = emulator::g_counters;
   return {emulator::n_launches(), all.copies_in,        all.copies_out,
           all.bytes_in,           all.bytes_out,        all.allocations,
-          all.pinned_allocations, emulator::n_graphs(), emulator::landed_bytes()};
+          all.pinned_allocations, emulator::n_graphs(), emulator::landed_bytes(), all.waits};
 }
 void control_wait_for(void* stream, void* other) {
   emulator::Event event;
@@ -133,6 +134,10 @@ emulator::Controls const* emulator_controls() {
                                            &control_work,           &emulator::set_null,
                                            &emulator::has_context};
   return &controls;
+}
+
+void emulator_set_null(int kind) {
+  emulator::set_null(static_cast<emulator::NullDevice>(kind));
 }
 
 using emulator::enqueue;
@@ -241,7 +246,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from,
 }
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
   return enqueue(stream, [=] {
-    if (bytes > 0) std::memset(to, value, bytes);
+    if (bytes > 0 && !emulator::is_same()) std::memset(to, value, bytes);
   });
 }
 
@@ -261,6 +266,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (emulator::breaks_capture()) return cudaErrorStreamCaptureUnsupported;
   if (emulator::is_default(stream)) return cudaSuccess;
   if (stream->capture != nullptr) return cudaErrorStreamCaptureUnsupported;
+  emulator::g_counters.waits += 1;
   stream->drain(stream->queue.size());
   return cudaSuccess;
 }

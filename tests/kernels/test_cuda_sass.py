@@ -1,5 +1,6 @@
 """The CUDA library's machine code, where cuobjdump and nvdisasm are at hand."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,22 @@ def test_sums_of_texts_need_no_compare_and_swap(code: Code) -> None:
         assert atomics <= {"ATOMS.ADD", "ATOMS.POPC", "ATOMS.MIN", "ATOMS.MAX"}
         assert counts["LDS"] > 0
         assert counts["STS"] > 0
+
+
+def test_kernels_of_a_sequence_wait_for_those_before_them(code: Code) -> None:
+    """They are placed while the one before still runs (``begin_behind`` of primitives.cuh)."""
+    sources = Path(__file__).parents[2] / "csrc/kernels/cuda"
+    begun = set()
+    for source in sorted(sources.glob("*.cu*")):
+        text = source.read_text()
+        kernels = re.findall(r"__global__[^;{}]*?(\w+)\([^;{}]*\) \{\s*(\w+)", text)
+        begun |= {name for name, first in kernels if first == "begin_behind"}
+    waiting = {key for key, counts in code.items() if "ACQBULK" in counts}
+    assert {name.partition("<")[0] for name, _ in waiting} == begun
+    assert {architecture for _, architecture in waiting} == {"sm_90a"}
+    assert len(begun) == 13
+    for key in waiting:
+        assert (code[key]["PREEXIT"], code[key]["ACQBULK"]) == (1, 1)
 
 
 def test_the_listing_is_read_line_by_line() -> None:

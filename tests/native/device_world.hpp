@@ -150,14 +150,16 @@ inline Found found_of(device::DeviceTable const& table, device::DenseSearch cons
   Found out;
   out.rows.resize(batch.group_of.size());
   std::vector<bool> is_taken(out.rows.size());
-  device::search(table, batch, [&](device::FoundRows const& found) {
-    CHECK(!is_taken.at(found.query));
-    is_taken[found.query] = true;
-    CHECK_EQ(found.slots.size(), found.scores.size());
-    CHECK_EQ(found.seqs.size(), found.scores.size());
-    for (std::size_t i = 0; i < found.scores.size(); ++i)
-      out.rows[found.query].push_back({found.scores[i], found.slots[i], found.seqs[i]});
-    out.is_sorted = out.is_sorted && found.is_sorted;
+  device::search(table, batch, [&](std::span<device::FoundRows const> all) {
+    for (device::FoundRows const& found : all) {
+      CHECK(!is_taken.at(found.query));
+      is_taken[found.query] = true;
+      CHECK_EQ(found.slots.size(), found.scores.size());
+      CHECK_EQ(found.seqs.size(), found.scores.size());
+      for (std::size_t i = 0; i < found.scores.size(); ++i)
+        out.rows[found.query].push_back({found.scores[i], found.slots[i], found.seqs[i]});
+      out.is_sorted = out.is_sorted && found.is_sorted;
+    }
   });
   for (std::size_t q = 0; q < is_taken.size(); ++q)
     CHECK_EQ(is_taken[q], batch.group_of[q] != kNone32 && batch.depths[q] > 0);

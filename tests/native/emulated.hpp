@@ -38,11 +38,12 @@ class SeedOf {
 // A device whose kernels do nothing, until it goes out of scope.
 class NullDevice {
  public:
-  explicit NullDevice(std::string const& folder = HYRECALL_EMULATED_FOLDER)
+  explicit NullDevice(std::string const& folder = HYRECALL_EMULATED_FOLDER,
+                      emulator::NullDevice kind = emulator::NullDevice::kNothing)
       : controls_(emulated(folder)) {
-    controls_.set_null(true);
+    controls_.set_null(kind);
   }
-  ~NullDevice() { controls_.set_null(false); }
+  ~NullDevice() { controls_.set_null(emulator::NullDevice::kNone); }
   NullDevice(NullDevice const&) = delete;
   NullDevice& operator=(NullDevice const&) = delete;
 

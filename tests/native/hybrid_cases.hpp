@@ -18,6 +18,7 @@ struct HybridRound {
   std::size_t n_dense = 1;
   bool has_listed = false;
   bool has_floors = false;
+  bool has_little_room = false;  // so that searches lose queries
 };
 
 inline DenseRequest random_dense_arm(Rng& rng, HybridRound const& round) {

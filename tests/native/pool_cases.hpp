@@ -21,7 +21,6 @@ struct PoolCase {
     std::vector<std::uint32_t> begins, counts, slots;
     std::vector<float> scores;
     std::vector<Seq> seqs;
-    std::vector<PoolAnswer> answers;
   };
   std::vector<Flat> arms;
 };
@@ -149,7 +148,6 @@ inline PoolCase random_pool_case(Rng& rng, std::size_t most) {
       });
       to.begins.push_back(static_cast<std::uint32_t>(to.scores.size()));
       to.counts.push_back(static_cast<std::uint32_t>(n));
-      to.answers.push_back(PoolAnswer::kNone);
       for (Entry const& one : list) {
         to.scores.push_back(one.score);
         to.seqs.push_back(one.seq);
@@ -163,10 +161,10 @@ inline PoolCase random_pool_case(Rng& rng, std::size_t most) {
   return out;
 }
 
-template <typename T>
-bool same_bytes(std::vector<T> const& a, std::vector<T> const& b) {
+template <typename Array>
+bool same_bytes(Array const& a, Array const& b) {
   return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(a[0])) == 0);
 }
 
 inline void check_replies(ReplyArrays const& found, ReplyArrays const& expected) {

@@ -1,4 +1,6 @@
 // The dense pass on the emulated device: every type, plane, dimension and order of threads.
+#include <thread>
+
 #include "native/dense_cases.hpp"
 #include "native/emulated.hpp"
 
@@ -119,6 +121,45 @@ TEST(device_takes_rows_of_subnormal_float16) {
   batch.tuning = kTight;
   for (int q = 0; q < 6; ++q) batch.ask(0, random_query(rng, world), 20);
   check_batch(world, *world.upload(), batch);
+}
+
+// Threads that come while others are searched wait and go together, each with its own bits.
+TEST(device_joins_searches_that_wait) {
+  skip_under_thread_sanitizer();
+  Rng rng(41);
+  DeviceWorld world{RowType::kFloat32, 32, {{}, {}}};
+  for (std::uint32_t i = 0; i < 900; ++i)
+    world.add_row(world.segments[i % 3 == 0 ? 1 : 0], random_vector(rng, 32), i);
+  world.place();
+  auto const table = world.upload();
+  constexpr std::size_t kThreads = 16;
+  constexpr std::size_t kCalls = 8;  // of a thread
+  std::vector<WorldBatch> batches;
+  std::vector<Found> alone;
+  for (std::size_t call = 0; call < kThreads * kCalls; ++call) {
+    WorldBatch& batch = batches.emplace_back();
+    batch.see(world.everything());
+    batch.see({{static_cast<std::uint32_t>(call), static_cast<std::uint32_t>(call) + 200}});
+    for (std::size_t q = 0; q < 8; ++q) batch.ask(q % 2, random_vector(rng, 32), 10);
+    batch.group_of[call % 8] = call % 5 == 0 ? kNone32 : batch.group_of[call % 8];
+  }
+  for (WorldBatch const& batch : batches) alone.push_back(found_of(*table, batch.search()));
+  std::vector<Found> found(batches.size());
+  std::uint64_t const before = emulated().work().n_waits;
+  std::vector<std::thread> threads;
+  for (std::size_t thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (std::size_t call = 0; call < kCalls; ++call) {
+        std::size_t const at = thread * kCalls + call;
+        found[at] = found_of(*table, batches[at].search());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(emulated().work().n_waits - before <= 20);
+  for (std::size_t call = 0; call < found.size(); ++call) {
+    for (std::size_t q = 0; q < 8; ++q) CHECK(same_rows(found[call].rows[q], alone[call].rows[q]));
+  }
 }
 
 }  // namespace

@@ -26,7 +26,6 @@ ReplyArrays hits_on_device(PoolCase const& from, std::string const& folder) {
     lists.scores = one.scores;
     lists.seqs = one.seqs;
     lists.slots = one.slots;
-    lists.answers = one.answers;
     arms.push_back(lists);
   }
   for (QueryCandidates const& pool : from.pools) most = std::max(most, pool.docs.size());
@@ -35,9 +34,11 @@ ReplyArrays hits_on_device(PoolCase const& from, std::string const& folder) {
   batch.arms = arms;
   batch.fusion = pool_fusion_of(from.request, most);
   ReplyArrays out;
-  device::make_hits(folder, 0, batch, [&](PoolResults const& results) {
-    out = reply_of_pools(results, batch.fusion, arms);
-  });
+  device::make_hits(folder, 0, batch,
+                    [&](PoolResults const& results, std::span<std::uint32_t const> lost) {
+                      CHECK(lost.empty());
+                      out = reply_of_pools(results, batch.fusion, arms, 0, batch.n_queries, 1);
+                    });
   return out;
 }
 
@@ -74,7 +75,9 @@ TEST(device_fuses_the_longest_lists) {
 std::size_t check_hybrid(Rng& rng, HybridRound const& round,
                          std::string const& folder = HYRECALL_EMULATED_FOLDER) {
   Snapshot const on_host = random_text_world(rng, round.world);
-  BatchRequest const request = random_hybrid_request(rng, round, on_host);
+  BatchRequest request = random_hybrid_request(rng, round, on_host);
+  if (round.has_little_room)
+    request.settings.tuning = DenseTuning{static_cast<std::uint32_t>(round.depth + 4), 1, 2};
   std::vector<QueryCandidates> const pools = candidates_of(on_host, request);
   std::vector<QueryCandidates> const* const parts[] = {&pools};
   ReplyArrays const expected = merge(request, parts);
@@ -102,6 +105,7 @@ HybridRound hybrid_round_of(Rng& rng, std::size_t n) {
   out.n_dense = out.n_lexical == 0 ? 2 : n % 5 == 2 ? 0 : 1;
   out.has_listed = n % 3 == 2;
   out.has_floors = n % 3 == 1;
+  out.has_little_room = n % 4 == 3;
   return out;
 }
 
@@ -153,6 +157,25 @@ TEST(device_makes_the_hits_that_the_cpu_makes) {
     n_hits += check_hybrid(rng, hybrid_round_of(rng, n));
   }
   CHECK(n_hits > 3'000);
+}
+
+// Queries of small cells keep their hits beside those that are searched again.
+TEST(device_searches_queries_again_that_a_submission_lost) {
+  skip_under_thread_sanitizer();
+  Rng rng(37);
+  std::size_t n_again = 0;
+  for (std::size_t n = 0; n < 30; ++n) {
+    HybridRound round = hybrid_round_of(rng, n);
+    round.world.sizes = {900, 200};
+    round.world.n_cells = 4;
+    round.n_queries = 12;
+    round.has_little_room = true;
+    emulator::DeviceWork const before = emulated().work();
+    check_hybrid(rng, round);
+    emulator::DeviceWork const work = emulated().work() - before;
+    n_again += work.n_waits > 1 ? 1 : 0;
+  }
+  CHECK(n_again > 10);
 }
 
 TEST(device_completes_texts_of_segments_of_several_document_tiles) {
@@ -230,10 +253,14 @@ TEST(device_planted_bugs_in_unions_and_completion_are_caught) {
   CHECK(are_hits_caught_in("whole_list_of_vectors_scores_zero"));
 }
 
-TEST(device_planted_bugs_in_lists_that_stay_are_caught) {
+TEST(device_planted_bugs_in_submissions_are_caught) {
   skip_under_thread_sanitizer();
-  CHECK(are_hits_caught_in("kept_list_of_another_query"));
-  CHECK(are_hits_caught_in("kept_vector_of_another_query"));
+  CHECK(are_hits_caught_in("list_of_another_query"));
+  CHECK(are_hits_caught_in("count_of_another_query"));
+  CHECK(are_hits_caught_in("vector_of_another_query"));
+  CHECK(are_hits_caught_in("lost_queries_stay"));
+  CHECK(are_hits_caught_in("second_arm_not_waited_for"));
+  CHECK(are_hits_caught_in("second_arm_before_its_copy"));
 }
 
 // A warp of the machine that stands still for a while reads what others have written meanwhile.

@@ -6,7 +6,6 @@
 
 #include "core/error.hpp"
 #include "device/device_guest.hpp"
-#include "device/kept_lists.hpp"
 #include "device/reply_block.hpp"
 #include "native/check.hpp"
 #include "native/emulated.hpp"
@@ -110,7 +109,6 @@ bool leaves_the_first_device_alone(std::string const& folder, char const* name) 
       auto const block = block_of({bytes_of(300, 1)}, copy, 1);
       block->let_wait(1);
       device::Gate const gate(copy, 1);
-      device::KeptLists const lists(copy, 1, 3, 10, 4);
     }).join();
     emulator::Controls const& machine = emulated(copy);
     return machine.has_context(1) && !machine.has_context(0);

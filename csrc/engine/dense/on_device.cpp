@@ -2,7 +2,6 @@
 
 #include "core/error.hpp"
 #include "engine/dense/column.hpp"
-#include "engine/scope/on_device.hpp"
 
 namespace hyrecall {
 namespace {
@@ -104,30 +103,40 @@ std::uint64_t DeviceSnapshot::bytes() const {
   return total;
 }
 
-CandidateLists DeviceSnapshot::scan(Snapshot const& snapshot, BatchRequest const& request,
-                                    DenseRequest const& arm, ResolvedScopes const& scopes,
-                                    QueryGroups const& groups, device::KeptLists* kept) const {
+DenseArm::DenseArm(Snapshot const& snapshot, BatchRequest const& request, DenseRequest const& arm,
+                   ResolvedScopes const& scopes, QueryGroups const& groups,
+                   std::span<std::uint32_t const> only)
+    : arm_(arm),
+      search_(snapshot.device->dense_table(arm.column), snapshot, request, arm.floor, scopes,
+              groups, only) {
   std::size_t const end = arm.begin + request.n_queries;
-  bool const is_in_place = arm.guest != nullptr && !arm.guest->has(arm.begin, end);
-  if (tables_.empty() || snapshot.n_docs() == 0) {
-    if (is_in_place) arm.guest->read(arm.begin, end);  // check the rows anyway
-    return CandidateLists(request.n_queries);
+  if (arm.guest != nullptr && !arm.guest->has(arm.begin, end)) {
+    guests_.emplace(*arm.guest, arm.begin, end);
+    return;
   }
-  DeviceSearch search(*tables_.at(arm.column), snapshot, request, arm.floor, scopes, groups);
-  search.keep_in(kept);
-  for (std::size_t q = 0; !is_in_place && q < request.n_queries; ++q) {
-    if (arm.query(q).inverse_norm == 0.0f) search.group_of()[q] = kNone32;
+  for (std::size_t q = 0; q < request.n_queries; ++q) {
+    if (arm.query(q).inverse_norm == 0.0f) search_.group_of()[q] = kNone32;
   }
-  if (!is_in_place) {
-    DenseQueries const& all = arm.guest != nullptr ? arm.guest->all() : *arm.queries;
-    return search.run([&](device::DenseSearch& batch) {
-      batch.queries = {all.first_row() + arm.begin * all.stride(), all.stride()};
-    });
+}
+
+device::DenseSearch DenseArm::batch() const {
+  device::DenseSearch out = search_.batch();
+  if (guests_) {
+    out.guest = &guests_->wanted();
+  } else {
+    DenseQueries const& all = arm_.guest != nullptr ? arm_.guest->all() : *arm_.queries;
+    out.queries = {all.first_row() + arm_.begin * all.stride(), all.stride()};
   }
-  GuestQueries::Rows guests(*arm.guest, arm.begin, end);
-  CandidateLists out =
-      search.run([&](device::DenseSearch& batch) { batch.guest = &guests.wanted(); });
-  guests.accept();
+  return out;
+}
+
+void DenseArm::accept() {
+  if (guests_) guests_->accept();
+}
+
+CandidateLists DenseArm::run() {
+  CandidateLists out = search_.run(batch());
+  accept();
   return out;
 }
 

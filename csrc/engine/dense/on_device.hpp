@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "device/dense_device.hpp"
+#include "engine/request/guest_queries.hpp"
 #include "engine/scope/audience.hpp"
+#include "engine/scope/on_device.hpp"
 #include "engine/top_k.hpp"
 
 namespace hyrecall {
@@ -31,12 +33,6 @@ class DeviceSnapshot {
   DeviceSnapshot(std::string const& folder, int ordinal, Snapshot const& snapshot,
                  DeviceSnapshot const* previous, std::span<GuestColumn const> guests = {},
                  std::span<std::vector<device::LexicalArrays> const> lexical = {});
-
-  // Finds each query's best `depth` rows of one dense arm, bit for bit as the CPU. kept: device
-  // memory that keeps the lists and the queries; null: the lists are returned.
-  CandidateLists scan(Snapshot const& snapshot, BatchRequest const& request,
-                      DenseRequest const& arm, ResolvedScopes const& scopes,
-                      QueryGroups const& groups, device::KeptLists* kept) const;
 
   // A dense column of a snapshot with segments.
   device::DeviceTable const& dense_table(std::size_t column) const { return *tables_.at(column); }
@@ -61,6 +57,31 @@ class DeviceSnapshot {
   std::vector<Held> held_;
   std::vector<std::shared_ptr<device::DeviceTable const>> tables_;          // by dense column
   std::vector<std::shared_ptr<device::DeviceTable const>> lexical_tables_;  // by lexical column
+};
+
+// An arm of a request on a snapshot with documents, ready to be searched. Finds each query's best
+// `depth` rows, bit for bit as the CPU.
+class DenseArm {
+ public:
+  // groups: of the arm's table of scopes. only: the queries that are wanted; empty: all.
+  DenseArm(Snapshot const& snapshot, BatchRequest const& request, DenseRequest const& arm,
+           ResolvedScopes const& scopes, QueryGroups const& groups,
+           std::span<std::uint32_t const> only);
+  DenseArm(DenseArm const&) = delete;
+  DenseArm& operator=(DenseArm const&) = delete;
+
+  // Whether the queries are read where they lie on the device: then nothing is known of them before
+  // the search, and accept() must follow it.
+  bool is_in_place() const { return guests_.has_value(); }
+  // Points into this.
+  device::DenseSearch batch() const;
+  void accept();
+  CandidateLists run();
+
+ private:
+  DenseRequest const& arm_;
+  DeviceSearch search_;
+  std::optional<GuestQueries::Rows> guests_;
 };
 
 }  // namespace hyrecall

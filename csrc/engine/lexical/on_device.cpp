@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/error.hpp"
-#include "engine/scope/on_device.hpp"
 
 namespace hyrecall {
 namespace {
@@ -54,18 +53,19 @@ std::vector<MatchStep> match_steps_of(MatchNode const& root) {
   return std::move(made.steps);
 }
 
-CandidateLists scan_lexical_on_device(device::DeviceTable const& table, Snapshot const& snapshot,
-                                      BatchRequest const& request, LexicalRequest const& arm,
-                                      ResolvedScopes const& scopes, QueryGroups const& groups,
-                                      std::span<Bm25Query const> scorers,
-                                      ArmPostings const& postings,
-                                      std::optional<DeviceTexts>& texts, device::KeptLists* kept) {
-  if (snapshot.n_docs() == 0) return CandidateLists(request.n_queries);
-  DeviceSearch search(table, snapshot, request, arm.floor, scopes, groups);
-  search.keep_in(kept);
-  texts.emplace(snapshot, arm.bm25, scorers, postings, search.group_of());
-  device::TextQueries const text = texts->queries();
-  return search.run([&](device::DenseSearch& batch) { batch.text = &text; });
+LexicalArm::LexicalArm(device::DeviceTable const& table, Snapshot const& snapshot,
+                       BatchRequest const& request, LexicalRequest const& arm,
+                       ResolvedScopes const& scopes, QueryGroups const& groups,
+                       std::span<Bm25Query const> scorers, ArmPostings const& postings,
+                       std::span<std::uint32_t const> only)
+    : search_(table, snapshot, request, arm.floor, scopes, groups, only),
+      texts_(snapshot, arm.bm25, scorers, postings, search_.group_of()),
+      queries_(texts_.queries()) {}
+
+device::DenseSearch LexicalArm::batch() const {
+  device::DenseSearch out = search_.batch();
+  out.text = &queries_;
+  return out;
 }
 
 }  // namespace hyrecall

@@ -13,18 +13,18 @@ namespace hyrecall {
 DenseQueries::DenseQueries(std::size_t n_queries, std::uint32_t dim)
     : dim_(dim),
       stride_((dim + kLanes - 1) / kLanes * kLanes),
-      values_(std::make_unique_for_overwrite<float[]>(n_queries * stride_)),
+      values_(n_queries * stride_),
       inverse_norms_(n_queries, 0.0f),
       has_row_(n_queries, 0) {}
 
 DenseQuery DenseQueries::operator[](std::size_t query) const {
   if (has_row_.at(query) == 0) return {};
-  return {{values_.get() + query * stride_, stride_}, inverse_norms_[query]};
+  return {{values_.data() + query * stride_, stride_}, inverse_norms_[query]};
 }
 
 float* DenseQueries::room(std::size_t query) {
   has_row_.at(query) = 1;
-  float* const row = values_.get() + query * stride_;
+  float* const row = values_.data() + query * stride_;
   std::fill(row + dim_, row + stride_, 0.0f);
   return row;
 }
@@ -44,7 +44,6 @@ std::shared_ptr<DenseQueries const> prepare_queries(float const* values, std::si
                                                     std::uint32_t dim,
                                                     std::span<std::uint8_t const> present,
                                                     std::string const& argument, int threads) {
-  constexpr std::size_t kSerialValues = 1 << 14;  // fewer are not worth a second thread
   require(present.empty() || present.size() == n_queries, "a byte a query");
   auto out = std::make_shared<DenseQueries>(n_queries, dim);
   int const used = n_queries * dim < kSerialValues ? 1 : threads;

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/pooled.hpp"
+
 namespace hyrecall {
 
 // A query row as the kernels want it: padded with +0 to a multiple of 32, with its inverse norm (0
@@ -25,8 +27,8 @@ class DenseQueries {
 
   std::size_t size() const { return has_row_.size(); }
   std::uint32_t dim() const { return dim_; }
-  std::size_t stride() const { return stride_; }            // floats from row to row
-  float const* first_row() const { return values_.get(); }  // only of queries with a vector
+  std::size_t stride() const { return stride_; }             // floats from row to row
+  float const* first_row() const { return values_.data(); }  // only of queries with a vector
   DenseQuery operator[](std::size_t query) const;
 
   // Room for the dim values of a query, which has a vector from now on; what comes after them is 0.
@@ -38,7 +40,7 @@ class DenseQueries {
  private:
   std::uint32_t dim_ = 0;
   std::size_t stride_ = 0;
-  std::unique_ptr<float[]> values_;  // [n_queries, stride]
+  Pooled<float> values_;  // [n_queries, stride]
   std::vector<float> inverse_norms_;
   std::vector<std::uint8_t> has_row_;
 };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/fusion_math.hpp"
+#include "core/pooled.hpp"
 #include "core/small_vector.hpp"
 #include "core/types.hpp"
 #include "engine/doc_ref.hpp"
@@ -62,13 +63,13 @@ struct QueryCandidates {
 // The arrays of a reply: a row for each hit, ordered by (query, rank).
 struct ReplyArrays {
   std::vector<std::int64_t> offsets{0};  // [n_queries + 1]
-  std::vector<std::uint32_t> part;
-  std::vector<std::uint32_t> segment;
-  std::vector<Row> row;
-  std::vector<std::int32_t> rank;  // from 1, in the whole list
-  std::vector<double> score;
-  std::vector<float> arm_scores;         // [n_hits, n_arms], kNoScore = null
-  std::vector<std::int32_t> arm_ranks;   // [n_hits, n_arms], 0 = outside the arm's list
+  Pooled<std::uint32_t> part;
+  Pooled<std::uint32_t> segment;
+  Pooled<Row> row;
+  Pooled<std::int32_t> rank;  // from 1, in the whole list
+  Pooled<double> score;
+  Pooled<float> arm_scores;              // [n_hits, n_arms], kNoScore = null
+  Pooled<std::int32_t> arm_ranks;        // [n_hits, n_arms], 0 = outside the arm's list
   std::vector<double> scales;            // [n_queries, 3 n_arms + 1], see FusedList
   std::vector<std::int32_t> list_sizes;  // [n_queries, n_arms], documents in each arm's list
   // Of a request with evidence, else empty: the score before it, what each part added (NaN = null),

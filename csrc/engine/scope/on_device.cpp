@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/parallel.hpp"
 #include "engine/scope/tile_program.hpp"
 
 namespace hyrecall {
@@ -52,7 +53,8 @@ DevicePrograms::DevicePrograms(Snapshot const& snapshot, BatchRequest const& req
 
 DeviceSearch::DeviceSearch(device::DeviceTable const& table, Snapshot const& snapshot,
                            BatchRequest const& request, Floor<float> const& floor,
-                           ResolvedScopes const& scopes, QueryGroups const& groups)
+                           ResolvedScopes const& scopes, QueryGroups const& groups,
+                           std::span<std::uint32_t const> only)
     : table_(table),
       groups_(groups),
       programs_(snapshot, request),
@@ -60,13 +62,18 @@ DeviceSearch::DeviceSearch(device::DeviceTable const& table, Snapshot const& sna
       group_of_(groups.group_of),
       floors_(request.n_queries, floor.set ? floor.value : -std::numeric_limits<float>::infinity()),
       strict_(request.n_queries, floor.set && floor.strict),
-      settings_(request.settings) {
+      settings_(request.settings),
+      threads_(request.threads) {
+  if (!only.empty()) {
+    group_of_.assign(group_of_.size(), kNone32);
+    for (std::uint32_t q : only) group_of_[q] = groups.group_of[q];
+  }
   auto const n_docs = static_cast<std::size_t>(snapshot.n_docs());
   depths_.assign(request.n_queries,
                  static_cast<std::uint32_t>(std::min<std::size_t>(request.depth, n_docs)));
 }
 
-device::DenseSearch DeviceSearch::batch_of() const {
+device::DenseSearch DeviceSearch::batch() const {
   device::DenseSearch out{};
   out.scopes = ranges_;
   out.group_scopes = groups_.scope_of;
@@ -79,23 +86,26 @@ device::DenseSearch DeviceSearch::batch_of() const {
   out.strict = strict_;
   out.depths = depths_;
   out.settings = settings_;
-  out.kept = kept_;
+  out.threads = threads_;
   return out;
 }
 
-CandidateLists DeviceSearch::run_batch(device::DenseSearch const& batch) const {
+CandidateLists DeviceSearch::run(device::DenseSearch const& batch) const {
   std::size_t const n = depths_.size();
   CandidateLists out(n);
   // Some 24 MB at most are asked for in one piece; more lists grow as they come.
   constexpr std::size_t kMostReserved = std::size_t{1} << 20;
-  if (kept_ == nullptr)
-    out.reserve(std::min<std::size_t>(kMostReserved, n == 0 ? 0 : n * depths_.front()));
+  out.reserve(std::min<std::size_t>(kMostReserved, n == 0 ? 0 : n * depths_.front()));
   std::span<std::uint32_t const> const first_slots = table_.first_slots();
-  device::search(table_, batch, [&](device::FoundRows const& found) {
-    std::span<Candidate> const list = out.add(found.query, found.scores.size());
-    for (std::size_t i = 0; i < list.size(); ++i)
-      list[i] = {found.scores[i], found.seqs[i], doc_of_slot(first_slots, found.slots[i])};
-    if (!found.is_sorted) std::sort(list.begin(), list.end());
+  device::search(table_, batch, [&](std::span<device::FoundRows const> all) {
+    for (device::FoundRows const& found : all) out.add(found.query, found.scores.size());
+    parallel_runs(all.size(), kShortRun, threads_, [&](int, std::size_t at) {
+      device::FoundRows const& found = all[at];
+      std::span<Candidate> const list = out.list(found.query);
+      for (std::size_t i = 0; i < list.size(); ++i)
+        list[i] = {found.scores[i], found.seqs[i], doc_of_slot(first_slots, found.slots[i])};
+      if (!found.is_sorted) std::sort(list.begin(), list.end());
+    });
   });
   return out;
 }

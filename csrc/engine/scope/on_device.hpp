@@ -24,31 +24,23 @@ struct DevicePrograms {
 class DeviceSearch {
  public:
   // table: of the arm's column, of all segments of the snapshot. groups: those of the arm's scopes.
+  // only: the queries that are searched for; empty: all.
   DeviceSearch(device::DeviceTable const& table, Snapshot const& snapshot,
                BatchRequest const& request, Floor<float> const& floor, ResolvedScopes const& scopes,
-               QueryGroups const& groups);
+               QueryGroups const& groups, std::span<std::uint32_t const> only = {});
   DeviceSearch(DeviceSearch const&) = delete;
   DeviceSearch& operator=(DeviceSearch const&) = delete;
 
   // [n_queries] whose entry becomes kNone32 is not searched for.
   std::vector<std::uint32_t>& group_of() { return group_of_; }
 
-  // Its lists stay on the device.
-  void keep_in(device::KeptLists* lists) { kept_ = lists; }
-
-  // Each query's best rows that do not stay on the device, as the CPU finds them, bit for bit.
-  // set(device::DenseSearch&) says what the queries are.
-  template <typename Set>
-  CandidateLists run(Set&& set) const {
-    device::DenseSearch batch = batch_of();
-    set(batch);
-    return run_batch(batch);
-  }
+  device::DeviceTable const& table() const { return table_; }
+  // Without what the queries are; points into this.
+  device::DenseSearch batch() const;
+  // Each query's best rows, as the CPU finds them, bit for bit.
+  CandidateLists run(device::DenseSearch const& batch) const;
 
  private:
-  device::DenseSearch batch_of() const;
-  CandidateLists run_batch(device::DenseSearch const& batch) const;
-
   device::DeviceTable const& table_;
   QueryGroups const& groups_;
   DevicePrograms programs_;
@@ -58,7 +50,7 @@ class DeviceSearch {
   std::vector<std::uint8_t> strict_;
   std::vector<std::uint32_t> depths_;
   Settings settings_;
-  device::KeptLists* kept_ = nullptr;
+  int threads_;
 };
 
 }  // namespace hyrecall

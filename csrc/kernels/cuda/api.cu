@@ -4,7 +4,6 @@
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/guest.cuh"
-#include "kernels/cuda/kept_lists.cuh"
 #include "kernels/cuda/pool.cuh"
 #include "kernels/cuda/search.cuh"
 #include "kernels/cuda/segment.cuh"
@@ -44,8 +43,7 @@ constexpr Api kApi{kAbiVersion,      0,
                    &create_view,     &create_table,
                    &destroy_segment, &destroy_view,
                    &destroy_table,   &measure_usage,
-                   &scans,           &create_lists,
-                   &destroy_lists,   &search,
+                   &scans,           &search,
                    &create_gate,     &destroy_gate,
                    &read_guest,      &run_pool,
                    &shape_lists,     &create_block,

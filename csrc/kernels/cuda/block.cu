@@ -63,19 +63,8 @@ class IdleCouriers {
   std::map<int, std::vector<std::unique_ptr<Courier>>> idle_;
 };
 
-DeviceArray<std::uint8_t> room_for(int device, std::size_t bytes) {
-  try {
-    return DeviceArray<std::uint8_t>(bytes);
-  } catch (CudaError const& error) {
-    if (error.code != cudaErrorMemoryAllocation) throw;
-    cudaGetLastError();
-    WorkspacePool::of_device(device).lists().clear();
-    return DeviceArray<std::uint8_t>(bytes);
-  }
-}
-
 struct Block {
-  Block(int device_, std::size_t bytes) : device(device_), memory(room_for(device_, bytes)) {
+  Block(int device_, std::size_t bytes) : device(device_), memory(bytes) {
     check(cudaEventCreateWithFlags(&is_filled, cudaEventDisableTiming));
   }
   // Its own copy first, for it may be under way; cudaFree waits for what others have launched.

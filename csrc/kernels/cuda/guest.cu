@@ -18,6 +18,7 @@ namespace hyrecall::cuda {
 
 // A row that no query may be becomes 0, which finds nothing: the host refuses it by its reading.
 __global__ void __launch_bounds__(kQueryThreads) take_queries(DenseJob const* job_at) {
+  begin_behind();
   DenseJob const& job = *job_at;
   std::uint32_t const query = blockIdx.x * (kQueryThreads / kLanes) + threadIdx.x / kLanes;
   if (query >= job.batch.n_queries) return;  // the whole warp

@@ -30,19 +30,17 @@ class BlockLayout {
   T const* copy(HostArray<T> const& from) {
     return copy(from.data, from.n);
   }
-  // The only copy that is made of n queries on their way to the device.
-  float const* copy_rows(QueryParams const& from, std::size_t n, std::size_t dim) {
-    auto* const to = host_ == nullptr ? nullptr : reinterpret_cast<float*>(host_ + bytes_);
-    for (std::size_t q = 0; to != nullptr && q < n; ++q) {
-      std::size_t const row = from.rows != nullptr ? from.rows[q] : q;
-      std::memcpy(to + q * dim, from.first + row * from.stride, dim * sizeof(float));
-    }
-    return room<float>(n * dim);
+  float const* copy_rows(QueryParams const& from, std::size_t n) {
+    if (host_ != nullptr && n > 0)
+      from.write(from.context, reinterpret_cast<float*>(host_ + bytes_));
+    return room<float>(n);
   }
-  // What stands at the beginning of the block.
+  // What stands in room that is there already.
   template <typename T>
-  void write_first(T const& value) {
-    if (host_ != nullptr) std::memcpy(host_, &value, sizeof value);
+  void write(T const* at, T const& value) {
+    if (host_ == nullptr) return;
+    auto const* const place = reinterpret_cast<std::uint8_t const*>(at);
+    std::memcpy(host_ + (place - device_), &value, sizeof value);
   }
 
  private:

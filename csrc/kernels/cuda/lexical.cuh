@@ -17,10 +17,10 @@ class LexicalScanner {
   // Made once.
   static LexicalScanner const& of_device(int device);
 
-  cudaError_t prepare(DenseJob const* job, cudaStream_t stream) const;
+  cudaError_t prepare(DenseJob const* job, KernelQueue const& queue) const;
   // has_words: some text of the batch is not positive.
   cudaError_t scan(DenseJob const* job, std::uint32_t stage, bool has_words,
-                   cudaStream_t stream) const;
+                   KernelQueue const& queue) const;
 
  private:
   explicit LexicalScanner(int device);

@@ -58,6 +58,7 @@ __device__ void take(DenseJob const& job, ImpactTerms const& terms, std::uint32_
 }  // namespace lexical
 
 __global__ void __launch_bounds__(kTextThreads) prepare_texts(DenseJob const* job_at) {
+  begin_behind();
   DenseJob const& job = *job_at;
   std::uint32_t const step = gridDim.x * kTextThreads;
   std::uint32_t const first = blockIdx.x * kTextThreads + threadIdx.x;
@@ -77,6 +78,7 @@ __global__ void __launch_bounds__(kTextThreads) prepare_texts(DenseJob const* jo
 
 __global__ void __launch_bounds__(kTextThreads, 6)
     scan_postings(DenseJob const* job_at, std::uint32_t stage, std::uint32_t has_words) {
+  begin_behind();
   DenseJob const& job = *job_at;
   std::uint32_t const total = stage == 0 ? job.batch.n_first : job.batch.n_rest;
   if (total == 0) return;
@@ -138,15 +140,15 @@ LexicalScanner const& LexicalScanner::of_device(int device) {
   return *scanner;
 }
 
-cudaError_t LexicalScanner::prepare(DenseJob const* job, cudaStream_t stream) const {
-  return launch(prepare_texts, n_multiprocessors_, kTextThreads, 0, stream, job);
+cudaError_t LexicalScanner::prepare(DenseJob const* job, KernelQueue const& queue) const {
+  return launch_behind(prepare_texts, n_multiprocessors_, kTextThreads, 0, queue, job);
 }
 
 cudaError_t LexicalScanner::scan(DenseJob const* job, std::uint32_t stage, bool has_words,
-                                 cudaStream_t stream) const {
-  return launch(scan_postings, n_ctas_[has_words ? 1 : 0], kTextThreads,
-                lexical::kSharedBytes + (has_words ? lexical::kWordBytes : 0), stream, job, stage,
-                std::uint32_t{has_words ? 1u : 0u});
+                                 KernelQueue const& queue) const {
+  return launch_behind(scan_postings, n_ctas_[has_words ? 1 : 0], kTextThreads,
+                       lexical::kSharedBytes + (has_words ? lexical::kWordBytes : 0), queue, job,
+                       stage, std::uint32_t{has_words ? 1u : 0u});
 }
 
 }  // namespace hyrecall::cuda

@@ -19,7 +19,4 @@ __global__ void complete_pools(PoolJob const* job);
 __global__ void fuse_pools(PoolJob const* job);
 std::size_t fuse_bytes(std::uint32_t n_sorted);
 
-// Makes hits of the lists of a batch.
-Status run_pool(PoolParams const* params);
-
 }  // namespace hyrecall::cuda

@@ -1,5 +1,5 @@
 // What:   the scores of a pool's documents in the arms whose lists do not hold them.
-// In/Out: PoolJob: docs, doc_counts, answers; scores.
+// In/Out: PoolJob: docs, doc_counts; scores.
 // Launch: grid (CTAs a query, queries); a warp takes every n-th document of its query.
 // Cost:   of a text some three dependent reads a leaf, a lane each; of a vector its bytes.
 // Oracle: score_lexical and score_dense of the engine, bit for bit
@@ -41,13 +41,15 @@ __device__ std::uint32_t freq_of(LexicalJob const& job, LexicalSegment const& se
 
 // A lane a leaf finds its term frequency; the impacts are added in the query's order. A warp calls
 // it.
-__device__ float score_text(PoolArm const& arm, std::uint32_t query, PoolDoc const& doc) {
+__device__ float score_text(PoolArm const& arm, std::uint32_t place, PoolAnswer answer,
+                            PoolDoc const& doc) {
   LexicalJob const& job = arm.lexical;
   LexicalSegment const& segment = job.segments[doc.segment];
   std::uint32_t const length = segment.doc_lengths[doc.row];
   if (length == kNoText) return kNoScore;
-  if (arm.answers[query] == PoolAnswer::kWhole) return 0.0f;  // what matches is in the list
-  LexicalText const text = job.texts[query];
+  // What matches is in the list, or nothing does.
+  if (answer == PoolAnswer::kWhole || place == kNone32) return 0.0f;
+  LexicalText const text = job.texts[place];
   if (text.n_leaves == 0) return 0.0f;
   float const norm = bm25_length_norm(job.bm25, length, job.scales[text.scale]);
   auto const k1 = static_cast<float>(job.bm25.k1);
@@ -82,21 +84,23 @@ __device__ float score_text(PoolArm const& arm, std::uint32_t query, PoolDoc con
 }
 
 // Lane 0 has it.
-__device__ float score_vector(PoolArm const& arm, std::uint32_t query, PoolDoc const& doc) {
-  if (arm.answers[query] == PoolAnswer::kWhole) return kNoScore;  // what has a vector is listed
+__device__ float score_vector(PoolArm const& arm, std::uint32_t place, PoolAnswer answer,
+                              PoolDoc const& doc) {
+  if (answer == PoolAnswer::kWhole) return kNoScore;  // what has a vector is listed
   DenseSegment const& segment = arm.segments[doc.segment];
   float const inverse_norm = segment.inverse_norms[doc.row];
   if (inverse_norm == 0.0f) return kNoScore;
   float const dot = dot_by_warp(
-      arm.dim, arm.queries + std::size_t{query} * arm.dim,
+      arm.dim, arm.queries + std::size_t{place} * arm.dim,
       [&](std::uint32_t i) { return row_value(segment.rows, arm.row_type, arm.dim, doc.row, i); });
-  float const score = cosine(dot, inverse_norm, arm.inverse_query_norms[query]);
+  float const score = cosine(dot, inverse_norm, arm.inverse_query_norms[place]);
   return score == score ? score : -1.0f;  // a forged vector has no order, as on the host
 }
 
 }  // namespace
 
 __global__ void __launch_bounds__(kPoolThreads, 8) complete_pools(PoolJob const* job_at) {
+  begin_behind();
   PoolJob const& job = *job_at;
   std::uint32_t const query = blockIdx.y;
   if (query >= job.n_queries) return;
@@ -111,9 +115,11 @@ __global__ void __launch_bounds__(kPoolThreads, 8) complete_pools(PoolJob const*
     for (std::uint32_t number = 0; number < job.n_arms; ++number) {
       PoolArm const& arm = job.arms[number];
       if (job.ranks[at * job.n_arms + number] > 0) continue;  // the whole warp
-      if (arm.answers[query] == PoolAnswer::kNone) continue;
-      float const score = arm.kind == PoolArmKind::kLexical ? score_text(arm, query, doc)
-                                                            : score_vector(arm, query, doc);
+      PoolAnswer const answer = answer_of(arm, query);
+      if (answer == PoolAnswer::kNone) continue;
+      std::uint32_t const place = arm.places[query];
+      float const score = arm.kind == PoolArmKind::kLexical ? score_text(arm, place, answer, doc)
+                                                            : score_vector(arm, place, answer, doc);
       if (lane_id() == 0) job.scores[at * job.n_arms + number] = score;
     }
   }

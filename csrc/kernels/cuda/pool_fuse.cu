@@ -193,6 +193,7 @@ std::size_t fuse_bytes(std::uint32_t n_sorted) {
 }
 
 __global__ void __launch_bounds__(kPoolThreads, 8) fuse_pools(PoolJob const* job_at) {
+  begin_behind();
   PoolJob const& job = *job_at;
   std::uint32_t const query = blockIdx.x;
   if (query >= job.n_queries) return;

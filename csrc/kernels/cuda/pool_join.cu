@@ -68,6 +68,7 @@ std::size_t join_bytes(std::uint32_t n_sorted) {
 }
 
 __global__ void __launch_bounds__(kPoolThreads) join_lists(PoolJob const* job_at) {
+  begin_behind();
   PoolJob const& job = *job_at;
   std::uint32_t const query = blockIdx.x;
   if (query >= job.n_queries) return;

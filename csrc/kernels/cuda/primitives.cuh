@@ -29,6 +29,42 @@ cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shar
                           shared_bytes, stream);
 }
 
+// Where kernels of a call go, one behind another.
+struct KernelQueue {
+  cudaStream_t stream;
+  // Whether a kernel may be placed while the last blocks of the one before still run: it begins
+  // with begin_behind(), as all of a sequence do.
+  bool overlaps = false;
+};
+
+template <typename... P, typename... A>
+cudaError_t launch_behind(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
+                          KernelQueue const& queue, A const&... arguments) {
+  static_assert((std::is_same_v<P, A> && ...), "a kernel's arguments as it declares them");
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = queue.stream;
+  config.attrs = &attribute;
+  config.numAttrs = queue.overlaps ? 1 : 0;
+  void* pointers[] = {const_cast<void*>(static_cast<void const*>(&arguments))...};
+  return cudaLaunchKernelExC(&config, reinterpret_cast<void const*>(kernel), pointers);
+}
+
+// What every kernel of a sequence does before anything else: the next one may be placed, and
+// nothing is read or written until all of the one before is there. So each has all of those before
+// it.
+__device__ __forceinline__ void begin_behind() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 __device__ __forceinline__ unsigned char* shared_memory() {
   extern __shared__ __align__(1024) unsigned char hyrecall_shared[];
   return hyrecall_shared;

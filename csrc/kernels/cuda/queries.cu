@@ -1,7 +1,7 @@
 // What:   queries as the first pass reads them, the start of every query's search, and the lists of
 //         visits.
 // In/Out: DenseJob: queries, floors; query_scales, bounds, thresholds, cuts, counts; plane_queries:
-//         each query in every panel that holds it; kept_queries where they stay; the visits, and
+//         each query in every panel that holds it; the visits, and
 //         0 for the scores of tiles in which no row can pass.
 // Launch: any grid; a warp a place of a panel, then a thread a visit.
 // Cost:   n_queries x dim x 4 bytes, and some 30 reads one after another for a visit; of no
@@ -27,15 +27,6 @@ __device__ double norm_of_query(DenseJob const& job, float const* values) {
   return norm_by_warp(job.dim, [values](std::uint32_t i) { return double{values[i]}; });
 }
 
-// For who scores other rows with it later. A warp calls it.
-__device__ void keep_query(DenseJob const& job, std::uint32_t query, float const* values,
-                           double norm) {
-  std::size_t const place = result_place(job, query);
-  for (std::uint32_t i = lane_id(); i < job.dim; i += kLanes)
-    job.kept_queries[place * job.dim + i] = values[i];
-  if (lane_id() == 0) job.kept_inverse_norms[place] = inverse_norm(norm);
-}
-
 // A query of a panel, or one in none; a warp calls it. Of a query in several panels it does the
 // same several times.
 template <typename Store>
@@ -43,7 +34,6 @@ __device__ void prepare_query(DenseJob const& job, std::uint32_t query, Store&& 
   float const* const values = job.queries + std::size_t{query} * job.dim;
   double const norm = norm_of_query(job, values);
   Int8Row const made = convert(job, values, norm, store);
-  if (job.kept_queries != nullptr) keep_query(job, query, values, norm);
   if (lane_id() != 0) return;
   QueryBound const bound = query_bound(job.plane, job.dim, made.residual);
   job.inverse_query_norms[query] = inverse_norm(norm);
@@ -94,6 +84,7 @@ __device__ std::uint32_t number_of_warp() {
 }  // namespace
 
 __global__ void __launch_bounds__(kQueryThreads) prepare_queries(DenseJob const* job_at) {
+  begin_behind();
   DenseJob const& job = *job_at;
   std::uint32_t const step = gridDim.x * (kQueryThreads / kLanes);
   for (std::uint32_t place = number_of_warp();

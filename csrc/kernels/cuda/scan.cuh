@@ -85,6 +85,7 @@ __device__ inline void multiply_chunk(unsigned char const* stage, std::uint32_t 
 
 template <typename Kind, bool kIsFirst>
 __global__ void __launch_bounds__(kScanThreads, 2) scan_rows(DenseJob const* job_at) {
+  begin_behind();
   using Shape = ScanShape;
   using Sum = std::conditional_t<std::is_same_v<Kind, Int8>, std::int32_t, float>;
   auto& shared = *reinterpret_cast<Shape::Shared*>(shared_memory());

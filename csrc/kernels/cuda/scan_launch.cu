@@ -25,6 +25,7 @@ Scanner::Scanner(int device, FirstPassPlane plane, KernelChoice kernels)
   bool const is_hopper = properties.major == 9 && properties.minor == 0;
   n_multiprocessors_ = static_cast<unsigned>(properties.multiProcessorCount);
   most_shared_bytes_ = properties.sharedMemPerBlockOptin;
+  overlaps_ = is_hopper && kernels.generic_only == 0;
   check(cudaFuncSetAttribute(pick_best, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(properties.sharedMemPerBlockOptin)));
   // Kernels are loaded when they are first named, which a recording may not allow.

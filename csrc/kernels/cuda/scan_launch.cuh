@@ -45,6 +45,8 @@ class Scanner {
   std::uint32_t scans(ScanVariant* out) const;
   unsigned n_multiprocessors() const { return n_multiprocessors_; }
   std::size_t most_shared_bytes() const { return most_shared_bytes_; }  // of a CTA
+  // Whether its kernels may be placed before the one before has ended; see KernelQueue.
+  bool overlaps() const { return overlaps_; }
   LexicalScanner const& lexical() const { return lexical_; }
   Launch const& stream() const { return launches_.front(); }
   // Of wide panels of so many queries.
@@ -56,6 +58,7 @@ class Scanner {
   std::vector<Launch> launches_;
   unsigned n_multiprocessors_;
   std::size_t most_shared_bytes_;
+  bool overlaps_;
   LexicalScanner const& lexical_;
 };
 

@@ -194,6 +194,7 @@ class StreamGroup {
 template <typename Kind, bool kIsFirst>
 __global__ void __launch_bounds__(StreamShape::kThreads, StreamShape::kCtas)
     scan_rows_sm90(DenseJob const* job_at) {
+  begin_behind();
   auto& shared = *reinterpret_cast<StreamShape::Shared*>(shared_memory());
   DenseJob const& job = *job_at;
   std::uint32_t const n_visits = kIsFirst ? job.batch.n_first : job.batch.n_rest;

@@ -261,6 +261,7 @@ class WideGroup {
 template <typename Kind, int kWidth>
 __global__ void __launch_bounds__(WideShape<kWidth>::kThreads, 1)
     scan_wide_sm90(DenseJob const* job_at) {
+  begin_behind();
   using Shape = WideShape<kWidth>;
   auto& shared = *reinterpret_cast<typename Shape::Shared*>(shared_memory());
   DenseJob const& job = *job_at;

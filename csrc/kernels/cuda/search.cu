@@ -1,18 +1,22 @@
-// What:   lays a batch out in one block of memory, copies it to the device in one piece, and the
-// job
-//         that says where its arrays lie in another; runs the kernels, copies the results back in
-//         one piece and waits once.
-// In/Out: SearchParams, checked by device/dense_device.cpp.
-// Launch: see sequence.cu.
-// Cost:   two copies down, of which one has 2 KB, and one up.
+// What:   lays a call out: the searches of one or several arms, and the pools that their lists
+//         become. Copies it to the device in one piece, runs the kernels, copies the results back
+//         in one piece and waits once.
+// In/Out: SearchParams and PoolParams, checked by device/dense_pass.cpp and device/pool_device.cpp.
+// Launch: see sequence.cu; the second and later arms on a stream of their own; then the three
+// kernels
+//         of pool.cuh.
+// Cost:   one copy down and one up.
 // Oracle: the CPU path, bit for bit (tests/laws with --device cuda:0; tests/emulator without one).
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <cstring>
+#include <mutex>
+#include <optional>
+#include <set>
 
 #include "kernels/cuda/guest.cuh"
-#include "kernels/cuda/kept_lists.cuh"
 #include "kernels/cuda/layout.cuh"
+#include "kernels/cuda/pool.cuh"
 #include "kernels/cuda/search.cuh"
 #include "kernels/cuda/segment.cuh"
 #include "kernels/cuda/sequence.cuh"
@@ -21,34 +25,23 @@
 namespace hyrecall::cuda {
 namespace {
 
-static_assert(sizeof(DenseJob) <= JobPlace::kBytes);
-
-struct Places {
-  std::size_t input_bytes;  // of what the job brings
-  std::size_t result_bytes;
-  std::size_t result_begin;
-  std::size_t all_bytes;
-  DenseJob job;  // of device memory
-};
+ColumnTable const& table_of(SearchParams const& params) {
+  return *static_cast<ColumnTable const*>(params.table);
+}
 
 bool is_lexical(SearchParams const& params) {
   return params.text.texts.n > 0;
 }
 
-bool has_shared_queries(SearchParams const& params, int device) {
-  return PickShape::has_shares(
-      graph_key(params).n_queries,
-      Scanner::of_device(device, params.plane, params.kernels).n_multiprocessors());
+Scanner const& scanner_of(SearchParams const& params) {
+  return Scanner::of_device(table_of(params).device, params.plane, params.kernels);
 }
 
-// Lays out what a job brings, what it gives, and what its kernels need; with memory, writes what it
-// brings too.
-Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_t* host,
-               std::uint8_t* device) {
-  BlockLayout layout(host, device);
+// ---- the arrays of a search
+
+void lay_out_input(SearchParams const& params, BlockLayout& layout, DenseJob& job) {
+  ColumnTable const& table = table_of(params);
   std::size_t const n = params.batch.n_queries;
-  Places places{};
-  DenseJob& job = places.job;
   DenseBatch const& batch = params.batch;
   job.batch = batch;
   job.batch.ranges = layout.copy(batch.ranges, params.n_ranges);
@@ -74,38 +67,10 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.is_exact = has_text ? 1 : 0;
   job.is_asked = params.candidates != nullptr ? 1 : 0;
   if (has_text) job.lexical = lay_out_texts(params.text, table.lexical.data(), layout);
-  job.queries = layout.copy_rows(params.queries, has_guest || has_text ? 0 : n, table.dim);
+  job.queries = layout.copy_rows(params.queries, has_guest || has_text ? 0 : n * table.dim);
   job.floors = layout.copy(params.floors, n);
   job.strict = layout.copy(params.strict, n);
   job.depths = layout.copy(params.depths, n);
-  auto const* const kept = static_cast<KeptLists const*>(params.kept.lists);
-  std::uint32_t const* const kept_places = layout.copy(params.kept.places, kept != nullptr ? n : 0);
-  places.input_bytes = layout.bytes();
-
-  places.result_begin = layout.bytes();
-  job.result_counts = layout.room<std::uint32_t>(n);
-  job.overflows = layout.room<std::uint32_t>(n);
-  job.thresholds = layout.room<float>(n);
-  if (kept != nullptr) {
-    job.result_scores = kept->scores;
-    job.result_seqs = kept->seqs;
-    job.result_slots = kept->slots;
-    job.result_stride = kept->depth;
-    job.result_places = kept_places;
-    job.kept_queries = kept->queries;
-    job.kept_inverse_norms = kept->inverse_norms;
-  } else {
-    job.result_scores = layout.room<float>(n * params.depth);
-    job.result_seqs = layout.room<std::int64_t>(n * params.depth);
-    job.result_slots = layout.room<std::uint32_t>(n * params.depth);
-    job.result_stride = params.depth;
-  }
-  if (has_guest) {  // they go back with the results: the host scores with them too
-    job.guest_values = layout.room<float>(n * table.dim);
-    job.readings = layout.room<GuestReading>(n);
-    job.queries = job.guest_values;
-  }
-  places.result_bytes = layout.bytes() - places.result_begin;
 
   job.segments = table.segments.data();
   job.segment_tiles = table.segment_tiles.data();
@@ -117,11 +82,35 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.greatest_residual = is_int8 ? table.greatest_residual : 0.0f;
   job.plane_chunks = chunks_of(is_int8 ? table.dim : table.dim * item_bytes(table.type));
   job.depth = params.depth;
+  job.result_stride = params.depth;
   job.capacity = params.capacity;
   job.room = params.room;
   job.most_entries = params.most_entries;
   job.most_samples = params.most_samples;
+}
 
+// What goes back to the host whatever becomes of the lists. n_places: of what is found.
+void lay_out_flags(SearchParams const& params, std::size_t n_places, BlockLayout& layout,
+                   DenseJob& job) {
+  std::size_t const n = params.batch.n_queries;
+  job.result_counts = layout.room<std::uint32_t>(n_places);
+  job.overflows = layout.room<std::uint32_t>(n);
+  if (params.guest.gate == nullptr) return;
+  // The host scores with them too.
+  job.guest_values = layout.room<float>(n * table_of(params).dim);
+  job.readings = layout.room<GuestReading>(n);
+  job.queries = job.guest_values;
+}
+
+void lay_out_found(std::size_t n_rows, BlockLayout& layout, DenseJob& job) {
+  job.result_scores = layout.room<float>(n_rows);
+  job.result_seqs = layout.room<std::int64_t>(n_rows);
+  job.result_slots = layout.room<std::uint32_t>(n_rows);
+}
+
+void lay_out_work(SearchParams const& params, BlockLayout& layout, DenseJob& job) {
+  DenseBatch const& batch = params.batch;
+  std::size_t const n = batch.n_queries;
   job.first_visits = layout.room<Visit>(batch.n_first);
   job.rest_visits = layout.room<Visit>(batch.n_rest);
   job.wide_visits = layout.room<Visit>(batch.n_wide);
@@ -136,84 +125,276 @@ Places lay_out(SearchParams const& params, ColumnTable const& table, std::uint8_
   job.tickets = layout.room<std::uint32_t>(n);
   job.samples = layout.room<std::uint32_t>(n * params.most_samples);
   job.candidates = layout.room<std::uint64_t>(n * params.room);
-  bool const has_shares = !has_text && has_shared_queries(params, table.device);
+  bool const has_shares =
+      !is_lexical(params) &&
+      PickShape::has_shares(graph_key(params).n_queries, scanner_of(params).n_multiprocessors());
   job.shares = layout.room<std::uint64_t>(has_shares ? n * params.most_entries : 0);
   job.lexical.norms = layout.room<float>(params.text.scales.n * kNormLengths);
-  places.all_bytes = layout.bytes();
-  return places;
 }
 
+// The queries of another library's tensor, as the host wants them.
+void give_guests(Call const& call, SearchParams const& params, DenseJob const& job) {
+  if (params.guest.gate == nullptr) return;
+  std::size_t const n = params.batch.n_queries;
+  std::size_t const dim = table_of(params).dim;
+  float const* const values = call.on_host(job.guest_values);
+  for (std::size_t q = 0; q < n; ++q)
+    std::memcpy(params.guest.values[q], values + q * dim, dim * sizeof(float));
+  std::memcpy(params.guest.readings, call.on_host(job.readings), n * sizeof(GuestReading));
+}
+
+// ---- a search alone
+
 void run_search(SearchParams const& params) {
-  auto const& table = *static_cast<ColumnTable const*>(params.table);
   std::size_t const n = params.batch.n_queries;
   if (n == 0) return;
-  DeviceScope const device_scope(table.device);
-  Scanner const& scanner = Scanner::of_device(table.device, params.plane, params.kernels);
-  Places places = lay_out(params, table, nullptr, nullptr);
-  WorkspacePool& pool = WorkspacePool::of_device(table.device);
-  WorkspacePool::Loan workspace = pool.borrow();
-  // Rounded up, so that a little larger batch has room already.
-  workspace.reserve({std::bit_ceil(places.input_bytes), std::bit_ceil(places.result_bytes)},
-                    places.all_bytes);
-  std::uint8_t* const memory = workspace->memory.data();
-  places = lay_out(params, table, workspace->input.data(), memory);
-  std::memcpy(workspace->job.on_host(), &places.job, sizeof places.job);
-  cudaStream_t const stream = workspace->stream;
+  int const device = table_of(params).device;
+  DeviceScope const device_scope(device);
+  DenseJob job{};
+  Call call(device, [&](Layouts& to) {
+    DenseJob const* const place = to.input.room<DenseJob>(1);
+    lay_out_input(params, to.input, job);
+    lay_out_flags(params, n, to.results, job);
+    job.thresholds = to.results.room<float>(n);
+    lay_out_found(n * params.depth, to.results, job);
+    lay_out_work(params, to.work, job);
+    to.input.write(place, job);
+  });
+  Workspace& workspace = call.workspace();
   GraphKey const key = graph_key(params);
-  auto const copy_in = [&] {
-    // All of the results go back, also what no row of a reply fills.
-    check(cudaMemsetAsync(memory + places.result_begin, 0, places.result_bytes, stream));
-    check(cudaMemcpyAsync(memory, workspace->input.data(), places.input_bytes,
-                          cudaMemcpyHostToDevice, stream));
-  };
-  auto const copy_out = [&] {
-    check(cudaMemcpyAsync(workspace->results.data(), memory + places.result_begin,
-                          places.result_bytes, cudaMemcpyDeviceToHost, stream));
-  };
-  if (key.has_guest) wait_for_guest(params.guest.gate, stream);
+  if (key.has_guest) wait_for_guest(params.guest.gate, call.stream());
   if (params.times == nullptr) {
     // First: where this fails, no copy reads memory that another search may have by then.
-    cudaGraphExec_t const sequence = recorded_sequence(*workspace, key, scanner);
-    copy_in();
-    check(cudaGraphLaunch(sequence, stream));
-    copy_out();
-    check(cudaStreamSynchronize(stream));
+    cudaGraphExec_t const sequence = recorded_sequence(workspace, key, scanner_of(params));
+    call.copy_in();
+    check(cudaGraphLaunch(sequence, call.stream()));
+    call.copy_out();
+    call.wait();
   } else {
-    KernelTimer timer(*params.times, stream);
-    copy_in();
+    KernelTimer timer(*params.times, call.stream());
+    call.copy_in();
     timer.add("copy in", 0);
-    run_sequence(*workspace, key, scanner, &timer);
-    copy_out();
+    run_sequence(workspace, key, scanner_of(params), call.stream(), &timer);
+    call.copy_out();
     timer.add("copy out", 0);
-    check(cudaStreamSynchronize(stream));
+    call.wait();
     timer.read();
   }
-
-  // Where results lie on the device, they lie on the host behind the beginning of its block.
-  DenseJob const& job = places.job;
-  auto const on_host = [&]<typename T>(T* at) {
-    auto const* const place = reinterpret_cast<std::uint8_t const*>(at);
-    std::uint8_t const* const begin = memory + places.result_begin;
-    return reinterpret_cast<T const*>(workspace->results.data() + (place - begin));
-  };
   if (params.candidates != nullptr) {
     check(cudaMemcpy(params.candidates, job.candidates, n * params.room * sizeof(std::uint64_t),
                      cudaMemcpyDeviceToHost));
   }
-  if (key.has_guest) {
-    float const* const values = on_host(job.guest_values);
-    for (std::size_t q = 0; q < n; ++q)
-      std::memcpy(params.guest.values[q], values + q * table.dim, table.dim * sizeof(float));
-    std::memcpy(params.guest.readings, on_host(job.readings), n * sizeof(GuestReading));
+  give_guests(call, params, job);
+  params.take(params.context, {call.on_host(job.result_counts), call.on_host(job.result_scores),
+                               call.on_host(job.result_seqs), call.on_host(job.result_slots),
+                               call.on_host(job.overflows), call.on_host(job.thresholds)});
+}
+
+// ---- pools
+
+using Jobs = std::array<DenseJob, kMostPoolArms>;
+
+// An arm's lists; of a search, whose job is laid out as far as its input.
+PoolArm lay_out_arm(PoolArmParams const& from, std::uint32_t n_queries, BlockLayout& layout,
+                    DenseJob& job) {
+  PoolArm out{};
+  out.kind = from.kind;
+  out.begins = layout.copy(from.begins, n_queries);
+  if (from.search == nullptr) {
+    out.counts = layout.copy(from.counts, n_queries);
+    out.scores = layout.copy(from.scores);
+    out.seqs = layout.copy(from.seqs, from.scores.n);
+    out.slots = layout.copy(from.slots, from.scores.n);
+    out.segment_tiles = layout.copy(from.segment_tiles);
+    out.n_segments = static_cast<std::uint32_t>(from.segment_tiles.n);
+    return out;
   }
-  SearchResults results{};
-  results.counts = on_host(job.result_counts);
-  results.overflows = on_host(job.overflows);
-  results.thresholds = on_host(job.thresholds);
-  if (params.kept.lists == nullptr) {
-    results.scores = on_host(job.result_scores);
-    results.seqs = on_host(job.result_seqs);
-    results.slots = on_host(job.result_slots);
+  out.depth = from.depth;
+  out.has_floor = from.has_floor;
+  out.asks = layout.copy(from.asks, n_queries);
+  out.places = layout.copy(from.places, n_queries);
+  job.result_places = layout.copy(from.queries, from.search->batch.n_queries);
+  ColumnTable const& table = table_of(*from.search);
+  out.segment_tiles = table.segment_tiles.data();
+  out.n_segments = table.n_segments;
+  out.row_type = table.type;
+  out.dim = table.dim;
+  out.segments = table.segments.data();
+  out.lexical = job.lexical;
+  out.lexical.segments = table.lexical.data();  // also where none of its texts is searched for
+  return out;
+}
+
+std::uint32_t longest_list(PoolArmParams const& arm, std::uint32_t n_queries) {
+  if (arm.search != nullptr) return arm.search->depth;
+  return n_queries == 0 ? 0 : *std::max_element(arm.counts, arm.counts + n_queries);
+}
+
+std::size_t n_entries(PoolArmParams const& arm, std::size_t n_queries) {
+  return arm.search != nullptr ? n_queries * arm.search->depth : arm.scores.n;
+}
+
+// Gives where the pools' job lies.
+PoolJob const* lay_out_pools(PoolParams const& params, Layouts& to, Jobs& jobs, PoolJob& pool) {
+  std::uint32_t const n = params.n_queries;
+  auto const n_arms = static_cast<std::uint32_t>(params.arms.n);
+  std::uint32_t n_searches = 0;
+  for (std::uint32_t arm = 0; arm < n_arms; ++arm)
+    n_searches += params.arms.data[arm].search != nullptr ? 1 : 0;
+  DenseJob const* const first = to.input.room<DenseJob>(n_searches);
+  PoolJob const* const place = to.input.room<PoolJob>(1);
+  pool.n_queries = n;
+  pool.n_arms = n_arms;
+  pool.fusion = params.fusion;
+  std::size_t n_docs = 0;
+  for (std::uint32_t arm = 0; arm < n_arms; ++arm) {
+    PoolArmParams const& from = params.arms.data[arm];
+    DenseJob& job = jobs[arm];
+    n_docs += n_entries(from, n);
+    if (from.search != nullptr) {
+      lay_out_input(*from.search, to.input, job);
+      lay_out_flags(*from.search, n, to.results, job);
+    }
+    PoolArm& made = pool.arms[arm] = lay_out_arm(from, n, to.input, job);
+    if (from.search == nullptr) continue;
+    lay_out_found(std::size_t{n} * from.search->depth, to.work, job);
+    job.thresholds = to.work.room<float>(from.search->batch.n_queries);
+    lay_out_work(*from.search, to.work, job);
+    made.counts = job.result_counts;
+    made.scores = job.result_scores;
+    made.seqs = job.result_seqs;
+    made.slots = job.result_slots;
+    made.queries = job.queries;
+    made.inverse_query_norms = job.inverse_query_norms;
+  }
+  pool.doc_counts = to.work.room<std::uint32_t>(n);
+  pool.seqs = to.work.room<std::int64_t>(n_docs);
+  pool.docs = to.work.room<PoolDoc>(n_docs);
+  pool.scores = to.work.room<float>(n_docs * n_arms);
+  pool.ranks = to.work.room<std::int32_t>(n_docs * n_arms);
+  std::size_t const n_hits = std::size_t{n} * params.fusion.limit;
+  pool.hit_counts = to.results.room<std::uint32_t>(n);
+  pool.hit_docs = to.results.room<PoolDoc>(n_hits);
+  pool.hit_scores = to.results.room<double>(n_hits);
+  pool.hit_arm_scores = to.results.room<float>(n_hits * n_arms);
+  pool.hit_arm_ranks = to.results.room<std::int32_t>(n_hits * n_arms);
+  pool.query_scales = to.results.room<double>(std::size_t{n} * scales_a_query(n_arms));
+  std::uint32_t number = 0;
+  for (std::uint32_t arm = 0; arm < n_arms; ++arm) {
+    if (params.arms.data[arm].search != nullptr) to.input.write(first + number++, jobs[arm]);
+  }
+  to.input.write(place, pool);
+  return place;
+}
+
+// The most shared memory that a kernel asks for, allowed once a device.
+void allow_shared_memory(int device) {
+  // Never destroyed: CUDA may be gone before static objects are.
+  static auto* const known = new std::set<int>;
+  static auto* const mutex = new std::mutex;
+  std::lock_guard const lock(*mutex);
+  if (known->count(device) > 0) return;
+  check(cudaFuncSetAttribute(join_lists, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(join_bytes(kMostPoolDocs))));
+  check(cudaFuncSetAttribute(fuse_pools, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(fuse_bytes(kMostPoolDocs))));
+  known->insert(device);
+}
+
+// CTAs that share the documents of a query: enough for a few queries to keep the device busy.
+unsigned complete_ctas(unsigned n_queries) {
+  return std::clamp(1024u / n_queries, 1u, 32u);
+}
+
+// A search of an arm, ready to be launched.
+struct Branch {
+  SearchParams const* params;
+  GraphKey key;
+  cudaGraphExec_t sequence = nullptr;
+};
+
+// Searches beside one another, and then what comes on the stream.
+void launch_branches(Workspace const& workspace, std::span<Branch const> branches) {
+  check(cudaEventRecord(workspace.forked, workspace.stream));
+  check(cudaStreamWaitEvent(workspace.side, workspace.forked));
+  for (std::size_t i = 0; i < branches.size(); ++i)
+    check(cudaGraphLaunch(branches[i].sequence, i == 0 ? workspace.stream : workspace.side));
+  check(cudaEventRecord(workspace.joined, workspace.side));
+  check(cudaStreamWaitEvent(workspace.stream, workspace.joined));
+}
+
+void launch_pools(PoolParams const& params, PoolJob const* job, KernelQueue const& queue,
+                  KernelTimer* timer) {
+  unsigned const n = params.n_queries;
+  std::uint32_t most = 0;  // documents of a query
+  for (std::size_t arm = 0; arm < params.arms.n; ++arm)
+    most += longest_list(params.arms.data[arm], n);
+  std::uint32_t const n_sorted = std::bit_ceil(std::max(most, 1u));
+  auto const done = [&](char const* name, cudaError_t error) {
+    check(error);
+    if (timer != nullptr) timer->add(name, 0);
+  };
+  // It comes behind several streams.
+  done("join_lists", launch(join_lists, n, kPoolThreads, join_bytes(n_sorted), queue.stream, job));
+  done("complete_pools",
+       launch_behind(complete_pools, dim3(complete_ctas(n), n), kPoolThreads, 0, queue, job));
+  done("fuse_pools", launch_behind(fuse_pools, n, kPoolThreads, fuse_bytes(n_sorted), queue, job));
+}
+
+void make_hits(PoolParams const& params) {
+  if (params.n_queries == 0) return;
+  DeviceScope const device_scope(params.device);
+  allow_shared_memory(params.device);
+  Jobs jobs{};
+  PoolJob pool{};
+  PoolJob const* pool_at = nullptr;
+  Call call(params.device, [&](Layouts& to) { pool_at = lay_out_pools(params, to, jobs, pool); });
+  Workspace& workspace = call.workspace();
+  std::vector<Branch> branches;
+  for (std::size_t arm = 0; arm < params.arms.n; ++arm) {
+    SearchParams const* const search = params.arms.data[arm].search;
+    if (search == nullptr) continue;
+    GraphKey const key = graph_key(*search, static_cast<std::uint32_t>(branches.size()));
+    branches.push_back({search, key});
+    if (key.has_guest) wait_for_guest(search->guest.gate, call.stream());
+  }
+  std::erase_if(branches, [](Branch const& one) { return one.params->batch.n_queries == 0; });
+  if (params.times == nullptr) {
+    for (Branch& one : branches)
+      one.sequence = recorded_sequence(workspace, one.key, scanner_of(*one.params));
+    call.copy_in();
+    launch_branches(workspace, branches);
+    bool const overlaps = std::all_of(branches.begin(), branches.end(), [](Branch const& one) {
+      return scanner_of(*one.params).overlaps();
+    });
+    launch_pools(params, pool_at, {call.stream(), overlaps}, nullptr);
+    call.copy_out();
+    call.wait();
+  } else {
+    KernelTimer timer(*params.times, call.stream());
+    call.copy_in();
+    timer.add("copy in", 0);
+    for (Branch const& one : branches)
+      run_sequence(workspace, one.key, scanner_of(*one.params), call.stream(), &timer);
+    launch_pools(params, pool_at, {call.stream()}, &timer);
+    call.copy_out();
+    timer.add("copy out", 0);
+    call.wait();
+    timer.read();
+  }
+  PoolResults results{};
+  results.hit_counts = call.on_host(pool.hit_counts);
+  results.hit_docs = call.on_host(pool.hit_docs);
+  results.hit_scores = call.on_host(pool.hit_scores);
+  results.hit_arm_scores = call.on_host(pool.hit_arm_scores);
+  results.hit_arm_ranks = call.on_host(pool.hit_arm_ranks);
+  results.query_scales = call.on_host(pool.query_scales);
+  for (std::size_t arm = 0; arm < params.arms.n; ++arm) {
+    SearchParams const* const search = params.arms.data[arm].search;
+    if (search == nullptr) continue;
+    give_guests(call, *search, jobs[arm]);
+    results.counts[arm] = call.on_host(jobs[arm].result_counts);
+    results.overflows[arm] = call.on_host(jobs[arm].overflows);
   }
   params.take(params.context, results);
 }
@@ -222,6 +403,10 @@ void run_search(SearchParams const& params) {
 
 Status search(SearchParams const* params) {
   return guarded([&] { run_search(*params); });
+}
+
+Status run_pool(PoolParams const* params) {
+  return guarded([&] { make_hits(*params); });
 }
 
 Status scans(std::int32_t device, FirstPassPlane plane, KernelChoice kernels, ScanVariant* out,

@@ -1,4 +1,4 @@
-// One batch on one column of one snapshot, from host arrays to host arrays.
+// One batch on columns of one snapshot, from host arrays to host arrays.
 #pragma once
 
 #include "kernels/shared/abi.hpp"
@@ -6,6 +6,7 @@
 namespace hyrecall::cuda {
 
 Status search(SearchParams const* params);
+Status run_pool(PoolParams const* params);
 Status scans(std::int32_t device, FirstPassPlane plane, KernelChoice kernels, ScanVariant* out,
              std::uint32_t* n);
 

@@ -63,6 +63,7 @@ std::size_t select_bytes() {
 }
 
 __global__ void __launch_bounds__(kSelectThreads) guess_thresholds(DenseJob const* job_at) {
+  begin_behind();
   DenseJob const& job = *job_at;
   std::uint32_t const query = blockIdx.x;
   if (query >= job.batch.n_queries) return;
@@ -89,6 +90,7 @@ __global__ void __launch_bounds__(kSelectThreads) guess_thresholds(DenseJob cons
 
 // After a text's first tiles: its depth-th best score is a threshold, and what lies below goes.
 __global__ void __launch_bounds__(kSelectThreads) cut_texts(DenseJob const* job_at) {
+  begin_behind();
   DenseJob const& job = *job_at;
   std::uint32_t const query = blockIdx.x;
   if (query >= job.batch.n_queries || job.batch.n_rest == 0) return;
@@ -409,7 +411,7 @@ __device__ void Picker::finish() {
     bool const is_proof = job_.is_exact != 0 && least_score > 0 && found > threshold_;
     job_.thresholds[query_] = is_proof ? found : threshold_;
     if (is_too_high || is_lost_) job_.overflows[query_] = 1;
-    job_.result_counts[query_] = n_results;
+    job_.result_counts[result_place(job_, query_)] = n_results;
     scratch().n_kept = 0;
   }
   std::uint32_t n_sorted = job_.depth <= kMostSorted && n_results > 0 ? 1 : 0;
@@ -448,6 +450,7 @@ __device__ void Picker::finish() {
 
 __global__ void __launch_bounds__(kSelectThreads, 3)
     pick_best(DenseJob const* job_at, std::uint32_t list_room) {
+  begin_behind();
   DenseJob const& job = *job_at;
   std::uint32_t const query = blockIdx.y;
   if (query >= job.batch.n_queries) return;

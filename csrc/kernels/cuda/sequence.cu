@@ -1,7 +1,6 @@
-// What:   the kernels of a search in their order. They are recorded once for each size of batch,
-// with
-//         the copy of the job, and replayed.
-// In/Out: a workspace's job, of device memory.
+// What:   the kernels of a search in their order. They are recorded once for each size of batch and
+//         replayed.
+// In/Out: a job of device memory.
 // Launch: every kernel that a batch of the key's size may need, so that a recording knows nothing
 // of
 //         a batch but about how many queries it has: a kernel without work returns at once. Copies
@@ -28,21 +27,21 @@ constexpr std::uint32_t kMostQueries = 1024;
 // The kernels of a search; a timer, where there is one, hears of each.
 class Launches {
  public:
-  Launches(cudaStream_t stream, KernelTimer* timer) : stream_(stream), timer_(timer) {}
+  Launches(KernelQueue const& queue, KernelTimer* timer) : queue_(queue), timer_(timer) {}
 
   template <typename... P, typename... A>
   void run(char const* name, void (*kernel)(P...), dim3 grid, unsigned n_threads,
            std::size_t shared_bytes, A const&... arguments) {
-    done(name, launch(kernel, grid, n_threads, shared_bytes, stream_, arguments...));
+    done(name, launch_behind(kernel, grid, n_threads, shared_bytes, queue_, arguments...));
   }
   void done(char const* name, cudaError_t error, std::uint32_t width = 0) {
     check(error);
     if (timer_ != nullptr) timer_->add(name, width);
   }
-  cudaStream_t stream() const { return stream_; }
+  KernelQueue const& queue() const { return queue_; }
 
  private:
-  cudaStream_t stream_;
+  KernelQueue queue_;
   KernelTimer* timer_;
 };
 
@@ -55,10 +54,10 @@ void run_pick(DenseJob const* job, GraphKey const& key, Scanner const& scanner, 
 
 void run_lexical(DenseJob const* job, GraphKey const& key, Scanner const& scanner, Launches& to) {
   LexicalScanner const& lexical = scanner.lexical();
-  to.done("prepare_texts", lexical.prepare(job, to.stream()));
-  to.done("scan_postings, first", lexical.scan(job, 0, key.has_words, to.stream()));
+  to.done("prepare_texts", lexical.prepare(job, to.queue()));
+  to.done("scan_postings, first", lexical.scan(job, 0, key.has_words, to.queue()));
   to.run("cut_texts", cut_texts, key.n_queries, kSelectThreads, select_bytes(), job);
-  to.done("scan_postings, the rest", lexical.scan(job, 1, key.has_words, to.stream()));
+  to.done("scan_postings, the rest", lexical.scan(job, 1, key.has_words, to.queue()));
   run_pick(job, key, scanner, to);
 }
 
@@ -70,10 +69,10 @@ void run_dense(DenseJob const* job, GraphKey const& key, Scanner const& scanner,
   to.run("prepare_queries", prepare_queries, 4 * scanner.n_multiprocessors(), kQueryThreads, 0,
          job);
   auto const scan = [&](char const* name, Scanner::Launch const& one, auto* kernel) {
-    to.done(
-        name,
-        launch(kernel, one.n_ctas, one.kernel.n_threads, one.kernel.shared_bytes, to.stream(), job),
-        one.scan.width);
+    to.done(name,
+            launch_behind(kernel, one.n_ctas, one.kernel.n_threads, one.kernel.shared_bytes,
+                          to.queue(), job),
+            one.scan.width);
   };
   Scanner::Launch const& stream = scanner.stream();
   scan("scan of the first tiles", stream, stream.kernel.first);
@@ -88,8 +87,9 @@ void run_dense(DenseJob const* job, GraphKey const& key, Scanner const& scanner,
 
 }  // namespace
 
-GraphKey graph_key(SearchParams const& params) {
+GraphKey graph_key(SearchParams const& params, std::uint32_t number) {
   GraphKey key{};
+  key.number = number;
   std::uint32_t const n = params.batch.n_queries;
   key.n_queries = n < kManyQueries ? std::bit_ceil(n) : std::max(std::bit_ceil(n), kMostQueries);
   bool const is_short = n > kFewQueries && sorted_rows(params.depth) <= PickShape::kFewRows;
@@ -108,11 +108,10 @@ GraphKey graph_key(SearchParams const& params) {
 }
 
 void run_sequence(Workspace& workspace, GraphKey const& key, Scanner const& scanner,
-                  KernelTimer* timer) {
-  Launches to(workspace.stream, timer);
-  check(cudaMemcpyAsync(workspace.job.on_device(), workspace.job.on_host(), JobPlace::kBytes,
-                        cudaMemcpyHostToDevice, to.stream()));
-  auto const* const job = reinterpret_cast<DenseJob const*>(workspace.job.on_device());
+                  cudaStream_t stream, KernelTimer* timer) {
+  Launches to({stream, timer == nullptr && scanner.overlaps()}, timer);
+  auto const* const job =
+      reinterpret_cast<DenseJob const*>(workspace.device_input.data()) + key.number;
   if (key.is_lexical) {
     run_lexical(job, key, scanner, to);
   } else {
@@ -126,7 +125,7 @@ cudaGraphExec_t recorded_sequence(Workspace& workspace, GraphKey const& key,
   check(cudaStreamBeginCapture(workspace.stream, cudaStreamCaptureModeThreadLocal));
   cudaGraph_t graph = nullptr;
   try {
-    run_sequence(workspace, key, scanner, nullptr);
+    run_sequence(workspace, key, scanner, workspace.stream, nullptr);
   } catch (CudaError const&) {
     cudaStreamEndCapture(workspace.stream, &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);

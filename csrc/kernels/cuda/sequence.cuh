@@ -7,13 +7,13 @@
 
 namespace hyrecall::cuda {
 
-// What the recording of a search depends on.
-GraphKey graph_key(SearchParams const& params);
+// What the recording of a search depends on; number: of its job in the call.
+GraphKey graph_key(SearchParams const& params, std::uint32_t number = 0);
 
-// Copies the job that workspace.job holds on the host, and launches its kernels; a timer, where
-// there is one, hears of each.
+// Launches the kernels of a job that the workspace's input holds; a timer, where there is one,
+// hears of each.
 void run_sequence(Workspace& workspace, GraphKey const& key, Scanner const& scanner,
-                  KernelTimer* timer);
+                  cudaStream_t stream, KernelTimer* timer);
 // The same as a recording of the workspace, which is made if there is none yet.
 cudaGraphExec_t recorded_sequence(Workspace& workspace, GraphKey const& key,
                                   Scanner const& scanner);

@@ -4,8 +4,6 @@
 // Launch: one of the kernels of shape.cuh.
 // Cost:   a copy each way, one launch.
 // Oracle: the CPU path, bit for bit (tests/native/test_shape_device.cpp, tests/laws).
-#include <bit>
-
 #include "kernels/cuda/layout.cuh"
 #include "kernels/cuda/segment.cuh"
 #include "kernels/cuda/shape.cuh"
@@ -13,14 +11,6 @@
 
 namespace hyrecall::cuda {
 namespace {
-
-struct ShapePlaces {
-  std::size_t input_bytes;
-  std::size_t result_begin;
-  std::size_t result_bytes;
-  std::size_t all_bytes;
-  ShapeJob job;  // of device memory
-};
 
 void lay_out_inputs(ShapeParams const& params, ShapeJob& job, BlockLayout& layout) {
   job.offsets = layout.copy(params.offsets, std::size_t{params.n_queries} + 1);
@@ -77,28 +67,6 @@ void lay_out_results(ShapeParams const& params, ShapeJob& job, BlockLayout& layo
   }
 }
 
-// With memory, writes the job and what it brings too. The job itself stands at the beginning.
-ShapePlaces lay_out_lists(ShapeParams const& params, std::uint8_t* host, std::uint8_t* device) {
-  BlockLayout layout(host, device);
-  ShapePlaces places{};
-  ShapeJob& job = places.job;
-  (void)layout.room<ShapeJob>(1);
-  auto const& table = *static_cast<ColumnTable const*>(params.table);
-  job.n_queries = params.n_queries;
-  job.dim = table.dim;
-  job.row_type = table.type;
-  job.segments = table.segments.data();
-  lay_out_inputs(params, job, layout);
-  places.input_bytes = layout.bytes();
-  lay_out_scratch(params, job, layout);
-  places.result_begin = layout.bytes();
-  lay_out_results(params, job, layout);
-  places.result_bytes = layout.bytes() - places.result_begin;
-  places.all_bytes = layout.bytes();
-  layout.write_first(job);
-  return places;
-}
-
 cudaError_t launch_stage(ShapeParams const& params, ShapeJob const* job, cudaStream_t stream) {
   unsigned const n = params.n_queries;
   if (params.stage == ShapeStage::kDedup)
@@ -108,36 +76,29 @@ cudaError_t launch_stage(ShapeParams const& params, ShapeJob const* job, cudaStr
 
 void run_stage(ShapeParams const& params) {
   if (params.n_queries == 0) return;
-  DeviceScope const device_scope(static_cast<ColumnTable const*>(params.table)->device);
-  ShapePlaces places = lay_out_lists(params, nullptr, nullptr);
-  WorkspacePool::Loan workspace =
-      WorkspacePool::of_device(static_cast<ColumnTable const*>(params.table)->device).borrow();
-  Rooms const rooms{std::bit_ceil(places.input_bytes), std::bit_ceil(places.result_bytes)};
-  workspace.reserve(rooms, places.all_bytes);
-  std::uint8_t* const memory = workspace->memory.data();
-  places = lay_out_lists(params, workspace->input.data(), memory);
-  cudaStream_t const stream = workspace->stream;
-  check(cudaMemcpyAsync(memory, workspace->input.data(), places.input_bytes, cudaMemcpyHostToDevice,
-                        stream));
-  // What nothing fills is copied as well.
-  check(cudaMemsetAsync(memory + places.result_begin, 0, places.result_bytes, stream));
-  auto const* const job = reinterpret_cast<ShapeJob const*>(memory);
-  check(launch_stage(params, job, stream));
-  check(cudaMemcpyAsync(workspace->results.data(), memory + places.result_begin,
-                        places.result_bytes, cudaMemcpyDeviceToHost, stream));
-  check(cudaStreamSynchronize(stream));
-
-  auto const on_host = [&]<typename T>(T* at) -> T const* {
-    if (at == nullptr) return nullptr;
-    auto const* const place = reinterpret_cast<std::uint8_t const*>(at);
-    return reinterpret_cast<T const*>(workspace->results.data() +
-                                      (place - (memory + places.result_begin)));
-  };
-  ShapeJob const& made = places.job;
-  ShapeResults const results{on_host(made.kept_for),     on_host(made.n_alike),
-                             on_host(made.counts),       on_host(made.chosen),
-                             on_host(made.values),       on_host(made.relevances),
-                             on_host(made.similarities), on_host(made.nearest)};
+  auto const& table = *static_cast<ColumnTable const*>(params.table);
+  DeviceScope const device_scope(table.device);
+  ShapeJob made{};
+  made.n_queries = params.n_queries;
+  made.dim = table.dim;
+  made.row_type = table.type;
+  made.segments = table.segments.data();
+  ShapeJob const* job = nullptr;
+  Call call(table.device, [&](Layouts& to) {
+    job = to.input.room<ShapeJob>(1);
+    lay_out_inputs(params, made, to.input);
+    lay_out_scratch(params, made, to.work);
+    lay_out_results(params, made, to.results);
+    to.input.write(job, made);
+  });
+  call.copy_in();
+  check(launch_stage(params, job, call.stream()));
+  call.copy_out();
+  call.wait();
+  ShapeResults const results{call.on_host(made.kept_for),     call.on_host(made.n_alike),
+                             call.on_host(made.counts),       call.on_host(made.chosen),
+                             call.on_host(made.values),       call.on_host(made.relevances),
+                             call.on_host(made.similarities), call.on_host(made.nearest)};
   params.take(params.context, results);
 }
 

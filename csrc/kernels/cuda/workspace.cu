@@ -6,32 +6,48 @@
 namespace hyrecall::cuda {
 
 Workspace::Workspace() {
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  for (cudaStream_t* const made : {&stream, &side})
+    check(cudaStreamCreateWithFlags(made, cudaStreamNonBlocking));
+  for (cudaEvent_t* const made : {&forked, &joined})
+    check(cudaEventCreateWithFlags(made, cudaEventDisableTiming));
 }
 
 Workspace::~Workspace() {
   clear();
-  cudaStreamDestroy(stream);
+  for (cudaEvent_t const made : {forked, joined}) cudaEventDestroy(made);
+  for (cudaStream_t const made : {stream, side}) cudaStreamDestroy(made);
 }
 
-void Workspace::reserve(Rooms const& rooms, std::size_t device_bytes) {
-  job.host.reserve(JobPlace::kBytes);
-  if (job.device.bytes() == 0) job.device = DeviceArray<std::uint8_t>(JobPlace::kBytes);
-  input.reserve(rooms.input_bytes);
-  results.reserve(rooms.result_bytes);
+void Workspace::reserve(Layouts const& sizes, bool is_short) {
+  // Rounded up, so that a larger batch has room already; in few steps, as each ends recordings.
+  std::size_t input_bytes = kLeastInput;
+  while (input_bytes < sizes.input.bytes()) input_bytes *= 4;
+  input.reserve(input_bytes);
+  results.reserve(std::bit_ceil(sizes.results.bytes()));
+  if (is_short) input_bytes = sizes.input.bytes();
+  if (sizes.input.bytes() > device_input.bytes()) {
+    forget_graphs();
+    device_input = {};  // first: the two need not exist at once
+    device_input = DeviceArray<std::uint8_t>(input_bytes);
+  }
+  std::size_t const device_bytes = sizes.results.bytes() + sizes.work.bytes();
   if (device_bytes > memory.bytes()) {
-    memory = {};  // first: the two need not exist at once
-    // Some more than that, so that a little larger batch does not begin anew.
+    memory = {};
     std::size_t const step = std::max<std::size_t>(std::bit_floor(device_bytes) / 8, 1);
-    memory = DeviceArray<std::uint8_t>((device_bytes + step - 1) / step * step);
+    std::size_t const rounded = (device_bytes + step - 1) / step * step;
+    memory = DeviceArray<std::uint8_t>(is_short ? device_bytes : rounded);
   }
 }
 
-void Workspace::clear() {
+void Workspace::forget_graphs() {
   for (auto const& [key, recording] : graphs_) cudaGraphExecDestroy(recording.graph);
   graphs_.clear();
+}
+
+void Workspace::clear() {
+  forget_graphs();
   memory = {};
-  job.device = {};
+  device_input = {};
 }
 
 cudaGraphExec_t Workspace::find_graph(GraphKey const& key) {
@@ -52,15 +68,15 @@ void Workspace::keep_graph(GraphKey const& key, cudaGraphExec_t graph) {
   graphs_.emplace(key, Recording{graph, ++n_uses_});
 }
 
-void WorkspacePool::Loan::reserve(Rooms const& rooms, std::size_t device_bytes) {
+void WorkspacePool::Loan::reserve(Layouts const& sizes) {
   try {
-    workspace_->reserve(rooms, device_bytes);
+    workspace_->reserve(sizes, false);
   } catch (CudaError const& error) {
     if (error.code != cudaErrorMemoryAllocation) throw;
     cudaGetLastError();
     pool_.wait_alone(workspace_);
     is_alone_ = true;
-    workspace_->reserve(rooms, device_bytes);
+    workspace_->reserve(sizes, true);
   }
 }
 
@@ -105,7 +121,6 @@ void WorkspacePool::wait_alone(Workspace* own) {
   n_waiting_ -= 1;
   returned_.wait(lock, [&] { return all_.size() - idle_.size() == 1 + n_waiting_; });
   for (Workspace* const workspace : idle_) workspace->clear();
-  lists_.clear();
 }
 
 }  // namespace hyrecall::cuda

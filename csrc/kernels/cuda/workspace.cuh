@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "kernels/cuda/kept_lists.cuh"
+#include "kernels/cuda/layout.cuh"
 #include "kernels/cuda/status.cuh"
 #include "kernels/kernel_choice.hpp"
 
@@ -41,16 +41,17 @@ class PinnedBytes {
   std::size_t size_ = 0;
 };
 
-// Sizes of what is copied to the device and back, rounded up.
-struct Rooms {
-  std::size_t input_bytes;
-  std::size_t result_bytes;
-  friend auto operator<=>(Rooms const&, Rooms const&) = default;
+// What a call brings, what it gives, and what its kernels need.
+struct Layouts {
+  BlockLayout input{nullptr, nullptr};
+  BlockLayout results{nullptr, nullptr};
+  BlockLayout work{nullptr, nullptr};
 };
 
-// What a recorded sequence of kernels depends on, beside the address of its workspace's job. It has
+// What a recorded sequence of kernels depends on, beside where its workspace's input begins. It has
 // so few values that a workspace records some dozens, whatever comes to it: see sequence.cu.
 struct GraphKey {
+  std::uint32_t number;        // of the job in its call
   std::uint32_t n_queries;     // that there is a CTA for
   std::uint32_t sorted_rows;   // that pick_best() has room for
   std::uint32_t wide_queries;  // of a wide panel, 0: there are none
@@ -62,26 +63,14 @@ struct GraphKey {
   friend auto operator<=>(GraphKey const&, GraphKey const&) = default;
 };
 
-// A job on the device, and the host memory that is copied there. Its place is that of a workspace's
-// recordings, so it stays where it is when arrays need more memory.
-struct JobPlace {
-  static constexpr std::size_t kBytes = 2048;
-
-  std::uint8_t* on_host() const { return host.data(); }
-  std::uint8_t* on_device() const { return device.data(); }
-
-  PinnedBytes host;
-  DeviceArray<std::uint8_t> device;
-};
-
 struct Workspace {
   Workspace();
   ~Workspace();
   Workspace(Workspace const&) = delete;
   Workspace& operator=(Workspace const&) = delete;
 
-  // Room for what a call lays out.
-  void reserve(Rooms const& rooms, std::size_t device_bytes);
+  // Room for what a call has laid out; is_short: no more than that.
+  void reserve(Layouts const& sizes, bool is_short);
   // Gives the device's memory back, and with it all recordings.
   void clear();
   // A recording, or null.
@@ -90,13 +79,20 @@ struct Workspace {
   void keep_graph(GraphKey const& key, cudaGraphExec_t graph);
 
   cudaStream_t stream = nullptr;
-  JobPlace job;
+  cudaStream_t side = nullptr;  // for what may run beside it
+  cudaEvent_t forked = nullptr;
+  cudaEvent_t joined = nullptr;
   PinnedBytes input;
   PinnedBytes results;
-  DeviceArray<std::uint8_t> memory;
+  // Jobs stand at its beginning, where recordings read them: it seldom grows.
+  DeviceArray<std::uint8_t> device_input;
+  DeviceArray<std::uint8_t> memory;  // results, then work
 
  private:
   static constexpr std::size_t kMostGraphs = 64;
+  static constexpr std::size_t kLeastInput = std::size_t{1} << 18;
+  void forget_graphs();
+
   struct Recording {
     cudaGraphExec_t graph;
     std::uint64_t last_use;
@@ -121,7 +117,7 @@ class WorkspacePool {
     Workspace* operator->() const { return workspace_; }
     // Room for what a call lays out. Where it does not fit beside the others, this workspace is the
     // only one that has memory, and no other is lent until it is given back.
-    void reserve(Rooms const& rooms, std::size_t device_bytes);
+    void reserve(Layouts const& sizes);
 
    private:
     WorkspacePool& pool_;
@@ -129,8 +125,6 @@ class WorkspacePool {
     bool is_alone_ = false;
   };
   Loan borrow() { return {*this, take()}; }
-
-  IdleLists& lists() { return lists_; }
 
  private:
   // Enough that copies, kernels and the host's part of several searches overlap.
@@ -140,13 +134,54 @@ class WorkspacePool {
   void give_back(Workspace* workspace, bool was_alone);
   void wait_alone(Workspace* own);
 
-  IdleLists lists_;
   std::mutex mutex_;
   std::condition_variable returned_;
   std::vector<std::unique_ptr<Workspace>> all_;
   std::vector<Workspace*> idle_;
   std::size_t n_waiting_ = 0;  // to be alone: lent, but empty
   bool is_alone_ = false;      // somebody is, or waits for the last of the others
+};
+
+// A call in a workspace: a copy each way.
+class Call {
+ public:
+  // lay(Layouts&) lays out the same each time: first without memory, for the size.
+  template <typename Lay>
+  Call(int device, Lay&& lay) : workspace_(WorkspacePool::of_device(device).borrow()) {
+    lay(sizes_);
+    workspace_.reserve(sizes_);
+    std::uint8_t* const memory = workspace_->memory.data();
+    Layouts made{{workspace_->input.data(), workspace_->device_input.data()},
+                 {nullptr, memory},
+                 {nullptr, memory + sizes_.results.bytes()}};
+    lay(made);
+  }
+
+  Workspace& workspace() { return *workspace_; }
+  cudaStream_t stream() const { return workspace_->stream; }
+  void copy_in() const {
+    check(cudaMemcpyAsync(workspace_->device_input.data(), workspace_->input.data(),
+                          sizes_.input.bytes(), cudaMemcpyHostToDevice, stream()));
+    // All of the results go back, also what nothing fills.
+    check(cudaMemsetAsync(workspace_->memory.data(), 0, sizes_.results.bytes(), stream()));
+  }
+  void copy_out() const {
+    check(cudaMemcpyAsync(workspace_->results.data(), workspace_->memory.data(),
+                          sizes_.results.bytes(), cudaMemcpyDeviceToHost, stream()));
+  }
+  void wait() const { check(cudaStreamSynchronize(stream())); }
+  // Where results that lie on the device lie on the host.
+  template <typename T>
+  T const* on_host(T* at) const {
+    if (at == nullptr) return nullptr;
+    auto const* const place = reinterpret_cast<std::uint8_t const*>(at);
+    return reinterpret_cast<T const*>(workspace_->results.data() +
+                                      (place - workspace_->memory.data()));
+  }
+
+ private:
+  WorkspacePool::Loan workspace_;
+  Layouts sizes_;
 };
 
 }  // namespace hyrecall::cuda

@@ -22,7 +22,7 @@ namespace hyrecall::cuda {
 // kernels/shared/guest_tensor.hpp, kernels/shared/lexical_job.hpp, kernels/shared/pool_job.hpp,
 // kernels/shared/postings.hpp, kernels/shared/shape_job.hpp, kernels/kernel_choice.hpp or the
 // numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 20;
+inline constexpr std::int32_t kAbiVersion = 21;
 inline constexpr int kMaxDevices = 64;
 
 // What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and
@@ -160,31 +160,18 @@ struct TextParams {
   Bm25 bm25;
 };
 
-// Queries in host memory: query q is row rows[q], or row q where rows is null.
+// Queries in host memory.
 struct QueryParams {
-  float const* first;
-  std::uint64_t stride;       // floats from row to row
-  std::uint32_t const* rows;  // [n_queries]
-};
-
-// Room for the lists of an arm on a device: see kernels/cuda/kept_lists.cuh.
-struct ListsParams {
-  std::int32_t device;
-  std::uint32_t n_queries;
-  std::uint32_t depth;  // entries that a query has room for
-  std::uint32_t dim;    // of the queries that stay with them; 0: none
-};
-
-// Where what a search finds stays on the device.
-struct KeptParams {
-  void* lists;                  // of create_lists; null: it goes to the host
-  std::uint32_t const* places;  // [n_queries] the query of the lists that each is, host
+  // Writes [n_queries, dim] where the device reads them: the only copy on their way. Called once,
+  // throws nothing.
+  void (*write)(void* context, float* to);
+  void* context;
 };
 
 // What a search found, in memory that is the library's again once it has been taken.
 struct SearchResults {
   std::uint32_t const* counts;     // [n_queries]
-  float const* scores;             // [n_queries, depth], null: they stay on the device
+  float const* scores;             // [n_queries, depth]
   std::int64_t const* seqs;        // likewise
   std::uint32_t const* slots;      // likewise; sorted up to kMostSorted rows
   std::uint32_t const* overflows;  // [n_queries] 1 = the answer is not whole
@@ -217,7 +204,6 @@ struct SearchParams {
   TextParams text;
   QueryParams queries;  // unless there is a guest or a text
   GuestParams guest;
-  KeptParams kept;
   float const* floors;          // [n_queries]
   std::uint8_t const* strict;   // [n_queries]
   std::uint32_t const* depths;  // [n_queries] at most depth
@@ -247,29 +233,31 @@ struct ReadParams {
   GuestParams guest;  // [n]
 };
 
-// The lists of an arm in host memory, or on the device: see kernels/shared/pool_job.hpp for what
-// the arrays mean.
+// The lists of an arm: what a search finds, or host memory. See kernels/shared/pool_job.hpp for
+// what the arrays mean.
 struct PoolArmParams {
   PoolArmKind kind;
-  void* lists;                             // of create_lists; null: they are here
-  void* table;                             // of create_table; null: the arm scores nothing
-  HostArray<std::uint32_t> segment_tiles;  // where there is no table
-  std::uint32_t const* begins;             // [n_queries]
-  std::uint32_t const* counts;             // [n_queries]
-  HostArray<float> scores;                 // of lists on the device: how many, but not where
+  SearchParams const* search;    // whose take and context are not read; null: the lists are here
+  std::uint32_t const* queries;  // [search->batch.n_queries] which of the batch each is
+  std::uint32_t const* places;   // [n_queries] the other way; kNone32: it is not searched for
+  std::uint8_t const* asks;      // [n_queries]
+  std::uint32_t depth;
+  std::uint32_t has_floor;
+
+  HostArray<std::uint32_t> segment_tiles;
+  std::uint32_t const* begins;  // [n_queries]
+  std::uint32_t const* counts;  // [n_queries]
+  HostArray<float> scores;
   std::int64_t const* seqs;
   std::uint32_t const* slots;
-  PoolAnswer const* answers;  // [n_queries] kNone of lists in host memory
-  TextParams text;            // of a lexical arm
 };
 
 struct PoolParams {
   std::int32_t device;
   std::uint32_t n_queries;
-  std::uint32_t most_entries;  // in all lists of one query
   HostArray<PoolArmParams> arms;
   PoolFusion fusion;
-  std::uint32_t wants_pools;
+  KernelTimes* times;  // as in SearchParams
   // Called once, when all else is written; throws nothing.
   void (*take)(void* context, PoolResults const& results);
   void* context;
@@ -334,9 +322,6 @@ struct Api {
   // What scans the device may run on a plane, by rising width; gives how many, at most kMaxScans.
   Status (*scans)(std::int32_t device, FirstPassPlane plane, KernelChoice kernels, ScanVariant* out,
                   std::uint32_t* n);
-  // Lists that stay on a device: one call at a time uses them.
-  Status (*create_lists)(ListsParams const* params, void** out);
-  void (*destroy_lists)(void* lists);
   // Any number of threads at once. Nothing is lost if it fails.
   Status (*search)(SearchParams const* params);
   // A gate has a stream of ours, on which the producer of a tensor lets us wait for it: gives the
@@ -344,7 +329,7 @@ struct Api {
   Status (*create_gate)(std::int32_t device, void** out, std::uint64_t* stream);
   void (*destroy_gate)(void* gate);
   Status (*read_guest)(ReadParams const* params);
-  // Any number of threads at once.
+  // The searches of several arms and what their lists become, in one submission. Likewise.
   Status (*run_pool)(PoolParams const* params);
   // Any number of threads at once.
   Status (*shape_lists)(ShapeParams const* params);

@@ -90,15 +90,13 @@ struct DenseJob {
   // none.
   std::uint32_t* tickets;        // [n_queries]
   std::uint64_t* shares;         // [n_queries, most_entries] candidate_key
-  std::uint32_t* result_counts;  // [n_queries]
+  std::uint32_t* result_counts;  // by place
   // A query's results begin at its place x result_stride.
   float* result_scores;
   std::int64_t* result_seqs;
   std::uint32_t* result_slots;
   std::uint32_t result_stride;
   std::uint32_t const* result_places;  // [n_queries]; null: as the queries
-  float* kept_queries;                 // by place, [dim] of each; null: they do not stay
-  float* kept_inverse_norms;           // likewise
 };
 
 HYRECALL_HD inline std::uint64_t* candidates_of(DenseJob const& job, std::uint32_t query) {

@@ -29,23 +29,38 @@ enum class PoolAnswer : std::uint8_t {
 struct PoolArm {
   PoolArmKind kind;
   std::uint32_t n_segments;
+  std::uint32_t depth;  // a shorter list of an arm without a floor has all that the arm finds
+  std::uint32_t has_floor;
   std::uint32_t const* begins;  // [n_queries]
   std::uint32_t const* counts;  // [n_queries]
   float const* scores;
   std::int64_t const* seqs;            // distinct in a list
   std::uint32_t const* slots;          // in the numbering of segment_tiles
   std::uint32_t const* segment_tiles;  // [n_segments] the first tile of each, of kTileRows slots
-  PoolAnswer const* answers;           // [n_queries], of listed documents kNone
+  std::uint8_t const* asks;  // [n_queries] whether the query asks the arm; null: nothing is asked
+  // [n_queries] the query of the arm's search, kNone32: it was not searched for.
+  std::uint32_t const* places;
 
-  // Of a dense arm. Queries and their inverse norms are read where an answer is kCut.
+  // Of a dense arm.
   RowType row_type;
   std::uint32_t dim;
   DenseSegment const* segments;      // [n_segments]
-  float const* queries;              // [n_queries, dim]
-  float const* inverse_query_norms;  // [n_queries]
+  float const* queries;              // [n places, dim]
+  float const* inverse_query_norms;  // [n places]
 
-  LexicalJob lexical;  // of a lexical arm; its norms are not read
+  LexicalJob lexical;  // of a lexical arm, texts by place; its norms are not read
 };
+
+// A query without a direction asks nothing.
+HYRECALL_HD inline PoolAnswer answer_of(PoolArm const& arm, std::uint32_t query) {
+  if (arm.asks == nullptr || arm.asks[query] == 0) return PoolAnswer::kNone;
+  if (arm.kind == PoolArmKind::kDense) {
+    std::uint32_t const place = arm.places[query];
+    if (place == kNone32 || arm.inverse_query_norms[place] == 0.0f) return PoolAnswer::kNone;
+  }
+  bool const is_whole = arm.has_floor == 0 && arm.counts[query] < arm.depth;
+  return is_whole ? PoolAnswer::kWhole : PoolAnswer::kCut;
+}
 
 // How pools become hits; as BatchRequest says.
 struct PoolFusion {
@@ -102,12 +117,10 @@ struct PoolResults {
   float const* hit_arm_scores;
   std::int32_t const* hit_arm_ranks;
   double const* query_scales;
-  // Pools before fusion; null: unasked.
-  std::uint32_t const* doc_counts;
-  std::int64_t const* seqs;
-  PoolDoc const* docs;
-  float const* scores;
-  std::int32_t const* ranks;
+  // Of arms that are searched: how many documents each list has, and by the search's queries
+  // whether some may be missing; then the hits of that query are not whole.
+  std::uint32_t const* counts[kMostPoolArms];
+  std::uint32_t const* overflows[kMostPoolArms];
 };
 
 // Where a query's documents begin: no pool has more than its lists together.

@@ -51,6 +51,9 @@ REFUSALS = {
 BATCH_QUERIES = 4096
 """Queries that are in the engine at a time: candidates of more would only take memory."""
 
+DEVICE_QUERIES = 1024
+"""The same on a device, which searches the arms of so many queries and fuses them at once."""
+
 SHAPED_QUERIES = 512
 """The same where stages run: they hold the whole pools, with the columns they read."""
 
@@ -76,7 +79,8 @@ def run_recall(
     whole = is_shaped or plan.has_leading
     if plan.n_lexical or whole or plan.evidence or plan.feedback:
         state.check_texts(plan.request)  # before they are read
-    parts = _parts(plan.n_queries, SHAPED_QUERIES if whole else BATCH_QUERIES)
+    most = SHAPED_QUERIES if whole else BATCH_QUERIES
+    parts = _parts(plan.n_queries, most if device == "cpu" else min(most, DEVICE_QUERIES))
     plan, known, looks, looking = look_twice(facts, state, plan, parts)
     reaches = reaches_of(plan) if whole or expansion else None
     shaper = make_shaper(facts, state, plan, request, reaches) if whole and reaches else None

@@ -1,0 +1,217 @@
+#include "device/dense_pass.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.hpp"
+#include "core/parallel.hpp"
+#include "device/device_scans.hpp"
+#include "device/text_params.hpp"
+
+namespace hyrecall::device {
+namespace {
+
+// The int8 plane has half the bytes and twice the rate of 16-bit rows, and more candidates: few
+// where its residuals are near 0.0075, as those of sentence embeddings are. Where a few dimensions
+// stand out they are several times that, and from so many queries a tile on scoring the candidates
+// would cost more than reading the rows (docs/kernels/dense.md).
+constexpr float kLooseResidual = 0.03f;
+constexpr double kManyQueries = 64.0;
+
+// What reads rows as they are; float32 and float16 rows only by their int8 plane.
+FirstPassPlane plane_of_rows(RowType type) {
+  return type == RowType::kBFloat16 ? FirstPassPlane::kBFloat16 : FirstPassPlane::kInt8;
+}
+
+FirstPassPlane choose_plane(DeviceTable const& table, DensePlan const& plan, bool has_int8,
+                            FirstPassChoice forced) {
+  RowType const type = table.type();
+  if (plane_of_rows(type) == FirstPassPlane::kInt8) return FirstPassPlane::kInt8;
+  bool const is_better = has_int8 && !(table.greatest_residual() > kLooseResidual &&
+                                       plan.queries_per_tile() >= kManyQueries);
+  bool const is_possible = table.dim() <= max_first_pass_dim(FirstPassPlane::kInt8);
+  if (is_possible && forced != FirstPassChoice::kRows &&
+      (forced == FirstPassChoice::kInt8 || is_better))
+    return FirstPassPlane::kInt8;
+  return plane_of_rows(type);
+}
+
+bool fits(GuestRows const& guests, DeviceTable const& table) {
+  return guests.guest->tensor.dim == table.dim() &&
+         guests.guest->gate->ordinal() == table.ordinal() &&
+         guests.guest->gate->folder() == table.folder();
+}
+
+}  // namespace
+
+Piece Piece::all(DenseSearch const& batch) {
+  Piece out;
+  std::size_t const n = batch.group_of.size();
+  out.queries.reserve(n);
+  out.floors.reserve(n);
+  out.strict.reserve(n);
+  for (std::uint32_t q = 0; q < n; ++q) {
+    if (batch.group_of[q] == kNone32 || batch.depths[q] == 0) continue;
+    out.queries.push_back(q);
+    out.floors.push_back(batch.floors[q]);
+    out.strict.push_back(batch.strict[q]);
+  }
+  return out;
+}
+
+Piece Piece::part(std::size_t begin, std::size_t end) const {
+  auto const cut = [&](auto const& all) {
+    return std::remove_cvref_t<decltype(all)>{all.begin() + static_cast<std::ptrdiff_t>(begin),
+                                              all.begin() + static_cast<std::ptrdiff_t>(end)};
+  };
+  return {cut(queries), cut(floors), cut(strict), capacity};
+}
+
+ScopeSizes::ScopeSizes(DenseSearch const& batch, std::uint32_t tile_rows) : batch_(batch) {
+  rows_.reserve(batch.scopes.size());
+  tiles_.reserve(batch.scopes.size());
+  for (SlotRanges const& scope : batch.scopes) {
+    std::size_t rows = 0;
+    std::size_t tiles = 0;
+    std::uint32_t next = 0;  // the first that is not counted
+    for (SlotRange const& range : scope) {
+      rows += range.end - range.begin;
+      std::uint32_t const end = (range.end - 1) / tile_rows + 1;
+      tiles += end - std::max(range.begin / tile_rows, next);
+      next = end;
+    }
+    rows_.push_back(std::max<std::size_t>(rows, 1));
+    tiles_.push_back(tiles);
+  }
+}
+
+Pass::Pass(DeviceTable const& table, DenseSearch const& batch, Piece const& piece,
+           ScopeSizes const& sizes)
+    : table_(table), batch_(batch), piece_(piece) {
+  require(batch.guest == nullptr || fits(*batch.guest, table), "a tensor as the column's");
+  require(table.is_lexical() == (batch.text != nullptr), "queries as the column's");
+  std::size_t const n = piece.queries.size();
+  std::uint32_t depth = 0;
+  std::size_t most_tiles = 1;
+  group_of_.reserve(n);
+  depths_.reserve(n);
+  for (std::uint32_t q : piece.queries) {
+    group_of_.push_back(batch.group_of[q]);
+    std::size_t const rows = sizes.rows(q);
+    most_rows = std::max(most_rows, rows);
+    most_tiles = std::max(most_tiles, sizes.tiles(q));
+    // A caller may want more rows than there are: all that it may see.
+    depths_.push_back(static_cast<std::uint32_t>(std::min<std::size_t>(batch.depths[q], rows)));
+    depth = std::max(depth, depths_.back());
+  }
+  bool const is_lexical = table.is_lexical();
+  tuning_ = batch.settings.tuning.value_or(is_lexical ? choose_lexical_tuning(n, depth, most_tiles)
+                                                      : choose_tuning(depth, most_tiles));
+  bool const is_asked = !batch.first_scores.empty();
+  bool const is_repair = piece.capacity != 0;
+  // No query has more candidates than rows.
+  std::size_t const capacity = is_repair  ? piece.capacity
+                               : is_asked ? most_rows
+                                          : std::min<std::size_t>(tuning_.capacity, most_rows);
+  tuning_.capacity = static_cast<std::uint32_t>(capacity);
+  // Nothing is guessed; a lexical pass guesses nothing and reads all tiles at once.
+  if (is_asked || is_repair) tuning_.seed_tiles = is_lexical ? kNone32 : 0;
+  params.table = table.handle();
+  params.kernels = batch.settings.kernels;
+  params.filters = array(batch.filters);
+  params.tests = array(batch.tests);
+  params.codes = array(batch.codes);
+  params.floors = piece.floors.data();
+  params.strict = piece.strict.data();
+  params.depths = depths_.data();
+  params.depth = depth;
+  params.capacity = tuning_.capacity;
+  plan();
+  set_queries();
+}
+
+// Plans what is read, of which plane.
+void Pass::plan() {
+  bool const is_lexical = table_.is_lexical();
+  auto const plan_for = [&](std::uint32_t wide_queries) {
+    plan_.emplace(DensePlanInput{batch_.scopes, batch_.group_scopes, batch_.group_filters,
+                                 group_of_, depths_, tuning_, wide_queries, is_lexical,
+                                 table_.tile_rows()});
+  };
+  params.plane = FirstPassPlane::kInt8;
+  if (is_lexical) {
+    plan_for(0);
+  } else {
+    DeviceScans scans(require_library(table_.folder(), table_.ordinal()), table_.ordinal(),
+                      batch_.settings.kernels);
+    auto const wide_queries = [&](FirstPassPlane of) {
+      std::uint32_t const bytes =
+          of == FirstPassPlane::kInt8 ? table_.dim() : table_.dim() * item_bytes(table_.type());
+      return scans.wide_queries(of, chunks_of(bytes));
+    };
+    bool const has_int8 = scans.has(FirstPassPlane::kInt8);
+    FirstPassPlane const first = has_int8 ? FirstPassPlane::kInt8 : plane_of_rows(table_.type());
+    plan_for(wide_queries(first));
+    params.plane = choose_plane(table_, *plan_, has_int8, batch_.settings.first_pass);
+    scans.require_some(params.plane);
+    if (wide_queries(params.plane) != wide_queries(first)) plan_for(wide_queries(params.plane));
+  }
+  set_plan(*plan_);
+}
+
+void Pass::set_plan(DensePlan const& plan) {
+  params.batch = plan.batch();
+  params.n_ranges = plan.ranges.size();
+  params.n_groups = plan.groups.size();
+  params.n_runs = plan.runs.size();
+  params.n_panel_queries = plan.panel_queries.size();
+  params.n_panel_groups = plan.panel_groups.size();
+  // A score takes half the room of a candidate.
+  std::uint32_t const of_scores = plan.most_whole_tiles * (kTileRows / 2);
+  params.room = table_.is_lexical() ? tuning_.capacity : std::max(tuning_.capacity, of_scores);
+  params.most_entries = std::max(tuning_.capacity, plan.most_whole_tiles * kTileRows);
+  params.most_samples = plan.most_sample_tiles * (kTileRows / kSampleRows);
+  params.wide_queries = plan.wides.empty() ? 0 : plan.wide_panels * kPanelQueries;
+}
+
+void Pass::set_queries() {
+  if (batch_.text != nullptr) {
+    texts_.reserve(piece_.queries.size());
+    for (std::uint32_t q : piece_.queries) texts_.push_back(batch_.text->texts[q]);
+    params.text = params_of(*batch_.text, texts_);
+  } else if (batch_.guest != nullptr) {
+    for (std::uint32_t q : piece_.queries) {
+      guest_rows_.push_back(batch_.guest->rows[q]);
+      guest_values_.push_back(batch_.guest->values[q]);
+    }
+    readings_.resize(piece_.queries.size());
+    Guest const& guest = *batch_.guest->guest;
+    params.guest = {guest.gate->handle(), guest.tensor, guest_rows_.data(), guest_values_.data(),
+                    readings_.data()};
+  } else {
+    params.queries = {&Pass::write_queries, this};
+  }
+}
+
+void Pass::write_queries(void* context, float* to) {
+  auto& self = *static_cast<Pass*>(context);
+  std::span<std::uint32_t const> const queries = self.piece_.queries;
+  QueryRows const& from = self.batch_.queries;
+  std::size_t const dim = self.table_.dim();
+  int const threads = queries.size() * dim < kSerialValues ? 1 : self.batch_.threads;
+  try {
+    parallel_runs(queries.size(), kShortRun, threads, [&](int, std::size_t i) {
+      std::memcpy(to + i * dim, from.first + queries[i] * from.stride, dim * sizeof(float));
+    });
+  } catch (...) {  // an interrupt: nothing passes through the library
+    self.error_ = std::current_exception();
+  }
+}
+
+void Pass::accept() const {
+  if (error_) std::rethrow_exception(error_);
+  for (std::size_t i = 0; i < readings_.size(); ++i)
+    batch_.guest->readings[piece_.queries[i]] = readings_[i];
+}
+
+}  // namespace hyrecall::device
