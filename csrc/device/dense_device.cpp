@@ -33,16 +33,30 @@ FirstPassPlane plane_of_rows(RowType type) {
 }
 
 FirstPassPlane choose_plane(DeviceTable const& table, DensePlan const& plan, bool has_int8,
-                            FirstPassChoice forced) {
+                            FirstPassChoice forced, Tuned const* tuned) {
   RowType const type = table.type();
   if (plane_of_rows(type) == FirstPassPlane::kInt8) return FirstPassPlane::kInt8;
-  bool const is_better = has_int8 && !(table.greatest_residual() > kLooseResidual &&
-                                       plan.queries_per_tile() >= kManyQueries);
+  bool const is_loose =
+      table.greatest_residual() > kLooseResidual && plan.queries_per_tile() >= kManyQueries;
+  bool const is_tried = tuned == nullptr || tuned->plane == FirstPassPlane::kInt8;
+  bool const is_better = has_int8 && !is_loose && is_tried;
   bool const is_possible = table.dim() <= max_first_pass_dim(FirstPassPlane::kInt8);
   if (is_possible && forced != FirstPassChoice::kRows &&
       (forced == FirstPassChoice::kInt8 || is_better))
     return FirstPassPlane::kInt8;
   return plane_of_rows(type);
+}
+
+// What was measured for such a batch, where nothing is forced.
+Tuned const* tuned_for(DeviceTable const& table, DenseSearch const& batch) {
+  Settings const& settings = batch.settings;
+  bool const is_forced = settings.first_pass != FirstPassChoice::kAny || settings.tuning ||
+                         settings.kernels != KernelChoice{};
+  if (is_forced || table.is_lexical()) return nullptr;
+  // Those that read a tile together: the sweeps have one scope.
+  std::size_t const n_scopes = std::max<std::size_t>(batch.scopes.size(), 1);
+  return find_tuned(table.folder(), table.ordinal(), plane_of_rows(table.type()), table.dim(),
+                    (batch.group_of.size() + n_scopes - 1) / n_scopes);
 }
 
 // Some queries of a batch, with the least score that can still be among their best.
@@ -90,7 +104,9 @@ class Searcher {
         batch_(batch),
         take_(take),
         api_(require_library(table.folder(), table.ordinal())),
-        scans_(api_, table.ordinal(), batch.settings.kernels) {
+        tuned_(tuned_for(table, batch)),
+        kernels_(tuned_ != nullptr ? kernels_of(*tuned_) : batch.settings.kernels),
+        scans_(api_, table.ordinal(), kernels_) {
     require(batch.guest == nullptr || fits(*batch.guest), "a tensor as the column's");
     require(table.is_lexical() == (batch.text != nullptr), "queries as the column's");
     require(batch.kept == nullptr || (batch.kept->counts.size() == batch.group_of.size() &&
@@ -210,7 +226,7 @@ class Searcher {
     bool const is_lexical = table_.is_lexical();
     DenseTuning tuning =
         batch_.settings.tuning.value_or(is_lexical ? choose_lexical_tuning(n, depth, most_tiles)
-                                                   : choose_tuning(depth, most_tiles));
+                                                   : choose_tuning(depth, most_tiles, tuned_));
     // No query has more candidates than rows.
     tuning.capacity = static_cast<std::uint32_t>(std::min<std::size_t>(tuning.capacity, most_rows));
     bool const is_asked = !batch_.first_scores.empty();
@@ -265,7 +281,7 @@ class Searcher {
     params.most_samples = plan.most_sample_tiles * (kTileRows / kSampleRows);
     params.wide_queries = plan.wides.empty() ? 0 : plan.wide_panels * kPanelQueries;
     params.plane = plane;
-    params.kernels = batch_.settings.kernels;
+    params.kernels = kernels_;
     std::vector<std::uint64_t> candidates(is_asked ? n * params.room : 0);
     if (is_asked) params.candidates = candidates.data();
     Piece lost;
@@ -307,7 +323,7 @@ class Searcher {
       return scans_.wide_queries(of, chunks_of(bytes));
     };
     DensePlan plan = plan_for(wide_queries(first));
-    plane = choose_plane(table_, plan, has_int8, batch_.settings.first_pass);
+    plane = choose_plane(table_, plan, has_int8, batch_.settings.first_pass, tuned_);
     scans_.require_some(plane);
     if (wide_queries(plane) != wide_queries(first)) plan = plan_for(wide_queries(plane));
     return plan;
@@ -340,6 +356,8 @@ class Searcher {
   DenseSearch const& batch_;
   TakeFound const& take_;
   cuda::Api const& api_;
+  Tuned const* tuned_;
+  KernelChoice kernels_;
   DeviceScans scans_;
   std::vector<std::size_t> scope_rows_;   // [scope]
   std::vector<std::size_t> scope_tiles_;  // [scope]
