@@ -10,46 +10,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from collections.abc import Callable
 
 import numpy as np
 
 import hyrecall as hr
-from bench import corpus, ours
 from bench.device_hybrid import HybridWorld
-
-WINDOW = (250_000, 749_999)  # of created_at, which is uniform in [0, 1,000,000)
-
-
-def best_and_median(run: Callable[[], object], seconds: float) -> tuple[float, float]:
-    """Return the least and the median time of a call in milliseconds, after two to warm up."""
-    run()
-    run()
-    took: list[float] = []
-    end = time.perf_counter() + seconds
-    while len(took) < 5 or time.perf_counter() < end:
-        began = time.perf_counter()
-        run()
-        took.append((time.perf_counter() - began) * 1e3)
-    return min(took), float(np.median(took))
-
-
-def build(vectors: corpus.Floats, tenants: int, threads: int, cell: str | None) -> hr.Index:
-    """Index rows of tenants on the device."""
-    rows = len(vectors)
-    return ours.build(
-        rows,
-        vectors=vectors,
-        columns={
-            "tenant": corpus.uniform_tenants(rows, tenants),
-            "created_at": corpus.generator("device times").integers(0, 1_000_000, size=rows),
-        },
-        cell=cell,
-        cluster="created_at",
-        device="cuda:0",
-        threads=threads,
-    )
+from bench.device_world import WINDOW, Size, World, timed
 
 
 def main() -> None:
@@ -62,29 +29,29 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     options = parser.parse_args()
     os.environ["HYRECALL_EMULATOR_NULL"] = "1"
-    rng = corpus.generator("device host")
-    vectors = rng.standard_normal((options.rows, options.dim), np.float32)
-    queries = rng.standard_normal((1024, options.dim), np.float32)
-    whole = build(vectors, options.tenants, options.threads, None)
-    scoped = build(vectors, options.tenants, options.threads, "tenant")
+    size = Size(options.rows, options.dim, 1_024, options.tenants, 100, 1, options.seconds, (), ())
+    world = World(size, "cuda:0", None)
+    whole, scoped = (world.index("float32", is_scoped=one) for one in (False, True))
     asking = (np.arange(1024) % options.tenants).tolist()
     window = hr.Filter(created_at=WINDOW)
     cases: dict[str, Callable[[], hr.Hits]] = {
-        "1 query": lambda: whole.recall(vectors=queries[:1]),
-        "1,024 unscoped": lambda: whole.recall(vectors=queries),
+        "1 query": lambda: whole.recall(vectors=world.queries[:1]),
+        "1,024 unscoped": lambda: whole.recall(vectors=world.queries),
         "1,024 of a tenant each, filtered": lambda: scoped.recall(
-            vectors=queries, scope=asking, filter=window
+            vectors=world.queries, scope=asking, filter=window
         ),
     }
-    hybrid = HybridWorld(options.rows, options.dim, options.tenants, 1024, options.threads)
+    hybrid = HybridWorld(options.rows, world.rows, world.queries, options.tenants, options.threads)
     cases |= hybrid.batches(*(hybrid.index("cuda:0", is_scoped=one) for one in (False, True)))
     print(f"{options.rows:,} rows of {options.dim} dimensions, {options.threads} threads")
     print("| batch | least ms | median ms | of it candidates, median ms |")
     print("|---|---|---|---|")
     for name, run in cases.items():
-        least, median = best_and_median(run, options.seconds)
+        took = timed(run, options.seconds)
         inside = [run().trace.milliseconds["candidates"] for _ in range(9)]
-        print(f"| {name} | {least:.2f} | {median:.2f} | {np.median(inside):.2f} |")
+        print(
+            f"| {name} | {took['min_ms']:.2f} | {took['median_ms']:.2f} | {np.median(inside):.2f} |"
+        )
 
 
 if __name__ == "__main__":
