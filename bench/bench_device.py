@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from bench import device_cases, device_report, device_sweep, grown
+from bench import device_cases, device_model, device_report, device_sweep, grown
 from bench.device_world import SIZES, World
 
 ROOT = Path(__file__).parents[1]
@@ -152,6 +152,33 @@ def test_the_better_third_is_measured_for_longer_and_the_model_stays() -> None:
     assert all(one["way"] != 9 for one in left)
     assert device_sweep.share(left[0], tried[0]) == pytest.approx(0.9)
     assert device_sweep.halve(tried, measure, (1,), deadline=0.0) == [tried[0]]
+
+
+def test_the_model_counts_what_the_plan_reads() -> None:
+    """Floors are those of docs/kernels/dense.md, tunings those of test_dense_stages.cpp."""
+    tuning = device_model.choose_tuning(100, 1_000_000)
+    assert str(tuning) == "11392,178,64"
+    assert device_model.choose_tuning(100, 10_000_640).stride == 1_024
+    assert str(device_model.choose_tuning(100, 10_000_640, 32, 16_384)) == "19584,306,512"
+    scans = ["int8:32:sm_90a", "int8:128:sm_90a", "int8:256:sm_90a", "bfloat16:128:sm_90a"]
+    assert device_model.widest_scan(scans, 768, "int8") == 256
+    assert device_model.widest_scan(scans, 1_024, "int8") == 128
+    assert device_model.widest_scan(scans, 1_024, "bfloat16") == 32
+    shape: dict[str, Any] = {"dim": 768, "dtype": "float32", "plane": "int8", "k": 100}
+    shape |= {"widest": 256, "tuning": tuning}
+    found = device_model.works([(1_000_000, 1_024)], **shape)
+    wide = found["scan of the rest, 256 wide"]
+    assert wide.nbytes == 776e6
+    assert wide.flops == pytest.approx(1.573e12, rel=1e-3)
+    assert found["scan of the rest, 32 wide"].nbytes == 0
+    assert found["scan of the first tiles, 32 wide"].nbytes == 123 * 128 * 776
+    assert found["guess_thresholds"].nbytes == pytest.approx(4.0e6, rel=0.01)
+    ceilings = {"bandwidth_gb_s": 3_000.0, "int8_top_s": 1_580.0}
+    assert wide.ms(ceilings, "int8") == pytest.approx(0.9954, rel=1e-3)
+    assert found["pick_best"].ms(ceilings, "int8") is None
+    small = device_model.works([(20_000, 1), (300_000, 40)], **shape)
+    assert small["scan of the first tiles, 32 wide"].nbytes == (20_000 + 37 * 128) * 776
+    assert small["scan of the rest, 256 wide"].nbytes == 300_000 * 776
 
 
 def test_an_index_that_lives_gives_the_cpus_bits() -> None:

@@ -45,7 +45,7 @@ def of_device(torch: Any, device: str) -> dict[str, Any]:
         return statistics.median(taken)
 
     def gather_gb_s(row_bytes: int) -> float:
-        rows = torch.zeros((COPY_BYTES // row_bytes, row_bytes // 4), device=device)
+        rows = torch.rand((COPY_BYTES // row_bytes, row_bytes // 4), device=device)
         at = torch.randint(len(rows), (PICKED,), device=device)
         out = torch.empty((PICKED, row_bytes // 4), device=device)
         taken = seconds(lambda: torch.index_select(rows, 0, at, out=out))
@@ -117,10 +117,9 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--device", default="cuda:0")
     options = parser.parse_args()
-    torch = import_torch(options.device)
     if options.device == "cpu" or os.environ.get("HYRECALL_EMULATED"):
         found = of_host()
-    elif torch is None:
+    elif (torch := import_torch(options.device)) is None:
         print("torch is not installed, or sees no CUDA device")
         return SKIPPED
     else:

@@ -51,6 +51,8 @@ SIZES = {
 
 def import_torch(device: str) -> Any:
     """Return torch, or None where it is not installed or has no such device."""
+    if device != "cpu" and os.environ.get("HYRECALL_EMULATED"):
+        return None
     try:
         import torch
     except ImportError:
