@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,10 @@ class Line:
     def n_queries(self) -> int:
         return self.case.n_queries or self.world.size.queries
 
+    @cached_property
+    def cohorts(self) -> list[tuple[int, int]]:
+        return self.world.cohorts(self.n_queries, is_scoped=self.case.is_scoped)
+
     def run_ours(self) -> Entry:
         """Check our answer, time it and its kernels, check it again."""
         world, case, size = self.world, self.case, self.world.size
@@ -136,7 +140,8 @@ class Line:
         self.mine = (mine[0], mine[1].astype(np.float32))
         choice = self.choice()
         if choice is not None:
-            with environment(device_sweep.settings(choice, world.device, size.k, size.rows)):
+            most = max(rows for rows, _ in self.cohorts)
+            with environment(device_sweep.settings(choice, world.device, size.k, most)):
                 again = ours.arrays(index.recall(**asked), size.k)
                 assert all(map(np.array_equal, mine, again)), "another answer with what was chosen"
                 self.entry["chosen"] = timed(lambda: index.recall(**asked), size.seconds)
@@ -146,8 +151,7 @@ class Line:
         """Return what a sweep chose for this case's class; None where it keeps to the model."""
         if self.tune is None or self.case.plane == "rows":
             return None
-        cohorts = self.world.cohorts(self.n_queries, is_scoped=self.case.is_scoped)
-        together = -(-self.n_queries // len(cohorts))
+        together = -(-self.n_queries // len(self.cohorts))
         return device_sweep.choice_for(self.tune, self.case.dtype, together)
 
     def time_kernels(self, run: Callable[[], object]) -> None:
@@ -156,13 +160,13 @@ class Line:
         kernels = time_kernels(run, 10 if size.seconds > 0 else 1)
         plane = "bfloat16" if case.plane == "rows" else "int8"
         work = device_model.works(
-            self.world.cohorts(self.n_queries, is_scoped=case.is_scoped),
+            self.cohorts,
             dim=size.dim,
             dtype=case.dtype,
             plane=plane,
             k=size.k,
             widest=device_model.widest_scan(device_sweep.scans(self.world.device), size.dim, plane),
-            tuning=device_model.choose_tuning(size.k, size.rows),
+            tuning=device_model.choose_tuning(size.k, max(rows for rows, _ in self.cohorts)),
         )
         for kernel in kernels:
             if (known := work.get(kernel["kernel"])) is not None:

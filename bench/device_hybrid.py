@@ -15,7 +15,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -144,12 +144,7 @@ def main() -> int:
         peer = None
         if torch is not None:
             search = device_rivals.bm25(torch, world.texts, options.device, LIMIT)
-
-            def peer(
-                search: Any = search, words: list[list[int]] = world.asked_words
-            ) -> device_rivals.Reply:
-                return search(words)  # type: ignore[no-any-return]
-
+            peer = partial(search, world.asked_words)
         for name, run in both[-1].items():
             on_host = both[0][name] if is_first else None
             found = entry(name, run, on_host, peer, size.seconds, is_cpu=options.device == "cpu")

@@ -21,7 +21,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -163,12 +163,8 @@ class Sweep:
             with environment(settings(choice, world.device, size.k, size.rows)):
                 for kind, index in self.indexes.items():
                     queries = self.worlds[kind].queries[:n_queries]
-                    kernels = time_kernels(
-                        lambda index=index, queries=queries: index.recall(  # type: ignore[misc]
-                            vectors=queries, limit=size.k, depth=size.k
-                        ),
-                        n_rounds,
-                    )
+                    run = partial(index.recall, vectors=queries, limit=size.k, depth=size.k)
+                    kernels = time_kernels(run, n_rounds)
                     choice["ms"][kind] = sum(one["ms"] for one in kernels)
                     choice["searches"][kind] = searches(kernels)
 

@@ -159,7 +159,7 @@ step() { # NAME SECONDS FUNCTION ARGUMENT...: its output goes to logs/NAME.log, 
     code=124 result="left out"
   else
     # A shell of its own, because timeout stops a command and all that it started, but no function.
-    timeout -k 5 "$limit" bash -c "$(declare -f); $(declare -p call device size python build built tune target out skipped patience little_room); \"\$@\"" \
+    timeout -k 5 "$limit" bash -c "$(declare -f); $(declare -p device size python build built out skipped patience little_room); \"\$@\"" \
       step "$@" >"$log" 2>&1 || code=$?
   fi
   last="$(grep -v '^[[:space:]]*$' "$log" | tail -n 1 | tr '\t\r' '  ' | sed "s|$PWD|.|g; s|$out|OUTDIR|g")"
