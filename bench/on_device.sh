@@ -11,6 +11,7 @@
 #   SIZE     full (the default: 1M rows x 768), small, tiny, dry (for the emulated device)
 #   PYTHON   an interpreter with the packages of pyproject.toml, pytest and torch; scikit-build-core and pybind11 to build
 #   WHEELS   a folder of wheels with the packages that this interpreter lacks (bench/README.md says how to get them)
+#   COMMIT   what is reported as the commit, where git cannot say
 #   STEPS    which steps of the call to take; by default all
 #   PATIENCE by which the time limits are multiplied (default 1), for a machine with few cores
 #
