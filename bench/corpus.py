@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from bench import THREADS
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
@@ -114,15 +117,17 @@ class Texts:
     def strings(self) -> pa.LargeStringArray:
         """The documents as Arrow text."""
         words = pa.array([word(i) for i in range(VOCABULARY_SIZE)])
-        parts = []
-        for begin in range(0, self.n_docs, _CHUNK_ROWS):
+
+        def part(begin: int) -> pa.Array:
             offsets = self.offsets[begin : begin + _CHUNK_ROWS + 1]
             tokens = words.take(pa.array(self.tokens[offsets[0] : offsets[-1]]))
             rows = pa.ListArray.from_arrays(
                 pa.array((offsets - offsets[0]).astype(np.int32)), tokens
             )
-            parts.append(pc.binary_join(rows, " ").cast(pa.large_string()))
-        return pa.concat_arrays(parts)
+            return pc.binary_join(rows, " ").cast(pa.large_string())
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            return pa.concat_arrays(list(pool.map(part, range(0, self.n_docs, _CHUNK_ROWS))))
 
 
 def zipf_texts(

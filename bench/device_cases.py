@@ -3,61 +3,43 @@
     python -m bench.device_cases cases.json --device cuda:0 --size full
     python -m bench.device_cases cases.json --device cpu --size tiny
 
-Wall time of the public call, queries in host memory, hits in host memory, warmed up; the median of
-20 calls or more (fewer where 20 outlast the time of a measurement; the JSON says how many).
+Wall time of the public call, queries in host memory, hits in host memory, warmed up; then the time
+of each kernel of the same calls of the same index. With ``--tune`` each case whose class was tuned
+runs both ways, as the model says and as chosen.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import statistics
 import sys
 import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import hyrecall as hr
-from bench import THREADS, corpus, device_rivals, ours, reference
-from bench.device_world import SIZES, WINDOW, World
+from bench import corpus, device_model, device_rivals, device_sweep, ours, reference
+from bench.device_world import (
+    KINDS,
+    SIZES,
+    WINDOW,
+    World,
+    environment,
+    import_torch,
+    searches,
+    time_kernels,
+    timed,
+)
 
-ROUNDS = (20, 200)
-WARM_UP = 3
 PEER_TOLERANCE = 1e-3  # of a bfloat16 score; half its step where scores exceed .25
 Entry = dict[str, Any]
-BYTES = {"rows": 2, "int8": 1}  # of a value in a plane that the first pass can read
-RATES = {"rows": 1, "int8": 2}  # of its products, against bfloat16's
-
-
-def timed(run: Callable[[], object], seconds: float) -> dict[str, Any]:
-    """Time a call: the median in ms, and how far the calls were apart."""
-    begin = time.perf_counter()
-    for _ in range(WARM_UP):
-        run()
-    once = (time.perf_counter() - begin) / WARM_UP
-    rounds = min(max(int(seconds / once), ROUNDS[0]), ROUNDS[1])
-    if once * ROUNDS[0] > 10 * seconds:
-        rounds = max(3, int(10 * seconds / once))
-    taken = []
-    for _ in range(rounds):
-        begin = time.perf_counter()
-        run()
-        taken.append((time.perf_counter() - begin) * 1e3)
-    taken.sort()
-    return {
-        "median_ms": statistics.median(taken),
-        "min_ms": taken[0],
-        "p90_ms": taken[int(0.9 * (rounds - 1))],
-        "rounds": rounds,
-    }
 
 
 @dataclass(frozen=True)
@@ -69,15 +51,19 @@ class Case:
     n_queries: int | None  # None: all of the size
     is_scoped: bool = False
     plane: str = "int8"  # what the first pass is made to read
+    kind: str = "gaussian"
     target_ms: float | None = None
     target_ratio: float | None = None  # against torch; with a mask where scoped
+    has_rivals: bool = True  # False: another case has the same work for torch, or none compares
 
 
 CASES = (
     Case("1 query, rows read", "bfloat16", 1, plane="rows", target_ms=0.65),
     Case("1 query, int8 first", "float32", 1, target_ms=0.40),
     Case("{queries:,} queries", "bfloat16", None, target_ms=2.6, target_ratio=5.0),
-    Case("{queries:,} queries, rows read", "bfloat16", None, plane="rows"),
+    Case("{queries:,} queries", "float32", None, has_rivals=False),
+    Case("{queries:,} queries, rows read", "bfloat16", None, plane="rows", has_rivals=False),
+    Case("{queries:,} queries, grown rows", "bfloat16", None, kind="grown", has_rivals=False),
     Case(
         "{queries:,} queries, own of {tenants:,} tenants, half the time",
         "bfloat16",
@@ -102,27 +88,15 @@ def compare_with_peer(mine: device_rivals.Reply, theirs: device_rivals.Reply) ->
     return worst
 
 
-def floor_ms(world: World, case: Case, limits: dict[str, Any]) -> float:
-    """Return the longer of the times that bytes and operations take at the measured limits."""
-    size, n_queries = world.size, case.n_queries or world.size.queries
-    read, products = size.rows, size.rows * n_queries
-    if case.is_scoped:
-        inside = world.tenants[(world.times >= WINDOW[0]) & (world.times <= WINDOW[1])]
-        in_scope = np.bincount(inside, minlength=size.tenants)
-        asking = world.asking[:n_queries]
-        read, products = in_scope[np.unique(asking)].sum(), in_scope[asking].sum()
-    nbytes = read * size.dim * BYTES[case.plane]
-    flops = 2 * products * size.dim / RATES[case.plane]
-    return float(max(nbytes / limits["bandwidth_gb_s"] / 1e6, flops / limits["rate_tflop_s"] / 1e9))
-
-
 @dataclass
 class Line:
     """A case with what came of it, so that all of ours runs before the rivals do."""
 
     world: World
     case: Case
-    limits: dict[str, Any] | None
+    index: Callable[[], hr.Index]
+    ceilings: Entry | None
+    tune: Entry | None
     entry: Entry = field(default_factory=dict)
     mine: device_rivals.Reply | None = None
 
@@ -130,51 +104,81 @@ class Line:
     def n_queries(self) -> int:
         return self.case.n_queries or self.world.size.queries
 
-    def run_ours(self) -> Entry:
-        """Check our answer, time it, check it again."""
-        os.environ["HYRECALL_FRONT_PLANE"] = self.case.plane
-        try:
-            return self._run_ours()
-        finally:
-            del os.environ["HYRECALL_FRONT_PLANE"]
+    @cached_property
+    def cohorts(self) -> list[tuple[int, int]]:
+        return self.world.cohorts(self.n_queries, is_scoped=self.case.is_scoped)
 
-    def _run_ours(self) -> Entry:
+    def run_ours(self) -> Entry:
+        """Check our answer, time it and its kernels, check it again."""
         world, case, size = self.world, self.case, self.world.size
-        index = world.index(case.dtype, is_scoped=case.is_scoped)
         asked: dict[str, Any] = {"vectors": world.queries[: self.n_queries]}
         asked |= {"limit": size.k, "depth": size.k}
         if case.is_scoped:
             scope = world.asking[: self.n_queries].tolist()
             asked |= {"scope": scope, "filter": hr.Filter(created_at=WINDOW)}
-        at = reference.sample(self.n_queries)
-        answer = world.answer(case.dtype, at, is_scoped=case.is_scoped)
-        mine = ours.arrays(index.recall(**asked), size.k)
-        reference.check(answer, mine[0][at], mine[1][at])
-        found = timed(lambda: index.recall(**asked), size.seconds)
-        again = ours.arrays(index.recall(**asked), size.k)
-        assert all(map(np.array_equal, mine, again)), "another answer after timing"
-        index.close()
-        self.mine = (mine[0], mine[1].astype(np.float32))
+        index = self.index()
         self.entry |= {
-            "rows": size.rows,
-            "dim": size.dim,
-            "k": size.k,
-            "dtype": case.dtype,
-            "plane": case.plane,
+            **{name: getattr(size, name) for name in ("rows", "dim", "k")},
+            **{name: getattr(case, name) for name in ("dtype", "plane", "kind")},
             "queries": self.n_queries,
-            "ours": found,
             "target_ms": case.target_ms,
             "target_ratio": case.target_ratio,
-            "floor_ms": floor_ms(world, case, self.limits) if self.limits else None,
-            "checked_by_float64": len(at),
             "rivals": {},
         }
+        with environment({"HYRECALL_FRONT_PLANE": case.plane}):
+            hits = index.recall(**asked)
+            at = reference.sample(self.n_queries)
+            mine = ours.arrays(hits, size.k)
+            answer = world.answer(case.dtype, at, is_scoped=case.is_scoped)
+            reference.check(answer, mine[0][at], mine[1][at])
+            self.entry["checked_by_float64"] = len(at)
+            self.entry["ours"] = timed(lambda: index.recall(**asked), size.seconds)
+            again = ours.arrays(index.recall(**asked), size.k)
+            assert all(map(np.array_equal, mine, again)), "another answer after timing"
+            if world.device != "cpu":
+                self.time_kernels(lambda: index.recall(**asked))
+        self.mine = (mine[0], mine[1].astype(np.float32))
+        choice = self.choice()
+        if choice is not None:
+            most = max(rows for rows, _ in self.cohorts)
+            with environment(device_sweep.settings(choice, world.device, size.k, most)):
+                again = ours.arrays(index.recall(**asked), size.k)
+                assert all(map(np.array_equal, mine, again)), "another answer with what was chosen"
+                self.entry["chosen"] = timed(lambda: index.recall(**asked), size.seconds)
         return self.entry
+
+    def choice(self) -> Entry | None:
+        """Return what a sweep chose for this case's class; None where it keeps to the model."""
+        if self.tune is None or self.case.plane == "rows":
+            return None
+        together = -(-self.n_queries // len(self.cohorts))
+        return device_sweep.choice_for(self.tune, self.case.dtype, together)
+
+    def time_kernels(self, run: Callable[[], object]) -> None:
+        """Time each kernel, and say what the model has for it."""
+        size, case = self.world.size, self.case
+        kernels = time_kernels(run, 10 if size.seconds > 0 else 1)
+        plane = "bfloat16" if case.plane == "rows" else "int8"
+        work = device_model.works(
+            self.cohorts,
+            dim=size.dim,
+            dtype=case.dtype,
+            plane=plane,
+            k=size.k,
+            widest=device_model.widest_scan(device_sweep.scans(self.world.device), size.dim, plane),
+            tuning=device_model.choose_tuning(size.k, max(rows for rows, _ in self.cohorts)),
+        )
+        for kernel in kernels:
+            if (known := work.get(kernel["kernel"])) is not None:
+                kernel.update(asdict(known), model_ms=known.ms(self.ceilings or {}, plane))
+        self.entry |= {"kernels": kernels, "searches": searches(kernels)}
+        if self.ceilings is not None:
+            self.entry["floor_ms"] = device_model.floor_ms(work, self.ceilings, plane)
 
     def run_rivals(self) -> Entry:
         """Check each rival against our answer, and time it; one that fails says why."""
         world, case = self.world, self.case
-        if self.mine is None:
+        if self.mine is None or not case.has_rivals:
             return self.entry
         asked = world.queries[: self.n_queries], world.asking[: self.n_queries]
         for name, make in world.rivals(case.dtype, is_scoped=case.is_scoped).items():
@@ -232,44 +236,51 @@ def run_threads(world: World) -> Entry:
     }
 
 
-def import_torch(device: str) -> Any:
-    """Return torch, or None where it is not installed or has no such device."""
-    try:
-        import torch
-    except ImportError:
-        return None
-    return torch if device == "cpu" or torch.cuda.is_available() else None
-
-
 def main() -> int:
     """Run every line; a line that fails is named and the others still run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--size", choices=tuple(SIZES), default="full")
-    parser.add_argument("--only", default="", help="lines whose name holds this")
-    parser.add_argument("--limits", type=Path, help="what device_limits.py wrote")
-    parser.add_argument("--without-rivals", action="store_true")
+    parser.add_argument("--threads", action="store_true", help="only recalls of many threads")
+    parser.add_argument("--ceilings", type=Path, help="what device_ceilings.py wrote")
+    parser.add_argument("--tune", type=Path, help="what device_sweep.py wrote")
     options = parser.parse_args()
-    has_limits = options.limits is not None and options.limits.is_file()
-    limits = json.loads(options.limits.read_text()) if has_limits else None
-    torch = None if options.without_rivals else import_torch(options.device)
-    if torch is not None and options.device == "cpu":
-        torch.set_num_threads(THREADS)
-    world = World(SIZES[options.size], options.device, torch)
+    ceilings, tune = (
+        json.loads(path.read_text()) if path is not None and path.is_file() else None
+        for path in (options.ceilings, options.tune)
+    )
+    torch = import_torch(options.device)
+    size = SIZES[options.size]
+    worlds = {kind: World(size, options.device, torch, kind) for kind in KINDS}
+    world = worlds["gaussian"]
+
+    @cache
+    def index(kind: str, dtype: str, is_scoped: bool) -> hr.Index:
+        # On a CPU, a column then has both planes.
+        with environment({"HYRECALL_FRONT_PLANE": "int8"}):
+            return worlds[kind].index(dtype, is_scoped=is_scoped)
+
     lines = [
-        Line(world, case, limits, {"case": case.name.format(**vars(world.size))}) for case in CASES
+        Line(
+            worlds[case.kind],
+            case,
+            partial(index, case.kind, case.dtype, case.is_scoped),
+            ceilings,
+            tune,
+            {"case": case.name.format(**vars(size))},
+        )
+        for case in CASES
     ]
-    threads: Entry = {"case": f"{world.size.threads} threads, batches of 8"}
+    threads: Entry = {"case": f"{size.threads} threads, batches of 8"}
     steps: list[tuple[Entry, Callable[[], Entry]]] = [
         *((line.entry, line.run_ours) for line in lines),
-        (threads, lambda: run_threads(world)),
         *((line.entry, line.run_rivals) for line in lines),
     ]
+    if options.threads:
+        steps = [(threads, lambda: run_threads(world))]
     entries: list[Entry] = []
     for entry, run in steps:
-        if options.only not in entry["case"]:
-            continue
         if all(entry is not seen for seen in entries):
             entries.append(entry)
         begin = time.perf_counter()

@@ -1,31 +1,33 @@
 """Batches of texts, and of texts with vectors, on a device and on all cores of its machine, in ms.
 
-    python -m bench.device_hybrid --device cuda:0 --rows 100000
+    python -m bench.device_hybrid hybrid.json --device cuda:0 --size full
 
-Both answer the same requests, and every reply of the device is compared with the CPU's: keys,
-order and scores to the last bit. Texts alone are also searched by torch on that device, where it is
-installed; its hits must be ours, or differ by less than 1e-3 in their scores. A table a batch
-follows with the time of each kernel of its searches (HYRECALL_CUDA_TIMES=1), launched one by one.
+On the smallest table both answer the same requests, and every reply of the device is compared with
+the CPU's: keys, order and scores to the last bit. Texts alone are also searched by torch on that
+device, where it is installed; its hits must be ours, or differ by less than 1e-3 in their scores.
+Then the time of each kernel of the searches, launched one by one, and of each stage of a call.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import os
-import time
+import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import hyrecall as hr
 from bench import THREADS, corpus, device_rivals, ours
 from bench.device_cases import compare_with_peer
-from bench.device_times import print_table, time_kernels
+from bench.device_world import SIZES, World, import_torch, searches, time_kernels, timed
 
 LIMIT = 10
+Batches = dict[str, Callable[[], hr.Hits]]
 
 
 @dataclass
@@ -33,44 +35,19 @@ class HybridWorld:
     """Rows with a text and a vector each, of tenants, and queries of both kinds."""
 
     rows: int
-    dim: int
+    vectors: Any
+    asked_vectors: corpus.Floats
     tenants: int
-    queries: int
     threads: int
 
     @cached_property
-    def vectors(self) -> corpus.Floats:
-        """The rows' vectors."""
-        return corpus.gaussian_rows(self.rows, self.dim)
-
-    @cached_property
     def texts(self) -> corpus.Texts:
-        """The rows' texts."""
         return corpus.zipf_texts(self.rows)
-
-    @cached_property
-    def asked_vectors(self) -> corpus.Floats:
-        """A vector a query."""
-        return corpus.gaussian_rows(self.queries, self.dim, "queries")
 
     @cached_property
     def asked_words(self) -> list[list[int]]:
         """The word numbers of each query."""
-        return corpus.text_queries(self.queries)
-
-    @cached_property
-    def asked_texts(self) -> list[str]:
-        """A text a query."""
-        return [corpus.spell(query) for query in self.asked_words]
-
-    def texts_by_torch(self, device: str) -> Callable[[], device_rivals.Reply] | None:
-        """Return torch's search of the texts; None where torch is not installed."""
-        if importlib.util.find_spec("torch") is None:
-            return None
-        import torch
-
-        search = device_rivals.bm25(torch, self.texts, device, LIMIT)
-        return lambda: search(self.asked_words)
+        return corpus.text_queries(len(self.asked_vectors))
 
     def index(self, device: str, *, is_scoped: bool) -> hr.Index:
         """Index the rows."""
@@ -84,34 +61,21 @@ class HybridWorld:
             threads=self.threads,
         )
 
-    def batches(self, whole: hr.Index, scoped: hr.Index) -> dict[str, Callable[[], hr.Hits]]:
+    def batches(self, whole: hr.Index, scoped: hr.Index | None) -> Batches:
         """Return the batches by name."""
-        asking = (np.arange(self.queries) % self.tenants).tolist()
-        n = f"{self.queries:,}"
-        return {
-            f"{n} texts": lambda: whole.recall(text=self.asked_texts, limit=LIMIT),
-            "1 hybrid": lambda: whole.recall(
-                text=self.asked_texts[:1], vectors=self.asked_vectors[:1], limit=LIMIT
-            ),
-            f"{n} hybrid": lambda: whole.recall(
-                text=self.asked_texts, vectors=self.asked_vectors, limit=LIMIT
-            ),
-            f"{n} hybrid of a tenant each": lambda: scoped.recall(
-                text=self.asked_texts, vectors=self.asked_vectors, scope=asking, limit=LIMIT
-            ),
+        n, texts = f"{len(self.asked_words):,}", [corpus.spell(query) for query in self.asked_words]
+        vectors = self.asked_vectors
+        found: Batches = {
+            f"{n} texts": lambda: whole.recall(text=texts, limit=LIMIT),
+            "1 hybrid": lambda: whole.recall(text=texts[:1], vectors=vectors[:1], limit=LIMIT),
+            f"{n} hybrid": lambda: whole.recall(text=texts, vectors=vectors, limit=LIMIT),
         }
-
-
-def median_ms(run: Callable[[], object], seconds: float) -> float:
-    """Return the median time of a call, after one to warm up."""
-    run()
-    took: list[float] = []
-    end = time.perf_counter() + seconds
-    while len(took) < 3 or time.perf_counter() < end:
-        began = time.perf_counter()
-        run()
-        took.append((time.perf_counter() - began) * 1e3)
-    return float(np.median(took))
+        if scoped is not None:
+            asking = (np.arange(len(texts)) % self.tenants).tolist()
+            found[f"{n} hybrid of a tenant each"] = lambda: scoped.recall(
+                text=texts, vectors=vectors, scope=asking, limit=LIMIT
+            )
+        return found
 
 
 def require_same(found: hr.Hits, expected: hr.Hits, name: str) -> None:
@@ -121,45 +85,74 @@ def require_same(found: hr.Hits, expected: hr.Hits, name: str) -> None:
             raise SystemExit(f"{name}: the device's hits are not the CPU's")
 
 
-def main() -> None:
-    """Print a line a batch."""
+def entry(
+    name: str,
+    run: Callable[[], hr.Hits],
+    on_host: Callable[[], hr.Hits] | None,
+    peer: Callable[[], device_rivals.Reply] | None,
+    seconds: float,
+    *,
+    is_cpu: bool,
+) -> dict[str, Any]:
+    """Check a batch and time it everywhere."""
+    found: dict[str, Any] = {"case": name}
+    hits = run()
+    if on_host is not None:
+        require_same(hits, on_host(), name)
+        found["host"] = timed(on_host, seconds)
+    found["ours"] = timed(run, seconds)
+    found["stages_ms"] = run().trace.milliseconds
+    if peer is not None and name.endswith(" texts"):
+        ids, scores = ours.arrays(hits, LIMIT)
+        compare_with_peer((ids, scores.astype(np.float32)), peer())
+        found["torch"] = timed(peer, seconds)
+    if not is_cpu:
+        found["kernels"] = time_kernels(run, 10 if seconds > 0 else 1)
+        found["searches"] = searches(found["kernels"])
+    return found
+
+
+def main() -> int:
+    """Write an entry a batch."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
     parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--dim", type=int, default=768)
-    parser.add_argument("--tenants", type=int, default=1000)
-    parser.add_argument("--queries", type=int, default=1024)
+    parser.add_argument("--size", choices=tuple(SIZES), default="full")
     parser.add_argument("--threads", type=int, default=THREADS)
-    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--calls", type=int, help="only so many hybrid calls, for a profiler")
     options = parser.parse_args()
-    world = HybridWorld(
-        options.rows, options.dim, options.tenants, options.queries, options.threads
-    )
-    here, there = (
-        world.batches(*(world.index(device, is_scoped=one) for one in (False, True)))
-        for device in ("cpu", options.device)
-    )
-    print(f"{options.rows:,} rows of {options.dim} dimensions with 40 to 80 words, limit {LIMIT}")
-    print(
-        f"\n| batch | {options.device}, ms | {options.threads} threads of the CPU, ms | torch, ms |"
-    )
-    print("|---|---|---|---|")
-    peer = world.texts_by_torch(options.device)
-    for name, run in there.items():
-        require_same(run(), here[name](), name)
-        on_device, on_host = (median_ms(one, options.seconds) for one in (run, here[name]))
-        of_torch = ""
-        if peer is not None and name.endswith(" texts"):
-            ids, scores = ours.arrays(run(), LIMIT)
-            compare_with_peer((ids, scores.astype(np.float32)), peer())
-            of_torch = f"{median_ms(peer, options.seconds):.2f}"
-        print(f"| {name} | {on_device:.2f} | {on_host:.2f} | {of_torch} |", flush=True)
-    if options.device == "cpu":
-        return
-    os.environ["HYRECALL_CUDA_TIMES"] = "1"
-    for name, run in there.items():
-        print_table(name, time_kernels(run))
+    size, torch = SIZES[options.size], import_torch(options.device)
+    made = World(size, options.device, torch)
+    entries: list[dict[str, Any]] = []
+    for rows in size.text_rows:
+        world = HybridWorld(
+            rows, made.rows[:rows], made.queries, min(size.tenants, rows // 100), options.threads
+        )
+        is_first = rows == size.text_rows[0] and options.calls is None
+        devices = ("cpu", options.device) if is_first else (options.device,)
+        both = [
+            world.batches(
+                world.index(device, is_scoped=False),
+                world.index(device, is_scoped=True) if is_first else None,
+            )
+            for device in devices
+        ]
+        if options.calls is not None:
+            for _ in range(options.calls):
+                both[0][f"{size.queries:,} hybrid"]()
+            return 0
+        peer = None
+        if torch is not None:
+            search = device_rivals.bm25(torch, world.texts, options.device, LIMIT)
+            peer = partial(search, world.asked_words)
+        for name, run in both[-1].items():
+            on_host = both[0][name] if is_first else None
+            found = entry(name, run, on_host, peer, size.seconds, is_cpu=options.device == "cpu")
+            entries.append({"rows": rows, "dim": size.dim, "limit": LIMIT, **found})
+            print(f"{rows:,} rows, {name}: {found['ours']['median_ms']:.2f} ms", flush=True)
+            options.out.write_text(json.dumps(entries, indent=1) + "\n")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

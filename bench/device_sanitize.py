@@ -100,9 +100,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
-    ordered = list(itertools.product(ROWS, DIMS, DTYPES))
+    ordered = list(itertools.product(options.rows, DIMS, DTYPES))
     assert math.gcd(STRIDE, len(ordered)) == 1
     shapes = [ordered[i * STRIDE % len(ordered)] for i in range(len(ordered))]
     n_tried = n_replies = 0

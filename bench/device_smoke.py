@@ -15,14 +15,13 @@ import argparse
 import contextlib
 import json
 import os
-import queue
+import select
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 KILLED = 5.0  # seconds for a process to end that the driver may hold
 STARTING = 6  # times the seconds of a kernel: imports, and the first touch of a device
@@ -51,65 +50,38 @@ def supervise(
     fates: dict[str, str] = {}
     while not fates or "not tried" in fates.values():
         done = [name for name, fate in fates.items() if fate != "not tried"]
-        left = len(done)
-        with _Worker(start(done)) as worker:
-            patience = STARTING * seconds
-            tried = None
-            while (allowed := min(patience, end - time.monotonic())) > 0:
-                said = worker.line(allowed)
-                if said is None:  # nothing came: it hangs, unless our own time is over
-                    if tried is not None and time.monotonic() < end:
-                        fates[tried] = "hung"
-                        told(fates)  # now: a process that the driver holds may take long to end
-                    break
-                word, *names = said.split() or [""]
-                if word == "kernels":
-                    fates = {name: fates.get(name, "not tried") for name in names}
-                elif word == "try":
-                    tried, patience = names[0], seconds
-                elif word == "ok" and tried is not None:
-                    fates[tried], tried = "ok", None
-                elif word == "":  # it ended
-                    if tried is not None:
-                        fates[tried] = "failed"
-                    break
-                told(fates)
-        told(fates)
+        worker = subprocess.Popen(start(done), stdout=subprocess.PIPE, bufsize=0)
+        tried, patience = "", STARTING * seconds
+        while True:
+            said = _line(worker, min(patience, end - time.monotonic()))
+            word, *names = (said or "").split() or [""]
+            if word == "kernels":
+                fates = {name: fates.get(name, "not tried") for name in names}
+            elif word == "try":
+                tried, patience = names[0], seconds
+            elif word == "ok":
+                fates[tried], tried = "ok", ""
+            elif tried and (said is not None or time.monotonic() < end):
+                fates[tried] = "failed" if said == "" else "hung"
+            told(fates)  # now: a process that the driver holds may take long to end
+            if word == "":
+                break
+        worker.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            worker.wait(timeout=KILLED)
         # A worker that settles nothing would be started for ever.
-        if time.monotonic() > end or sum(f != "not tried" for f in fates.values()) == left:
+        settled = [name for name, fate in fates.items() if fate != "not tried"]
+        if time.monotonic() > end or len(settled) == len(done):
             break
     return fates
 
 
-class _Worker:
-    """A process whose lines can be waited for with a limit; killed at the end, whatever it does."""
-
-    def __init__(self, command: Sequence[str]) -> None:
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self._lines: queue.Queue[str] = queue.Queue()
-        assert self._process.stdout is not None
-        threading.Thread(target=self._read, args=[self._process.stdout], daemon=True).start()
-
-    def _read(self, stream: IO[str]) -> None:
-        for line in stream:
-            if line.strip():
-                self._lines.put(line)
-        self._lines.put("")
-
-    def line(self, seconds: float) -> str | None:
-        """Wait for the next line; ``""`` where it has ended, None where nothing came."""
-        try:
-            return self._lines.get(timeout=seconds)
-        except queue.Empty:
-            return None
-
-    def __enter__(self) -> _Worker:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=KILLED)
+def _line(worker: subprocess.Popen[bytes], seconds: float) -> str | None:
+    """Wait for the next line; ``""`` where the worker has ended, None where nothing came."""
+    assert worker.stdout is not None
+    if seconds <= 0 or not select.select([worker.stdout], [], [], seconds)[0]:
+        return None
+    return worker.stdout.readline().decode()
 
 
 # ---- the worker ----

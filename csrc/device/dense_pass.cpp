@@ -24,16 +24,30 @@ FirstPassPlane plane_of_rows(RowType type) {
 }
 
 FirstPassPlane choose_plane(DeviceTable const& table, DensePlan const& plan, bool has_int8,
-                            FirstPassChoice forced) {
+                            FirstPassChoice forced, Tuned const* tuned) {
   RowType const type = table.type();
   if (plane_of_rows(type) == FirstPassPlane::kInt8) return FirstPassPlane::kInt8;
-  bool const is_better = has_int8 && !(table.greatest_residual() > kLooseResidual &&
-                                       plan.queries_per_tile() >= kManyQueries);
+  bool const is_loose =
+      table.greatest_residual() > kLooseResidual && plan.queries_per_tile() >= kManyQueries;
+  bool const is_tried = tuned == nullptr || tuned->plane == FirstPassPlane::kInt8;
+  bool const is_better = has_int8 && !is_loose && is_tried;
   bool const is_possible = table.dim() <= max_first_pass_dim(FirstPassPlane::kInt8);
   if (is_possible && forced != FirstPassChoice::kRows &&
       (forced == FirstPassChoice::kInt8 || is_better))
     return FirstPassPlane::kInt8;
   return plane_of_rows(type);
+}
+
+// What was measured for such a batch, where nothing is forced.
+Tuned const* tuned_for(DeviceTable const& table, DenseSearch const& batch) {
+  Settings const& settings = batch.settings;
+  bool const is_forced = settings.first_pass != FirstPassChoice::kAny || settings.tuning ||
+                         settings.kernels != KernelChoice{};
+  if (is_forced || table.is_lexical()) return nullptr;
+  // Those that read a tile together: the sweeps have one scope.
+  std::size_t const n_scopes = std::max<std::size_t>(batch.scopes.size(), 1);
+  return find_tuned(table.folder(), table.ordinal(), plane_of_rows(table.type()), table.dim(),
+                    (batch.group_of.size() + n_scopes - 1) / n_scopes);
 }
 
 bool fits(GuestRows const& guests, DeviceTable const& table) {
@@ -87,7 +101,7 @@ ScopeSizes::ScopeSizes(DenseSearch const& batch, std::uint32_t tile_rows) : batc
 
 Pass::Pass(DeviceTable const& table, DenseSearch const& batch, Piece const& piece,
            ScopeSizes const& sizes)
-    : table_(table), batch_(batch), piece_(piece) {
+    : table_(table), batch_(batch), piece_(piece), tuned_(tuned_for(table, batch)) {
   require(batch.guest == nullptr || fits(*batch.guest, table), "a tensor as the column's");
   require(table.is_lexical() == (batch.text != nullptr), "queries as the column's");
   std::size_t const n = piece.queries.size();
@@ -106,7 +120,7 @@ Pass::Pass(DeviceTable const& table, DenseSearch const& batch, Piece const& piec
   }
   bool const is_lexical = table.is_lexical();
   tuning_ = batch.settings.tuning.value_or(is_lexical ? choose_lexical_tuning(n, depth, most_tiles)
-                                                      : choose_tuning(depth, most_tiles));
+                                                      : choose_tuning(depth, most_tiles, tuned_));
   bool const is_asked = !batch.first_scores.empty();
   bool const is_repair = piece.capacity != 0;
   // No query has more candidates than rows.
@@ -117,7 +131,7 @@ Pass::Pass(DeviceTable const& table, DenseSearch const& batch, Piece const& piec
   // Nothing is guessed; a lexical pass guesses nothing and reads all tiles at once.
   if (is_asked || is_repair) tuning_.seed_tiles = is_lexical ? kNone32 : 0;
   params.table = table.handle();
-  params.kernels = batch.settings.kernels;
+  params.kernels = tuned_ != nullptr ? kernels_of(*tuned_) : batch.settings.kernels;
   params.filters = array(batch.filters);
   params.tests = array(batch.tests);
   params.codes = array(batch.codes);
@@ -143,7 +157,7 @@ void Pass::plan() {
     plan_for(0);
   } else {
     DeviceScans scans(require_library(table_.folder(), table_.ordinal()), table_.ordinal(),
-                      batch_.settings.kernels);
+                      params.kernels);
     auto const wide_queries = [&](FirstPassPlane of) {
       std::uint32_t const bytes =
           of == FirstPassPlane::kInt8 ? table_.dim() : table_.dim() * item_bytes(table_.type());
@@ -152,7 +166,7 @@ void Pass::plan() {
     bool const has_int8 = scans.has(FirstPassPlane::kInt8);
     FirstPassPlane const first = has_int8 ? FirstPassPlane::kInt8 : plane_of_rows(table_.type());
     plan_for(wide_queries(first));
-    params.plane = choose_plane(table_, *plan_, has_int8, batch_.settings.first_pass);
+    params.plane = choose_plane(table_, *plan_, has_int8, batch_.settings.first_pass, tuned_);
     scans.require_some(params.plane);
     if (wide_queries(params.plane) != wide_queries(first)) plan_for(wide_queries(params.plane));
   }

@@ -69,6 +69,7 @@ class Pass {
   DenseSearch const& batch_;
   Piece const& piece_;
   std::vector<std::uint32_t> group_of_, depths_;
+  Tuned const* tuned_;  // null: the model
   DenseTuning tuning_{};
   std::optional<DensePlan> plan_;
   std::vector<LexicalText> texts_;

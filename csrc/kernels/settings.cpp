@@ -86,8 +86,8 @@ std::optional<DenseTuning> read_tuning() {
     at = is_whole && !is_last ? next + 1 : next;
   }
   if (!is_whole || tuning.capacity == 0 || tuning.seed_tiles == 0 || tuning.stride < 2 ||
-      tuning.stride > 32)
-    refuse(name, "capacity >= 1, seed tiles >= 1 and a stride of 2 to 32, as in 64,1,2", text);
+      tuning.stride > 4096)
+    refuse(name, "capacity >= 1, seed tiles >= 1 and a stride of 2 to 4096, as in 64,1,2", text);
   return tuning;
 }
 

@@ -54,6 +54,60 @@ TEST(tuning_has_room_for_what_passes_and_a_sample_of_bounded_size) {
   }
 }
 
+constexpr FirstPassPlane kInt8 = FirstPassPlane::kInt8;
+constexpr FirstPassPlane kBFloat16 = FirstPassPlane::kBFloat16;
+constexpr Tuned kMeasured[] = {
+    {{132, 144, kInt8, 1024, 64}, kInt8, 128, 32, 16384},
+    {{132, 144, kBFloat16, 1024, 1}, kBFloat16, 32, 128, 8192},
+};
+
+TEST(tuned_entries_are_found_by_every_part_of_their_key) {
+  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+  TunedKey const key = TunedKey::of(132, 143'771 * kMiB, kInt8, 768, 33);
+  CHECK(find_tuned(kMeasured, key) == &kMeasured[0]);
+  for (std::size_t n_queries : {9u, 64u})
+    CHECK(find_tuned(kMeasured, TunedKey::of(132, 143'771 * kMiB, kInt8, 1024, n_queries)));
+  CHECK(find_tuned(kMeasured, TunedKey::of(132, 143'771 * kMiB, kBFloat16, 513, 1)) ==
+        &kMeasured[1]);
+  CHECK(TunedKey::of(132, 81'559 * kMiB, kInt8, 1, 5'000) == (TunedKey{132, 80, kInt8, 1, 1024}));
+  for (TunedKey const& other : {TunedKey::of(114, 143'771 * kMiB, kInt8, 768, 33),
+                                TunedKey::of(132, 81'559 * kMiB, kInt8, 768, 33),
+                                TunedKey::of(132, 143'771 * kMiB, kBFloat16, 768, 33),
+                                TunedKey::of(132, 143'771 * kMiB, kInt8, 512, 33),
+                                TunedKey::of(132, 143'771 * kMiB, kInt8, 768, 65)})
+    CHECK(find_tuned(kMeasured, other) == nullptr);
+}
+
+TEST(tuned_entries_change_the_room_the_sample_and_the_scans) {
+  DenseTuning const model = choose_tuning(100, 7'813);
+  DenseTuning const tuned = choose_tuning(100, 7'813, &kMeasured[0]);
+  CHECK_EQ(model.stride, 64u);
+  CHECK_EQ(model.capacity, 11'392u);
+  CHECK_EQ(tuned.stride, 32u);
+  CHECK_EQ(tuned.capacity, 19'584u);
+  CHECK_EQ(tuned.seed_tiles, 306u);
+  CHECK_EQ(choose_tuning(100, 78'130, &kMeasured[0]).stride, 512u);  // half the model's
+  CHECK_EQ(choose_tuning(100, 78'130).stride, 1024u);
+  KernelChoice const kernels = kernels_of(kMeasured[0]);
+  CHECK(!kernels.allows({kInt8, 256, false}));
+  CHECK(kernels.allows({kInt8, 128, false}) && kernels.allows({kInt8, 32, true}));
+  CHECK(kernels.allows({kBFloat16, 256, false}));
+}
+
+TEST(tuned_entries_with_a_wrong_key_do_not_compile) {
+  static_assert(are_keys_valid(kMeasured));
+  auto const is_valid_with = [](TunedKey const& key) {
+    Tuned const table[] = {kMeasured[0], {key, kInt8, 256, 64, 8192}};
+    return are_keys_valid(table);
+  };
+  CHECK(is_valid_with({132, 144, kInt8, 1024, 256}));
+  CHECK(!is_valid_with({132, 144, kInt8, 1024, 100}));   // no class of batches
+  CHECK(!is_valid_with({132, 144, kInt8, 768, 256}));    // no class of dimensions
+  CHECK(!is_valid_with({132, 141, kInt8, 1024, 256}));   // no class of memory
+  CHECK(!is_valid_with(kMeasured[0].key));               // twice
+  CHECK(!is_valid_with({114, 144, kInt8, 1024, 1024}));  // not in order
+}
+
 // ---- scores as numbers
 
 std::vector<float> some_floats(Rng& rng) {

@@ -15,7 +15,7 @@ SCHEMA = hr.Schema(key="id", vector="v", cell=None)
 VALUES = {
     "HYRECALL_FRONT_PLANE": ("float", "head8, head4, int8 or rows"),
     "HYRECALL_CUDA_KERNELS": ("hopper", "generic"),
-    "HYRECALL_DENSE_TUNING": ("64,1", "capacity >= 1, seed tiles >= 1 and a stride of 2 to 32"),
+    "HYRECALL_DENSE_TUNING": ("64,1", "capacity >= 1, seed tiles >= 1 and a stride of 2 to 4096"),
     "HYRECALL_CUDA_TIMES": ("yes", "0 or 1"),
     "HYRECALL_AUTO_POSTINGS": ("-1", "an integer of at least 0"),
 }
@@ -47,7 +47,7 @@ def test_a_tuning_is_taken(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["0,1,2", "64,0,2", "64,1,1", "64,1,33", "-1,1,2", "64,1,2,", "64, 1,2", "4294967296,1,2"],
+    ["0,1,2", "64,0,2", "64,1,1", "64,1,4097", "-1,1,2", "64,1,2,", "64, 1,2", "4294967296,1,2"],
 )
 def test_a_tuning_out_of_range_is_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     index = hr.Index.build(given()["table"], SCHEMA, vectors=given()["vectors"], device="cpu")
