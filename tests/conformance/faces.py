@@ -53,14 +53,19 @@ class Refused(Exception):  # noqa: N818
     """A face did not do what it was asked.
 
     ``kind`` is value, scope, missing, taken or forbidden, or "" where the face does not tell;
-    ``argument`` is what the message names.
+    ``arguments`` are what the message begins with: an option, then perhaps a part of it.
     """
+
+    _NAMED = re.compile(r"-*(?:[\w-]+(?:\[\d+\])?\.)*([\w-]+)(?:\[[^]]*\])?: ?")
 
     def __init__(self, kind: str, told: str) -> None:
         super().__init__(told)
         self.kind = kind
-        named = re.match(r"-*(?:[\w-]+\.)*([\w-]+)(?:\[\d+\])?:", told)
-        self.argument = named[1].replace("-", "_") if named else ""
+        self.arguments: list[str] = []
+        end = 0
+        while named := self._NAMED.match(told, end):
+            self.arguments.append(named[1].replace("-", "_"))
+            end = named.end()
 
 
 @contextmanager
@@ -70,7 +75,7 @@ def refused(kind: str, argument: str) -> Iterator[None]:
         yield
     fault = caught.value
     assert fault.kind in (kind, ""), fault
-    assert fault.argument == argument, fault
+    assert argument in fault.arguments, fault
 
 
 def kind_of(fault: BaseException) -> str:

@@ -146,7 +146,7 @@ class Rest(Door):
         given: dict[str, Any] = {"json": body | self.whose} if body is not None else {}
         query = query if body is not None else query | self.whose
         request = partial(
-            self.house.client.request, method.upper(), path.format(id=quote(key, safe="")),
+            self.house.client.request, method.upper(), path.format(id=quote(key, safe="").replace(".", "%2E")),
             params=query, **given,
         )  # fmt: skip
         reply = self.house.shared.portal.call(request)
@@ -464,6 +464,43 @@ class Mcp(Door):
 _IN_PYTHON = "Python, REST and MCP"
 
 
+@cache
+def commands_described() -> dict[str, list[str]]:
+    """Return every command with its options."""
+    from typer.main import get_command
+
+    from hyrecall.cli.app import app
+
+    top: Any = get_command(app)
+    groups = {name: getattr(one, "commands", None) for name, one in top.commands.items()}
+    every = {name: one for name, one in top.commands.items() if groups[name] is None}
+    for group, inner in groups.items():
+        every |= {f"{group} {name}": one for name, one in (inner or {}).items()}
+    return {
+        name: [opt.lstrip("-").replace("-", "_") for p in one.params for opt in p.opts]
+        for name, one in every.items()
+    }
+
+
+def invoked(words: list[str], folder: Path, endpoint: str | None = None) -> str:
+    """Run ``hyrecall`` in this process, with no settings but those in a folder; give its output."""
+    from typer.testing import CliRunner
+
+    from hyrecall.cli.app import app
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HYRECALL_CONFIG", str(folder / "config.json"))
+        if endpoint is None:
+            patch.setenv("HYRECALL_EMBED_DISABLE", "1")
+        else:
+            patch.setenv("HYRECALL_EMBEDDING_URL", endpoint)
+        done = CliRunner().invoke(app, words)
+    if done.exit_code == 1:
+        raise Refused("", done.stderr.strip().splitlines()[-1].removeprefix("error: "))
+    assert done.exit_code == 0, (done.output, done.stderr, done.exception)
+    return done.stdout
+
+
 class CommandLine(Door):
     """The commands of ``hyrecall``, each of which opens the store anew."""
 
@@ -487,51 +524,26 @@ class CommandLine(Door):
     }  # fmt: skip
 
     @classmethod
-    @cache
-    def _described(cls) -> dict[str, list[str]]:
-        from typer.main import get_command
-
-        from hyrecall.cli.app import app
-
-        top: Any = get_command(app)
-        groups = {name: getattr(one, "commands", None) for name, one in top.commands.items()}
-        every = {name: one for name, one in top.commands.items() if groups[name] is None}
-        for group, inner in groups.items():
-            every |= {f"{group} {name}": one for name, one in (inner or {}).items()}
-        return {
-            name: [opt.lstrip("-").replace("-", "_") for p in one.params for opt in p.opts]
-            for name, one in every.items()
-        }
-
-    @classmethod
     def offers(cls, verb: str, option: str | None = None) -> bool:
-        found = cls._described().get(cls.commands.get(verb, verb.replace("_", "-")))
+        found = commands_described().get(cls.commands.get(verb, verb.replace("_", "-")))
         names = {option, cls.flags.get(option or "", option)}
         if verb == "search":
             names |= {"conversation"} if option == "session_id" else set()
         return found is not None and (option is None or bool(names & set(found)))
 
     def _call(self, verb: str, *words: object, is_json: bool = True, **options: Any) -> Any:
-        from typer.testing import CliRunner
-
-        from hyrecall.cli.app import app
-
         command = self.commands.get(verb, verb.replace("_", "-")).split()
         given = [*map(str, words), "--path", str(self.folder), *self._flags(options)]
         if is_json:
             given.append("--json")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("HYRECALL_CONFIG", str(self.folder.parent / "config.json"))
-            patch.setenv("HYRECALL_EMBED_DISABLE", "1")
-            if self.house.opening.embeds:
-                patch.delenv("HYRECALL_EMBED_DISABLE")
-                patch.setenv("HYRECALL_EMBEDDING_URL", self.house.shared.endpoint)
-            patch.setattr("sys.argv", ["hyrecall"])
-            done = CliRunner().invoke(app, [*command, *given])
-        if done.exit_code == 1:
-            raise Refused("", done.stderr.strip().splitlines()[-1].removeprefix("error: "))
-        assert done.exit_code == 0, (done.output, done.stderr, done.exception)
-        return json.loads(done.stdout) if is_json else done.stdout
+        endpoint = self.house.shared.endpoint if self.house.opening.embeds else None
+        try:
+            told = invoked([*command, *given], self.folder.parent, endpoint)
+        except Refused as fault:
+            names = {flag: name for name, flag in self.flags.items()}
+            fault.arguments = [names.get(one, one) for one in fault.arguments]
+            raise
+        return json.loads(told) if is_json else told
 
     def _flags(self, options: Mapping[str, Any]) -> list[str]:
         """Return options as the command line has them."""
@@ -549,7 +561,7 @@ class CommandLine(Door):
                 ]  # fmt: skip
             elif isinstance(value, list):
                 made += [part for one in value for part in (flag, str(one))]
-            elif value not in (None, False):
+            elif value is not None and value is not False:
                 made += [flag, str(value)]
         return made
 

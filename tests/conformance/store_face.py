@@ -22,6 +22,7 @@ class Opening:
     folder: Path
     recipe: str = "default"
     embeds: bool = False
+    place: tuple[tuple[str, str], ...] = (("org", ORG), ("workspace", WORKSPACE))
 
 
 class Found(list[Row]):
@@ -68,29 +69,29 @@ class Store(Face):
         """Keep a memory: id, version, embedded."""
         return self._do("remember", text, **fields)
 
-    def get(self, id: str) -> Row | None:  # noqa: A002
-        return self._do("get", id)
+    def get(self, key: str, /) -> Row | None:
+        return self._do("get", key)
 
     def list(self, **options: Any) -> list[Row]:
         return self._do("list", **options)
 
-    def update(self, id: str, **changes: Any) -> int:  # noqa: A002
+    def update(self, key: str, /, **changes: Any) -> int:
         """Change fields; the new version's number."""
-        return self._do("update", id, **changes)
+        return self._do("update", key, **changes)
 
-    def supersede(self, id: str, text: str, **fields: Any) -> Row:  # noqa: A002
-        return self._do("supersede", id, text, **fields)
+    def supersede(self, key: str, text: str, /, **fields: Any) -> Row:
+        return self._do("supersede", key, text, **fields)
 
-    def pin(self, id: str, **options: Any) -> None:  # noqa: A002
-        self._do("pin", id, **options)
+    def pin(self, key: str, /, **options: Any) -> None:
+        self._do("pin", key, **options)
 
-    def forget(self, id: str | None = None, **options: Any) -> int:  # noqa: A002
+    def forget(self, key: str | None = None, /, **options: Any) -> int:
         """Forget by id, session_id, before or everything; how many there were."""
-        return self._do("forget", id, **options)
+        return self._do("forget", key, **options)
 
-    def history(self, id: str) -> list[Row]:  # noqa: A002
+    def history(self, key: str, /) -> list[Row]:
         """Versions, oldest first: version, status, reason, successor, text."""
-        return self._do("history", id)
+        return self._do("history", key)
 
     def search(self, query: str, **options: Any) -> Found:
         """Recall; `since` and `until` bound the time, `recipe` is a name, `filter` as JSON has it."""
@@ -105,17 +106,17 @@ class Store(Face):
         """Connect memories: id, relationship, nodes, roles, description."""
         return self._do("link", nodes, relationship, **options)
 
-    def unlink(self, id: str) -> bool:  # noqa: A002
-        return self._do("unlink", id)
+    def unlink(self, key: str, /) -> bool:
+        return self._do("unlink", key)
 
-    def links(self, id: str) -> list[Row]:  # noqa: A002
-        return self._do("links", id)
+    def links(self, key: str, /) -> list[Row]:
+        return self._do("links", key)
 
-    def remember_fact(self, subject: str, predicate: str, object: str, **fields: Any) -> Row:  # noqa: A002
-        return self._do("remember_fact", subject, predicate, object, **fields)
+    def remember_fact(self, subject: str, predicate: str, said: str, /, **fields: Any) -> Row:
+        return self._do("remember_fact", subject, predicate, said, **fields)
 
-    def end_fact(self, id: str, **options: Any) -> int:  # noqa: A002
-        return self._do("end_fact", id, **options)
+    def end_fact(self, key: str, /, **options: Any) -> int:
+        return self._do("end_fact", key, **options)
 
     def recall_facts(self, query: str, **options: Any) -> list[Row]:
         """Facts that hold: id, subject, predicate, object, valid_from, valid_to."""

@@ -8,7 +8,11 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import ExitStack
+from datetime import date
+from functools import cached_property
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -35,19 +39,42 @@ def opening_options(opening: Opening) -> dict[str, Any]:
 
 
 class Shared:
-    """What the faces of a run share: an event loop on a thread, a second process, a clean-up."""
+    """What the faces of a run share: an event loop on a thread, a process, an embedding endpoint."""
 
     def __init__(self, portal: BlockingPortal, stack: ExitStack) -> None:
         self.portal = portal
         self._stack = stack
-        self._owner: Owner | None = None
 
-    @property
+    @cached_property
     def owner(self) -> Owner:
-        if self._owner is None:
-            self._owner = Owner()
-            self._stack.callback(self._owner.end)
-        return self._owner
+        made = Owner()
+        self._stack.callback(made.end)
+        return made
+
+    @cached_property
+    def endpoint(self) -> str:
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self._stack.callback(server.server_close)
+        self._stack.callback(server.shutdown)
+        return f"http://127.0.0.1:{server.server_port}/v1"
+
+
+class Endpoint(BaseHTTPRequestHandler):
+    """Serves the vectors of the embedder that Python's faces have."""
+
+    def do_POST(self) -> None:
+        given = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
+        texts = [given] if isinstance(given, str) else given
+        rows = [{"embedding": one.tolist()} for one in HashEmbedder(DIM).embed(texts)]
+        body = json.dumps({"data": rows}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
 
 
 class Owner:
@@ -135,7 +162,7 @@ class Python(Store):
 
     @property
     def whose(self) -> dict[str, Any]:
-        return {"user_id": self.user, **PLACE}
+        return {"user_id": self.user, **dict(self.house.opening.place)}
 
     @classmethod
     def offers(cls, verb: str, option: str | None = None) -> bool:
@@ -199,7 +226,7 @@ class Python(Store):
         self._ask("pin", key, **self.whose, **options)
 
     def _forget(self, key: str | None, **options: Any) -> int:
-        return self._ask("forget", key, **self.whose, **options)
+        return self._ask("forget", key, **self.whose, **times(options))
 
     def _history(self, key: str) -> list[Row]:
         return [version_row(one) for one in self._ask("history", key, **self.whose)]
@@ -401,10 +428,16 @@ def search_options(options: dict[str, Any]) -> dict[str, Any]:
     """Return options of a search as Python takes them."""
     given = _filtered(times(options))
     if "since" in given or "until" in given:
-        given["time_range"] = moment(given.pop("since", None)), moment(given.pop("until", None))
+        given["time_range"] = _end(given.pop("since", None)), _end(given.pop("until", None))
     if "recipe" in given:
-        given["recipe"] = getattr(recipes, given["recipe"])
+        given["recipe"] = getattr(recipes, given["recipe"], given["recipe"])
     return given
+
+
+def _end(value: str | None) -> date | None:
+    """Read an end of a time; a date alone is the whole day."""
+    is_day = value is not None and len(value) == 10
+    return date.fromisoformat(value) if is_day else moment(value)  # type: ignore[arg-type]
 
 
 def _filtered(options: dict[str, Any]) -> dict[str, Any]:
