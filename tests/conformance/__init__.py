@@ -1,6 +1,6 @@
 """One suite for every way to a store and to an index: scenario x face.
 
-A scenario is a test whose argument is ``store`` or ``index``: a short program over plain data, which
-asserts the same values at every face. A face says by name which verbs and options it lacks;
+A scenario is a test whose argument is ``store`` or ``index``: a short program over plain data that
+asserts the same values at every face. A face names the verbs and options that it lacks;
 ``test_faces.py`` fails if it offers one of them. ``python -m tests.conformance`` prints the matrix.
 """

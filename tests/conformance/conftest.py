@@ -11,6 +11,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from conformance.differences import DIFFERENCES
+from conformance.faces import Refused
 from conformance.index_faces import FACES as INDEXES
 from conformance.index_faces import Index, OnDevice
 from conformance.index_worlds import TEAS
@@ -36,7 +37,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         face = item.name.partition("[")[2].rstrip("]").split("-")[0]
         why = DIFFERENCES.get((getattr(item, "originalname", ""), face))
         if why is not None:
-            item.add_marker(pytest.mark.xfail(reason=why, raises=(AssertionError, pytest.fail.Exception)))
+            kinds = (AssertionError, pytest.fail.Exception, Refused)
+            item.add_marker(pytest.mark.xfail(reason=why, raises=kinds))
 
 
 @pytest.fixture(scope="session")

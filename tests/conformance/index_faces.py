@@ -5,8 +5,8 @@ compares every face with the definition, to the last bit.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
@@ -206,6 +206,7 @@ class OneShard(Plain):
 
     name = "1 shard"
     shown_class = ShardedIndex
+    needs: ClassVar = {**Plain.needs, "explained": "explain"}
     n_shards: ClassVar[int] = 1
     lacks: ClassVar = {
         **dict.fromkeys(("add", "upsert", "delete", "delete_where", "compact"), _NO_CHANGES),
@@ -243,7 +244,7 @@ class FiveShards(OneShard):
 # ---- doors ----
 
 
-def plain_filter(predicate: scope.Predicate) -> Row:
+def plain_filter(predicate: scope.Predicate) -> Row:  # noqa: PLR0911 - a case each
     """Return a filter as JSON has it: columns to predicates, all of which hold."""
     match predicate:
         case scope.And(left, right):
@@ -291,7 +292,9 @@ class Saved(Index):
     """What the doors of an index share: it is only read."""
 
     lacks: ClassVar = {
-        **dict.fromkeys(("add", "upsert", "delete", "delete_where", "compact"), "save a new version"),
+        **dict.fromkeys(
+            ("add", "upsert", "delete", "delete_where", "compact"), "save a new version"
+        ),
         **dict.fromkeys(("count", "get", "save", "merged"), "in Python"),
     }
 
@@ -315,7 +318,15 @@ class Served(Saved):
         **Saved.lacks,
         **{
             f"{verb}.{name}": "a recipe by name says how to rank"
-            for name in ("fusion", "bm25", "min_fused", "shaping", "arms", "candidates", "expansion")
+            for name in (
+                "fusion",
+                "bm25",
+                "min_fused",
+                "shaping",
+                "arms",
+                "candidates",
+                "expansion",
+            )
             for verb in ("recall", "explained")
         },
     }
@@ -401,7 +412,7 @@ class CommandLine(Saved):
     @classmethod
     def offers(cls, verb: str, option: str | None = None) -> bool:
         if verb not in ("recall", "shown", "explained"):
-            return verb in commands_described()
+            return "path" not in commands_described().get(verb, ["path"])  # of a store
         return option in (None, *commands_described()["recall"])
 
     def open(self, world: World, stack: ExitStack) -> None:
@@ -478,7 +489,7 @@ def _floors(call: Call) -> dict[str, float]:
     for floor in call.min_score.values():
         if isinstance(floor, documents.Above):
             lack("recall.min_score above", "an inclusive floor, or Python")
-    return dict(call.min_score)  # type: ignore[arg-type]
+    return dict(call.min_score)
 
 
 def _fusion(chosen: fusion.Fusion) -> str:
@@ -499,7 +510,7 @@ def _fusion(chosen: fusion.Fusion) -> str:
 @cache
 def reference(world: World) -> Plain:
     """Return the plain index of a world, which is only read."""
-    return Plain(world, Path(), None, ExitStack())  # type: ignore[arg-type]
+    return Plain(world, Path(), None, ExitStack())
 
 
 FACES = (

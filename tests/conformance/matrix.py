@@ -37,7 +37,7 @@ class Matrix:
         if report.when != "call" and report.passed:
             return
         scenario, _, parameters = rest.partition("[")
-        face, _, case = parameters.rstrip("]").partition("~")
+        face, _, case = parameters.removesuffix("]").partition("-")
         group = Path(file).stem.removeprefix("test_")
         went, told = report.outcome, _told(report)
         if told.startswith("lacks "):
@@ -78,10 +78,14 @@ class Matrix:
             lines.append(f"{group.removeprefix(kind + '_') + f' ({len(own)})':<44}{told}")
             if self._is_whole:
                 for scenario, row in own.items():
-                    signs = "".join(f"{SIGNS.get(row.get(face, ''), ' '):>{wide + 2}}" for face in faces)
+                    signs = "".join(
+                        f"{SIGNS.get(row.get(face, ''), ' '):>{wide + 2}}" for face in faces
+                    )
                     lines.append(f"  {scenario.removeprefix('test_')[:80]:<42}{signs}")
         total = [Counter(row[face] for row in cells.values() if face in row) for face in faces]
-        lines.append(f"{f'all ({len(cells)})':<44}" + "".join(f"{_short(one):>{wide + 2}}" for one in total))
+        lines.append(
+            f"{f'all ({len(cells)})':<44}" + "".join(f"{_short(one):>{wide + 2}}" for one in total)
+        )
         return lines
 
 

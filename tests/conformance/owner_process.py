@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hyrecall.memory import MemorySync
 
 
 def main() -> None:
+    os.environ["HYRECALL_EMBED_DISABLE"] = "1"  # read where a scenario names no embedder
     memory: MemorySync | None = None
     for line in sys.stdin:
         match json.loads(line):

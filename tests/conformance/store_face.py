@@ -1,4 +1,4 @@
-"""The verbs of a store, as one user of it calls them; replies are plain data, equal at every face."""
+"""The verbs of a store, as a user calls them; replies are plain data, the same at every face."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Opening:
 
     folder: Path
     recipe: str = "default"
-    embeds: bool = False
+    embeds: bool | None = False  # None: what the environment says
     place: tuple[tuple[str, str], ...] = (("org", ORG), ("workspace", WORKSPACE))
 
 
@@ -55,9 +55,7 @@ class Store(Face):
     def fill(self, *given: str | Row) -> None:
         """Keep memories m0, m1, ... a minute apart; a str is a text."""
         rows = [{"text": one} if isinstance(one, str) else one for one in given]
-        self._fill(
-            [{"id": f"m{n}", "occurred_at": at(n)} | one for n, one in enumerate(rows)]
-        )
+        self._fill([{"id": f"m{n}", "occurred_at": at(n)} | one for n, one in enumerate(rows)])
 
     def _fill(self, rows: list[Row]) -> None:
         for row in rows:
@@ -94,7 +92,7 @@ class Store(Face):
         return self._do("history", key)
 
     def search(self, query: str, **options: Any) -> Found:
-        """Recall; `since` and `until` bound the time, `recipe` is a name, `filter` as JSON has it."""
+        """Recall: `recipe` is a name, `filter` as JSON has it, `since` and `until` are included."""
         return self._do("search", query, **options)
 
     def recall_scored(self, query: str, **options: Any) -> Found:

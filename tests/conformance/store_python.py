@@ -22,10 +22,10 @@ import hyrecall as hr
 from conformance.faces import Row, memory_row, moment, python_refusals
 from conformance.store_face import PLACE, Found, Opening, Store
 from hyrecall import recipes
-from hyrecall.embed import HashEmbedder
+from hyrecall.embed import AUTO, HashEmbedder
 from hyrecall.memory import AgentMemorySync, Browse, Episode, EpisodeMatch, Fact, Memory, MemorySync
 
-__all__ = ["Agent", "Async", "Python", "SecondProcess", "Shared", "opening_options"]
+__all__ = ["Agent", "Async", "Python", "SecondProcess", "Shared", "agent_of", "opening_options"]
 
 DIM = 16
 BROWSE = ("ls", "cat", "grep", "find")
@@ -33,13 +33,15 @@ BROWSE = ("ls", "cat", "grep", "find")
 
 def opening_options(opening: Opening) -> dict[str, Any]:
     """Return how Python opens a store as a scenario wants it."""
-    embedder = HashEmbedder(DIM) if opening.embeds else None
+    embedder: Any = HashEmbedder(DIM) if opening.embeds else None
+    if opening.embeds is None:
+        embedder = AUTO
     recipe = getattr(recipes, opening.recipe)
     return {"recipe": recipe, "embedder": embedder, "recall_timeout": 30.0, "warm": False}
 
 
 class Shared:
-    """What the faces of a run share: an event loop on a thread, a process, an embedding endpoint."""
+    """What the faces of a run share: an event loop on a thread, a process, an endpoint."""
 
     def __init__(self, portal: BlockingPortal, stack: ExitStack) -> None:
         self.portal = portal
@@ -109,6 +111,9 @@ class House:
         self.opening, self.shared = opening, shared
         self.memory: Any = None
         self.second: MemorySync | None = None
+        self.client: Any = None
+        self.clients: dict[str | None, Any] = {}
+        self.stack = ExitStack()
 
     def opened(self) -> MemorySync:
         return MemorySync.open(self.opening.folder, **opening_options(self.opening))
@@ -172,9 +177,9 @@ class Python(Store):
         if not hasattr(cls.shown, verb):
             return False
         own = {"since": "time_range", "until": "time_range"}
-        return option in (None, *_named(getattr(cls.shown, verb))) or own.get(
-            option
-        ) in _named(getattr(cls.shown, verb))
+        return option in (None, *_named(getattr(cls.shown, verb))) or own.get(option) in _named(
+            getattr(cls.shown, verb)
+        )
 
     # ---- how a call is made ----
 
@@ -188,7 +193,7 @@ class Python(Store):
     def _files(self, verb: str, *args: Any, **options: Any) -> Any:
         with python_refusals():
             browse = self.house.memory.browse(**self.whose)
-            return self._run(getattr(browse, verb), *args, **options)
+            return self._run(getattr(browse, verb), *args, **_filtered(options))
 
     # ---- verbs ----
 
@@ -257,9 +262,7 @@ class Python(Store):
 
     def _remember_fact(self, subject: str, predicate: str, object: str, **fields: Any) -> Row:  # noqa: A002
         with python_refusals():
-            fact = Fact(
-                subject=subject, predicate=predicate, object=object, **self.whose, **fields
-            )
+            fact = Fact(subject=subject, predicate=predicate, object=object, **self.whose, **fields)
         kept = self._ask("remember_fact", fact)
         return {"id": kept.id, "version": kept.version, "embedded": kept.embedded}
 
@@ -398,7 +401,7 @@ class Agent(Python):
 
     def _files(self, verb: str, *args: Any, **options: Any) -> Any:
         with python_refusals():
-            return getattr(self._view.browse(), verb)(*args, **options)
+            return getattr(self._view.browse(), verb)(*args, **_filtered(options))
 
     def _fill(self, rows: list[Row]) -> None:
         self.setup._fill(rows)
@@ -409,6 +412,13 @@ class Agent(Python):
 
     def _of_whom(self, verb: str) -> dict[str, Any]:
         return {}
+
+
+def agent_of(store: Store, name: str) -> Agent:
+    """Return an agent's view of the store of a face."""
+    python = store.setup
+    assert isinstance(python, Python)
+    return Agent(python.house, name)
 
 
 # ---- options and replies as plain data ----
@@ -437,7 +447,7 @@ def search_options(options: dict[str, Any]) -> dict[str, Any]:
 def _end(value: str | None) -> date | None:
     """Read an end of a time; a date alone is the whole day."""
     is_day = value is not None and len(value) == 10
-    return date.fromisoformat(value) if is_day else moment(value)  # type: ignore[arg-type]
+    return date.fromisoformat(value) if is_day else moment(value)
 
 
 def _filtered(options: dict[str, Any]) -> dict[str, Any]:

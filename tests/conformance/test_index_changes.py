@@ -11,8 +11,8 @@ from conformance.faces import refused
 from conformance.index_faces import Index, Plain, World
 from conformance.index_worlds import DRAWN, ONE_ARM, TEAS, ask, cells, keys, row, same
 from oracle import scope
-from oracle.life import Life
 from oracle.documents import Call
+from oracle.life import Life
 
 CALLS: tuple[Call, ...] = (
     ask("hot tea", [1, 1, 0], cells("ana", "bob"), limit=20),
@@ -34,7 +34,9 @@ def test_B08_rows_added_one_by_one_equal_a_build(make_index: Callable[..., Index
 def test_B08_a_life_of_changes_equals_a_rebuild(make_index: Callable[..., Index]) -> None:
     index, life = make_index(part(30)), Life(part(30).rows)
     for one in (index, life):
-        one.delete([DRAWN.rows[n].key for n in (3, 7, 9)], [{DRAWN.rows[n].cell} for n in (3, 7, 9)])  # type: ignore[list-item]
+        one.delete(
+            [DRAWN.rows[n].key for n in (3, 7, 9)], [{DRAWN.rows[n].cell} for n in (3, 7, 9)]
+        )
         one.upsert([DRAWN.rows[5], *DRAWN.rows[40:44]])
         one.add(DRAWN.rows[44:50])
         one.delete_where(cells("bob"), scope.Equal("kind", "note"))
@@ -58,7 +60,7 @@ def test_an_added_key_must_be_free_in_its_cell(index: Index) -> None:
     assert keys(index.recall(ask("x", scope=cells(None)))) == [["hot"]]
 
 
-def test_L1_a_key_is_deleted_in_its_scope_only(index: Index) -> None:
+def test_a_key_is_deleted_in_its_scope_only(index: Index) -> None:
     assert index.delete(["hot", "none"], [cells("bob"), cells("ana")]) == 1
     assert keys(index.recall(ask("hot", scope=cells("ana")))) == [["hot"]]
     assert keys(index.recall(ask("hot", scope=cells("bob")))) == [["milk"]]
@@ -88,7 +90,7 @@ def test_H10_what_is_saved_opens_with_the_same_bits(
     for memory in ("mmap", "ram"):
         with hr.Index.open(tmp_path / "x", memory=memory, device="cpu") as again:
             assert len(again) == len(DRAWN.rows)
-            index.index = again  # type: ignore[attr-defined]
+            index.index = again
             same(index, DRAWN, *CALLS)
 
 

@@ -47,7 +47,7 @@ def test_A14_B09_reciprocal_ranks_count_from_one(index: Index) -> None:
     assert found[0].arm_ranks == (1, 1)
     bean = next(hit for hit in found if hit.key == "bean")
     assert bean.arm_ranks[0] is None  # in one list alone
-    assert bean.score == 1 / (60 + bean.arm_ranks[1])  # type: ignore[operator]
+    assert bean.score == 1 / (60 + bean.arm_ranks[1])
 
 
 def test_A47_two_second_places_beat_one_first(make_index: Callable[..., Index]) -> None:
@@ -62,7 +62,7 @@ def test_A47_two_second_places_beat_one_first(make_index: Callable[..., Index]) 
 
 def test_A42_scales_of_vectors_do_not_reach_the_ranks(make_index: Callable[..., Index]) -> None:
     scaled = tuple(
-        row(str(one.key), one.cell[0], one.texts["text"],  # type: ignore[arg-type]
+        row(str(one.key), one.cell[0], one.texts["text"],
             None if one.vectors["embedding"] is None else (one.vectors["embedding"] * 4).tolist())
         for one in TEAS.rows
     )  # fmt: skip
@@ -111,7 +111,7 @@ STAGES: dict[str, tuple[tuple[object, ...], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", STAGES)
-def test_E18_E22_E30_stages_rank_alike(make_index: Callable[..., Index], name: str) -> None:
+def test_E22_stages_rank_alike(make_index: Callable[..., Index], name: str) -> None:
     stages, order = STAGES[name]
     call = ask(vector=[1, 0.9, 0])
     found = make_index(CLONES).recall(call, shaping=stages)
@@ -129,7 +129,7 @@ def test_E20_a_rerank_by_cosine_keeps_the_scores_of_the_places(
     assert [hit.score for hit in found] == [hit.score for hit in plain]
 
 
-def test_E25_E26_recency_halves_a_score_at_its_half_life(make_index: Callable[..., Index]) -> None:
+def test_E26_recency_halves_a_score_at_its_half_life(make_index: Callable[..., Index]) -> None:
     rows = (row("new", "ana", "tea", None, at=DAY), row("none", "ana", "tea", None))
     index = make_index(World(ONE_ARM, rows))
     stage = hr.Recency("at", half_life="30d")

@@ -36,7 +36,10 @@ def test_both_arms_are_fused(index: Index) -> None:
 def test_many_ties_nulls_and_empty_texts(make_index: Callable[..., Index]) -> None:
     index = make_index(DRAWN)
     for tenant in ("ana", "bob", "cyd"):
-        calls = [ask("grow ash", [1, 0, 2], cells(tenant), limit=30), ask("zen", scope=cells(tenant))]
+        calls = [
+            ask("grow ash", [1, 0, 2], cells(tenant), limit=30),
+            ask("zen", scope=cells(tenant)),
+        ]
         same(index, DRAWN, *calls)
 
 
@@ -107,7 +110,7 @@ def test_completion_scores_a_hit_in_the_arm_that_did_not_list_it(index: Index) -
     ],
     ids=["phrase", "slop", "prefix", "all", "any and boost"],
 )  # fmt: skip
-def test_B06_F04_typed_queries(index: Index, query: Query) -> None:
+def test_typed_queries(index: Index, query: Query) -> None:
     same(index, TEAS, Call((cells("ana"),), {"text": (query,)}))
 
 

@@ -82,7 +82,9 @@ def test_each_query_of_a_batch_has_its_filter(make_index: Callable[..., Index]) 
 def test_E07_a_small_cell_of_a_large_table(make_index: Callable[..., Index]) -> None:
     crowd = tuple(row(f"b{n}", f"u{n % 40}", f"tea {n % 7}", [1, n % 5, n % 3]) for n in range(800))
     index = make_index(World(ONE_ARM, (*crowd, *TEAS.rows)))
-    same(index, World(ONE_ARM, (*crowd, *TEAS.rows)), ask("tea 3", [1, 2, 0], cells("u3"), limit=20))
+    same(
+        index, World(ONE_ARM, (*crowd, *TEAS.rows)), ask("tea 3", [1, 2, 0], cells("u3"), limit=20)
+    )
 
 
 def test_F17_an_unknown_column_is_refused_by_name(index: Index) -> None:
@@ -96,4 +98,4 @@ def test_a_missing_scope_is_refused(index: Index) -> None:
         assert index.recall(call) == [()]  # said as an empty list: nothing
         return
     with refused("scope", "scope"), python_refusals():
-        index.index.recall(text=["tea"])  # type: ignore[attr-defined]
+        index.index.recall(text=["tea"])

@@ -23,7 +23,7 @@ def test_A44_a_forgotten_id_is_free(store: Store) -> None:
     assert [one["text"] for one in store.search("tea coffee")] == ["coffee"]
 
 
-def test_D30_erased_bytes_are_nowhere(store: Store) -> None:
+def test_A44_erased_bytes_are_nowhere(store: Store) -> None:
     store.fill("the password is xyzzy", "coffee")
     store.setup.update("m0", text="the password is plugh")
     assert store.forget("m0", erase=True) == 1
