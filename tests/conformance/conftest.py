@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +14,7 @@ from anyio.from_thread import start_blocking_portal
 from conformance.differences import DIFFERENCES
 from conformance.faces import Refused
 from conformance.index_faces import FACES as INDEXES
-from conformance.index_faces import Index, OnDevice
+from conformance.index_faces import Index, OnDevice, Saved, World
 from conformance.index_worlds import TEAS
 from conformance.store_doors import CommandLine, Mcp, Rest
 from conformance.store_face import Opening, Store
@@ -28,7 +29,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "store_face" in metafunc.fixturenames:
         metafunc.parametrize("store_face", STORES, scope="function")
     if "index_face" in metafunc.fixturenames:
-        metafunc.parametrize("index_face", INDEXES_BY_NAME, scope="function")
+        faces = [one for one in INDEXES_BY_NAME if one != OnDevice.name or has_device(metafunc)]
+        metafunc.parametrize("index_face", faces, scope="function")
+
+
+def has_device(asked: pytest.Metafunc | pytest.FixtureRequest) -> bool:
+    """Say whether there is an emulated device, or this machine's own is asked for."""
+    named = asked.config.getoption("--device") or ()
+    return "HYRECALL_EMULATED" in os.environ or OnDevice.name in named
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -68,14 +76,27 @@ def store(make_store: Callable[..., Store]) -> Store:
 
 @pytest.fixture
 def make_index(
-    index_face: str, shared: Shared, tmp_path: Path, request: pytest.FixtureRequest
+    index_face: str,
+    shared: Shared,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
 ) -> Iterator[Callable[..., Index]]:
-    """Builds an index at the face."""
+    """Builds an index at the face; doors keep those of fixed worlds, which they only read."""
     face = INDEXES_BY_NAME[index_face]
     if face is OnDevice:
-        request.getfixturevalue("emulated")
+        request.getfixturevalue("cuda")
     with ExitStack() as stack:
-        yield lambda world=TEAS: face(world, tmp_path, shared, stack)
+
+        def make(world: World = TEAS) -> Index:
+            if not (world.is_fixed and issubclass(face, Saved)):
+                return face(world, tmp_path, shared, stack)
+            if (key := (face, world)) not in shared.kept:
+                folder = tmp_path_factory.mktemp("kept")
+                shared.kept[key] = face(world, folder, shared, shared.stack)
+            return shared.kept[key]
+
+        yield make
 
 
 @pytest.fixture

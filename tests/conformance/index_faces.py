@@ -5,6 +5,7 @@ compares every face with the definition, to the last bit.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ class World:
 
     shape: Shape
     rows: tuple[documents.Row, ...]
+    is_fixed: bool = False  # scenarios only read it: doors build it once
 
 
 class Index(Face):
@@ -85,6 +87,10 @@ class Index(Face):
     def save(self, path: Path) -> None:
         self._do("save", path)
 
+    def renew(self, rows: Rows) -> None:
+        """Let another program add rows and save them; take the new version up."""
+        self._do("renew", rows)
+
     def merged(self, call: Call) -> list[Reply]:
         """Answer by statistics, candidates and merge, as a program that has parts does it."""
         return self._do("merged", call)
@@ -98,6 +104,7 @@ class Plain(Index):
     device: ClassVar[str] = "cpu"
     needs: ClassVar[Mapping[str, str]] = {
         "shown": "recall", "explained": "recall", "delete_where": "delete", "merged": "candidates",
+        "renew": "reload",
     }  # fmt: skip
 
     @classmethod
@@ -162,6 +169,16 @@ class Plain(Index):
         with python_refusals():
             self.index.save(path)
 
+    def _renew(self, rows: Rows) -> None:
+        self.index.save(self.folder / "renewed")
+        self._add_by_another(self.folder / "renewed", rows)
+        self.index.reload()
+
+    def _add_by_another(self, path: Path, rows: Rows) -> None:
+        with hr.Index.open(path, device="cpu") as other:
+            other.add(table(self.shape, rows))
+            other.save(path)
+
     def _merged(self, call: Call) -> list[Reply]:
         request = hr.distributed.Request(**arguments(self.shape, call))
         statistics = hr.distributed.Statistics.sum([self.index.statistics(request)])
@@ -206,12 +223,13 @@ class OneShard(Plain):
 
     name = "1 shard"
     shown_class = ShardedIndex
-    needs: ClassVar = {**Plain.needs, "explained": "explain"}
+    needs: ClassVar = {**Plain.needs, "explained": "explain", "renew": "save"}
     n_shards: ClassVar[int] = 1
     lacks: ClassVar = {
         **dict.fromkeys(("add", "upsert", "delete", "delete_where", "compact"), _NO_CHANGES),
         **dict.fromkeys(("count", "get"), "ask the index of a shard"),
         "save": "build_shards saves them",
+        "renew": "shards in folders are reloaded",
         "explained": "recall from the shard that holds the document",
         "merged": "its recall is that",
     }
@@ -220,21 +238,40 @@ class OneShard(Plain):
         n = -(-len(world.rows) // self.n_shards) or 1
         parts = [world.rows[first : first + n] for first in range(0, n * self.n_shards, n)]
         tables = [table(world.shape, rows) for rows in parts]
-        analyzer = hr.Analyzer("word") if world.shape.lexical else None
-        how = schema(world.shape)
-        with python_refusals():
-            self.index = ShardedIndex.build(tables, how, analyzer=analyzer, device="cpu", threads=1)
+        self.index = self.sharded(tables, schema(world.shape))
         stack.callback(self.index.close)
+
+    def sharded(self, tables: list[Any], how: hr.Schema) -> ShardedIndex:
+        analyzer = hr.Analyzer("word") if how.text else None
+        with python_refusals():
+            return ShardedIndex.build(tables, how, analyzer=analyzer, device="cpu", threads=1)
 
 
 class TwoShards(OneShard):
-    """Two of them."""
+    """Two of them, saved and opened."""
 
     name = "2 shards"
     n_shards = 2
+    needs: ClassVar = OneShard.needs | {"renew": "reload"}
+    lacks: ClassVar = {verb: why for verb, why in OneShard.lacks.items() if verb != "renew"}
+
+    def sharded(self, tables: list[Any], how: hr.Schema) -> ShardedIndex:
+        analyzer, first = hr.Analyzer("word") if how.text else None, 0
+        self.paths = [self.folder / f"shard {n}" for n in range(len(tables))]
+        for path, own in zip(self.paths, tables, strict=True):
+            with python_refusals():
+                built = hr.Index.build(own, how, analyzer=analyzer, device="cpu", first_seq=first)
+            with built:
+                built.save(path)
+            first += own.num_rows
+        return ShardedIndex.open(self.paths, device="cpu", threads=1)
+
+    def _renew(self, rows: Rows) -> None:
+        self._add_by_another(self.paths[-1], rows)
+        self.index.reload()
 
 
-class FiveShards(OneShard):
+class FiveShards(TwoShards):
     """Five, some of them empty in small worlds."""
 
     name = "5 shards"
@@ -298,6 +335,13 @@ class Saved(Index):
         **dict.fromkeys(("count", "get", "save", "merged"), "in Python"),
     }
 
+    path: Path
+
+    def _renew(self, rows: Rows) -> None:
+        with hr.Index.open(self.path, device="cpu") as other:
+            other.add(table(self.shape, rows))
+            other.save(self.path)
+
     def _asked(self, call: Call) -> dict[str, Any]:
         """Return the options of a call that were said, as `lacks` names them."""
         told = {"fusion": call.fusion, "bm25": call.bm25, "min_fused": call.min_fused}
@@ -343,7 +387,7 @@ class Served(Saved):
     @classmethod
     def offers(cls, verb: str, option: str | None = None) -> bool:
         described = cls._described()
-        if verb not in ("recall", "shown", "explained"):
+        if verb not in ("recall", "shown", "explained", "renew"):
             return any(verb in path for path in described["paths"])
         fields = described["components"]["schemas"]["IndexQueryBody"]["properties"]
         return option in (None, *fields)
@@ -353,11 +397,15 @@ class Served(Saved):
         from hyrecall.serve import create_app
         from serve_client import calling
 
-        path = self.folder / "served"
-        Plain(world, self.folder, self.shared, stack).save(path)
-        app = create_app(hr.Index.open(path, device="cpu", threads=1))
+        self.path = self.folder / "served"
+        Plain(world, self.folder, self.shared, stack).save(self.path)
+        app = create_app(hr.Index.open(self.path, device="cpu", threads=1))
         manager = self.shared.portal.wrap_async_context_manager(calling(app))
         self.client = stack.enter_context(manager)
+
+    def _renew(self, rows: Rows) -> None:
+        super()._renew(rows)
+        time.sleep(1.1)  # the first request after a pause waits for the new version
 
     def _batch(self, call: Call, **more: Any) -> list[Any]:
         queries = []
@@ -411,7 +459,7 @@ class CommandLine(Saved):
 
     @classmethod
     def offers(cls, verb: str, option: str | None = None) -> bool:
-        if verb not in ("recall", "shown", "explained"):
+        if verb not in ("recall", "shown", "explained", "renew"):
             return "path" not in commands_described().get(verb, ["path"])  # of a store
         return option in (None, *commands_described()["recall"])
 

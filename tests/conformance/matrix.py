@@ -11,6 +11,10 @@ import pytest
 __all__ = ["Matrix"]
 
 FOLDER = Path(__file__).parent.name
+ORDER = (
+    "MemorySync", "Memory", "agent's view", "2nd process", "REST", "MCP", "Index", "mmap", "ram",
+    "1 shard", "2 shards", "5 shards", "cuda:0", "served", "command line",
+)  # fmt: skip
 SIGNS = {"passed": "x", "lacks": "-", "differs": "d", "failed": "F", "skipped": "s"}
 
 
@@ -20,7 +24,7 @@ class Matrix:
     def __init__(self, *, is_whole: bool) -> None:
         self._is_whole = is_whole
         self._cells: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
-        self._whys: dict[str, str] = {}
+        self._whys: set[str] = set()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: Any) -> tuple[str, str, str] | None:
@@ -42,12 +46,12 @@ class Matrix:
         went, told = report.outcome, _told(report)
         if told.startswith("lacks "):
             went = "lacks"
-            self._whys[f"{face}: {told}"] = ""
+            self._whys.add(f"{face}: {told}")
         elif hasattr(report, "wasxfail"):
             went = "differs"
-            self._whys[f"{face}: differs, {scenario}: {report.wasxfail}"] = ""
+            self._whys.add(f"{face}: differs, {scenario}: {report.wasxfail}")
         elif went == "skipped":
-            self._whys[f"{face}: {told}"] = ""
+            self._whys.add(f"{face}: {told}")
         self._cells[group, scenario + (f"[{case}]" if case else "")][face] = went
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -66,12 +70,12 @@ class Matrix:
 
     def _lines(self, kind: str) -> list[str]:
         cells = {key: row for key, row in self._cells.items() if key[0].startswith(kind)}
-        faces = list(dict.fromkeys(face for row in cells.values() for face in row))
+        faces = sorted({face for row in cells.values() for face in row}, key=ORDER.index)
         if not faces:
             return []
         wide = max(7, *map(len, faces))
         lines = [f"{kind:<44}" + "".join(f"{face:>{wide + 2}}" for face in faces)]
-        for group in dict.fromkeys(group for group, _ in cells):
+        for group in sorted({group for group, _ in cells}):
             own = {scenario: row for (of, scenario), row in cells.items() if of == group}
             counts = [Counter(row[face] for row in own.values() if face in row) for face in faces]
             told = "".join(f"{_short(one):>{wide + 2}}" for one in counts)

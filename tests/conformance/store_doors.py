@@ -76,7 +76,9 @@ ROUTES = {
     "list_facts": ("get", "/v1/facts"), "feedback": ("post", "/v1/feedback"),
     "list_feedback": ("get", "/v1/feedback"), "set_policy": ("put", "/v1/agents/{id}/policy"),
     "get_policy": ("get", "/v1/agents/{id}/policy"), "export": ("get", "/v1/export"),
-    "import_": ("post", "/v1/import"), "recall_scored": ("post", "/v1/recall_scored"),
+    "import_": ("post", "/v1/import"), "doctor": ("get", "/v1/doctor"),
+    "compact": ("post", "/v1/compact"), "reembed": ("post", "/v1/reembed"),
+    "recall_scored": ("post", "/v1/recall_scored"),
     **{verb: ("get", f"/v1/browse/{verb}") for verb in ("ls", "cat", "grep", "find")},
 }  # fmt: skip
 """The route of each verb: also of one that a face lacks, which would be there."""
@@ -104,6 +106,7 @@ class Rest(Door):
         "recall_scored": "POST /v1/recall has all scores of a match",
         "list_facts": "GET /v1/memories?kind=fact lists them as memories",
         "import_": "hyrecall import, beside the service",
+        **dict.fromkeys(("doctor", "compact", "reembed"), "hyrecall doctor, compact and reembed"),
         "forget.session_id": "forget each id, or hyrecall forget --session",
         "forget.before": "forget each id, or hyrecall forget --before",
         "forget.everything": "hyrecall forget --everything",
@@ -333,6 +336,7 @@ class Mcp(Door):
         "list_feedback": "hyrecall feedback",
         "export": "hyrecall export",
         "import_": "hyrecall import",
+        **dict.fromkeys(("doctor", "compact", "reembed"), "hyrecall doctor, compact and reembed"),
         "link.id": "ids of links are drawn",
         "grep.filter": "in Python and the command line",
         "find.filter": "in Python and the command line",
@@ -394,12 +398,24 @@ class Mcp(Door):
 
     def _call(self, verb: str, *, everybody: bool = False, **arguments: Any) -> Any:
         client = self._client(None if everybody else self.user)
-        call = partial(client.call_tool, self.tools.get(verb, verb), arguments)
-        reply = self.house.shared.portal.call(call)
+        tool = self.tools.get(verb, verb)
+        reply = self.house.shared.portal.call(self._ask, client, tool, arguments)
         if reply.is_error:
             kind, _, told = reply.content[0].text.partition(": ")
             raise Refused(KINDS.get(kind, "value"), told)
         return reply.structured_content
+
+    async def _ask(self, client: Any, tool: str, arguments: Row) -> Any:
+        """Call a tool: the first time as hosts do, which reads and checks all its schemas."""
+        from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult
+
+        if tool not in self.house.shared.tools_checked:
+            reply = await client.call_tool(tool, arguments)
+            if not reply.is_error:
+                self.house.shared.tools_checked.add(tool)
+            return reply
+        asked = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
+        return await client.session.send_request(asked, CallToolResult)
 
     def _fill(self, rows: list[Row]) -> None:
         self.setup._fill(rows)
@@ -613,7 +629,7 @@ class CommandLine(Door):
             lines.append(json.dumps({"version": line}))
         assert self._import_(lines) == (len(rows), 0, [])
         if self.house.opening.embeds:
-            self._call("reembed", **self._who)
+            self._reembed()
 
     def _remember(self, text: str, **fields: Any) -> Row:
         return _kept(self._call("remember", text, **self._who, **fields))
@@ -665,6 +681,17 @@ class CommandLine(Door):
 
     def _find(self, pattern: str, path: str, **options: Any) -> list[str]:
         return self._call("find", pattern, path, **self._who, **options)["entries"]
+
+    def _doctor(self, **options: Any) -> bool:
+        return self._call("doctor", **options)["ok"]
+
+    def _compact(self) -> bool:
+        done = self._call("compact")
+        return done["bytes_after"] < done["bytes_before"]
+
+    def _reembed(self, **options: Any) -> tuple[int, int]:
+        done = self._call("reembed", **self._who, **options)
+        return done["scanned"], done["embedded"]
 
     def _export(self, **options: Any) -> list[str]:
         return self._call("export", is_json=False, **self._who, **options).splitlines()

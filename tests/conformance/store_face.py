@@ -156,3 +156,17 @@ class Store(Face):
     def import_(self, lines: list[str]) -> tuple[int, int, list[int]]:
         """Merge lines: how many were new, how many were there, the numbers of those with errors."""
         return self._do("import_", lines)
+
+    # ---- upkeep ----
+
+    def doctor(self, **options: Any) -> bool:
+        """Say whether the store is sound."""
+        return self._do("doctor", **options)
+
+    def compact(self) -> bool:
+        """Write the database again; say whether it is smaller."""
+        return self._do("compact")
+
+    def reembed(self, **options: Any) -> tuple[int, int]:
+        """Embed what has no vector: how many were looked at, how many embedded."""
+        return self._do("reembed", **options)

@@ -45,20 +45,22 @@ class Shared:
 
     def __init__(self, portal: BlockingPortal, stack: ExitStack) -> None:
         self.portal = portal
-        self._stack = stack
+        self.tools_checked: set[str] = set()
+        self.kept: dict[tuple[type, object], Any] = {}
+        self.stack = stack
 
     @cached_property
     def owner(self) -> Owner:
         made = Owner()
-        self._stack.callback(made.end)
+        self.stack.callback(made.end)
         return made
 
     @cached_property
     def endpoint(self) -> str:
         server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        self._stack.callback(server.server_close)
-        self._stack.callback(server.shutdown)
+        self.stack.callback(server.server_close)
+        self.stack.callback(server.shutdown)
         return f"http://127.0.0.1:{server.server_port}/v1"
 
 
@@ -315,6 +317,17 @@ class Python(Store):
             done = self._ask("import_", file.name)
         return done.imported, done.skipped, [one.line for one in done.errors]
 
+    def _doctor(self, **options: Any) -> bool:
+        return self._ask("doctor", **options).ok
+
+    def _compact(self) -> bool:
+        done = self._ask("compact")
+        return done.bytes_after < done.bytes_before
+
+    def _reembed(self, **options: Any) -> tuple[int, int]:
+        done = self._ask("reembed", **self.whose, **options)
+        return done.scanned, done.embedded
+
 
 class Async(Python):
     """``Memory``, awaited on an event loop."""
@@ -374,8 +387,8 @@ class Agent(Python):
         **dict.fromkeys(
             (
                 "supersede", "pin", "link", "unlink", "remember_fact", "set_policy", "get_policy",
-                "export", "import_", "forget.erase", "forget.session_id", "forget.before",
-                "forget.everything",
+                "export", "import_", "doctor", "compact", "reembed", "forget.erase",
+                "forget.session_id", "forget.before", "forget.everything",
             ),
             _AGENT_NO,
         ),

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from conformance.conftest import INDEXES_BY_NAME, STORES
+from conformance.conftest import INDEXES_BY_NAME, STORES, has_device
 from conformance.differences import DIFFERENCES
 from conformance.faces import Face
 from conformance.index_faces import Index
+from conformance.matrix import ORDER
 from conformance.store_face import Store
 
 FACES: dict[str, type[Face]] = {f"store by {name}": one for name, one in STORES.items()}
@@ -43,6 +44,15 @@ def test_reasons_are_words(name: str) -> None:
     for asked, why in FACES[name].lacks.items():
         assert asked.split(".")[0] in known
         assert len(why) > 8
+
+
+def test_the_matrix_knows_every_face() -> None:
+    assert sorted(ORDER) == sorted({one.name for one in FACES.values()})
+
+
+def test_scenarios_run_on_a_device_too(request: pytest.FixtureRequest) -> None:
+    if not has_device(request):
+        pytest.skip("HYRECALL_EMULATED names no folder, and there is no --device=cuda:0")
 
 
 def test_differences_are_of_scenarios_and_faces() -> None:

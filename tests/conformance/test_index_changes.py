@@ -100,19 +100,12 @@ def test_a_folder_that_is_there_is_not_overwritten_unasked(index: Index, tmp_pat
         Plain(DRAWN, tmp_path, index.shared, ExitStack()).save(tmp_path / "x")
 
 
-def test_a_reader_takes_up_what_another_has_saved(index: Index, tmp_path: Path) -> None:
-    index.save(tmp_path / "x")
-    with hr.Index.open(tmp_path / "x", device="cpu") as reader:
-        index.add([row("new", "ana", "rooibos", [0, 0, 1])])
-        index.save(tmp_path / "x")
-        assert reader.is_stale
-        assert keys_of(reader, "rooibos") == []
-        reader.reload()
-        assert keys_of(reader, "rooibos") == ["new"]
-
-
-def keys_of(index: hr.Index, text: str) -> list[object]:
-    return list(index.recall_one(text=text, scope="ana").keys)
+def test_a_version_that_another_has_saved_is_taken_up(make_index: Callable[..., Index]) -> None:
+    index = make_index(World(ONE_ARM, TEAS.rows))
+    assert index.recall(ask("rooibos")) == [()]
+    new = row("new", "ana", "rooibos", [0, 0, 1])
+    index.renew([new])
+    same(index, World(ONE_ARM, (*TEAS.rows, new)), ask("rooibos"), ask("hot tea", [0, 1, 1]))
 
 
 def test_parts_that_are_merged_answer_as_one(index: Index) -> None:

@@ -99,6 +99,7 @@ CLONES = World(
         row("three", "ana", "tea tea", [1, 0, 0.02], number=3, kind="memory"),
         row("odd", "ana", "tea cake", [0, 1, 0], number=4, kind="summary"),
     ),
+    is_fixed=True,
 )  # by cosine to (1, 0.9, 0): two, one, three, odd
 STAGES: dict[str, tuple[tuple[object, ...], list[str]]] = {
     "dedup": ((hr.Dedup(0.9),), ["two", "odd"]),

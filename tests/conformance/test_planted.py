@@ -18,7 +18,6 @@ pytest.importorskip("typer", reason="the extra [cli] is not installed")
 pytest.importorskip("mcp", reason="the extra [mcp] is not installed")
 
 import httpx2
-from mcp.client import Client
 from typer.testing import CliRunner
 
 import hyrecall as hr
@@ -251,11 +250,11 @@ PLANTS: dict[str, Plant] = {
         test_store_search.test_A22_a_user_without_memories_finds_nothing, Rest,
     ),
     "MCP ignores a field": Plant(
-        Client, "call_tool", unsaid("importance"),
+        Mcp, "_ask", unsaid("importance"),
         test_store_memories.test_A05_a_memory_comes_back_as_it_was_given, Mcp,
     ),
     "MCP ignores that ended facts are asked for": Plant(
-        Client, "call_tool", unsaid("include_ended"),
+        Mcp, "_ask", unsaid("include_ended"),
         test_store_facts.test_E53_asked_for_it_stands_behind_its_successor, Mcp,
     ),
     "a command ignores a user": Plant(
@@ -333,7 +332,7 @@ PLANTS: dict[str, Plant] = {
     ),
     "a reader stays where it was": Plant(
         hr.Index, "reload", never(None),
-        test_index_changes.test_a_reader_takes_up_what_another_has_saved,
+        test_index_changes.test_a_version_that_another_has_saved_is_taken_up,
     ),
 }  # fmt: skip
 

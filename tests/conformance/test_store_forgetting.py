@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from conformance.faces import Refused, at, bytes_below, ids
@@ -69,6 +70,30 @@ def test_A26_a_memory_of_another_user_is_not_forgotten(store: Store) -> None:
     store.fill("tea")
     assert store.as_user("bob").forget("m0") == 0
     assert ids(store.search("tea")) == ["m0"]
+
+
+def test_a_store_is_sound_after_changes(store: Store) -> None:
+    store.fill("tea", "coffee", "milk")
+    store.setup.update("m0", text="green tea")
+    store.forget("m1")
+    assert store.doctor(full=True) is True
+
+
+def test_erased_space_is_given_back(store: Store) -> None:
+    store.fill(*("tea " * 2000 for _ in range(30)))
+    store.setup.forget(everything=True, erase=True)
+    assert store.compact() is True
+    assert store.doctor() is True
+
+
+def test_D15_D16_vectors_that_are_missing_are_made(make_store: Callable[..., Store]) -> None:
+    make_store().setup.fill("tea", "coffee")
+    store = make_store(embeds=True, name="b.mem")
+    store.import_(make_store().setup.export())
+    assert store.reembed() == (2, 2)
+    assert store.reembed() == (2, 0)
+    assert store.reembed(force=True) == (2, 2)
+    assert all(one["vector_score"] is not None for one in store.search("tea"))
 
 
 def test_D30_the_index_follows_every_change(store: Store) -> None:
