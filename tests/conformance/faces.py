@@ -90,7 +90,9 @@ def python_refusals() -> Iterator[None]:
         yield
     except ValidationError as fault:
         first = fault.errors()[0]
-        raise Refused("value", f"{first['loc'][0]}: {first['msg']}") from fault
+        place = "".join(f"{name}: " for name in first["loc"])
+        told = place + first["msg"].removeprefix("Value error, ")
+        raise Refused("value", told) from fault
     except (HyrecallError, ValueError, TypeError) as fault:
         raise Refused(kind_of(fault), str(fault)) from fault
 

@@ -414,7 +414,7 @@ class Served(Saved):
             body: Row = {"limit": call.limit, "offset": call.offset, **more}
             told = {"text": texts, "vector": vectors, "filter": predicate, "depth": call.depth}
             told["min_score"] = _floors(call)
-            body |= {name: value for name, value in told.items() if value}
+            body |= {name: value for name, value in told.items() if value not in (None, {})}
             if self.shape.cell:
                 body["scope"] = {"any_of": [list(cell) for cell in sorted(cells, key=repr)]}
             queries.append(body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,23 +74,24 @@ class Matrix:
         faces = sorted({face for row in cells.values() for face in row}, key=ORDER.index)
         if not faces:
             return []
-        wide = max(7, *map(len, faces))
-        lines = [f"{kind:<44}" + "".join(f"{face:>{wide + 2}}" for face in faces)]
+        wide, names = max(map(len, faces)) + 2, 66 if self._is_whole else 20
+
+        def line(name: str, told: Iterable[str]) -> str:
+            return f"{name:<{names}}" + "".join(f"{one:>{wide}}" for one in told)
+
+        def counted(rows: Collection[dict[str, str]]) -> Iterator[str]:
+            for face in faces:
+                yield _short(Counter(row[face] for row in rows if face in row))
+
+        lines = [line(kind, faces)]
         for group in sorted({group for group, _ in cells}):
             own = {scenario: row for (of, scenario), row in cells.items() if of == group}
-            counts = [Counter(row[face] for row in own.values() if face in row) for face in faces]
-            told = "".join(f"{_short(one):>{wide + 2}}" for one in counts)
-            lines.append(f"{group.removeprefix(kind + '_') + f' ({len(own)})':<44}{told}")
-            if self._is_whole:
-                for scenario, row in own.items():
-                    signs = "".join(
-                        f"{SIGNS.get(row.get(face, ''), ' '):>{wide + 2}}" for face in faces
-                    )
-                    lines.append(f"  {scenario.removeprefix('test_')[:80]:<42}{signs}")
-        total = [Counter(row[face] for row in cells.values() if face in row) for face in faces]
-        lines.append(
-            f"{f'all ({len(cells)})':<44}" + "".join(f"{_short(one):>{wide + 2}}" for one in total)
-        )
+            title = f"{group.removeprefix(kind + '_')} ({len(own)})"
+            lines.append(line(title, counted(own.values())))
+            for scenario, row in own.items() if self._is_whole else ():
+                signs = (SIGNS.get(row.get(face, ""), "") for face in faces)
+                lines.append(line(f"  {scenario.removeprefix('test_')[:62]}", signs))
+        lines.append(line(f"all ({len(cells)})", counted(cells.values())))
         return lines
 
 

@@ -81,7 +81,7 @@ def test_count_and_get_stay_in_the_scope(index: Index) -> None:
     assert found == [None, {"text": "hot tea", "number": 1}]
 
 
-def test_H10_what_is_saved_opens_with_the_same_bits(
+def test_what_is_saved_opens_with_the_same_bits(
     make_index: Callable[..., Index], tmp_path: Path
 ) -> None:
     index = make_index(part(40))

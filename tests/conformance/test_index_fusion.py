@@ -41,7 +41,7 @@ def test_B09_B10_B11_a_fusion_equals_its_definition(
     same(index, DRAWN, *calls)
 
 
-def test_A14_B09_reciprocal_ranks_count_from_one(index: Index) -> None:
+def test_B09_reciprocal_ranks_count_from_one(index: Index) -> None:
     (found,) = index.recall(ask("hot tea", [1, 0, 0], fusion=Rrf()))
     assert (found[0].key, found[0].score) == ("hot", 1 / 61 + 1 / 61)
     assert found[0].arm_ranks == (1, 1)
@@ -50,7 +50,7 @@ def test_A14_B09_reciprocal_ranks_count_from_one(index: Index) -> None:
     assert bean.score == 1 / (60 + bean.arm_ranks[1])
 
 
-def test_A47_two_second_places_beat_one_first(make_index: Callable[..., Index]) -> None:
+def test_two_second_places_beat_one_first(make_index: Callable[..., Index]) -> None:
     rows = (
         row("words", "ana", "tea tea tea", None), row("near", "ana", None, [1, 0, 0]),
         row("both", "ana", "tea cake plate", [0.9, 0.1, 0]),
@@ -60,7 +60,7 @@ def test_A47_two_second_places_beat_one_first(make_index: Callable[..., Index]) 
     assert [hit.score for hit in found] == [1 / 62 + 1 / 62, 1 / 61, 1 / 61]
 
 
-def test_A42_scales_of_vectors_do_not_reach_the_ranks(make_index: Callable[..., Index]) -> None:
+def test_scales_of_vectors_do_not_reach_the_ranks(make_index: Callable[..., Index]) -> None:
     scaled = tuple(
         row(str(one.key), one.cell[0], one.texts["text"],
             None if one.vectors["embedding"] is None else (one.vectors["embedding"] * 4).tolist())
@@ -83,7 +83,7 @@ def test_a_floor_on_the_fused_score(index: Index) -> None:
     assert keys(index.recall(call)) == [["hot", "cold", "green"]]
 
 
-def test_A17_alpha_outside_0_and_1_is_refused(index: Index) -> None:
+def test_alpha_outside_0_and_1_is_refused(index: Index) -> None:
     for alpha in (-0.1, 1.5):
         with refused("value", "alpha"):
             index.recall(ask("tea", [1, 0, 0], fusion=Rrf(alpha=alpha)))
@@ -112,7 +112,7 @@ STAGES: dict[str, tuple[tuple[object, ...], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", STAGES)
-def test_E22_stages_rank_alike(make_index: Callable[..., Index], name: str) -> None:
+def test_stages_rank_alike(make_index: Callable[..., Index], name: str) -> None:
     stages, order = STAGES[name]
     call = ask(vector=[1, 0.9, 0])
     found = make_index(CLONES).recall(call, shaping=stages)
@@ -120,7 +120,7 @@ def test_E22_stages_rank_alike(make_index: Callable[..., Index], name: str) -> N
     assert found == reference(CLONES).recall(call, shaping=stages)
 
 
-def test_E20_a_rerank_by_cosine_keeps_the_scores_of_the_places(
+def test_a_rerank_by_cosine_keeps_the_scores_of_the_places(
     make_index: Callable[..., Index],
 ) -> None:
     index, call = make_index(CLONES), ask("tea cake", [1, 0, 0], fusion=Rrf(weights={"text": 9.0}))
@@ -130,7 +130,7 @@ def test_E20_a_rerank_by_cosine_keeps_the_scores_of_the_places(
     assert [hit.score for hit in found] == [hit.score for hit in plain]
 
 
-def test_E26_recency_halves_a_score_at_its_half_life(make_index: Callable[..., Index]) -> None:
+def test_recency_halves_a_score_at_its_half_life(make_index: Callable[..., Index]) -> None:
     rows = (row("new", "ana", "tea", None, at=DAY), row("none", "ana", "tea", None))
     index = make_index(World(ONE_ARM, rows))
     stage = hr.Recency("at", half_life="30d")
@@ -141,7 +141,7 @@ def test_E26_recency_halves_a_score_at_its_half_life(make_index: Callable[..., I
     ]  # fmt: skip
 
 
-def test_H12_stages_are_explained_to_the_last_bit(make_index: Callable[..., Index]) -> None:
+def test_stages_are_explained_to_the_last_bit(make_index: Callable[..., Index]) -> None:
     index = make_index(CLONES)
     (found,) = index.explained(ask("tea", [1, 0, 0]), shaping=(hr.Dedup(0.9999), hr.MMR(0.5)))
     assert len(found) == 4

@@ -169,7 +169,7 @@ def test_a_recipe_by_name_ranks_alike(make_index: Callable[..., Index], index_fa
 
 
 @pytest.mark.parametrize("text_only", [True, False], ids=["text", "both"])
-def test_H12_explanations_recompute_the_scores(index: Index, text_only: bool) -> None:
+def test_explanations_recompute_the_scores(index: Index, text_only: bool) -> None:
     (found,) = index.explained(ask("hot tea", None if text_only else [1, 1, 0]))
     assert found
     assert all(score == told for score, told in found)

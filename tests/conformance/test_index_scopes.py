@@ -16,7 +16,7 @@ from oracle.documents import Call
 from oracle.words import Words
 
 
-def test_A26_a_query_sees_its_cells_only(index: Index) -> None:
+def test_a_query_sees_its_cells_only(index: Index) -> None:
     for who, found in (("ana", ["hot", "cold", "green"]), ("bob", ["hot"]), (None, ["nobody"])):
         assert keys(index.recall(ask("tea", scope=cells(who)))) == [found]
         same(index, TEAS, ask("tea", [1, 1, 1], cells(who)))
@@ -34,7 +34,7 @@ def test_an_empty_scope_and_an_unknown_cell_see_nothing(index: Index) -> None:
     assert index.recall(ask("tea", [1, 0, 0], frozenset())) == [()]
 
 
-def test_A28_rows_of_others_change_no_bit(make_index: Callable[..., Index]) -> None:
+def test_rows_of_others_change_no_bit(make_index: Callable[..., Index]) -> None:
     crowd = tuple(row(f"b{n}", "bob", "hot hot mint tea", [1, n, 0]) for n in range(200))
     index = make_index(World(ONE_ARM, (*crowd[:100], *TEAS.rows, *crowd[100:])))
     for text, vector in (("hot tea", None), (None, [1, 0, 0]), ("mint", [0, 1, 0])):
@@ -59,7 +59,7 @@ FILTERS: dict[str, tuple[scope.Predicate, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", FILTERS)
-def test_F17_a_filter_narrows_the_reply(index: Index, name: str) -> None:
+def test_a_filter_narrows_the_reply(index: Index, name: str) -> None:
     predicate, found = FILTERS[name]
     for call in (ask(vector=[1, 1, 1], filter=predicate), ask("tea", [1, 0, 0], filter=predicate)):
         assert sorted(map(str, keys(index.recall(call))[0])) == sorted(found)
@@ -87,7 +87,7 @@ def test_E07_a_small_cell_of_a_large_table(make_index: Callable[..., Index]) -> 
     )
 
 
-def test_F17_an_unknown_column_is_refused_by_name(index: Index) -> None:
+def test_an_unknown_column_is_refused_by_name(index: Index) -> None:
     with refused("value", "colour"):
         index.recall(ask("tea", filter=scope.Equal("colour", "red")))
 

@@ -140,7 +140,7 @@ def everybody(method: Method) -> Method:
     return search
 
 
-_stages = test_index_fusion.test_E22_stages_rank_alike
+_stages = test_index_fusion.test_stages_rank_alike
 WIDE = hr.Scope.matching(tenant=hr.ANY)
 
 PLANTS: dict[str, Plant] = {
@@ -271,12 +271,12 @@ PLANTS: dict[str, Plant] = {
     ),
     "a command ignores how lists are joined": Plant(
         CliRunner, "invoke", unflagged("--fusion"),
-        test_index_fusion.test_A14_B09_reciprocal_ranks_count_from_one, index_face=IndexCommands,
+        test_index_fusion.test_B09_reciprocal_ranks_count_from_one, index_face=IndexCommands,
     ),
     # an index
     "a scope is every cell": Plant(
         hr.Index, "recall", always(scope=WIDE),
-        test_index_scopes.test_A26_a_query_sees_its_cells_only,
+        test_index_scopes.test_a_query_sees_its_cells_only,
     ),
     "a filter of an index is ignored": Plant(
         hr.Index, "recall", without("filter"),
@@ -314,7 +314,7 @@ PLANTS: dict[str, Plant] = {
     ),
     "time stands still": Plant(
         hr.Index, "recall", without("now"),
-        test_index_fusion.test_E26_recency_halves_a_score_at_its_half_life,
+        test_index_fusion.test_recency_halves_a_score_at_its_half_life,
     ),
     "the last row of an add is lost": Plant(
         hr.Index, "add", adding_less,

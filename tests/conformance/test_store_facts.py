@@ -87,6 +87,12 @@ def test_an_end_before_the_begin_is_refused(store: Store) -> None:
         store.end_fact("bergen", at="2020-01-01T00:00:00+00:00")
 
 
+def test_a_fact_does_not_end_before_it_begins(store: Store) -> None:
+    with refused("value", "valid_to"):
+        store.remember_fact("alice", "lives in", "Oslo", valid_from=JUN, valid_to=JAN)
+    assert store.setup.list_facts() == []
+
+
 def test_the_same_fact_again_adds_none(store: Store) -> None:
     first = store.remember_fact("alice", "likes", "tea", id="a", valid_from=JAN)
     again = store.remember_fact("alice", "likes", "tea", id="b", valid_from=JAN)
