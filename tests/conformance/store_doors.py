@@ -6,61 +6,44 @@ import json
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 import pytest
 
 from conformance.faces import Refused, Row, at, memory_row, moment
-from conformance.store_face import PLACE, Found, Opening, Store
-from conformance.store_python import House, Python, Shared, fact_row, opening_options
+from conformance.store_face import PLACE, Found, Opening
+from conformance.store_python import Housed, Shared, fact_row, opening_options
 from hyrecall import recipes
 from hyrecall.memory import Memory
 
 __all__ = ["CommandLine", "Mcp", "Rest"]
 
 
-class Door(Store):
+class Door(Housed):
     """A store that a program serves; Python reaches it by a second handle."""
 
-    def __init__(self, house: House, user: str = "ann") -> None:
-        self.house, self.user, self.folder = house, user, house.opening.folder
+    paths: ClassVar[str] = "entries"
 
-    @classmethod
-    def enter(cls, opening: Opening, shared: Shared, stack: ExitStack) -> Self:
-        house = House(opening, shared)
-        made = cls(house)
-        made.open()
-        stack.callback(made.close)
-        stack.callback(house.close_second)
-        return made
+    def _read(self, verb: str, path: str, **given: Any) -> Any:
+        """Ask for files: what `ls`, `cat`, `grep` or `find` replies."""
+        raise NotImplementedError
 
-    def open(self) -> None:
-        """Start to serve the store."""
+    def _ls(self, path: str, **options: Any) -> list[str]:
+        return self._read("ls", path, **options)[self.paths]
 
-    def close(self) -> None:
-        """Stop it."""
+    def _cat(self, path: str) -> str:
+        return self._read("cat", path)["text"]
 
-    def reopen(self) -> None:
-        self.house.close_second()
-        self.close()
-        self.open()
+    def _grep(self, pattern: str, path: str, **options: Any) -> list[tuple[str, int, str]]:
+        found = self._read("grep", path, pattern=pattern, **options)["lines"]
+        return [(one["path"], one["number"], one["text"]) for one in found]
 
-    def as_user(self, user: str) -> Self:
-        return type(self)(self.house, user)
-
-    @property
-    def setup(self) -> Store:
-        second = House(self.house.opening, self.house.shared)
-        second.memory = self.house.open_second()
-        return Python(second, self.user)
-
-    @property
-    def whose(self) -> dict[str, Any]:
-        return {"user_id": self.user, **PLACE}
+    def _find(self, pattern: str, path: str, **options: Any) -> list[str]:
+        return self._read("find", path, pattern=pattern, **options)[self.paths]
 
 
 # ---- REST ----
@@ -102,6 +85,7 @@ class Rest(Door):
     """The routes of ``hyrecall serve``, without a token: a request names its user."""
 
     name: ClassVar[str] = "REST"
+    paths: ClassVar[str] = "paths"
     lacks: ClassVar[Mapping[str, str]] = {
         "recall_scored": "POST /v1/recall has all scores of a match",
         "list_facts": "GET /v1/memories?kind=fact lists them as memories",
@@ -271,23 +255,13 @@ class Rest(Door):
         found = self._of_agent("GET", agent, params=PLACE)
         return found["policy"], found["policy_group"]
 
-    def _ls(self, path: str, **options: Any) -> list[str]:
-        return self._data("ls", path=path, **options)["paths"]
-
-    def _cat(self, path: str) -> str:
+    def _read(self, verb: str, path: str, **given: Any) -> Any:
         try:
-            return self._data("cat", path=path)["text"]
+            return self._data(verb, path=path, **given)
         except Refused as fault:
             if fault.kind != "missing":  # 404 says that there is no such file
                 raise
-            return ""
-
-    def _grep(self, pattern: str, path: str, **options: Any) -> list[tuple[str, int, str]]:
-        found = self._data("grep", pattern=pattern, path=path, **options)["lines"]
-        return [(one["path"], one["number"], one["text"]) for one in found]
-
-    def _find(self, pattern: str, path: str, **options: Any) -> list[str]:
-        return self._data("find", pattern=pattern, path=path, **options)["paths"]
+            return {"text": ""}
 
     def _export(self, **options: Any) -> list[str]:
         return self._call("export", **options).text.splitlines()
@@ -483,18 +457,8 @@ class Mcp(Door):
         found = self._call("get_policy", everybody=True, agent=agent)
         return found["policy"], found["policy_group"]
 
-    def _ls(self, path: str, **options: Any) -> list[str]:
-        return self._call("ls", path=path, **options)["entries"]
-
-    def _cat(self, path: str) -> str:
-        return self._call("cat", path=path)["text"]
-
-    def _grep(self, pattern: str, path: str, **options: Any) -> list[tuple[str, int, str]]:
-        found = self._call("grep", pattern=pattern, path=path, **options)["lines"]
-        return [(one["path"], one["number"], one["text"]) for one in found]
-
-    def _find(self, pattern: str, path: str, **options: Any) -> list[str]:
-        return self._call("find", pattern=pattern, path=path, **options)["entries"]
+    def _read(self, verb: str, path: str, **given: Any) -> Any:
+        return self._call(verb, path=path, **given)
 
 
 # ---- the command line ----
@@ -669,18 +633,9 @@ class CommandLine(Door):
         found = self._call("get_policy", agent, **PLACE)
         return found["policy"], found["policy_group"]
 
-    def _ls(self, path: str, **options: Any) -> list[str]:
-        return self._call("ls", path, **self._who, **options)["entries"]
-
-    def _cat(self, path: str) -> str:
-        return self._call("cat", path, **self._who)["text"]
-
-    def _grep(self, pattern: str, path: str, **options: Any) -> list[tuple[str, int, str]]:
-        found = self._call("grep", pattern, path, **self._who, **options)["lines"]
-        return [(one["path"], one["number"], one["text"]) for one in found]
-
-    def _find(self, pattern: str, path: str, **options: Any) -> list[str]:
-        return self._call("find", pattern, path, **self._who, **options)["entries"]
+    def _read(self, verb: str, path: str, pattern: str | None = None, **given: Any) -> Any:
+        words = [path] if pattern is None else [pattern, path]
+        return self._call(verb, *words, **self._who, **given)
 
     def _doctor(self, **options: Any) -> bool:
         return self._call("doctor", **options)["ok"]

@@ -131,29 +131,25 @@ class House:
             self.second = None
 
 
-class Python(Store):
-    """``MemorySync``, called in the thread of the scenario."""
-
-    name: ClassVar[str] = "MemorySync"
-    shown: ClassVar[type] = MemorySync
+class Housed(Store):
+    """A store in a house; Python reaches it by a second handle, whatever the face is."""
 
     def __init__(self, house: House, user: str = "ann") -> None:
         self.house, self.user, self.folder = house, user, house.opening.folder
 
     @classmethod
     def enter(cls, opening: Opening, shared: Shared, stack: ExitStack) -> Self:
-        house = House(opening, shared)
-        made = cls(house)
+        made = cls(House(opening, shared))
         made.open()
-        stack.callback(house.close_second)
         stack.callback(made.close)
+        stack.callback(made.house.close_second)
         return made
 
     def open(self) -> None:
-        self.house.memory = self.house.opened()
+        """Open the store, or start to serve it."""
 
     def close(self) -> None:
-        self.house.memory.close()
+        """Close it."""
 
     def reopen(self) -> None:
         self.house.close_second()
@@ -165,23 +161,40 @@ class Python(Store):
 
     @property
     def setup(self) -> Store:
-        return self
+        second = House(self.house.opening, self.house.shared)
+        second.memory = self.house.open_second()
+        return Python(second, self.user)
 
     @property
     def whose(self) -> dict[str, Any]:
         return {"user_id": self.user, **dict(self.house.opening.place)}
 
+
+class Python(Housed):
+    """``MemorySync``, called in the thread of the scenario."""
+
+    name: ClassVar[str] = "MemorySync"
+    shown: ClassVar[type] = MemorySync
+
+    def open(self) -> None:
+        self.house.memory = self.house.opened()
+
+    def close(self) -> None:
+        self.house.memory.close()
+
+    @property
+    def setup(self) -> Store:
+        return self
+
     @classmethod
     def offers(cls, verb: str, option: str | None = None) -> bool:
         if verb in BROWSE:
-            found = getattr(Browse, verb)
-            return hasattr(cls.shown, "browse") and option in (None, *_named(found))
-        if not hasattr(cls.shown, verb):
-            return False
+            function = getattr(Browse, verb) if hasattr(cls.shown, "browse") else None
+        else:
+            function = getattr(cls.shown, verb, None)
         own = {"since": "time_range", "until": "time_range"}
-        return option in (None, *_named(getattr(cls.shown, verb))) or own.get(option) in _named(
-            getattr(cls.shown, verb)
-        )
+        names = () if function is None else inspect.signature(function).parameters
+        return function is not None and (option is None or own.get(option, option) in names)
 
     # ---- how a call is made ----
 
@@ -346,11 +359,7 @@ class Async(Python):
     def close(self) -> None:
         self._run(self.house.memory.close)
 
-    @property
-    def setup(self) -> Store:
-        second = House(self.house.opening, self.house.shared)
-        second.memory = self.house.open_second()
-        return Python(second, self.user)
+    setup = Housed.setup
 
     def _run(self, function: Any, *args: Any, **options: Any) -> Any:
         async def call() -> Any:
@@ -435,10 +444,6 @@ def agent_of(store: Store, name: str) -> Agent:
 
 
 # ---- options and replies as plain data ----
-
-
-def _named(function: Any) -> list[str]:
-    return list(inspect.signature(function).parameters)
 
 
 def times(options: dict[str, Any]) -> dict[str, Any]:
