@@ -405,7 +405,12 @@ class Served(Saved):
 
     def _renew(self, rows: Rows) -> None:
         super()._renew(rows)
-        time.sleep(1.1)  # the first request after a pause waits for the new version
+        first = rows[0]
+        texts = {arm: (words.Words(first.texts[arm] or ""),) for arm in self.shape.lexical}
+        call, until = Call((frozenset({first.cell}),), texts), time.monotonic() + 60
+        while first.key not in [hit.key for hit in self._recall(call)[0]]:
+            assert time.monotonic() < until, "the service keeps the old version"
+            time.sleep(0.05)
 
     def _batch(self, call: Call, **more: Any) -> list[Any]:
         queries = []
