@@ -19,6 +19,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # for `import oracle` and `import laws`
 sys.path.append(str(Path(__file__).parents[1]))  # for `import bench`
 
+from conformance.matrix import Matrix
 from emulated import Emulator
 from hyrecall.base.runtime import cuda_report
 from laws.effort import Effort
@@ -68,6 +69,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the public API into tests/api/baseline.txt, instead of comparing it",
     )
+    parser.addoption(
+        "--matrix",
+        action="store_true",
+        help="print every scenario of tests/conformance by face, instead of counts",
+    )
 
 
 FOLDER = Path(__file__).parent
@@ -102,6 +108,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Put temporary files in memory; draw the same examples in each plain run."""
+    config.pluginmanager.register(Matrix(is_whole=config.getoption("--matrix")), "matrix")
     global _folder
     if (_folder := _make_folder()) is not None:
         os.environ["TMPDIR"] = tempfile.tempdir = str(_folder)

@@ -80,7 +80,8 @@ def test_facts_edges_notes_and_texts_name_it_too() -> None:
         told = "object: expected a str, got int 5"
         refused(lambda: memory.remember_fact(fact), hr.DTypeError, told)
         ends: Any = ["a", 5]
-        refused(lambda: memory.link(ends, "near"), hr.DTypeError, "id: expected a str, got int 5")
+        told = "nodes[1]: expected a str, got int 5"
+        refused(lambda: memory.link(ends, "near"), hr.DTypeError, told)
         wrong: Any = {"a": object()}
         told = "metadata: expected JSON, got object"
         refused(lambda: memory.link(["a", "b"], "near", data=wrong), hr.DTypeError, told)

@@ -290,8 +290,11 @@ def link(
     if isinstance(nodes, str) or not isinstance(nodes, Sequence):
         raise error(DTypeError, "nodes", "a sequence of ids or Participants", type(nodes).__name__)
     ends = tuple(
-        n if isinstance(n, Participant) else checked(Participant, {"id": n}) for n in nodes
+        one if isinstance(one, Participant) else Participant(id=check_id(f"nodes[{at}]", one))
+        for at, one in enumerate(nodes)
     )
+    if len(ends) < 2:
+        raise error(OptionError, "nodes", "two memories or more", len(ends))
     by = view.by
     fields = {
         "participants": ends,

@@ -1,0 +1,196 @@
+"""Keeping, reading, listing and changing memories."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.faces import Row, at, ids, moment, refused
+from conformance.store_face import Store
+
+WHOLE: Row = {
+    "input": "when is tea?", "kind": "note", "source": "summary", "session_id": "s1",
+    "importance": 7.5, "pinned": True, "tags": ["tea", "time"], "metadata": {"n": [1, {"x": None}]},
+    "visibility": "global", "occurred_at": at(3),
+}  # fmt: skip
+
+
+def expected(**fields: object) -> Row:
+    return WHOLE | {"user_id": "ann", "occurred_at": moment(at(3))} | fields
+
+
+def test_A05_a_memory_comes_back_as_it_was_given(store: Store) -> None:
+    kept = store.remember("Tea at four", id="tea", **WHOLE)
+    assert kept == {"id": "tea", "version": 1, "embedded": False}
+    (found,) = store.search("tea")
+    wanted = expected(id="tea", text="Tea at four")
+    assert {name: found[name] for name in wanted} == wanted
+
+
+def test_A05_reading_by_id_and_list_show_the_same(store: Store) -> None:
+    store.remember("Tea at four", id="tea", **WHOLE)
+    assert store.get("tea") == expected(id="tea", text="Tea at four")
+    assert store.list() == [store.get("tea")]
+    assert store.get("coffee") is None
+
+
+def test_ids_are_drawn_where_none_is_given(store: Store) -> None:
+    kept = [store.remember("tea")["id"], store.remember("tea")["id"]]
+    assert kept[0] != kept[1]
+    assert sorted(ids(store.search("tea"))) == sorted(kept)
+
+
+NAMES = {
+    "space": "a b", "slash": "a/history", "query": "a?b=c&d", "percent": "100%",
+    "script": "ää 日本", "dots": "..", "line": "a\nb",
+}  # fmt: skip
+TEXTS = {
+    "lines": "a\n\nb\t\r\nc", "NUL": "日本 café 🫖 \u0000x", "option": "-n", "json": '{"a": 1}',
+    "long": "x" * 20_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_any_text_is_an_id(store: Store, name: str) -> None:
+    store.remember("tea", id=name)
+    assert store.get(name)["text"] == "tea"
+    assert store.update(name, text="coffee") == 2
+    assert store.forget(name) == 1
+    assert [one["status"] for one in store.history(name)] == ["live", "live", "deleted"]
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_a_text_is_kept_to_the_letter(store: Store, text: str) -> None:
+    if store.name == "command line" and "\u0000" in text:  # which no process is given
+        text = text.replace("\u0000", "")
+    store.remember(text, id="a")
+    (found,) = store.setup.list()
+    assert found["text"] == text
+
+
+def test_a_list_is_newest_first_and_in_pages(store: Store) -> None:
+    store.fill("one", "two", "three", {"text": "four", "kind": "note", "tags": ["x"]})
+    assert ids(store.list()) == ["m3", "m2", "m1", "m0"]
+    assert ids(store.list(limit=2, offset=1)) == ["m2", "m1"]
+    assert ids(store.list(kind="note")) == ids(store.list(tags=["x", "y"])) == ["m3"]
+
+
+def test_a_list_by_filter(store: Store) -> None:
+    store.fill(*({"text": "tea", "importance": n} for n in range(4)))
+    assert ids(store.list(filter={"importance": {"from": 2}})) == ["m3", "m2"]
+
+
+def test_pinned_memories_are_listed_apart(store: Store) -> None:
+    store.fill("one", {"text": "two", "pinned": True}, "three")
+    assert ids(store.list(pinned=True)) == ["m1"]
+    assert ids(store.list(pinned=False)) == ["m2", "m0"]
+
+
+def test_a_pin_makes_no_version(store: Store) -> None:
+    store.fill("one", "two")
+    store.pin("m0")
+    assert ids(store.list(pinned=True)) == ["m0"]
+    store.pin("m0", pinned=False)
+    assert store.list(pinned=True) == []
+    assert len(store.history("m0")) == 1
+    with refused("missing", "id"):
+        store.pin("none")
+
+
+def test_a_taken_id_is_refused(store: Store) -> None:
+    store.remember("tea", id="a")
+    with refused("taken", "id"):
+        store.remember("coffee", id="a")
+    assert [one["text"] for one in store.search("tea coffee")] == ["tea"]
+
+
+def test_an_update_changes_what_it_names(store: Store) -> None:
+    store.remember("Tea at four", id="tea", **WHOLE)
+    assert store.update("tea", text="Tea at five", tags=["late"], reason="moved") == 2
+    assert store.get("tea") == expected(id="tea", text="Tea at five", tags=["late"])
+    assert store.update("tea", importance=1) == 3
+    assert store.get("tea") == expected(id="tea", text="Tea at five", tags=["late"], importance=1)
+
+
+def test_an_update_is_found_by_its_new_words_only(store: Store) -> None:
+    store.fill("green tea", "black coffee")
+    store.update("m0", text="white milk")
+    assert store.search("green tea") == []
+    assert ids(store.search("milk")) == ["m0"]
+
+
+def test_E39_scores_are_as_if_earlier_versions_had_never_been(store: Store) -> None:
+    store.fill("tea tea tea", "tea at four", "coffee")
+    other = store.as_user("bob")
+    other.fill("coffee", "tea at four", "coffee")
+    store.update("m0", text="coffee")
+    assert [one["score"] for one in store.search("tea")] == [
+        one["score"] for one in other.search("tea")
+    ]
+
+
+def test_an_update_of_nothing_is_refused(store: Store) -> None:
+    with refused("missing", "id"):
+        store.update("none", text="x")
+    store.remember("tea", id="tea")
+    store.forget("tea")
+    with refused("missing", "id"):
+        store.update("tea", text="x")
+
+
+def test_bad_fields_are_refused_by_name(store: Store) -> None:
+    with refused("value", "importance"):
+        store.remember("tea", importance=11)
+    with refused("value", "visibility"):
+        store.remember("tea", visibility="secret")
+    with refused("value", "kind"):
+        store.remember("tea", kind="")
+    with refused("value", "occurred_at"):
+        store.remember("tea", occurred_at="yesterday")
+    assert store.setup.list() == []
+
+
+def test_a_blank_text_is_refused(store: Store) -> None:
+    with refused("value", "text"):
+        store.remember("  ")
+    assert store.setup.list() == []
+
+
+def test_metadata_of_64_levels_is_the_most(store: Store) -> None:
+    deep: object = 1
+    for _ in range(70):
+        deep = [deep]
+    with refused("value", "metadata"):
+        store.remember("tea", metadata={"x": deep})
+
+
+def test_E38_a_superseded_memory_is_replaced(store: Store) -> None:
+    store.fill("tea at four", "coffee")
+    kept = store.supersede("m0", "tea at five", id="new", reason="moved")
+    assert kept["version"] == 1
+    assert ids(store.search("tea four")) == ["new"]
+    (old,) = store.history("m0")[-1:]
+    assert (old["status"], old["successor"], old["reason"]) == ("superseded", "new", "moved")
+    assert store.get("m0") is None
+    with refused("taken", "id"):
+        store.remember("again", id="m0")
+
+
+def test_E37_E40_history_has_every_version(store: Store) -> None:
+    store.remember("tea at four", id="tea")
+    store.update("tea", text="tea at five", reason="moved")
+    store.forget("tea", reason="over")
+    wanted = [
+        (1, "live", None, "tea at four"), (2, "live", "moved", "tea at five"),
+        (3, "deleted", "over", None),
+    ]  # fmt: skip
+    names = ("version", "status", "reason", "text")
+    assert [tuple(one[name] for name in names) for one in store.history("tea")] == wanted
+    assert store.history("none") == []
+
+
+def test_H10_reopened_the_same_bits(store: Store) -> None:
+    store.fill("hot tea at four", "cold tea", "coffee at four")
+    before = store.search("tea at four")
+    store.reopen()
+    assert store.search("tea at four") == before
+    assert len(before) == 3
