@@ -113,9 +113,16 @@ void control_copy_later(void* stream, void* to, void const* from, std::size_t by
 }
 emulator::DeviceWork control_work() {
   emulator::Counters const& all = emulator::g_counters;
-  return {emulator::n_launches(), all.copies_in,        all.copies_out,
-          all.bytes_in,           all.bytes_out,        all.allocations,
-          all.pinned_allocations, emulator::n_graphs(), emulator::landed_bytes(), all.waits};
+  return {emulator::n_launches(),
+          all.copies_in,
+          all.copies_out,
+          all.bytes_in,
+          all.bytes_out,
+          all.allocations,
+          all.pinned_allocations,
+          emulator::n_graphs(),
+          emulator::landed_bytes(),
+          all.waits};
 }
 void control_wait_for(void* stream, void* other) {
   emulator::Event event;

@@ -64,6 +64,15 @@ def kernels_in_sources() -> set[str]:
     return found
 
 
+def test_every_kernel_has_a_line_that_says_what_a_device_showed_of_it() -> None:
+    page = (ROOT / "docs/kernels/shown.md").read_text()
+    lines = page.partition("## Each kernel")[2].partition("\n## ")[0].splitlines()
+    rows = [line.split("|")[1:-1] for line in lines if line.startswith("| `")]
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row[0])]
+    assert sorted(named) == sorted(kernels_in_sources())
+    assert all(cell.strip() for row in rows for cell in row)
+
+
 def test_every_kernel_is_in_the_report_for_each_architecture(report: Report) -> None:
     compiled = {(k.plain_name, k.architecture) for k in report.kernels}
     wanted = kernels_in_sources()

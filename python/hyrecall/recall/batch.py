@@ -79,8 +79,7 @@ def run_recall(
     whole = is_shaped or plan.has_leading
     if plan.n_lexical or whole or plan.evidence or plan.feedback:
         state.check_texts(plan.request)  # before they are read
-    most = SHAPED_QUERIES if whole else BATCH_QUERIES
-    parts = _parts(plan.n_queries, most if device == "cpu" else min(most, DEVICE_QUERIES))
+    parts = _parts(plan.n_queries, device, is_shaped=whole)
     plan, known, looks, looking = look_twice(facts, state, plan, parts)
     reaches = reaches_of(plan) if whole or expansion else None
     shaper = make_shaper(facts, state, plan, request, reaches) if whole and reaches else None
@@ -168,8 +167,11 @@ def _trace(
     )
 
 
-def _parts(n_queries: int, most: int) -> list[tuple[int, int]]:
+def _parts(n_queries: int, device: str, *, is_shaped: bool) -> list[tuple[int, int]]:
     """Return the first query and the end of each piece of a batch; of none, one empty piece."""
+    most = SHAPED_QUERIES if is_shaped else BATCH_QUERIES
+    if device != "cpu":
+        most = min(most, DEVICE_QUERIES)
     if n_queries <= most:
         return [(0, n_queries)]
     return [(begin, min(begin + most, n_queries)) for begin in range(0, n_queries, most)]
