@@ -7,7 +7,7 @@ import pytest
 
 from kernels.cuda_build import library_or_skip
 from kernels.cuda_sass import Code, contents, disassemble, find_tools, parse
-from kernels.test_cuda_resources import ALLOWED
+from kernels.test_cuda_resources import ALLOWED, ATTRIBUTE
 
 ON_TENSOR_CORES = ("scan_rows_sm90", "scan_wide_sm90")
 LOCAL = {"LDL", "STL"}
@@ -77,9 +77,11 @@ def test_kernels_of_a_sequence_wait_for_those_before_them(code: Code) -> None:
     sources = Path(__file__).parents[2] / "csrc/kernels/cuda"
     begun = set()
     for source in sorted(sources.glob("*.cu*")):
-        text = source.read_text()
-        kernels = re.findall(r"__global__[^;{}]*?(\w+)\([^;{}]*\) \{\s*(\w+)", text)
-        begun |= {name for name, first in kernels if first == "begin_behind"}
+        code_of = re.sub(r"//.*", "", source.read_text())
+        for declaration, first in re.findall(r"__global__\b([^;{]*)\{\s*(\w+)", code_of):
+            called = re.search(r"(\w+)\s*\(", ATTRIBUTE.sub("", declaration))
+            if called is not None and first == "begin_behind":
+                begun.add(called[1])
     waiting = {key for key, counts in code.items() if "ACQBULK" in counts}
     assert {name.partition("<")[0] for name, _ in waiting} == begun
     assert {architecture for _, architecture in waiting} == {"sm_90a"}
