@@ -160,7 +160,8 @@ void search(DeviceTable const& table, DenseSearch const& batch, TakeFound const&
   bool const may_wait = batch.guest == nullptr && batch.text == nullptr &&
                         batch.first_scores.empty() && !batch.settings.times_kernels;
   std::size_t const n = batch.group_of.size();
-  if (may_wait && n > 0 && n < kMostTogether) return table.queue().run(table, batch, take);
+  if (may_wait && n > 0 && n < kMostTogether && table.queue().is_of_this_process())
+    return table.queue().run(table, batch, take);
   search_alone(table, batch, take);
 }
 

@@ -64,11 +64,11 @@ struct FoundRows {
 };
 using TakeFound = std::function<void(std::span<FoundRows const> found)>;
 
-// Hands over what every query finds, in any order and once each; a query of no group or of depth 0
-// is not spoken of. Any number of threads at once. A batch that does not fit in the device's memory
-// runs in smaller pieces; a single query that does not fit throws kDeviceMemory, and the next call
-// works.
-// What waits for the device may be searched together; see SearchQueue.
+// Hands over what every query finds, in any order; again, where a search with others has failed and
+// is repeated alone. A query of no group or of depth 0 is not spoken of. Any number of threads at
+// once. A batch that does not fit in the device's memory runs in smaller pieces; a single query
+// that does not fit throws kDeviceMemory, and the next call works. What waits for the device may be
+// searched together; see SearchQueue.
 void search(DeviceTable const& table, DenseSearch const& batch, TakeFound const& take);
 void search_alone(DeviceTable const& table, DenseSearch const& batch, TakeFound const& take);
 

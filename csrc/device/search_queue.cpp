@@ -2,15 +2,21 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
+
+#include "core/interrupt.hpp"
 
 namespace hyrecall::device {
 namespace {
+
+// Values of filters that are joined: each call brings its own.
+constexpr std::size_t kMostCodes = std::size_t{1} << 16;
 
 bool are_alike(DenseSearch const& a, DenseSearch const& b) {
   return a.depths.front() == b.depths.front() && a.settings == b.settings;
 }
 
-// Several batches as one. Scopes and filters that several have stand in it once.
+// Several batches as one. A scope that several have stands in it once.
 class Joined {
  public:
   explicit Joined(DeviceTable const& table)
@@ -127,9 +133,10 @@ void SearchQueue::run(DeviceTable const& table, DenseSearch const& batch, TakeFo
   try {
     search_together(table, calls);
     is_found = true;
-  } catch (...) {  // of this call: each of the others finds its own fault, if any
+  } catch (...) {
     end();
-    throw;
+    if (calls.size() == 1 || was_interrupted()) throw;
+    return search_alone(table, batch, take);  // as the others do: the fault may be of one of them
   }
   end();
 }
@@ -140,16 +147,31 @@ bool SearchQueue::may_begin() const {
 
 // The first, and what waits and is like it. All leave the queue; mutex_ is held.
 std::vector<SearchQueue::Call*> SearchQueue::take_alike(Call& first) {
-  std::vector<Call*> out{&first};
+  std::vector<Call*> out;
   std::size_t n_queries = first.batch.group_of.size();
-  for (Call* const one : waiting_) {
-    std::size_t const more = one->batch.group_of.size();
-    if (one == &first || n_queries + more > kMostTogether || !are_alike(one->batch, first.batch))
-      continue;
-    out.push_back(one);
-    n_queries += more;
+  std::size_t n_codes = first.batch.codes.size();
+  auto const take = [&](Call& one) {
+    out.push_back(&one);
+    one.is_led = true;
+  };
+  try {
+    out.reserve(waiting_.size());  // first: the queue must not keep a call that has ended
+  } catch (std::bad_alloc const&) {
+    std::erase(waiting_, &first);
+    n_waiting_ -= n_queries;
+    throw;
   }
-  for (Call* const one : out) one->is_led = true;
+  take(first);
+  for (Call* const one : waiting_) {
+    std::size_t const queries = n_queries + one->batch.group_of.size();
+    std::size_t const codes = n_codes + one->batch.codes.size();
+    if (one == &first || queries > kMostTogether || codes > kMostCodes ||
+        !are_alike(one->batch, first.batch))
+      continue;
+    take(*one);
+    n_queries = queries;
+    n_codes = codes;
+  }
   std::erase_if(waiting_, [](Call const* one) { return one->is_led; });
   n_waiting_ -= n_queries;
   n_searches_ += 1;

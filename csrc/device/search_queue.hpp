@@ -1,6 +1,8 @@
 // Calls that wait for a table while others are searched, and are then searched together.
 #pragma once
 
+#include <unistd.h>
+
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -17,6 +19,9 @@ namespace hyrecall::device {
 // that come back one by one would never meet. Each call gets the bits that it would get alone.
 class SearchQueue {
  public:
+  // Not in a child of the process that made it, which has copied a state that nobody moves on.
+  bool is_of_this_process() const { return process_ == getpid(); }
+
   // Searches `batch`, alone or with others. Throws as search().
   void run(DeviceTable const& table, DenseSearch const& batch, TakeFound const& take);
 
@@ -33,6 +38,7 @@ class SearchQueue {
   std::vector<Call*> take_alike(Call& first);
   static void search_together(DeviceTable const& table, std::span<Call* const> calls);
 
+  pid_t const process_ = getpid();
   std::mutex mutex_;
   std::condition_variable moved_;
   std::deque<Call*> waiting_;

@@ -184,7 +184,7 @@ ReplyArrays Execution::hits_of_one_list(FoundLists const& found) const {
 bool Execution::is_for_device_alone(std::vector<std::vector<bool>> const& on_host) const {
   std::size_t const n_arms = request_.n_arms();
   bool const is_known = snapshot_.device != nullptr && snapshot_.n_docs() > 0 && n_arms > 1 &&
-                        n_arms <= kMostPoolArms && request_.depth > 0 &&
+                        n_arms <= kMostPoolArms && request_.depth > 0 && request_.n_queries > 0 &&
                         request_.n_queries <= device::kMostTogether &&
                         request_.depth <= kMostPoolList && request_.tables.empty() &&
                         !request_.evidence && request_.lexical.size() + request_.dense.size() > 0 &&

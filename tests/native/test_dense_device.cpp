@@ -1,8 +1,11 @@
 // The dense pass on the emulated device: every type, plane, dimension and order of threads.
+#include <unistd.h>
+
 #include <thread>
 
 #include "native/dense_cases.hpp"
 #include "native/emulated.hpp"
+#include "native/planted.hpp"
 
 namespace hyrecall::testing {
 namespace {
@@ -160,6 +163,28 @@ TEST(device_joins_searches_that_wait) {
   for (std::size_t call = 0; call < found.size(); ++call) {
     for (std::size_t q = 0; q < 8; ++q) CHECK(same_rows(found[call].rows[q], alone[call].rows[q]));
   }
+}
+
+// The child has copied the queue of a process that searches, and nobody there ends that search.
+TEST(device_searches_in_a_forked_child_wait_for_no_parent) {
+  skip_under_thread_sanitizer();
+  Rng rng(42);
+  DeviceWorld world{RowType::kFloat32, 8, {{}}};
+  for (std::uint32_t i = 0; i < 200; ++i)
+    world.add_row(world.segments[0], random_vector(rng, 8), i);
+  world.place();
+  auto const table = world.upload();
+  WorldBatch batch;
+  batch.see(world.everything());
+  batch.ask(0, random_vector(rng, 8), 10);
+  int status = 1;
+  device::search(*table, batch.search(), [&](std::span<device::FoundRows const>) {
+    status = status_of_child([&] {
+      alarm(20);
+      return found_of(*table, batch.search()).rows[0].size() != 10;
+    });
+  });
+  CHECK_EQ(status, 0);
 }
 
 }  // namespace

@@ -72,6 +72,18 @@ TEST(device_hybrid_batch_copies_queries_down_and_hits_up) {
   }
 }
 
+TEST(device_makes_no_hits_of_no_queries) {
+  skip_under_thread_sanitizer();
+  Rng rng(40);
+  Snapshot const on_host = random_text_world(rng, cut_round(5).world);
+  BatchRequest const request = random_hybrid_request(rng, cut_round(5), on_host).slice(0, 0);
+  Snapshot const on_device = with_postings(on_host);
+  Execution const execution(on_device, request);
+  ReplyArrays const reply = execution.hits(execution.statistics()).arrays;
+  CHECK_EQ(reply.offsets.size(), 1u);
+  CHECK(reply.rank.empty());
+}
+
 // By a search that fits nowhere, with more codes than any other has bytes.
 void give_idle_memory_back() {
   DeviceWorld world{RowType::kFloat32, 1, {{}}};

@@ -22,9 +22,9 @@ void Workspace::reserve(Layouts const& sizes, bool is_short) {
   // Rounded up, so that a larger batch has room already; in few steps, as each ends recordings.
   std::size_t input_bytes = kLeastInput;
   while (input_bytes < sizes.input.bytes()) input_bytes *= 4;
+  if (is_short) input_bytes = sizes.input.bytes();
   input.reserve(input_bytes);
   results.reserve(std::bit_ceil(sizes.results.bytes()));
-  if (is_short) input_bytes = sizes.input.bytes();
   if (sizes.input.bytes() > device_input.bytes()) {
     forget_graphs();
     device_input = {};  // first: the two need not exist at once
