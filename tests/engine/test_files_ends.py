@@ -309,7 +309,7 @@ def test_forged_offsets_of_keys_are_refused_before_they_are_followed(
     assert str(caught.value).startswith(str(folder / file["name"]))
 
 
-# ---- folders with and without ends ----
+# ---- files with and without ends ----
 
 
 def test_replies_are_those_of_a_whole_check(folder: Path) -> None:
@@ -317,34 +317,6 @@ def test_replies_are_those_of_a_whole_check(folder: Path) -> None:
     text_keys(folder.with_name("texts"))
     late = hr.Index.open(folder.with_name("texts"), **OPTIONS)
     assert ask(late) == ask(hr.Index.open(folder.with_name("texts"), verify="full", device="cpu"))
-
-
-def without_ends(folder: Path) -> None:
-    """Make a folder one of an earlier version."""
-    data = forge.read_manifest(folder)
-    for file in data["segments"][0]["files"].values():
-        del file["ends"]
-    forge.seal(folder, json.dumps(data).encode() + b"\n")
-
-
-def test_a_folder_without_ends_opens_and_gets_them_by_a_merge(folder: Path) -> None:
-    without_ends(folder)
-    index = hr.Index.open(folder, **OPTIONS)
-    assert ask(index) == ask(made())
-    index.save(folder)
-    assert not any("ends" in file for file in entries(folder).values()), "no file was written"
-    index.add(rows(ROWS, 1))
-    index.compact()
-    index.save(folder)
-    assert all(len(file["ends"]) == 2 for file in entries(folder).values())
-
-
-def test_damage_of_a_folder_without_ends_is_found_by_the_open(folder: Path) -> None:
-    without_ends(folder)
-    path = damage(folder, "rows", 40)
-    with pytest.raises(hr.CorruptIndexError, match=r"of the block at byte 0, got") as caught:
-        hr.Index.open(folder, **OPTIONS)
-    assert str(caught.value).startswith(path)
 
 
 def test_a_file_with_long_ends_has_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 import io
 import json
-import shutil
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -12,12 +11,9 @@ import apsw
 import pytest
 
 from hyrecall import recipes
-from hyrecall.errors import DTypeError, NotFoundError, OptionError, ScopeError, StoreFormatError
+from hyrecall.errors import DTypeError, NotFoundError, OptionError, ScopeError
 from hyrecall.memory import EVERYONE, DamageWarning, MemorySync, QueryFeedback
-from hyrecall.memory.sql.database import DATABASE, LOG, Database
-from hyrecall.memory.sql.formats import MIGRATIONS
-from hyrecall.memory.sql.schema import FORMAT, check_format, meta, migrate
-from memory.golden_stores import GOLDEN
+from hyrecall.memory.sql.database import DATABASE, LOG
 from memory.stores import HOUR, NOON, Clock, folder, open_store
 
 ANN: dict[str, Any] = {"user_id": "ann"}
@@ -351,36 +347,6 @@ def test_damaged_feedback_is_erased_too() -> None:
     with open_store(path, embedder=None) as memory:
         memory.forget("tea", erase=True, **ANN)
         assert rows(memory) == []
-
-
-def test_a_store_of_an_older_format_is_read_and_brought_to_this_one() -> None:
-    path = folder()
-    path.mkdir(mode=0o700, exist_ok=True)
-    shutil.copy(GOLDEN / "format_4" / DATABASE, path / DATABASE)
-    (path / DATABASE).chmod(0o600)
-    with open_store(path, embedder=None, read_only=True) as memory:
-        assert memory.list_feedback(**ANN) == []
-    with open_store(path, embedder=None) as memory:
-        key = memory.remember("tea", **ANN).id
-        assert memory.feedback(used=[key], query="a drink?", **ANN) == 1
-
-
-def test_an_older_program_does_not_write_where_it_would_not_erase(tmp_path: Path) -> None:
-    connection = apsw.Connection(str(tmp_path / DATABASE))
-    migrate(connection, now=NOON, made_by="a test")
-    check_format(connection, "store", writing=False, known=4)
-    with pytest.raises(StoreFormatError, match=f"format {FORMAT}, which needs {FORMAT}"):
-        check_format(connection, "store", writing=True, known=4)
-    connection.close()
-
-
-def test_tables_do_not_open_a_store_to_older_programs(tmp_path: Path) -> None:
-    open_store(tmp_path / "store", recipe=recipes.honeycomb, embedder=None).close()
-    database = Database.open(tmp_path / "store")
-    with database.reading() as connection:
-        assert meta(connection, "tables") == 1
-        assert meta(connection, "min_writer") == MIGRATIONS[-1].min_writer
-    database.close()
 
 
 def test_compacting_keeps_what_helped(memory: MemorySync) -> None:

@@ -1,6 +1,5 @@
-"""The tables of a store: formats only add, newer files are refused, numbers never come twice."""
+"""The tables of a store: a step to the next format, files of others, numbers that never repeat."""
 
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -8,6 +7,7 @@ import apsw
 import pytest
 
 from hyrecall.errors import StoreFormatError
+from hyrecall.memory.sql import schema
 from hyrecall.memory.sql.schema import (
     FORMAT,
     MIGRATIONS,
@@ -19,8 +19,7 @@ from hyrecall.memory.sql.schema import (
 )
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
-NEXT = Migration(FORMAT + 1, "ALTER TABLE versions ADD COLUMN colour TEXT")
-ADDS = re.compile(r"CREATE (TABLE|UNIQUE INDEX|INDEX|TRIGGER) |ALTER TABLE \w+ ADD COLUMN ")
+NEXT = Migration(FORMAT + 1, "ALTER TABLE versions ADD COLUMN colour TEXT", FORMAT, FORMAT)
 
 
 @pytest.fixture
@@ -56,12 +55,6 @@ def add_document(store: apsw.Connection, cell: int, key: str, *, version: int = 
         return store.last_insert_rowid()
 
 
-def statements(text: str) -> list[str]:
-    plain = re.sub(r"--[^\n]*", "", text)
-    # A statement begins a line; what belongs to a trigger is indented.
-    return [one.strip() for one in re.split(r";\s*\n(?=\S)", plain) if one.strip()]
-
-
 def test_an_empty_database_becomes_a_store_once(empty: apsw.Connection) -> None:
     check_format(empty, "path", writing=True)
     assert migrate(empty, now=NOW, made_by="a test")
@@ -76,58 +69,106 @@ def test_an_empty_database_becomes_a_store_once(empty: apsw.Connection) -> None:
     check_format(empty, "path", writing=False)
 
 
-def is_made_anew(statement: str, statements: str) -> bool:
-    """Say whether an index is dropped, which holds nothing of its own, to be made with more."""
-    dropped = re.fullmatch(r"DROP INDEX (\w+)", statement)
-    return dropped is not None and f"INDEX {dropped[1]} ON" in statements
+def program(monkeypatch: pytest.MonkeyPatch, *steps: Migration) -> None:
+    """Be a program that knows these steps too."""
+    monkeypatch.setattr(schema, "MIGRATIONS", (*MIGRATIONS, *steps))
 
 
-def test_every_format_only_adds() -> None:
-    assert [one.format for one in MIGRATIONS] == list(range(1, FORMAT + 1))
-    for one in MIGRATIONS:
-        for statement in statements(one.statements):
-            assert ADDS.match(statement) or is_made_anew(statement, one.statements), statement
-    assert not ADDS.match("DROP TABLE versions")
-    assert not ADDS.match("ALTER TABLE versions RENAME COLUMN kind TO sort")
-
-
-def test_a_store_of_the_last_format_gets_what_is_new(store: apsw.Connection) -> None:
+def test_a_step_adds_what_is_new_once(
+    store: apsw.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store_id = meta(store, "store_id")
     add_document(store, add_cell(store, None, None, "ana", "private"), "a")
-    assert migrate(store, (*MIGRATIONS, NEXT), now=NOW, made_by="the next version")
+    program(monkeypatch, NEXT)
+    with pytest.raises(StoreFormatError, match=f"got format {FORMAT}; read_only=False"):
+        check_format(store, "path", writing=False)
+    check_format(store, "path", writing=True)
+    assert migrate(store, now=NOW, made_by="the next version")
     assert store.execute("SELECT id, colour FROM versions").get == ("a", None)
     assert meta(store, "store_id") == store_id
     assert meta(store, "sequence") == 1
-    assert not migrate(store, (*MIGRATIONS, NEXT), now=NOW, made_by="the next version")
+    assert not migrate(store, now=NOW, made_by="the next version")
+    check_format(store, "path", writing=False)
 
 
-def test_a_migration_that_fails_leaves_the_store_as_it_was(store: apsw.Connection) -> None:
-    bad = Migration(FORMAT + 1, f"{NEXT.statements}; ALTER TABLE nothing ADD COLUMN x TEXT")
+def test_a_step_that_fails_leaves_the_store_as_it_was(
+    store: apsw.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = list(store.execute("SELECT * FROM sqlite_schema, meta"))
+    bad = f"{NEXT.statements}; ALTER TABLE nothing ADD COLUMN x TEXT"
+    program(monkeypatch, Migration(FORMAT + 1, bad, FORMAT, FORMAT))
     with pytest.raises(apsw.SQLError):
-        migrate(store, (*MIGRATIONS, bad), now=NOW, made_by="the next version")
+        migrate(store, now=NOW, made_by="the next version")
     assert store.pragma("user_version") == FORMAT
-    columns = [row[1] for row in store.execute("PRAGMA table_info(versions)")]
-    assert "colour" not in columns
+    assert list(store.execute("SELECT * FROM sqlite_schema, meta")) == before
+
+
+@pytest.mark.parametrize(
+    "change", ["status = 'lixe'", "kind = x'616263'"], ids=["a CHECK", "another type"]
+)
+def test_a_damaged_row_does_not_stop_a_step(
+    store: apsw.Connection, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """A flipped bit is refused by neither CHECK nor STRICT."""
+    add_document(store, add_cell(store, None, None, "ana", "private"), "a")
+    (made,) = store.execute("SELECT sql FROM sqlite_schema WHERE name = 'versions'").fetchone()
+    store.pragma("writable_schema", 1)
+    number = store.pragma("schema_version")
+    for at, sql in enumerate((made.removesuffix("STRICT"), made), number + 1):
+        store.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'versions'", (sql,))
+        store.pragma("schema_version", at)
+        if sql != made:
+            store.pragma("ignore_check_constraints", 1)
+            store.execute(f"UPDATE versions SET {change}")
+            store.pragma("ignore_check_constraints", 0)
+    store.pragma("writable_schema", 0)
+    assert store.pragma("quick_check") != "ok"
+    step = "ALTER TABLE versions ADD COLUMN colour TEXT NOT NULL DEFAULT 'none'"
+    program(monkeypatch, Migration(FORMAT + 1, step, FORMAT, FORMAT))
+    assert migrate(store, now=NOW, made_by="the next version")
+    assert store.execute(f"SELECT {change.replace(' = ', ' IS ')}, colour FROM versions").get == (
+        1, "none",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("min_reader", "min_writer", "reads", "writes"),
-    [(1, 1, True, True), (1, FORMAT + 1, True, False), (FORMAT + 1, FORMAT + 1, False, False)],
+    [
+        (FORMAT, FORMAT, True, True),
+        (FORMAT, FORMAT + 1, True, False),
+        (FORMAT + 1, FORMAT + 1, False, False),
+    ],
 )
 def test_a_newer_store_says_who_may_use_it(
-    store: apsw.Connection, min_reader: int, min_writer: int, *, reads: bool, writes: bool
+    store: apsw.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    min_reader: int,
+    min_writer: int,
+    *,
+    reads: bool,
+    writes: bool,
 ) -> None:
-    newer = Migration(FORMAT + 1, NEXT.statements, min_reader, min_writer)
-    migrate(store, (*MIGRATIONS, newer), now=NOW, made_by="the next version")
+    program(monkeypatch, Migration(FORMAT + 1, NEXT.statements, min_reader, min_writer))
+    migrate(store, now=NOW, made_by="the next version")
+    program(monkeypatch)
     for writing, may in ((False, reads), (True, writes)):
         if may:
             check_format(store, "path", writing=writing)
             continue
-        with pytest.raises(
-            StoreFormatError, match=f"got format {FORMAT + 1}, which needs"
-        ) as caught:
+        told = rf"knows {FORMAT}, got format {FORMAT + 1}, which needs {FORMAT + 1} \(pip install"
+        with pytest.raises(StoreFormatError, match=told) as caught:
             check_format(store, "path", writing=writing)
         assert caught.value.argument == "path"
+
+
+@pytest.mark.parametrize("writing", [True, False])
+def test_a_format_that_no_release_wrote_is_refused(
+    store: apsw.Connection, *, writing: bool
+) -> None:
+    store.pragma("user_version", FORMAT - 1)
+    told = f"path: expected a store of format {FORMAT}, got format {FORMAT - 1}"
+    with pytest.raises(StoreFormatError, match=told):
+        check_format(store, "path", writing=writing)
 
 
 @pytest.mark.parametrize("writing", [True, False])
@@ -214,7 +255,7 @@ def test_a_vector_never_stands_without_its_model(store: apsw.Connection) -> None
 @pytest.mark.parametrize(
     "change", ["embedding = x'00000040'", "embedding_model = 'n'", "embedding = embedding"]
 )
-def test_a_vector_changed_by_a_program_of_format_1_has_no_checksum(
+def test_a_vector_changed_by_sql_from_outside_has_no_checksum(
     store: apsw.Connection, change: str
 ) -> None:
     add_document(store, add_cell(store, None, None, "ana", "private"), "a")

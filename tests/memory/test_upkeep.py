@@ -157,22 +157,18 @@ def test_metadata_of_more_than_64_levels_is_refused_where_it_is_kept(memory: Mem
     assert found.metadata == nested(64)
 
 
-@pytest.mark.parametrize("n_levels", [65, 197, 250])
-def test_deep_metadata_of_an_older_store_goes_out_and_in(n_levels: int, tmp_path: Path) -> None:
-    deep = nested(n_levels)
-    with open_store(embedder=None) as memory:
-        memory.remember("note", id="e", user_id="alice")
-        with memory._store.database.transaction() as connection:
-            sql = "UPDATE versions SET metadata = ?, checksum = NULL"
-            connection.execute(sql, (json.dumps(deep),))
-        assert memory.export(tmp_path / "out.jsonl", user_id="alice") == 2
-        memory.update("e", user_id="alice", output="other")
+@pytest.mark.parametrize("n_levels", [65, 250])
+def test_an_import_names_the_line_whose_metadata_has_more_levels(
+    memory: MemorySync, tmp_path: Path, n_levels: int
+) -> None:
+    lines = memory.export(user_id="alice")
+    lines[1]["version"]["content"]["metadata"] = nested(n_levels)
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, lines)))
     with open_store(embedder=None) as other:
-        done = other.import_(tmp_path / "out.jsonl")
-        assert (done.imported, done.errors) == (1, ())
-        found = other.get("e", user_id="alice")
-        assert found is not None
-        assert found.metadata == deep
+        done = other.import_(tmp_path / "in.jsonl")
+        assert done.imported == len(lines) - 2
+        (fault,) = done.errors
+        assert (fault.line, "at most 64 levels" in fault.error) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -116,12 +116,12 @@ def test_offsets_of_query_vectors_and_participants_are_checked() -> None:
         )
 
 
-# ---- what earlier versions saved ----
+# ---- what a forged file holds ----
 
 
 @pytest.fixture
-def old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> hr.Index:
-    """A saved index of a version that took any bytes; only bob's rows hold such."""
+def forged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> hr.Index:
+    """A saved index with texts that no build takes; only bob's rows hold such."""
     texts = [b"green tea", b"tea \xff", b"tea leaf", b"\xed\xa0\x80 tea"]
     table = pa.table({
         "id": [1, 2, 3, 4],
@@ -132,9 +132,9 @@ def old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> hr.Index:
     })  # fmt: skip
     monkeypatch.setattr("hyrecall.table.columns.check_column", lambda *_: None)
     schema = hr.Schema(key="id", cell="who", text="text", stored=("text", "note", "day"))
-    hr.Index.build(table, schema).save(tmp_path / "old")
+    hr.Index.build(table, schema).save(tmp_path / "forged")
     monkeypatch.undo()
-    return hr.Index.open(tmp_path / "old")
+    return hr.Index.open(tmp_path / "forged")
 
 
 SHAPINGS: dict[str, Callable[[], Any]] = {
@@ -147,10 +147,10 @@ SHAPINGS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("shaping", ["none", "rerank", "budget", "own budget", "recency"])
-def test_bytes_of_an_old_file_reach_nobody_elses_reply(old: hr.Index, shaping: str) -> None:
+def test_bytes_of_a_forged_file_reach_nobody_elses_reply(forged: hr.Index, shaping: str) -> None:
     options: dict[str, Any] = {"columns": ["text", "note", "day"], "shaping": SHAPINGS[shaping]()}
-    together = old.recall(text=["tea"] * 2, scope=["alice", "bob"], **options)
-    alone = old.recall(text=["tea"], scope=["alice"], **options)
+    together = forged.recall(text=["tea"] * 2, scope=["alice", "bob"], **options)
+    alone = forged.recall(text=["tea"], scope=["alice"], **options)
     assert together.to_list()[0] == alone.to_list()[0]
     assert [hit.text for hit in together[0]] == [hit.text for hit in alone[0]]
     assert {hit.text for hit in together[1]} == {"tea \ufffd", "\ufffd\ufffd\ufffd tea"}

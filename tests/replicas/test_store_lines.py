@@ -12,7 +12,8 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 from hyrecall.errors import HyrecallError, OptionError, StoreFormatError
 from hyrecall.memory import MemorySync
-from hyrecall.memory.sql import copying, schema
+from hyrecall.memory.sql import schema
+from hyrecall.memory.sql.schema import FORMAT, MIGRATIONS, Migration
 from hyrecall.replicas import held, promote, pull, pulling, push, targets
 from hyrecall.replicas.generation import DATABASE, Head, hash_of, name_of, object_of
 from hyrecall.replicas.places import open_remote
@@ -161,17 +162,14 @@ def test_a_store_of_a_newer_format_does_not_replace_one_that_is_read(
     next_store(tmp_path / "source", 0)
     push(tmp_path / "source", url)
     pull(url, tmp_path / "copy")
-    next_store(tmp_path / "source", 1)
-    push(tmp_path / "source", url)
-
-    def older(connection: Any, path: str, *, writing: bool) -> None:
-        schema.check_format(connection, path, writing=writing, known=schema.FORMAT - 1)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(schema, "meta", lambda *_: schema.FORMAT)  # so much must be known
-        patched.setattr(copying, "check_format", older)
-        with pytest.raises(StoreFormatError):
-            pull(url, tmp_path / "copy")
+    step = Migration(FORMAT + 1, "CREATE TABLE palette (colour TEXT)", FORMAT + 1, FORMAT + 1)
+    with monkeypatch.context() as newer:
+        newer.setattr(schema, "MIGRATIONS", (*MIGRATIONS, step))
+        next_store(tmp_path / "source", 1)
+        push(tmp_path / "source", url)
+    with pytest.raises(StoreFormatError, match=f"got format {FORMAT + 1}"):
+        pull(url, tmp_path / "copy")
     assert store_versions(tmp_path / "copy") == {0}
+    monkeypatch.setattr(schema, "MIGRATIONS", (*MIGRATIONS, step))
     pull(url, tmp_path / "copy")
     assert store_versions(tmp_path / "copy") == {0, 1}

@@ -149,7 +149,7 @@ def test_D28_what_is_archived_is_in_no_list_and_no_arm(tmp_path: Path) -> None:
         for at, status in enumerate(["archived", "live"])
     ]  # fmt: skip
     file = tmp_path / "lines.jsonl"
-    file.write_text("\n".join(json.dumps(one) for one in ({"format": 1}, *lines)))
+    file.write_text("\n".join(json.dumps(one) for one in ({"format": 2}, *lines)))
     with open_store(recipe=recipes.l0) as memory:
         assert memory.import_(file).imported == 2
         memory.reembed(user_id="alice")

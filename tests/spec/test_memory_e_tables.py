@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import apsw
 import numpy as np
 import pytest
 
@@ -13,7 +12,6 @@ import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.errors import KeyConflictError
 from hyrecall.memory import Episode, Fact, Matches, MemorySync
-from hyrecall.memory.sql.database import DATABASE
 from memory.stores import HOUR, NOON, Clock, FixedEmbedder, folder
 
 SOURCES = ("memory", "summary", "session")
@@ -219,10 +217,3 @@ def test_a_store_with_tables_is_moved_whole(memory: MemorySync) -> None:
         assert scores(other.search(ASKED, **asked)) == scores(memory.search(ASKED, **asked))
         assert other.import_(lines).imported == 0
     shutil.rmtree(path)
-
-
-def test_a_program_that_knows_no_tables_does_not_open_such_a_store(memory: MemorySync) -> None:
-    connection = apsw.Connection(str(memory._store.database.folder / DATABASE))
-    least = dict(connection.execute("SELECT name, value FROM meta WHERE name LIKE 'min_%'"))
-    connection.close()
-    assert least == {"min_reader": 3, "min_writer": 6}

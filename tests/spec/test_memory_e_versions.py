@@ -78,7 +78,7 @@ def test_E39_versions_in_any_order_are_as_if_only_the_highest_were_there(
         memory.remember_batch(others)
         for at, line in enumerate(lines):  # each is followed before the next one comes
             file = tmp_path / f"{at}.jsonl"
-            file.write_text('{"format": 1}\n' + line + "\n")
+            file.write_text('{"format": 2}\n' + line + "\n")
             assert memory.import_(file).imported == 1
             hits(memory, "disk")
         only.remember_batch(others)

@@ -160,7 +160,7 @@ void DenseColumn::set_heads(std::span<Row const> some, CodePlaneBuilder& builder
   std::size_t const head_dim = directions.head_dim();
   std::vector<std::int8_t> codes(head_dim);
   std::vector<float> heads(some.size() * head_dim);
-  if (head.plane.bits == CodeBits::k8) {  // of an older index: projects as for queries
+  if (head.plane.bits == CodeBits::k8) {  // projects as for queries
     for (Row const r : some) {
       double const norm = norm_of(dtype, row(r), dim);
       directions.project(widen(r).data(), norm, heads.data());

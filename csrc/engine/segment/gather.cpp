@@ -72,7 +72,7 @@ void copy_values(std::span<PlainColumn const* const> columns, std::span<std::uin
 void append_string(PlainColumn const& column, std::size_t place, std::vector<std::uint8_t>& out) {
   auto const* const offsets = static_cast<std::int64_t const*>(column.values);
   std::int64_t const begin = offsets[place], end = offsets[place + 1];
-  // Columns are checked when they come in; a file of an earlier version may hold others.
+  // Columns are checked when they come in; a forged file may hold others.
   if (begin < 0 || begin > end || end > offsets[column.offset + column.length])
     throw Error(ErrorCode::kCorrupt, "column", "expected rising offsets, got others");
   ensure_bytes(column, column.bytes, static_cast<std::size_t>(begin),

@@ -32,8 +32,8 @@ class FileEntry:
     blocks : tuple of str
         The xxh3_64 of each 4 MiB.
     ends : tuple of FileEnd
-        What lies before its columns and what lies behind them; () of a small file, and of one that
-        an earlier version wrote.
+        What lies before its columns and what lies behind them; () of a small file, and of one with
+        long ends.
     """
 
     name: str

@@ -136,7 +136,7 @@ def read_mark(folder: Path) -> Mark | None:
     Raises
     ------
     CorruptRemoteError
-        The file is damaged, or of a newer format.
+        The file is damaged, or of another format.
     """
     path = folder / MARK
     try:
@@ -148,12 +148,13 @@ def read_mark(folder: Path) -> Mark | None:
         raise error(CorruptRemoteError, str(path), "a body with its checksum", "another body")
     try:
         data: dict[str, Any] = json.loads(body)
-        if data.pop("format") == FORMAT:
+        found = data.pop("format")
+        if found == FORMAT:
             noted = tuple(Noted(**one) for one in data.pop("noted"))
             return Mark(noted=noted, **data)
     except MALFORMED as fault:
         raise error(CorruptRemoteError, str(path), f"the fields of {MARK}", fault) from fault
-    raise error(CorruptRemoteError, str(path), f"format {FORMAT}", "another format")
+    raise error(CorruptRemoteError, str(path), f"format {FORMAT}", f"format {found!r}")
 
 
 def replica_mark(folder: Path) -> Mark | None:
@@ -162,7 +163,7 @@ def replica_mark(folder: Path) -> Mark | None:
     Raises
     ------
     CorruptRemoteError
-        The file is damaged, or of a newer format.
+        The file is damaged, or of another format.
     """
     mark = read_mark(folder)
     return mark if mark is not None and mark.role == REPLICA else None

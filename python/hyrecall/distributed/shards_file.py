@@ -44,7 +44,7 @@ WORK = "building"
 GENERATOR = f"hyrecall {__version__}"
 
 FORMAT = 1
-"""Increased by each change that an older reader would misread."""
+"""Increased by each change of the file; a reader refuses another one."""
 
 _FOLDER = re.compile(r"shard-\d{4,9}-\d{1,18}")
 _UNFINISHED = re.compile(rf"{_FOLDER.pattern}\.unfinished")
@@ -159,16 +159,16 @@ class Shards:
         Raises
         ------
         CorruptIndexError
-            The file is damaged, not a ``shards.json``, or of a newer format.
+            The file is damaged, not a ``shards.json``, or of another format.
         """
         try:
             data = json.loads(content)
             found, told = data.pop("xxh3_64"), data.get("format")
-            if type(told) is int and told > FORMAT:
+            if type(told) is not int or told != FORMAT:
                 got = f"format {told} (written by {data.get('generator', 'an unknown program')})"
                 wish = f"format {FORMAT}, which this version of hyrecall reads"
                 raise error(CorruptIndexError, str(path), wish, got)
-            if found != _checksum(data) or told != FORMAT:
+            if found != _checksum(data):
                 wish = "the checksum of its content"
                 raise error(CorruptIndexError, str(path), wish, repr(found))
             shards = tuple(ShardEntry(**one) for one in data["shards"])

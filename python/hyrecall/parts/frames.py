@@ -23,7 +23,7 @@ from hyrecall.errors import DTypeError, OptionError, UnknownOptionError, error
 __all__ = ["VERSION", "pack", "pack_table", "reading", "unpack", "unpack_table"]
 
 VERSION = 1
-"""Increased by each change that an older reader would misread."""
+"""Increased by each change of the bytes; a reader refuses another one."""
 
 _SEAL_BYTES = 8  # the checksum after the stream
 _NOTHING = "none"  # the column of a batch without arrays

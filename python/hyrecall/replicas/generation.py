@@ -206,11 +206,12 @@ class Generation:
         Raises
         ------
         CorruptRemoteError
-            The fields are not those of a generation, or the format is newer.
+            The fields are not those of a generation, or the format is another one.
         """
         try:
             data: dict[str, Any] = json.loads(text)
-            if data.pop("format") == FORMAT:
+            found = data.pop("format")
+            if found == FORMAT:
                 files = tuple(
                     PushedFile(**{**one, "chunks": tuple(one["chunks"])})
                     for one in data.pop("files")
@@ -218,7 +219,7 @@ class Generation:
                 return cls(files=files, **data)
         except MALFORMED as fault:
             raise error(CorruptRemoteError, where, "the fields of a generation", fault) from fault
-        raise error(CorruptRemoteError, where, f"format {FORMAT}", "a newer one")
+        raise error(CorruptRemoteError, where, f"format {FORMAT}", f"format {found!r}")
 
     def noted(self, url: str, manifest: str) -> Noted:
         """Return the note about this generation for the REMOTE file of a folder."""
@@ -274,18 +275,19 @@ class Head:
         Raises
         ------
         CorruptRemoteError
-            HEAD is damaged, or of a newer format.
+            HEAD is damaged, or of another format.
         """
         body, seal = text[:-_SEAL_BYTES], _SEAL.fullmatch(text[-_SEAL_BYTES:])
         if seal is None or hash_of(body).encode() != seal[1]:
             raise error(CorruptRemoteError, where, "a body with its checksum", "another body")
         try:
             data = json.loads(body)
-            if data.pop("format") == FORMAT:
+            found = data.pop("format")
+            if found == FORMAT:
                 return cls(**data)
         except MALFORMED as fault:
             raise error(CorruptRemoteError, where, "the fields of HEAD", fault) from fault
-        raise error(CorruptRemoteError, where, f"format {FORMAT}", "a newer one")
+        raise error(CorruptRemoteError, where, f"format {FORMAT}", f"format {found!r}")
 
 
 def name_of(number: int, manifest: str) -> str:

@@ -66,8 +66,7 @@ TERMS = {  # by the number of bytes of a posting
 }
 DEAD = pa.schema([_value("row", pa.uint32())])
 
-_EMBEDDED = b"embedded"  # metadata of a file of vectors, which older versions do not read
-_PIECES = b"pieces"  # likewise
+_EMBEDDED, _PIECES = b"embedded", b"pieces"  # metadata of a file of vectors
 
 PIECE_BYTES = 1 << 16
 """A row that is scored exactly is compared with a checksum of so many bytes, not of a block."""

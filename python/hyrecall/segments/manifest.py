@@ -39,7 +39,7 @@ SHARDS = "shards.json"
 """The file of a folder that has no MANIFEST of its own, but shards of an index."""
 
 FORMAT = 2
-"""Increased by each change that an older reader would misread."""
+"""Increased by each change of the files; a reader refuses another one."""
 
 _MOST_DIM = 2**31 - 1
 _MOST_SEQ = 2**63 - 1
@@ -174,7 +174,7 @@ class Manifest:
         Raises
         ------
         CorruptIndexError
-            Not a MANIFEST, damaged, or of a newer format.
+            Not a MANIFEST, damaged, or of another format.
         """
         body, seal = text[:-_SEAL_BYTES], seal_of(text, path)
         if xxhash.xxh3_64_hexdigest(body) != seal:
@@ -231,6 +231,5 @@ def _segment(data: dict[str, Any]) -> SegmentEntry:
 
 
 def _file(data: Mapping[str, Any]) -> FileEntry:
-    """Return a file; what it has besides is ignored, so that later versions may add to it."""
     ends = tuple(FileEnd(*end) for end in data.get("ends", ()))
-    return FileEntry(data["name"], data["size"], tuple(data["blocks"]), ends)
+    return FileEntry(**{**data, "blocks": tuple(data["blocks"]), "ends": ends})

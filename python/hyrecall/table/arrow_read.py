@@ -65,10 +65,7 @@ def check_column(path: Path, array: pa.Array) -> None:
 
 
 def _check_array(array: pa.Array) -> None:
-    """Check all offsets, but allow invalid text, dates and times, which replies can show.
-
-    Earlier versions saved text that is not UTF-8 and a date64 that is not a whole day.
-    """
+    """Check all offsets, but not texts, dates and times: input is checked, and replies show any."""
     kind = _any_value(array.type)
     (array if kind == array.type else array.view(kind)).validate(full=True)
 

@@ -46,7 +46,7 @@ def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
 def readable(array: pa.Array) -> pa.Array:
     """Replace bytes of text that are not UTF-8 by U+FFFD; return other arrays unchanged.
 
-    New text is checked on input, but indexes saved by earlier versions may hold any bytes.
+    Text is checked on input, but a forged file may hold any bytes.
     """
     if not pa.types.is_large_string(array.type):
         return array

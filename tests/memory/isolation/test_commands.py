@@ -101,7 +101,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(
         "hyrecall.memory.store.choose.embedder", lambda *_, **__: HashEmbedder(dim=DIM)
     )
-    (folder / "lines").write_text(json.dumps({"format": 1}) + "\n")
+    (folder / "lines").write_text(json.dumps({"format": 2}) + "\n")
     return made
 
 

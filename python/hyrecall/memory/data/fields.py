@@ -13,7 +13,6 @@ from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = [
     "ANONYMOUS",
-    "AS_KEPT",
     "JsonObject",
     "Label",
     "Name",
@@ -33,10 +32,6 @@ ANONYMOUS = "__hyrecall_anonymous__"
 _RESERVED = (ANONYMOUS, "__jeeves_anon_user__")
 _MOST_ID_BYTES = 512
 _MOST_LEVELS = 64  # of metadata: readers of JSON give up at some depth, and this is far from any
-
-AS_KEPT = {"as_kept": True}
-"""The context of a validation of what a store holds, or held when it was exported: metadata may be
-of any depth, since versions before this limit kept it."""
 
 
 def flag(argument: str, value: object) -> bool:
@@ -139,11 +134,8 @@ def _tags(tags: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
 
 
 def _json(value: dict[str, JsonValue], info: ValidationInfo) -> dict[str, JsonValue]:
-    """Refuse values that JSON cannot represent and would return as something else.
-
-    Refuse more than 64 levels too, unless the context is :data:`AS_KEPT`.
-    """
-    if info.context != AS_KEPT and (levels := _n_levels(value)) > _MOST_LEVELS:
+    """Refuse more than 64 levels, and values that JSON would return as something else."""
+    if (levels := _n_levels(value)) > _MOST_LEVELS:
         raise error(OptionError, _field(info), f"at most {_MOST_LEVELS} levels", levels)
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()

@@ -56,9 +56,7 @@ class Changes(_Fields, total=False):
     visibility: Visibility
 
 
-def checked(
-    kind: type[Model_], fields: Mapping[str, Any], context: Mapping[str, Any] | None = None
-) -> Model_:
+def checked(kind: type[Model_], fields: Mapping[str, Any]) -> Model_:
     """Make a model of fields, with errors that name the wrong field.
 
     Raises
@@ -70,7 +68,7 @@ def checked(
         is a number or one of a few words.
     """
     try:
-        return kind.model_validate(dict(fields), context=context)
+        return kind.model_validate(dict(fields))
     except ValidationError as fault:
         raise _named(fault, kind, fields) from None
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from hyrecall.errors import OptionError, error
-from hyrecall.memory.data.fields import AS_KEPT, Label, Name, Time, User
+from hyrecall.memory.data.fields import Label, Name, Time, User
 from hyrecall.memory.data.types import Edge, Episode, Fact, Status, Visibility
 from hyrecall.memory.sql.cells import Cell
 from hyrecall.memory.sql.codec import decode_vector
@@ -63,13 +63,13 @@ class VersionLine(BaseModel):
         """Check and return the content."""
         if self.content is None:
             return None
-        return Episode.model_validate(self._whole(self.content), context=AS_KEPT)
+        return Episode.model_validate(self._whole(self.content))
 
     def read_fact(self) -> Fact | None:
         """Check and return the fact."""
         if self.fact is None:
             return None
-        return Fact.model_validate(self._whole(self.fact), context=AS_KEPT)
+        return Fact.model_validate(self._whole(self.fact))
 
     def check_counts(self) -> None:
         """Refuse a version or a count of accesses that leaves no room to grow.

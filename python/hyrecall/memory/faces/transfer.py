@@ -17,7 +17,7 @@ from hyrecall.errors import (
     StoreFormatError,
     error,
 )
-from hyrecall.memory.data.fields import AS_KEPT, check_id
+from hyrecall.memory.data.fields import check_id
 from hyrecall.memory.faces.export_lines import (
     FORMAT,
     AgentLine,
@@ -241,7 +241,7 @@ def read_lines(lines: Iterable[str]) -> Iterator[Numbered]:
     OptionError
         The first says of no format.
     StoreFormatError
-        The format is newer than this version knows.
+        The format is another one than this version writes.
     """
     is_first = True
     for at, text in enumerate(lines, start=1):
@@ -257,20 +257,20 @@ def read_lines(lines: Iterable[str]) -> Iterator[Numbered]:
         if is_first and line.format is None:
             raise error(OptionError, "file", "lines of an export", "others")
         is_first = False
-        if line.format is not None and line.format > FORMAT:
-            raise error(StoreFormatError, "file", f"format <= {FORMAT}", line.format)
+        if line.format not in (None, FORMAT):
+            raise error(StoreFormatError, "file", f"format {FORMAT}", line.format)
         yield at, line
 
 
 def _parsed(text: str) -> Line:
     try:
         text.encode()
-        found = json.loads(text)  # pydantic's own reader gives up at fewer levels than were kept
+        found = json.loads(text)
     except UnicodeEncodeError:  # bytes of a file that were kept as lone surrogates
         raise error(OptionError, "line", "UTF-8", "other bytes") from None
     except (ValueError, RecursionError) as fault:
         raise error(OptionError, "line", "JSON", type(fault).__name__) from None
-    return Line.model_validate(found, context=AS_KEPT)
+    return Line.model_validate(found)
 
 
 def why(fault: Exception) -> str:

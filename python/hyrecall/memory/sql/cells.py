@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from hyrecall.errors import CorruptStoreError, error
-from hyrecall.memory.sql.damaged_rows import checksum, is_text, rows, warn_of_damage
+from hyrecall.memory.sql.damaged_rows import checksum, rows, warn_of_damage
 from hyrecall.memory.sql.schema import has_tables, take_sequence
 
 __all__ = [
@@ -164,20 +164,14 @@ def add_cell(connection: apsw.Connection, cell: Cell, number: int) -> int:
 
 
 def _checksum(*kept: Any) -> int:
-    """Return the checksum of a row; without a source, that of a program that knows none."""
+    """Return the checksum of a row; a source that is null is left out."""
     return checksum(*(kept if kept[-1] is not None else kept[:-1]))
 
 
 def is_sound_cell(row: Sequence[Any]) -> bool:
-    """Return whether a row of a cell is undamaged.
-
-    Without a checksum: whether they can be read.
-    """
+    """Return whether a row of a cell is undamaged."""
     found, *kept = row
-    if found is not None:
-        return bool(_checksum(*kept) == found)
-    number, *names = kept
-    return isinstance(number, int) and is_text(*(name for name in names if name is not None))
+    return bool(_checksum(*kept) == found)
 
 
 def cells_of(

@@ -14,7 +14,7 @@ from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.memory.data.construct import construct
 from hyrecall.memory.data.types import Episode
 from hyrecall.memory.sql.cells import Cell
-from hyrecall.memory.sql.damaged_rows import checksum, is_text
+from hyrecall.memory.sql.damaged_rows import checksum
 
 __all__ = [
     "CHECKED",
@@ -172,7 +172,7 @@ N_BEFORE_CONTENT = N_CHECKED - len(EpisodeColumns._fields)
 
 
 def is_sound(checked: Sequence[Any]) -> bool:
-    """Return whether a version is undamaged; without a checksum, whether it can be read.
+    """Return whether a version is undamaged.
 
     Parameters
     ----------
@@ -180,27 +180,7 @@ def is_sound(checked: Sequence[Any]) -> bool:
         The columns :data:`CHECKED`.
     """
     found, *kept = checked
-    return _can_be_read(kept) if found is None else checksum(*kept) == found
-
-
-def _can_be_read(kept: Sequence[Any]) -> bool:
-    cell, key, version, _, reason, recorded_at, *content = kept
-    one = EpisodeColumns(*content)
-    texts = (key, one.kind, one.input, one.output, one.tags, one.metadata)
-    names = (reason, one.source, one.session_id)
-    if not is_text(*texts, *(name for name in names if name is not None)):
-        return False
-    if not (isinstance(cell, int) and isinstance(version, int)):
-        return False
-    if not (is_time(recorded_at) and is_time(one.occurred_at)):
-        return False
-    if not isinstance(one.importance, float | None):
-        return False
-    try:
-        tags, metadata = from_json(one.tags), from_json(one.metadata)
-    except ValueError:
-        return False
-    return isinstance(tags, list) and is_text(*tags) and isinstance(metadata, dict)
+    return bool(checksum(*kept) == found)
 
 
 def is_time(micros: object) -> bool:

@@ -16,7 +16,6 @@ import apsw
 from hyrecall.base.forks import leave_to_parent, uses
 from hyrecall.errors import StoreError, error
 from hyrecall.memory.sql.lock import LOCK, ReaderLock
-from hyrecall.memory.sql.schema import show_newest
 from hyrecall.memory.sql.sqlite_errors import LARGEST_VALUE, disk_named
 
 __all__ = [
@@ -172,8 +171,6 @@ def _set_up(connection: apsw.Connection, *, writing: bool) -> apsw.Connection:
             connection.pragma(name, value)
         # The writer owns the checkpoints.
         connection.wal_autocheckpoint(1000 if writing else 0)
-        if not writing:
-            show_newest(connection)
     except BaseException:
         connection.close()
         raise

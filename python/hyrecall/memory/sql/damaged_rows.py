@@ -1,7 +1,6 @@
 """Finds damaged rows of a store by their checksums, and reads rows whose texts are damaged.
 
-A checksum stands beside each row and covers what never changes of it. A row of an older format has
-none: it counts as sound if all of it can be read.
+A checksum stands beside each row and covers what never changes of it.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class Database:
         StoreNotFoundError
             A reader finds none.
         StoreFormatError
-            It is of a format that is too new, or no store.
+            It is of a format that this version cannot use, or no store.
         CorruptStoreError
             It is damaged, or lacks changes that were acknowledged; nothing was changed then.
         StoreError

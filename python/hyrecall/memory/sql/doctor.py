@@ -69,8 +69,7 @@ class Report:
     checks : tuple of Check
     counts : dict of str to int
         How many memories, versions, facts, edges, cells, models, rows of feedback and erasures
-        there are, and memories without a vector, and versions without a checksum, which format 1
-        had none of; empty where the database is damaged.
+        there are, and memories without a vector; empty where the database is damaged.
     """
 
     checks: tuple[Check, ...]
@@ -169,7 +168,6 @@ _COUNTS = {
     "without_vector": f"SELECT count(*) FROM {_HEAD} WHERE v.status = 'live' "
     "AND v.embedding IS NULL",
     "models": "SELECT count(*) FROM models",
-    "unchecked": "SELECT count(*) FROM versions WHERE checksum IS NULL",
     "feedback": "SELECT count(*) FROM feedback",
     "erasures": "SELECT value FROM meta WHERE name = 'erasures'",
 }

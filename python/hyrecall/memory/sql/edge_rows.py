@@ -20,7 +20,7 @@ from hyrecall.memory.sql.cells import (
     make_cell,
 )
 from hyrecall.memory.sql.codec import from_json, to_json, to_micros
-from hyrecall.memory.sql.damaged_rows import checksum, is_text, rows, warn_of_damage
+from hyrecall.memory.sql.damaged_rows import checksum, rows, warn_of_damage
 from hyrecall.memory.sql.schema import take_sequence
 
 __all__ = [
@@ -275,7 +275,7 @@ def _read(
 
 
 def is_sound_edge(columns: Sequence[Any]) -> bool:
-    """Return whether an edge is undamaged; without a checksum, whether it can be read.
+    """Return whether an edge is undamaged.
 
     Parameters
     ----------
@@ -283,23 +283,4 @@ def is_sound_edge(columns: Sequence[Any]) -> bool:
         Those of :data:`EDGE_COLUMNS`.
     """
     found, *kept = columns
-    if found is not None:
-        return bool(checksum(*kept) == found)
-    cell, key, relationship, description, metadata, ends = kept
-    if not isinstance(cell, int) or not is_text(key, relationship, description, metadata, ends):
-        return False
-    try:
-        return isinstance(from_json(metadata), dict) and all(map(_is_end, ends.split(",")))
-    except ValueError:
-        return False
-
-
-def _is_end(end: str) -> bool:
-    """Return whether a participant can be read, from the columns of ``_ENDS``."""
-    for part, is_role in zip(end.split(" "), (False, True), strict=True):
-        if is_role and part == "null":
-            continue
-        if not part.startswith("text"):
-            return False
-        bytes.fromhex(part.removeprefix("text")).decode()  # a ValueError where it is no UTF-8
-    return True
+    return bool(checksum(*kept) == found)

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.errors import NotFoundError, OptionError, error
-from hyrecall.memory.data.fields import AS_KEPT
 from hyrecall.memory.data.types import Episode, Fact, Status, normal_predicate
 from hyrecall.memory.sql.cells import FACT_SOURCE, Cell, cell_of, cells_by_number, make_cell
 from hyrecall.memory.sql.codec import (
@@ -26,7 +25,6 @@ from hyrecall.memory.sql.codec import (
     from_json,
     from_micros,
     is_sound,
-    is_time,
     to_json,
     to_micros,
 )
@@ -89,7 +87,7 @@ def as_episode(fact: Fact) -> Episode:
         "occurred_at": fact.valid_from,
         "metadata": fact.metadata,
     }
-    return Episode.model_validate(fields, context=AS_KEPT)
+    return Episode.model_validate(fields)
 
 
 def home_of(fact: Fact) -> Cell:
@@ -457,11 +455,7 @@ def read_fact(cell: Cell | None, columns: Sequence[Any]) -> Fact | None:
     checked, (found, *kept) = columns[:N_CHECKED], columns[N_CHECKED:]
     single, *kept = kept
     _, _, subject, predicate, object_, valid_from, valid_to = kept
-    if found is None:
-        texts, times = (subject, predicate, object_), (valid_from, valid_to or 0)
-        is_whole = is_text(*texts) and all(map(is_time, times))
-    else:
-        is_whole = single in (0, 1) and _checksum(single, kept) == found
+    is_whole = single in (0, 1) and _checksum(single, kept) == found
     if cell is None or not is_whole or not is_sound(checked):
         return None
     return Fact.model_construct(

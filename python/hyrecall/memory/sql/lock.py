@@ -59,8 +59,7 @@ class Holder:
     since : str
         When it took the lock; empty: LOCK does not say.
     terms : str
-        :data:`ALONE`, :data:`SHARED`, or why it cannot share; older versions wrote nothing, and
-        were alone.
+        :data:`ALONE`, :data:`SHARED`, or why it cannot share.
     """
 
     pid: int | None = None

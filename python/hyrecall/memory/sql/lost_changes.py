@@ -57,7 +57,7 @@ class Witness:
 
     @classmethod
     def of_note(cls, note: bytes) -> Witness | None:
-        """Read the line of LOCK; None: it is damaged, or from an older version."""
+        """Read the line of LOCK; None: it is damaged or empty."""
         found = _NOTE.fullmatch(note)
         if found is None or xxhash.xxh3_64_hexdigest(found[1]).encode() != found[4]:
             return None

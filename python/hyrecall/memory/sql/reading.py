@@ -424,7 +424,8 @@ def newest_model(connection: apsw.Connection) -> tuple[str, int] | None:
 
 
 def is_sound_vector(blob: object, model: object, kept: object) -> bool:
-    """Return whether a vector is as it was written; without a checksum, whether it can be one.
+    """Return whether a vector is as it was written; without a checksum (see the trigger
+    ``versions_vector``), whether it can be one.
 
     Parameters
     ----------

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.errors import KeyConflictError, NotFoundError, OptionError, error
-from hyrecall.memory.data.fields import AS_KEPT
 from hyrecall.memory.data.given_fields import checked
 from hyrecall.memory.data.types import Episode
 from hyrecall.memory.sql.cells import Cell, add_cell, as_kept, find_cell
@@ -396,5 +395,4 @@ def _changed(old: Episode, changes: Mapping[str, Any]) -> Episode:
     fields = {name: getattr(old, name) for name in Episode.model_fields}
     if {"occurred_at", "created_at"} & set(changes):  # two names of one time
         del fields["occurred_at"], fields["created_at"]
-    context = None if "metadata" in changes else AS_KEPT
-    return checked(Episode, {**fields, **changes}, context)
+    return checked(Episode, {**fields, **changes})
