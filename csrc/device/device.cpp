@@ -3,14 +3,12 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <new>
 
 #include "core/error.hpp"
-#include "core/fork_mutex.hpp"
 #include "device/device_library.hpp"
 
 namespace hyrecall::device {
@@ -64,17 +62,11 @@ Loaded load(std::string const& folder) {
   return {api, {}};
 }
 
+std::mutex g_times_mutex;
+std::vector<KernelTotal> g_totals;
+
 Loaded const& library(std::string const& folder) {
-  static auto* const by_folder =
-      new std::map<std::string, Loaded>;  // references must outlive static destruction
-  {
-    std::lock_guard const lock(fork_mutex<Loaded>());
-    auto const found = by_folder->find(folder);
-    if (found != by_folder->end()) return found->second;
-  }
-  Loaded loaded = load(folder);  // outside: loading takes long, and twice is once
-  std::lock_guard const lock(fork_mutex<Loaded>());
-  return by_folder->emplace(folder, std::move(loaded)).first->second;
+  return of_folder<Loaded>(folder, load);
 }
 
 }  // namespace
@@ -156,10 +148,28 @@ Dots dots(std::string const& folder, int ordinal, std::span<float const> query,
                                out.inverse_norms.data(),
                                static_cast<std::int64_t>(n_rows),
                                static_cast<std::int64_t>(query.size()),
-                               ordinal,
-                               0};
+                               ordinal};
   check(api.dots(&params), ordinal);
   return out;
+}
+
+void add_kernel_times(cuda::KernelTimes const& times) {
+  std::lock_guard const lock(g_times_mutex);
+  for (std::uint32_t i = 0; i < times.n; ++i) {
+    cuda::KernelTime const& one = times.all[i];
+    std::string name = one.name;
+    if (one.width != 0) name += ", " + std::to_string(one.width) + " wide";
+    auto at = std::find_if(g_totals.begin(), g_totals.end(),
+                           [&](KernelTotal const& total) { return total.name == name; });
+    if (at == g_totals.end()) at = g_totals.insert(at, {std::move(name), 0, 0.0});
+    at->n_launches += 1;
+    at->milliseconds += one.milliseconds;
+  }
+}
+
+std::vector<KernelTotal> take_kernel_times() {
+  std::lock_guard const lock(g_times_mutex);
+  return std::exchange(g_totals, {});
 }
 
 }  // namespace hyrecall::device

@@ -3,13 +3,21 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/shared/arithmetic_op.hpp"
 
+namespace hyrecall::cuda {
+struct Object;
+}
+
 namespace hyrecall::device {
+
+// What the library has made and ends: on any thread, without the GIL, also while the process ends.
+using Handle = std::unique_ptr<cuda::Object, void (*)(cuda::Object*)>;
 
 struct Device {
   std::string name;
@@ -43,5 +51,14 @@ struct Dots {
 // rows: [n_rows, dim]. Throws as formulas().
 Dots dots(std::string const& folder, int ordinal, std::span<float const> query,
           std::span<float const> rows);
+
+// What the kernels of searches took, where HYRECALL_CUDA_TIMES=1 asks for it.
+struct KernelTotal {
+  std::string name;
+  std::uint64_t n_launches;
+  double milliseconds;
+};
+// What was added since the last call, in the order in which the kernels first ran.
+std::vector<KernelTotal> take_kernel_times();
 
 }  // namespace hyrecall::device

@@ -10,49 +10,40 @@ bool are_alike(DenseSearch const& a, DenseSearch const& b) {
   return a.depths.front() == b.depths.front() && a.settings == b.settings;
 }
 
-// Several batches as one. Scopes and filters that several have stand in it once.
+// Several batches as one. Scopes that several have stand in it once.
 class Joined {
  public:
   explicit Joined(DeviceTable const& table)
       : dim_(table.dim()), n_views_(table.first_slots().size()) {}
 
   void add(DenseSearch const& from) {
-    std::vector<std::uint32_t> scope_of, filter_of;
+    std::vector<std::uint32_t> scope_of;
     for (SlotRanges const& scope : from.scopes) scope_of.push_back(number_of(scope));
-    for (std::size_t f = 0; f * n_views_ < from.filters.size(); ++f)
-      filter_of.push_back(add_filter(from, from.filters.subspan(f * n_views_, n_views_)));
-    auto const first_group = static_cast<std::uint32_t>(group_scopes_.size());
+    auto const first_filter = static_cast<std::uint32_t>(all_.filters.size() / n_views_);
+    for (SegmentFilter const& one : from.filters)
+      all_.add_program(from.tests.subspan(one.test_begin, one.n_tests), from.codes);
+    auto const first_group = static_cast<std::uint32_t>(all_.group_scopes.size());
     for (std::size_t g = 0; g < from.group_scopes.size(); ++g) {
-      group_scopes_.push_back(scope_of[from.group_scopes[g]]);
+      all_.group_scopes.push_back(scope_of[from.group_scopes[g]]);
       std::uint32_t const filter = from.group_filters[g];
-      group_filters_.push_back(filter == kNone32 ? kNone32 : filter_of[filter]);
+      all_.group_filters.push_back(filter == kNone32 ? kNone32 : first_filter + filter);
     }
     for (std::size_t q = 0; q < from.group_of.size(); ++q) {
       bool const is_searched = from.group_of[q] != kNone32;
-      group_of_.push_back(is_searched ? first_group + from.group_of[q] : kNone32);
+      all_.group_of.push_back(is_searched ? first_group + from.group_of[q] : kNone32);
       std::size_t const begin = values_.size();
       values_.resize(begin + dim_);
       float const* const row = from.queries.first + q * from.queries.stride;
       if (is_searched) std::memcpy(values_.data() + begin, row, dim_ * sizeof(float));
     }
-    append(floors_, from.floors);
-    append(strict_, from.strict);
-    append(depths_, from.depths);
+    append(all_.floors, from.floors);
+    append(all_.strict, from.strict);
+    append(all_.depths, from.depths);
   }
 
   DenseSearch search(DenseSearch const& like) const {
-    DenseSearch out{};
-    out.scopes = scopes_;
-    out.group_scopes = group_scopes_;
-    out.group_filters = group_filters_;
-    out.group_of = group_of_;
-    out.filters = filters_;
-    out.tests = tests_;
-    out.codes = codes_;
+    DenseSearch out = all_.view();
     out.queries = {values_.data(), dim_};
-    out.floors = floors_;
-    out.strict = strict_;
-    out.depths = depths_;
     out.settings = like.settings;
     out.threads = like.threads;
     return out;
@@ -63,20 +54,6 @@ class Joined {
   static void append(std::vector<T>& to, std::span<T const> from) {
     to.insert(to.end(), from.begin(), from.end());
   }
-  std::uint32_t add_filter(DenseSearch const& from, std::span<SegmentFilter const> filter) {
-    for (SegmentFilter const& one : filter) {
-      auto const first_code = static_cast<std::int64_t>(codes_.size());
-      filters_.push_back({static_cast<std::uint32_t>(tests_.size()), one.n_tests});
-      for (TileTest test : from.tests.subspan(one.test_begin, one.n_tests)) {
-        if (test.kind == TileTestKind::kAnyOf) {
-          append(codes_, from.codes.subspan(static_cast<std::size_t>(test.low), test.n));
-          test.low = first_code;
-        }
-        tests_.push_back(test);
-      }
-    }
-    return static_cast<std::uint32_t>(filters_.size() / n_views_) - 1;
-  }
   std::uint32_t number_of(SlotRanges const& scope) {
     auto const same = [&](SlotRanges const& one) {
       return std::equal(one.begin(), one.end(), scope.begin(), scope.end(),
@@ -84,20 +61,16 @@ class Joined {
                           return a.begin == b.begin && a.end == b.end;
                         });
     };
-    auto const number = std::find_if(scopes_.begin(), scopes_.end(), same) - scopes_.begin();
-    if (static_cast<std::size_t>(number) == scopes_.size()) scopes_.push_back(scope);
-    return static_cast<std::uint32_t>(number);
+    auto const number = std::find_if(all_.scopes.begin(), all_.scopes.end(), same);
+    auto const at = static_cast<std::uint32_t>(number - all_.scopes.begin());
+    if (at == all_.scopes.size()) all_.scopes.push_back(scope);
+    return at;
   }
 
   std::size_t dim_;
   std::size_t n_views_;
-  std::vector<SlotRanges> scopes_;
-  std::vector<std::uint32_t> group_scopes_, group_filters_, group_of_, depths_;
-  std::vector<SegmentFilter> filters_;
-  std::vector<TileTest> tests_;
-  std::vector<std::int64_t> codes_;
-  std::vector<float> values_, floors_;
-  std::vector<std::uint8_t> strict_;
+  SearchArrays all_;
+  std::vector<float> values_;
 };
 
 }  // namespace
