@@ -123,29 +123,29 @@ hyrecall_plant(wide_queries_not_waited_for kernels/cuda/scan_wide.cuh "${hopper_
   "wait_phase(&shared_.ready, ready_parity_);" "")
 hyrecall_plant(leaf_order_turned kernels/cuda/leaf_spans.cuh lexical_scan
   "to[popcount(found & ((1u << lane) - 1))] = own;" "to[popcount(found >> lane) - 1] = own;")
-hyrecall_plant(barrier_between_leaves_missing kernels/cuda/lexical_sums.cuh lexical_scan
+hyrecall_plant(barrier_between_leaves_missing kernels/cuda/lexical_tile.cuh lexical_scan
   "sync_block();  // before the next leaf meets these rows" "")
-hyrecall_plant(sums_not_awaited_after_a_visit kernels/cuda/lexical_offer.cuh lexical_scan
+hyrecall_plant(sums_not_awaited_after_a_visit kernels/cuda/lexical_tile.cuh lexical_scan
   "sync_block();  // the next visit finds sums of 0" "")
-hyrecall_plant(escape_added_with_the_next_leaf kernels/cuda/lexical_sums.cuh lexical_scan
+hyrecall_plant(escape_added_with_the_next_leaf kernels/cuda/lexical_tile.cuh lexical_scan
   "add_escapes(job, visit, terms, spans[i], worth);" "add_escapes(job, visit, terms, spans[i > 0 ? i - 1 : n - 1], worth);")
 hyrecall_plant(norm_of_another_scope kernels/cuda/lexical_scan.cu lexical_scan
   "shared.scale != visit.text.scale" "shared.scale == kNone32")
 hyrecall_plant(run_of_the_tile_before kernels/cuda/leaf_spans.cuh lexical_scan
   "std::uint32_t const begin = list.runs[run].begin;"
   "std::uint32_t const begin = list.runs[run > 0 ? run - 1 : 0].begin;")
-hyrecall_plant(text_mask_skipped kernels/cuda/lexical_offer.cuh lexical_scan
+hyrecall_plant(text_mask_skipped kernels/cuda/lexical_tile.cuh lexical_scan
   "(visit.is_full == 0 && !is_visible(job, visit, row + k))" "(is_visible(job, visit, row + k), false)")
 hyrecall_plant(text_tile_full_by_its_beginning kernels/cuda/visit_lists.cuh lexical_scan
   "ranges[at].end >= end;" "true;")
-hyrecall_plant(presence_by_score kernels/cuda/lexical_offer.cuh lexical_scan
+hyrecall_plant(presence_by_score kernels/cuda/lexical_tile.cuh lexical_scan
   "text.is_positive != 0 ? sums.values[k] > 0.0f : leaves.values[k] != 0" "sums.values[k] > 0.0f")
-hyrecall_plant(equals_of_the_tile_left_out kernels/cuda/lexical_offer.cuh lexical_scan
+hyrecall_plant(equals_of_the_tile_left_out kernels/cuda/lexical_tile.cuh lexical_scan
   ">= least) kept" "> least) kept")
-hyrecall_plant(tree_not_looked_at kernels/cuda/lexical_offer.cuh lexical_scan
+hyrecall_plant(tree_not_looked_at kernels/cuda/lexical_tile.cuh lexical_scan
   "text.n_match_steps == 0 ||" "true ||")
 hyrecall_plant(text_stage_skipped kernels/cuda/sequence.cu sequence
-  "to.done(\"scan_postings, the rest\", lexical.scan(job, 1, key.has_words, to.queue()));" "")
+  "scan(\"scan_postings, the rest\", 1);" "")
 
 hyrecall_plant(union_keeps_duplicates kernels/cuda/pool_join.cu pool_join
   "i < n && (i == 0 || seqs[i] != seqs[i - 1])" "i < n")
@@ -172,7 +172,7 @@ hyrecall_plant(strict_floor_of_fusion_ignored kernels/cuda/pool_fuse.cu pool_fus
 hyrecall_plant(worst_is_normalized_by kernels/cuda/pool_fuse.cu pool_fuse
   "? scores[0]" "? scores[n - 1]")
 hyrecall_plant(pool_ranks_from_zero kernels/cuda/pool_join.cu pool_join
-  "static_cast<std::int32_t>(low) + 1" "static_cast<std::int32_t>(low)")
+  "static_cast<std::int32_t>(n_above) + 1" "static_cast<std::int32_t>(n_above)")
 hyrecall_plant(pool_ranks_by_place kernels/cuda/pool_join.cu pool_join
   "scores[middle] > scores[place]" "middle < place")
 hyrecall_plant(pool_of_an_empty_list_counts kernels/cuda/pool_fuse.cu pool_fuse
@@ -186,9 +186,9 @@ hyrecall_plant(vector_of_another_query kernels/cuda/pool_complete.cu pool_comple
 hyrecall_plant(lost_queries_stay kernels/cuda/search.cu search
   "results.overflows[arm] = call.on_host(jobs[arm].overflows);" "")
 hyrecall_plant(second_arm_not_waited_for kernels/cuda/search.cu search
-  "check(cudaStreamWaitEvent(workspace.stream, workspace.joined));" "")
+  "check(cudaStreamWaitEvent(stream, workspace.joined.get()));" "")
 hyrecall_plant(second_arm_before_its_copy kernels/cuda/search.cu search
-  "check(cudaStreamWaitEvent(workspace.side, workspace.forked));" "")
+  "check(cudaStreamWaitEvent(side, workspace.forked.get()));" "")
 hyrecall_plant(union_counts_not_waited_for kernels/cuda/pool_join.cu pool_join
   "= popcount(bits);
     sync_block();" "= popcount(bits);")
@@ -257,11 +257,11 @@ hyrecall_plant(mmr_choice_not_waited_for kernels/cuda/shape_mmr.cu shape_mmr
 hyrecall_plant(mmr_similarity_written_too_early kernels/cuda/shape_mmr.cu shape_mmr
   "  sync_warp();  // all have read what lane 0 changes" "")
 hyrecall_plant(block_not_waited_for kernels/cuda/block.cu block
-  "check(cudaStreamWaitEvent(reinterpret_cast<cudaStream_t>(stream), held.is_filled));"
+  "check(cudaStreamWaitEvent(reinterpret_cast<cudaStream_t>(stream), held.is_filled.get()));"
   "static_cast<void>(stream);")
 hyrecall_plant(block_event_of_another_stream kernels/cuda/block.cu block
-  "check(cudaEventRecord(block->is_filled, courier->stream));"
-  "check(cudaEventRecord(block->is_filled, nullptr));")
+  "check(cudaEventRecord(block->is_filled.get(), courier->stream.get()));"
+  "check(cudaEventRecord(block->is_filled.get(), nullptr));")
 hyrecall_plant(device_set_again kernels/cuda/context.cu context
   "Driver::get().pop(&gone);" "Driver::get().pop(&gone);
   cudaSetDevice(0);")

@@ -8,12 +8,12 @@ Inline assembly must name every register of a sum, up to 128 of them.
 from pathlib import Path
 
 TARGET = Path(__file__).parents[1] / "csrc" / "kernels" / "cuda" / "wgmma.cuh"
-WIDTHS = (32, 128, 256)
-# Kind, C++ type of a sum, constraint of its registers, the instruction behind m64nN, and what
-# follows the predicate: signs of both factors and, of 16-bit types, that both lie row by row.
+# Kind, C++ type of a sum, constraint of its registers, the instruction behind m64nN, what follows
+# the predicate (signs of both factors and, of 16-bit types, that both lie row by row), and the
+# widths of the scans that multiply it.
 KINDS = (
-    ("Int8", "std::int32_t", "+r", "k32.s32.s8.s8", ""),
-    ("Bfloat16", "float", "+f", "k16.f32.bf16.bf16", ", 1, 1, 0, 0"),
+    ("Int8", "std::int32_t", "+r", "k32.s32.s8.s8", "", (32, 128, 256)),
+    ("Bfloat16", "float", "+f", "k16.f32.bf16.bf16", ", 1, 1, 0, 0", (32, 128)),
 )
 HEAD = """\
 // Written by tools/wgmma.py: products of a warpgroup, one function a kind and a width.
@@ -46,7 +46,7 @@ __device__ __forceinline__ void multiply_group({kind}, {sum_type} (&sums)[{width
 
 def main() -> None:
     """Write the file."""
-    functions = "".join(function(*kind, width) for kind in KINDS for width in WIDTHS)
+    functions = "".join(function(*kind, width) for *kind, widths in KINDS for width in widths)
     TARGET.write_text(f"// clang-format off\n{HEAD}{functions}\n}}  // namespace hyrecall::cuda\n")
 
 

@@ -13,8 +13,6 @@
 #include "bindings/take.hpp"
 #include "device/dense_device.hpp"
 #include "device/device.hpp"
-#include "device/device_scans.hpp"
-#include "device/kernel_times.hpp"
 #include "engine/dense/column.hpp"
 #include "kernels/shared/dense_batch.hpp"
 #include "kernels/shared/tile_filter.hpp"

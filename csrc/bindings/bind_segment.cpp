@@ -94,7 +94,7 @@ std::shared_ptr<Snapshot> place_snapshot(Snapshot const& snapshot, std::string c
   }
   auto out = std::make_shared<Snapshot>(snapshot);
   NativeRun const run;
-  std::vector<std::vector<device::LexicalArrays>> lexical;
+  std::vector<std::vector<LexicalArrays>> lexical;
   for (auto const& view : snapshot.segments) {
     if (has_postings) lexical.push_back(lexical_arrays(view->segment()));
   }

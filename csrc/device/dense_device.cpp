@@ -1,13 +1,11 @@
 #include "device/dense_device.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <limits>
 #include <numeric>
 
 #include "core/error.hpp"
 #include "device/dense_pass.hpp"
-#include "device/kernel_times.hpp"
 #include "device/search_queue.hpp"
 #include "kernels/shared/score_key.hpp"
 
@@ -17,21 +15,6 @@ namespace {
 // Candidates of all queries of a piece whose last search had too little room.
 constexpr std::size_t kRepairCandidates = std::size_t{1} << 24;
 constexpr std::size_t kRepairGrowth = 8;
-
-// Keeps what goes wrong while results are taken: no exception passes through the library.
-struct Receiver {
-  std::function<void(cuda::SearchResults const&)> receive;
-  std::exception_ptr error;
-
-  static void take(void* context, cuda::SearchResults const& results) {
-    auto& self = *static_cast<Receiver*>(context);
-    try {
-      self.receive(results);
-    } catch (...) {
-      self.error = std::current_exception();
-    }
-  }
-};
 
 class Searcher {
  public:
@@ -114,14 +97,10 @@ class Searcher {
         }
       }
     };
-    Receiver receiver{receive, {}};
-    params.take = &Receiver::take;
-    params.context = &receiver;
     cuda::KernelTimes times{};
     if (batch_.settings.times_kernels) params.times = &times;
-    check(api_.search(&params), table_.ordinal());
+    call_taking(api_, table_.ordinal(), &cuda::Api::search, params, receive);
     add_kernel_times(times);
-    if (receiver.error) std::rethrow_exception(receiver.error);
     pass.accept();
     require(piece.capacity == 0 || params.capacity < pass.most_rows || lost.queries.empty(),
             "room for every candidate");
@@ -156,6 +135,37 @@ class Searcher {
 
 }  // namespace
 
+void SearchArrays::add_program(std::span<TileTest const> program,
+                               std::span<std::int64_t const> of_program) {
+  filters.push_back(
+      {static_cast<std::uint32_t>(tests.size()), static_cast<std::uint32_t>(program.size())});
+  for (TileTest test : program) {
+    if (test.kind == TileTestKind::kAnyOf) {
+      auto const own = of_program.subspan(static_cast<std::size_t>(test.low), test.n);
+      test.low = static_cast<std::int64_t>(codes.size());
+      codes.insert(codes.end(), own.begin(), own.end());
+    }
+    tests.push_back(test);
+  }
+}
+
+DenseSearch SearchArrays::view() const {
+  DenseSearch out{};
+  out.scopes = scopes;
+  out.group_scopes = group_scopes;
+  out.group_filters = group_filters;
+  out.group_of = group_of;
+  out.filters = filters;
+  out.tests = tests;
+  out.codes = codes;
+  out.floors = floors;
+  out.strict = strict;
+  out.depths = depths;
+  out.settings = settings;
+  out.threads = threads;
+  return out;
+}
+
 void search(DeviceTable const& table, DenseSearch const& batch, TakeFound const& take) {
   bool const may_wait = batch.guest == nullptr && batch.text == nullptr &&
                         batch.first_scores.empty() && !batch.settings.times_kernels;
@@ -182,24 +192,19 @@ std::vector<float> first_scores(std::string const& folder, int ordinal, ColumnAr
 
   std::size_t const n = queries.size() / column.dim;
   auto const n_slots = static_cast<std::uint32_t>(n_rows);
-  std::vector<SlotRanges> const scopes{{{0, n_slots}}};
-  std::uint32_t const scope = 0;
-  std::uint32_t const filter = kNone32;
-  std::vector<std::uint32_t> const group_of(n, 0), depths(n, n_slots);
-  std::vector<float> const floors(n, -std::numeric_limits<float>::infinity());
-  std::vector<std::uint8_t> const strict(n, 0);
+  SearchArrays arrays;
+  arrays.scopes = {{{0, n_slots}}};
+  arrays.group_scopes = {0};
+  arrays.group_filters = {kNone32};
+  arrays.group_of.assign(n, 0);
+  arrays.depths.assign(n, n_slots);
+  arrays.floors.assign(n, -std::numeric_limits<float>::infinity());
+  arrays.strict.assign(n, 0);
+  arrays.settings = settings;
   std::vector<float> out(n * n_rows, std::numeric_limits<float>::quiet_NaN());
-  DenseSearch batch{};
-  batch.scopes = scopes;
-  batch.group_scopes = std::span(&scope, 1);
-  batch.group_filters = std::span(&filter, 1);
-  batch.group_of = group_of;
+  DenseSearch batch = arrays.view();
   batch.queries = {queries.data(), column.dim};
-  batch.floors = floors;
-  batch.strict = strict;
-  batch.depths = depths;
   batch.first_scores = out;
-  batch.settings = settings;
   search(table, batch, [](std::span<FoundRows const>) {});
   return out;
 }

@@ -12,10 +12,10 @@
 #include "device/dense_planner.hpp"
 #include "device/device_guest.hpp"
 #include "device/device_segment.hpp"
-#include "device/text_queries.hpp"
 #include "kernels/int8_bound.hpp"
 #include "kernels/shared/dense_batch.hpp"
 #include "kernels/shared/dense_rows.hpp"
+#include "kernels/shared/lexical_job.hpp"
 #include "kernels/shared/tile_filter.hpp"
 
 namespace hyrecall::device {
@@ -51,6 +51,24 @@ struct DenseSearch {
   int threads = 1;  // that may copy queries
   // For tests: [n_queries, n_slots], where lower_score() of the rows that were found goes.
   std::span<float> first_scores{};
+};
+
+// The arrays of a DenseSearch, and their memory.
+struct SearchArrays {
+  // Adds a filter's program for one view.
+  void add_program(std::span<TileTest const> program, std::span<std::int64_t const> of_program);
+  // Without what the queries are; points into this.
+  DenseSearch view() const;
+
+  std::vector<SlotRanges> scopes;
+  std::vector<std::uint32_t> group_scopes, group_filters, group_of, depths;
+  std::vector<SegmentFilter> filters;
+  std::vector<TileTest> tests;
+  std::vector<std::int64_t> codes;
+  std::vector<float> floors;
+  std::vector<std::uint8_t> strict;
+  Settings settings{};
+  int threads = 1;
 };
 
 // A query's best rows by (score desc, seq asc), exactly; those beyond the sorting of the device

@@ -5,8 +5,7 @@
 
 #include "core/error.hpp"
 #include "core/parallel.hpp"
-#include "device/device_scans.hpp"
-#include "device/text_params.hpp"
+#include "device/device.hpp"
 
 namespace hyrecall::device {
 namespace {
@@ -38,6 +37,16 @@ FirstPassPlane choose_plane(DeviceTable const& table, DensePlan const& plan, boo
   return plane_of_rows(type);
 }
 
+// How many queries of so many chunks a wide panel holds; 0: there is no kernel for one.
+std::uint32_t wide_queries(std::span<ScanVariant const> scans, std::uint32_t n_chunks) {
+  std::uint32_t most = 0;
+  for (ScanVariant const& scan : scans) {
+    bool const is_wide = scan.width > kPanelQueries && n_chunks <= most_wide_chunks(scan.width);
+    if (is_wide) most = std::max(most, scan.width);
+  }
+  return most;
+}
+
 // What was measured for such a batch, where nothing is forced.
 Tuned const* tuned_for(DeviceTable const& table, DenseSearch const& batch) {
   Settings const& settings = batch.settings;
@@ -48,12 +57,6 @@ Tuned const* tuned_for(DeviceTable const& table, DenseSearch const& batch) {
   std::size_t const n_scopes = std::max<std::size_t>(batch.scopes.size(), 1);
   return find_tuned(table.folder(), table.ordinal(), plane_of_rows(table.type()), table.dim(),
                     (batch.group_of.size() + n_scopes - 1) / n_scopes);
-}
-
-bool fits(GuestRows const& guests, DeviceTable const& table) {
-  return guests.guest->tensor.dim == table.dim() &&
-         guests.guest->gate->ordinal() == table.ordinal() &&
-         guests.guest->gate->folder() == table.folder();
 }
 
 }  // namespace
@@ -102,7 +105,11 @@ ScopeSizes::ScopeSizes(DenseSearch const& batch, std::uint32_t tile_rows) : batc
 Pass::Pass(DeviceTable const& table, DenseSearch const& batch, Piece const& piece,
            ScopeSizes const& sizes)
     : table_(table), batch_(batch), piece_(piece), tuned_(tuned_for(table, batch)) {
-  require(batch.guest == nullptr || fits(*batch.guest, table), "a tensor as the column's");
+  Guest const* const guest = batch.guest != nullptr ? batch.guest->guest : nullptr;
+  require(guest == nullptr ||
+              (guest->tensor.dim == table.dim() && guest->gate->ordinal() == table.ordinal() &&
+               guest->gate->folder() == table.folder()),
+          "a tensor as the column's");
   require(table.is_lexical() == (batch.text != nullptr), "queries as the column's");
   std::size_t const n = piece.queries.size();
   std::uint32_t depth = 0;
@@ -132,9 +139,9 @@ Pass::Pass(DeviceTable const& table, DenseSearch const& batch, Piece const& piec
   if (is_asked || is_repair) tuning_.seed_tiles = is_lexical ? kNone32 : 0;
   params.table = table.handle();
   params.kernels = tuned_ != nullptr ? kernels_of(*tuned_) : batch.settings.kernels;
-  params.filters = array(batch.filters);
-  params.tests = array(batch.tests);
-  params.codes = array(batch.codes);
+  params.filters = batch.filters;
+  params.tests = batch.tests;
+  params.codes = batch.codes;
   params.floors = piece.floors.data();
   params.strict = piece.strict.data();
   params.depths = depths_.data();
@@ -156,19 +163,29 @@ void Pass::plan() {
   if (is_lexical) {
     plan_for(0);
   } else {
-    DeviceScans scans(require_library(table_.folder(), table_.ordinal()), table_.ordinal(),
-                      params.kernels);
-    auto const wide_queries = [&](FirstPassPlane of) {
-      std::uint32_t const bytes =
-          of == FirstPassPlane::kInt8 ? table_.dim() : table_.dim() * item_bytes(table_.type());
-      return scans.wide_queries(of, chunks_of(bytes));
+    auto const chunks = [&](FirstPassPlane of) {
+      return chunks_of(of == FirstPassPlane::kInt8 ? table_.dim()
+                                                   : table_.dim() * item_bytes(table_.type()));
     };
-    bool const has_int8 = scans.has(FirstPassPlane::kInt8);
+    auto const scans = [&](FirstPassPlane of) {
+      return scans_of(table_.folder(), table_.ordinal(), of, params.kernels);
+    };
+    std::vector<ScanVariant> own = scans(FirstPassPlane::kInt8);
+    bool const has_int8 = !own.empty();
     FirstPassPlane const first = has_int8 ? FirstPassPlane::kInt8 : plane_of_rows(table_.type());
-    plan_for(wide_queries(first));
+    if (!has_int8) own = scans(first);
+    std::uint32_t const width = wide_queries(own, chunks(first));
+    plan_for(width);
     params.plane = choose_plane(table_, *plan_, has_int8, batch_.settings.first_pass, tuned_);
-    scans.require_some(params.plane);
-    if (wide_queries(params.plane) != wide_queries(first)) plan_for(wide_queries(params.plane));
+    if (params.plane != first) own = scans(params.plane);
+    if (own.empty()) {
+      std::string const name = name_of({params.plane, kPanelQueries, true});
+      throw Error(ErrorCode::kOption, "HYRECALL_CUDA_KERNELS",
+                  "expected at least one kernel for " + name.substr(0, name.find(':')) +
+                      ", got a value that excludes all of them");
+    }
+    std::uint32_t const of_plane = wide_queries(own, chunks(params.plane));
+    if (of_plane != width) plan_for(of_plane);
   }
   set_plan(*plan_);
 }
@@ -192,7 +209,8 @@ void Pass::set_queries() {
   if (batch_.text != nullptr) {
     texts_.reserve(piece_.queries.size());
     for (std::uint32_t q : piece_.queries) texts_.push_back(batch_.text->texts[q]);
-    params.text = params_of(*batch_.text, texts_);
+    params.text = *batch_.text;
+    params.text.texts = texts_;
   } else if (batch_.guest != nullptr) {
     for (std::uint32_t q : piece_.queries) {
       guest_rows_.push_back(batch_.guest->rows[q]);

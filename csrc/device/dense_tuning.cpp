@@ -1,14 +1,10 @@
 #include "device/dense_tuning.hpp"
 
 #include <algorithm>
-#include <map>
-#include <mutex>
-#include <utility>
 #include <vector>
 
-#include "core/fork_mutex.hpp"
 #include "core/types.hpp"
-#include "device/device.hpp"
+#include "device/device_library.hpp"
 #include "device/tuned.hpp"
 #include "kernels/shared/lexical_job.hpp"
 
@@ -30,20 +26,6 @@ constexpr std::size_t kFewTexts = 64;  // up to here a pass waits for launches, 
 
 static_assert(are_keys_valid(kTuned));
 
-// The devices of a library, asked for once: a driver takes long to list them.
-std::vector<device::Device> const& known_devices(std::string const& folder) {
-  // Never destroyed: references outlive static objects.
-  static auto* const known = new std::map<std::string, std::vector<device::Device>>;
-  {
-    std::lock_guard const lock(fork_mutex<Tuned>());
-    auto const found = known->find(folder);
-    if (found != known->end()) return found->second;
-  }
-  std::vector<device::Device> devices = device::describe(folder).devices;
-  std::lock_guard const lock(fork_mutex<Tuned>());
-  return known->emplace(folder, std::move(devices)).first->second;
-}
-
 }  // namespace
 
 TunedKey TunedKey::of(std::uint32_t n_multiprocessors, std::uint64_t memory_bytes,
@@ -64,7 +46,8 @@ Tuned const* find_tuned(std::span<Tuned const> table, TunedKey const& key) {
 Tuned const* find_tuned(std::string const& folder, int ordinal, FirstPassPlane rows,
                         std::uint32_t dim, std::size_t n_queries) {
   if (kTuned.empty()) return nullptr;
-  std::vector<device::Device> const& devices = known_devices(folder);
+  auto const& devices = device::of_folder<std::vector<device::Device>>(
+      folder, [](std::string const& one) { return device::describe(one).devices; });
   auto const i = static_cast<std::size_t>(ordinal);
   if (i >= devices.size()) return nullptr;
   return find_tuned(kTuned, TunedKey::of(static_cast<std::uint32_t>(devices[i].n_multiprocessors),

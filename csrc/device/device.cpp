@@ -3,15 +3,16 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <new>
+#include <set>
 
 #include "core/error.hpp"
-#include "core/fork_mutex.hpp"
 #include "device/device_library.hpp"
+#include "kernels/settings.hpp"
+#include "kernels/shared/dense_batch.hpp"
 
 namespace hyrecall::device {
 namespace {
@@ -64,17 +65,11 @@ Loaded load(std::string const& folder) {
   return {api, {}};
 }
 
+std::mutex g_times_mutex;
+std::vector<KernelTotal> g_totals;
+
 Loaded const& library(std::string const& folder) {
-  static auto* const by_folder =
-      new std::map<std::string, Loaded>;  // references must outlive static destruction
-  {
-    std::lock_guard const lock(fork_mutex<Loaded>());
-    auto const found = by_folder->find(folder);
-    if (found != by_folder->end()) return found->second;
-  }
-  Loaded loaded = load(folder);  // outside: loading takes long, and twice is once
-  std::lock_guard const lock(fork_mutex<Loaded>());
-  return by_folder->emplace(folder, std::move(loaded)).first->second;
+  return of_folder<Loaded>(folder, load);
 }
 
 }  // namespace
@@ -156,10 +151,49 @@ Dots dots(std::string const& folder, int ordinal, std::span<float const> query,
                                out.inverse_norms.data(),
                                static_cast<std::int64_t>(n_rows),
                                static_cast<std::int64_t>(query.size()),
-                               ordinal,
-                               0};
+                               ordinal};
   check(api.dots(&params), ordinal);
   return out;
+}
+
+void add_kernel_times(cuda::KernelTimes const& times) {
+  std::lock_guard const lock(g_times_mutex);
+  for (std::uint32_t i = 0; i < times.n; ++i) {
+    cuda::KernelTime const& one = times.all[i];
+    std::string name = one.name;
+    if (one.width != 0) name += ", " + std::to_string(one.width) + " wide";
+    auto at = std::find_if(g_totals.begin(), g_totals.end(),
+                           [&](KernelTotal const& total) { return total.name == name; });
+    if (at == g_totals.end()) at = g_totals.insert(at, {std::move(name), 0, 0.0});
+    at->n_launches += 1;
+    at->milliseconds += one.milliseconds;
+  }
+}
+
+std::vector<KernelTotal> take_kernel_times() {
+  std::lock_guard const lock(g_times_mutex);
+  return std::exchange(g_totals, {});
+}
+
+std::vector<ScanVariant> scans_of(std::string const& folder, int ordinal, FirstPassPlane plane,
+                                  KernelChoice kernels) {
+  std::uint32_t n = 0;
+  ScanVariant scans[kMaxScans] = {};
+  check(require_library(folder, ordinal).scans(ordinal, plane, kernels, scans, &n), ordinal);
+  return {scans, scans + n};
+}
+
+std::vector<std::string> scans(std::string const& folder, int ordinal, KernelChoice kernels) {
+  std::set<ScanVariant> found;
+  for (FirstPassPlane const plane : {FirstPassPlane::kInt8, FirstPassPlane::kBFloat16}) {
+    for (std::uint32_t const generic_only : {kernels.generic_only, 1u}) {
+      KernelChoice const choice{.excluded = kernels.excluded, .generic_only = generic_only};
+      for (ScanVariant const& scan : scans_of(folder, ordinal, plane, choice)) found.insert(scan);
+    }
+  }
+  std::vector<std::string> names;
+  for (ScanVariant const& scan : found) names.push_back(name_of(scan));
+  return names;
 }
 
 }  // namespace hyrecall::device

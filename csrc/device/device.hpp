@@ -3,13 +3,22 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "kernels/kernel_choice.hpp"
 #include "kernels/shared/arithmetic_op.hpp"
 
+namespace hyrecall::cuda {
+struct Object;
+}
+
 namespace hyrecall::device {
+
+// What the library has made and ends: on any thread, without the GIL, also while the process ends.
+using Handle = std::unique_ptr<cuda::Object, void (*)(cuda::Object*)>;
 
 struct Device {
   std::string name;
@@ -43,5 +52,22 @@ struct Dots {
 // rows: [n_rows, dim]. Throws as formulas().
 Dots dots(std::string const& folder, int ordinal, std::span<float const> query,
           std::span<float const> rows);
+
+// What the kernels of searches took, where HYRECALL_CUDA_TIMES=1 asks for it.
+struct KernelTotal {
+  std::string name;
+  std::uint64_t n_launches;
+  double milliseconds;
+};
+// What was added since the last call, in the order in which the kernels first ran.
+std::vector<KernelTotal> take_kernel_times();
+
+// The scans of a plane, by rising width.
+std::vector<ScanVariant> scans_of(std::string const& folder, int ordinal, FirstPassPlane plane,
+                                  KernelChoice kernels);
+
+// The names of the scans that a device may run under a choice, also those that would run only if
+// others were excluded.
+std::vector<std::string> scans(std::string const& folder, int ordinal, KernelChoice kernels);
 
 }  // namespace hyrecall::device

@@ -4,13 +4,12 @@
 
 namespace hyrecall::device {
 
-Gate::Gate(std::string const& folder, int ordinal) : folder_(folder), ordinal_(ordinal) {
-  check(require_library(folder, ordinal).create_gate(ordinal, &handle_, &stream_), ordinal);
-}
-
-Gate::~Gate() {
-  if (handle_ != nullptr) require_library(folder_, ordinal_).destroy_gate(handle_);
-}
+Gate::Gate(std::string const& folder, int ordinal)
+    : folder_(folder),
+      ordinal_(ordinal),
+      handle_(make_handle(folder, ordinal, [&](cuda::Api const& api, cuda::Object** out) {
+        return api.create_gate(ordinal, out, &stream_);
+      })) {}
 
 void read(GuestRows const& wanted) {
   Gate const& gate = *wanted.guest->gate;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "device/device.hpp"
 #include "kernels/shared/guest_tensor.hpp"
 
 namespace hyrecall::device {
@@ -17,20 +18,17 @@ class Gate {
  public:
   // Throws kDeviceUnavailable or kDeviceMemory, naming cuda:N.
   Gate(std::string const& folder, int ordinal);
-  ~Gate();
-  Gate(Gate const&) = delete;
-  Gate& operator=(Gate const&) = delete;
 
   int ordinal() const { return ordinal_; }
   std::uint64_t stream() const { return stream_; }  // as __dlpack__ takes it
-  void* handle() const { return handle_; }
+  cuda::Object* handle() const { return handle_.get(); }
   std::string const& folder() const { return folder_; }
 
  private:
   std::string folder_;
   int ordinal_;
   std::uint64_t stream_ = 0;
-  void* handle_ = nullptr;
+  Handle handle_;
 };
 
 struct Guest {

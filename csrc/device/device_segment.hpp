@@ -7,21 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "core/zone.hpp"
 #include "device/device_guest.hpp"
 #include "kernels/int8_bound.hpp"
 #include "kernels/shared/dense_rows.hpp"
 #include "kernels/shared/postings.hpp"
+#include "kernels/shared/tile_filter.hpp"
 
 namespace hyrecall::device {
-
-// An attribute column in host memory, as engine/segment/attributes.hpp has it.
-struct AttributeArrays {
-  std::span<std::int64_t const> codes;
-  std::span<std::int64_t const> offsets;  // empty: one value a row
-  std::span<std::uint64_t const> valid;   // empty: every row has a value
-  std::span<Zone const> zones;
-};
 
 // A dense column in host memory.
 struct ColumnArrays {
@@ -32,18 +24,6 @@ struct ColumnArrays {
   // The same rows as they lie on the device: row r is the guest's order[r]. Then rows are not read.
   Guest const* guest = nullptr;
   std::span<std::uint32_t const> order{};
-};
-
-// A lexical column in host memory, as engine/lexical/column.hpp has it.
-struct LexicalArrays {
-  std::span<std::uint32_t const> doc_lengths;      // [n_rows]
-  std::span<std::uint64_t const> posting_offsets;  // [n_terms + 1]
-  std::span<std::uint8_t const> postings;          // of PostingFormat(posting_width)
-  std::span<std::uint32_t const> run_offsets;      // [n_terms + 1]
-  std::span<PostingRun const> runs;
-  std::span<std::uint32_t const> escape_offsets;  // [n_terms + 1]
-  std::span<PostingEscape const> escapes;
-  std::uint32_t posting_width;
 };
 
 // Up to here the first pass's error is bounded.
@@ -60,23 +40,20 @@ class DeviceSegment {
   DeviceSegment(std::string const& folder, int ordinal, std::span<std::int64_t const> seqs,
                 std::span<AttributeArrays const> attributes, std::span<ColumnArrays const> columns,
                 std::span<LexicalArrays const> lexical = {});
-  ~DeviceSegment();
-  DeviceSegment(DeviceSegment const&) = delete;
-  DeviceSegment& operator=(DeviceSegment const&) = delete;
 
   std::string const& folder() const { return folder_; }
   int ordinal() const { return ordinal_; }
   std::uint32_t n_rows() const { return n_rows_; }
   std::size_t n_lexical() const { return n_lexical_; }  // columns
   std::uint64_t bytes() const;                          // of device memory
-  void* handle() const { return handle_; }
+  cuda::Object* handle() const { return handle_.get(); }
 
  private:
   std::string folder_;
   int ordinal_;
   std::uint32_t n_rows_;
   std::size_t n_lexical_;
-  void* handle_ = nullptr;
+  Handle handle_;
 };
 
 // A segment less its dead rows.
@@ -84,16 +61,13 @@ class DeviceView {
  public:
   // live: [2 * n_tiles] words; empty: every row lives.
   DeviceView(std::shared_ptr<DeviceSegment const> segment, std::span<std::uint64_t const> live);
-  ~DeviceView();
-  DeviceView(DeviceView const&) = delete;
-  DeviceView& operator=(DeviceView const&) = delete;
 
   std::shared_ptr<DeviceSegment const> const& segment() const { return segment_; }
-  void* handle() const { return handle_; }
+  cuda::Object* handle() const { return handle_.get(); }
 
  private:
   std::shared_ptr<DeviceSegment const> segment_;
-  void* handle_ = nullptr;
+  Handle handle_;
 };
 
 class SearchQueue;
@@ -106,9 +80,6 @@ class DeviceTable {
               RowType type, std::uint32_t dim);
   // Of a lexical column.
   DeviceTable(std::vector<std::shared_ptr<DeviceView const>> views, std::uint32_t column);
-  ~DeviceTable();
-  DeviceTable(DeviceTable const&) = delete;
-  DeviceTable& operator=(DeviceTable const&) = delete;
 
   std::string const& folder() const { return views_.front()->segment()->folder(); }
   int ordinal() const { return views_.front()->segment()->ordinal(); }
@@ -119,11 +90,11 @@ class DeviceTable {
   std::uint32_t dim() const { return dim_; }                      // of a dense column
   float greatest_residual() const { return greatest_residual_; }  // in the int8 plane
   std::span<std::uint32_t const> first_slots() const { return first_slots_; }
-  void* handle() const { return handle_; }
+  cuda::Object* handle() const { return handle_.get(); }
   SearchQueue& queue() const { return *queue_; }
 
  private:
-  void make(std::uint32_t column);
+  Handle make(std::uint32_t column);
 
   std::vector<std::shared_ptr<DeviceView const>> views_;
   std::vector<std::uint32_t> first_slots_;  // [n_views]
@@ -132,7 +103,7 @@ class DeviceTable {
   std::uint32_t dim_ = 0;
   float greatest_residual_ = 0.0f;
   std::shared_ptr<SearchQueue> queue_;
-  void* handle_ = nullptr;
+  Handle handle_;
 };
 
 }  // namespace hyrecall::device

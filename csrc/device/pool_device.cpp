@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <deque>
-#include <exception>
 #include <optional>
 #include <vector>
 
 #include "core/error.hpp"
 #include "device/dense_pass.hpp"
-#include "device/kernel_times.hpp"
 
 namespace hyrecall::device {
 namespace {
@@ -20,14 +18,15 @@ void check_lists(PoolLists const& lists, std::size_t n_queries) {
             "a search of the batch's queries");
     return;
   }
-  std::size_t const n = lists.scores.size();
-  require(lists.begins.size() == n_queries && lists.counts.size() == n_queries &&
-              lists.seqs.size() == n && lists.slots.size() == n,
+  PoolArrays const& here = lists.here;
+  std::size_t const n = here.scores.size();
+  require(here.begins.size() == n_queries && here.counts.size() == n_queries &&
+              here.seqs.size() == n && here.slots.size() == n,
           "arrays of lists that fit each other");
   std::size_t end = 0;
   for (std::size_t q = 0; q < n_queries; ++q) {
-    require(end <= lists.begins[q] && lists.counts[q] <= kMostPoolList, "lists one after another");
-    end = std::size_t{lists.begins[q]} + lists.counts[q];
+    require(end <= here.begins[q] && here.counts[q] <= kMostPoolList, "lists one after another");
+    end = std::size_t{here.begins[q]} + here.counts[q];
   }
   require(end <= n, "lists one after another");
 }
@@ -38,17 +37,8 @@ class Arm {
   Arm(PoolLists const& lists, std::uint32_t n_queries) : lists_(lists) {
     check_lists(lists, n_queries);
     params.kind = lists.kind;
-    if (lists.search != nullptr) {
-      set_search(n_queries);
-      return;
-    }
-    for (std::uint32_t slot : lists.first_slots) tiles_.push_back(slot / kTileRows);
-    params.segment_tiles = {tiles_.data(), tiles_.size()};
-    params.begins = lists.begins.data();
-    params.counts = lists.counts.data();
-    params.scores = array(lists.scores);
-    params.seqs = lists.seqs.data();
-    params.slots = lists.slots.data();
+    params.lists = lists.here;
+    if (lists.search != nullptr) set_search(n_queries);
   }
   Arm(Arm const&) = delete;
   Arm& operator=(Arm const&) = delete;
@@ -79,39 +69,14 @@ class Arm {
     params.asks = lists_.asks.data();
     params.depth = lists_.depth;
     params.has_floor = lists_.has_floor ? 1 : 0;
-    params.begins = begins_.data();
+    params.lists.begins = begins_;
   }
 
   PoolLists const& lists_;
-  std::vector<std::uint32_t> tiles_;
   Piece piece_;
   std::optional<ScopeSizes> sizes_;
   std::optional<Pass> pass_;
   std::vector<std::uint32_t> places_, begins_;
-};
-
-// Keeps what goes wrong while results are taken: no exception passes through the library.
-struct PoolReceiver {
-  TakePools const& take_pools;
-  std::deque<Arm> const& arms;
-  std::exception_ptr error{};
-
-  static void take(void* context, PoolResults const& results) {
-    auto& self = *static_cast<PoolReceiver*>(context);
-    try {
-      self.hand_over(results);
-    } catch (...) {
-      self.error = std::current_exception();
-    }
-  }
-  void hand_over(PoolResults const& results) const {
-    std::vector<std::uint32_t> lost;
-    for (std::size_t arm = 0; arm < arms.size(); ++arm)
-      if (results.overflows[arm] != nullptr) arms[arm].add_lost(results.overflows[arm], lost);
-    std::sort(lost.begin(), lost.end());
-    lost.erase(std::unique(lost.begin(), lost.end()), lost.end());
-    take_pools(results, lost);
-  }
 };
 
 }  // namespace
@@ -130,20 +95,24 @@ void make_hits(std::string const& folder, int ordinal, PoolBatch const& batch,
     times_kernels =
         times_kernels || (lists.search != nullptr && lists.search->settings.times_kernels);
   }
-  PoolReceiver receiver{take, arms};
   cuda::KernelTimes times{};
   cuda::PoolParams params{};
   params.device = ordinal;
   params.n_queries = batch.n_queries;
-  params.arms = {params_of_arms.data(), params_of_arms.size()};
+  params.arms = params_of_arms;
   params.fusion = batch.fusion;
   params.times = times_kernels ? &times : nullptr;
-  params.take = &PoolReceiver::take;
-  params.context = &receiver;
-  check(require_library(folder, ordinal).run_pool(&params), ordinal);
+  auto const hand_over = [&](PoolResults const& results) {
+    std::vector<std::uint32_t> lost;
+    for (std::size_t arm = 0; arm < arms.size(); ++arm)
+      if (results.overflows[arm] != nullptr) arms[arm].add_lost(results.overflows[arm], lost);
+    std::sort(lost.begin(), lost.end());
+    lost.erase(std::unique(lost.begin(), lost.end()), lost.end());
+    take(results, lost);
+  };
+  call_taking(require_library(folder, ordinal), ordinal, &cuda::Api::run_pool, params, hand_over);
   add_kernel_times(times);
   for (Arm const& arm : arms) arm.accept();
-  if (receiver.error) std::rethrow_exception(receiver.error);
 }
 
 }  // namespace hyrecall::device

@@ -15,17 +15,11 @@ namespace hyrecall::device {
 struct PoolLists {
   PoolArmKind kind;
   DeviceTable const* table = nullptr;
-  DenseSearch const* search = nullptr;  // of all queries of the batch; null: the lists are here
-  std::span<std::uint8_t const> asks;   // [n_queries] whether it asks the arm
-  std::uint32_t depth = 0;              // of the search
+  DenseSearch const* search = nullptr;   // of all queries of the batch; null: the lists are here
+  std::span<std::uint8_t const> asks{};  // [n_queries] whether it asks the arm
+  std::uint32_t depth = 0;               // of the search
   bool has_floor = false;
-
-  std::span<std::uint32_t const> first_slots;  // [n_segments]
-  std::span<std::uint32_t const> begins;       // [n_queries]
-  std::span<std::uint32_t const> counts;       // [n_queries] at most kMostPoolList
-  std::span<float const> scores;               // of all lists
-  std::span<std::int64_t const> seqs;          // likewise
-  std::span<std::uint32_t const> slots;        // likewise
+  PoolArrays here{};  // at most kMostPoolList entries a query
 };
 
 struct PoolBatch {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "device/device.hpp"
+
 namespace hyrecall::device {
 
 // An array of the host in bytes.
@@ -17,10 +19,6 @@ class ReplyBlock {
   // The arrays are read before it returns, and are on the device once a stream has waited for them.
   // Throws kDeviceUnavailable or kDeviceMemory, naming cuda:N.
   ReplyBlock(std::string const& folder, int ordinal, std::span<ByteSpan const> arrays);
-  // On any thread, without the GIL, also while the process ends.
-  ~ReplyBlock();
-  ReplyBlock(ReplyBlock const&) = delete;
-  ReplyBlock& operator=(ReplyBlock const&) = delete;
 
   int ordinal() const { return ordinal_; }
   void* at(std::size_t array) const { return static_cast<std::uint8_t*>(data_) + begins_[array]; }
@@ -33,8 +31,8 @@ class ReplyBlock {
   std::string folder_;
   int ordinal_;
   std::vector<std::uint64_t> begins_;  // [n_arrays]
-  void* handle_ = nullptr;
   void* data_ = nullptr;
+  Handle handle_;
 };
 
 }  // namespace hyrecall::device

@@ -35,7 +35,7 @@ class SearchQueue {
   };
 
   bool may_begin() const;
-  std::vector<Call*> take_alike(Call& first);
+  void take_alike(Call& first, std::vector<Call*>& out);
   static void search_together(DeviceTable const& table, std::span<Call* const> calls);
 
   pid_t const process_ = getpid();

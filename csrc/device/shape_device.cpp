@@ -1,27 +1,10 @@
 #include "device/shape_device.hpp"
 
-#include <exception>
-
 #include "core/error.hpp"
 #include "device/device_library.hpp"
 
 namespace hyrecall::device {
 namespace {
-
-// Keeps what goes wrong while results are taken: no exception passes through the library.
-struct ShapeReceiver {
-  TakeShaped const& take_shaped;
-  std::exception_ptr error{};
-
-  static void take(void* context, ShapeResults const& results) {
-    auto& self = *static_cast<ShapeReceiver*>(context);
-    try {
-      self.take_shaped(results);
-    } catch (...) {
-      self.error = std::current_exception();
-    }
-  }
-};
 
 void check_shape_batch(DeviceTable const& table, ShapeBatch const& batch) {
   std::size_t const n = batch.segment.size();
@@ -47,27 +30,9 @@ void check_shape_batch(DeviceTable const& table, ShapeBatch const& batch) {
 
 void shape_lists(DeviceTable const& table, ShapeBatch const& batch, TakeShaped const& take) {
   check_shape_batch(table, batch);
-  ShapeReceiver receiver{take};
-  cuda::ShapeParams params{};
-  params.table = table.handle();
-  params.stage = batch.stage;
-  params.n_queries = static_cast<std::uint32_t>(batch.offsets.size() - 1);
-  params.offsets = batch.offsets.data();
-  params.segment = array(batch.segment);
-  params.row = batch.row.data();
-  params.threshold = batch.threshold;
-  params.is_unit = batch.is_unit ? 1 : 0;
-  params.preference = array(batch.preference);
-  params.relevance_weight = batch.relevance_weight;
-  params.scale = batch.scale;
-  params.n_wanted = batch.n_wanted;
-  params.scores = array(batch.scores);
-  params.tokens = array(batch.tokens);
-  params.budgets = array(batch.budgets);
-  params.take = &ShapeReceiver::take;
-  params.context = &receiver;
-  check(require_library(table.folder(), table.ordinal()).shape_lists(&params), table.ordinal());
-  if (receiver.error) std::rethrow_exception(receiver.error);
+  cuda::ShapeParams params{table.handle(), batch, nullptr, nullptr};
+  call_taking(require_library(table.folder(), table.ordinal()), table.ordinal(),
+              &cuda::Api::shape_lists, params, take);
 }
 
 }  // namespace hyrecall::device

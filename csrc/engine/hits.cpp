@@ -236,15 +236,14 @@ TimedReply Execution::hits_on_device(Statistics const& statistics, FoundLists& f
     add(PoolArmKind::kDense, snapshot_.device->dense_table(arm.column), own, arm.floor.set,
         [&](std::size_t q) { return own.is_in_place() || arm.query(q).inverse_norm != 0.0f; });
   }
-  std::vector<std::uint32_t> const first_slots = first_slots_of(snapshot_);
+  std::vector<std::uint32_t> const tiles = segment_tiles_of(snapshot_);
   std::vector<FlatLists> listed(request_.listed.size());
   Joining own;
   for (std::size_t q = 0; q < n && !listed.empty(); ++q) {
     list_documents(found, q, own);
-    for (std::size_t arm = 0; arm < listed.size(); ++arm)
-      listed[arm].add(own.listed[arm], first_slots);
+    for (std::size_t arm = 0; arm < listed.size(); ++arm) listed[arm].add(own.listed[arm], tiles);
   }
-  for (FlatLists const& lists : listed) arms.push_back(lists.view(first_slots));
+  for (FlatLists const& lists : listed) arms.push_back(lists.view(tiles));
   device::PoolBatch batch{};
   batch.n_queries = static_cast<std::uint32_t>(n);
   batch.arms = arms;

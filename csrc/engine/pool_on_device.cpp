@@ -7,35 +7,27 @@
 
 namespace hyrecall {
 
-void FlatLists::add(std::span<Candidate const> list, std::span<std::uint32_t const> first_slots) {
+void FlatLists::add(std::span<Candidate const> list, std::span<std::uint32_t const> tiles) {
   begins.push_back(static_cast<std::uint32_t>(scores.size()));
   counts.push_back(static_cast<std::uint32_t>(list.size()));
   for (Candidate const& one : list) {
     scores.push_back(one.score);
     seqs.push_back(one.seq);
-    slots.push_back(first_slots[one.doc.segment] + one.doc.row);
+    slots.push_back(tiles[one.doc.segment] * kTileRows + one.doc.row);
   }
 }
 
-device::PoolLists FlatLists::view(std::span<std::uint32_t const> first_slots) const {
-  device::PoolLists out{};
-  out.kind = PoolArmKind::kListed;
-  out.first_slots = first_slots;
-  out.begins = begins;
-  out.counts = counts;
-  out.scores = scores;
-  out.seqs = seqs;
-  out.slots = slots;
-  return out;
+device::PoolLists FlatLists::view(std::span<std::uint32_t const> tiles) const {
+  return {.kind = PoolArmKind::kListed, .here = {tiles, begins, counts, scores, seqs, slots}};
 }
 
-std::vector<std::uint32_t> first_slots_of(Snapshot const& snapshot) {
+std::vector<std::uint32_t> segment_tiles_of(Snapshot const& snapshot) {
   std::vector<std::uint32_t> out;
-  std::uint32_t slot = 0;
+  std::uint32_t tile = 0;
   for (auto const& view : snapshot.segments) {
-    out.push_back(slot);
+    out.push_back(tile);
     auto const n_rows = static_cast<std::uint32_t>(view->segment().n_rows());
-    slot += (n_rows + kTileRows - 1) / kTileRows * kTileRows;
+    tile += (n_rows + kTileRows - 1) / kTileRows;
   }
   return out;
 }
@@ -75,7 +67,7 @@ ReplyArrays reply_of_pools(PoolResults const& found, PoolFusion const& fusion,
     for (std::size_t arm = 0; arm < n_arms; ++arm) {
       bool const is_here = arms[arm].search == nullptr;
       out.list_sizes.push_back(
-          static_cast<std::int32_t>(is_here ? arms[arm].counts[q] : found.counts[arm][q]));
+          static_cast<std::int32_t>(is_here ? arms[arm].here.counts[q] : found.counts[arm][q]));
     }
   }
   out.part.assign(n_hits, 0);

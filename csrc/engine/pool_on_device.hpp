@@ -19,13 +19,13 @@ struct FlatLists {
   std::vector<float> scores;
   std::vector<Seq> seqs;
 
-  // The next query's. first_slots: [n_segments].
-  void add(std::span<Candidate const> list, std::span<std::uint32_t const> first_slots);
-  device::PoolLists view(std::span<std::uint32_t const> first_slots) const;
+  // The next query's. tiles: as segment_tiles_of() gives them.
+  void add(std::span<Candidate const> list, std::span<std::uint32_t const> tiles);
+  device::PoolLists view(std::span<std::uint32_t const> tiles) const;
 };
 
-// Segments as slots of no table: they begin at multiples of kTileRows.
-std::vector<std::uint32_t> first_slots_of(Snapshot const& snapshot);
+// The first tile of each segment, of no table.
+std::vector<std::uint32_t> segment_tiles_of(Snapshot const& snapshot);
 
 // most_docs: in all lists of a query.
 PoolFusion pool_fusion_of(BatchRequest const& request, std::size_t most_docs);

@@ -11,7 +11,6 @@
 #include "engine/evidence/feedback.hpp"
 #include "engine/evidence/surroundings.hpp"
 #include "engine/lexical/bm25.hpp"
-#include "engine/lexical/device_texts.hpp"
 #include "engine/merge_parts.hpp"
 #include "engine/request/reply.hpp"
 #include "engine/request/request.hpp"

@@ -105,8 +105,8 @@ SegmentThreads const& Segment::threads() const {
   return *fresh.release();
 }
 
-std::vector<device::LexicalArrays> lexical_arrays(Segment const& segment) {
-  std::vector<device::LexicalArrays> out;
+std::vector<LexicalArrays> lexical_arrays(Segment const& segment) {
+  std::vector<LexicalArrays> out;
   for (auto const& column : segment.p.lexical) {
     LexicalColumn::Parts const& parts = column->parts();
     out.push_back({parts.doc_lengths.span(), parts.posting_offsets.span(), parts.postings.span(),

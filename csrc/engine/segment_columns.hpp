@@ -9,6 +9,6 @@
 namespace hyrecall {
 
 // By lexical arm; they point into the segment.
-std::vector<device::LexicalArrays> lexical_arrays(Segment const& segment);
+std::vector<LexicalArrays> lexical_arrays(Segment const& segment);
 
 }  // namespace hyrecall

@@ -8,7 +8,6 @@
 #include <type_traits>
 
 #include "emulator/cuda_runtime.h"
-#include "kernels/cuda/fours.hpp"
 
 namespace hyrecall::cuda {
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "emulator/primitives.hpp"
-#include "kernels/cuda/matrix_descriptor.hpp"
 
 namespace hyrecall::cuda {
 

@@ -78,13 +78,13 @@ struct DeviceWorld {
 
   // attributes: [segment][column].
   std::shared_ptr<device::DeviceTable const> upload(
-      std::vector<std::vector<device::AttributeArrays>> const& attributes = {},
+      std::vector<std::vector<AttributeArrays>> const& attributes = {},
       std::string const& folder = HYRECALL_EMULATED_FOLDER) const {
     std::vector<std::shared_ptr<device::DeviceView const>> views;
     for (std::size_t s = 0; s < segments.size(); ++s) {
       WorldSegment const& one = segments[s];
       device::ColumnArrays const column{type, dim, one.rows.data(), one.inverse_norms.data()};
-      std::span<device::AttributeArrays const> own;
+      std::span<AttributeArrays const> own;
       if (!attributes.empty()) own = attributes[s];
       views.push_back(std::make_shared<device::DeviceView>(
           std::make_shared<device::DeviceSegment>(folder, 0, one.seqs, own, std::span(&column, 1)),

@@ -7,7 +7,7 @@
 namespace hyrecall::testing {
 namespace {
 
-device::AttributeArrays arrays_of(AttributeColumn const& column) {
+AttributeArrays arrays_of(AttributeColumn const& column) {
   return {{column.codes.data(), column.codes.size()},
           {column.offsets.data(), column.offsets.size()},
           {column.valid.data(), column.valid.size()},
@@ -17,7 +17,7 @@ device::AttributeArrays arrays_of(AttributeColumn const& column) {
 // Of each segment: its attributes, and the filters bound to them.
 struct Filtered {
   std::vector<std::vector<AttributeColumn>> columns;
-  std::vector<std::vector<device::AttributeArrays>> arrays;
+  std::vector<std::vector<AttributeArrays>> arrays;
   std::vector<std::vector<BoundFilter>> bound;  // [filter][segment]
 
   Filtered(Rng& rng, DeviceWorld const& world) {

@@ -1,7 +1,7 @@
 // What a segment on the device holds, seen from inside: built with the library's own sources.
 #include <cmath>
 
-#include "kernels/cuda/guest.cuh"
+#include "kernels/cuda/api.cuh"
 #include "kernels/cuda/segment.cuh"
 #include "native/dense_cases.hpp"
 
@@ -9,9 +9,10 @@ namespace hyrecall::testing {
 namespace {
 
 template <typename T>
-std::vector<T> downloaded(cuda::DeviceArray<T> const& from) {
-  std::vector<T> out(from.size());
-  from.download(out.data());
+std::vector<T> downloaded(T const* from, std::size_t n) {
+  std::vector<T> out(n);
+  if (n > 0)
+    CHECK_EQ(cudaMemcpy(out.data(), from, n * sizeof(T), cudaMemcpyDeviceToHost), cudaSuccess);
   return out;
 }
 
@@ -27,7 +28,7 @@ void check_row(std::vector<std::uint8_t> const& plane, std::uint32_t row,
 
 // Another library's matrix on the device, whose rows in this order are the world's.
 struct GuestMatrix {
-  void* gate = nullptr;
+  cuda::Object* gate = nullptr;
   GuestTensor tensor{};
   std::vector<std::uint32_t> order;
 };
@@ -42,18 +43,20 @@ void check_plane(DeviceWorld const& world, GuestMatrix const& guest = {}) {
                                   guest.gate,
                                   guest.tensor,
                                   guest.order.data()};
-  cuda::SegmentParams const params{
-      0, one.n_rows, one.seqs.data(), {nullptr, 0}, {&column, 1}, {nullptr, 0}};
-  void* handle = nullptr;
+  cuda::SegmentParams const params{0, one.n_rows, one.seqs.data(), {}, {&column, 1}, {}};
+  cuda::Object* handle = nullptr;
   CHECK_EQ(cuda::create_segment(&params, &handle).code, 0);
   auto const& made = *static_cast<cuda::DeviceSegmentData const*>(handle);
   cuda::DeviceColumn const& plane = made.columns.at(0);
-  auto const rows = downloaded(plane.rows);
-  auto const codes = downloaded(plane.codes);
-  auto const scales = downloaded(plane.scales);
-  auto const residuals = downloaded(plane.residuals);
-  auto const present = downloaded(plane.present);
   std::uint32_t const row_bytes = world.dim * item_bytes(world.type);
+  auto const rows =
+      downloaded(plane.rows.rows, world.type == RowType::kFloat32
+                                      ? std::size_t{one.n_rows} * row_bytes
+                                      : plane_bytes(one.n_rows, chunks_of(row_bytes)));
+  auto const codes = downloaded(plane.rows.codes, plane_bytes(one.n_rows, chunks_of(world.dim)));
+  auto const scales = downloaded(plane.rows.scales, one.n_rows);
+  auto const residuals = downloaded(plane.rows.residuals, one.n_rows);
+  auto const present = downloaded(plane.rows.live, 2 * std::size_t{made.n_tiles()});
   float greatest = 0.0f;
   for (std::uint32_t row = 0; row < one.n_rows; ++row) {
     float const* const at = one.values.data() + std::size_t{row} * world.dim;
@@ -77,8 +80,8 @@ void check_plane(DeviceWorld const& world, GuestMatrix const& guest = {}) {
   for (std::uint32_t bit = one.n_rows; bit < present.size() * 64; ++bit)
     CHECK((present[bit / 64] >> bit % 64 & 1) == 0);
   CHECK_EQ(plane.greatest_residual, greatest);
-  CHECK(downloaded(made.seqs) == one.seqs);
-  cuda::destroy_segment(handle);
+  CHECK(downloaded(made.seqs, one.n_rows) == one.seqs);
+  cuda::destroy(handle);
 }
 
 TEST(device_makes_the_plane_that_the_host_would) {
@@ -139,7 +142,7 @@ void check_guest(Rng& rng, RowType type, GuestType given, std::uint32_t dim, Kee
   cudaStreamWaitEvent(reinterpret_cast<cudaStream_t>(gate_stream), filled);
   guest.tensor = {memory.data(), width, 1, n_rows, dim, given};
   check_plane(world, guest);
-  cuda::destroy_gate(guest.gate);
+  cuda::destroy(guest.gate);
   cudaEventDestroy(filled);
   cudaStreamDestroy(stream);
 }

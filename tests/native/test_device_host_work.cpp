@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "device/device_scans.hpp"
-#include "device/kernel_times.hpp"
+#include "device/device.hpp"
 #include "engine/dense/on_device.hpp"
 #include "engine/recall.hpp"
 #include "native/dense_cases.hpp"

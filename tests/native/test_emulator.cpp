@@ -8,7 +8,7 @@
 #include <functional>
 #include <set>
 
-#include "emulator/primitives.hpp"
+#include "kernels/cuda/primitives.cuh"
 #include "native/check.hpp"
 
 namespace hyrecall::testing {

@@ -6,6 +6,7 @@
 #include "core/error.hpp"
 #include "engine/dense/on_device.hpp"
 #include "engine/segment_columns.hpp"
+#include "kernels/cuda/postings.cuh"
 #include "kernels/cuda/segment.cuh"
 #include "native/corpus.hpp"
 #include "native/emulated.hpp"
@@ -14,9 +15,10 @@ namespace hyrecall::testing {
 namespace {
 
 template <typename T>
-std::vector<T> read_back(cuda::DeviceArray<T> const& from) {
-  std::vector<T> out(from.size());
-  from.download(out.data());
+std::vector<T> read_back(T const* from, std::size_t n) {
+  std::vector<T> out(n);
+  if (n > 0)
+    CHECK_EQ(cudaMemcpy(out.data(), from, n * sizeof(T), cudaMemcpyDeviceToHost), cudaSuccess);
   return out;
 }
 
@@ -30,14 +32,16 @@ struct Posting {
 };
 
 // A lexical column as a kernel reads it; what cannot be is a failure, whatever the bytes are.
-std::vector<std::vector<Posting>> unpacked(cuda::DeviceLexical const& held) {
-  auto const lengths = read_back(held.doc_lengths);
-  auto const ends = read_back(held.posting_offsets);
-  auto const postings = read_back(held.postings);
-  auto const run_ends = read_back(held.run_offsets);
-  auto const runs = read_back(held.runs);
-  auto const escape_ends = read_back(held.escape_offsets);
-  auto const escapes = read_back(held.escapes);
+std::vector<std::vector<Posting>> unpacked(LexicalSegment const& held,
+                                           LexicalColumn::Parts const& host) {
+  auto const lengths = read_back(held.doc_lengths, host.doc_lengths.size());
+  auto const ends = read_back(held.posting_offsets, host.posting_offsets.size());
+  // A load of 16 bytes from any posting's place lies within the array.
+  auto const postings = read_back(held.postings, (ends.back() + 3) / 4 * 4);
+  auto const run_ends = read_back(held.run_offsets, host.run_offsets.size());
+  auto const runs = read_back(held.runs, host.runs.size());
+  auto const escape_ends = read_back(held.escape_offsets, host.escape_offsets.size());
+  auto const escapes = read_back(held.escapes, host.escapes.size());
   PostingFormat const format(held.posting_width);
   std::vector<std::vector<Posting>> out(ends.size() - 1);
   for (std::size_t term = 0; term < out.size(); ++term) {
@@ -61,15 +65,12 @@ std::vector<std::vector<Posting>> unpacked(cuda::DeviceLexical const& held) {
       }
     }
   }
-  // A load of 16 bytes from any posting's place lies within the array.
-  CHECK_EQ(postings.size() % 4, 0u);
-  CHECK(postings.size() < ends.back() + 4);
   for (std::size_t i = ends.back(); i < postings.size(); ++i) CHECK_EQ(postings[i], 0u);
   return out;
 }
 
-void check_held(cuda::DeviceLexical const& held, LexicalColumn const& column) {
-  auto const found = unpacked(held);
+void check_held(LexicalSegment const& held, LexicalColumn const& column) {
+  auto const found = unpacked(held, column.parts());
   CHECK_EQ(found.size(), column.n_terms());
   for (TermId term = 0; term < found.size(); ++term) {
     std::vector<Posting> wanted;
@@ -79,7 +80,7 @@ void check_held(cuda::DeviceLexical const& held, LexicalColumn const& column) {
     });
     CHECK(found[term] == wanted);
   }
-  auto const lengths = read_back(held.doc_lengths);
+  auto const lengths = read_back(held.doc_lengths, column.parts().doc_lengths.size());
   CHECK(std::equal(lengths.begin(), lengths.end(), column.parts().doc_lengths.begin(),
                    column.parts().doc_lengths.end()));
 }
@@ -172,16 +173,13 @@ TEST(device_postings_are_widened_step_by_step) {
   auto const segment = segment_of(compact_documents(rng, 3'000));
   CHECK_EQ(width_of(*segment), PostingFormat::kCompact);
   LexicalColumn::Parts const& p = segment->p.lexical[0]->parts();
-  cuda::LexicalParams const params{{p.doc_lengths.data(), p.doc_lengths.size()},
-                                   {p.posting_offsets.data(), p.posting_offsets.size()},
-                                   {p.postings.data(), p.postings.size()},
-                                   {p.run_offsets.data(), p.run_offsets.size()},
-                                   {p.runs.data(), p.runs.size()},
-                                   {p.escape_offsets.data(), p.escape_offsets.size()},
-                                   {p.escapes.data(), p.escapes.size()},
-                                   p.posting_width};
-  for (std::uint32_t step : {4u, 64u, 1000u, 4096u, 1u << 20})
-    check_held(cuda::make_lexical(params, step), *segment->p.lexical[0]);
+  LexicalArrays const arrays{
+      p.doc_lengths.span(), p.posting_offsets.span(), p.postings.span(), p.run_offsets.span(),
+      p.runs.span(),        p.escape_offsets.span(),  p.escapes.span(),  p.posting_width};
+  for (std::uint32_t step : {4u, 64u, 1000u, 4096u, 1u << 20}) {
+    cuda::DeviceArrays memory;
+    check_held(cuda::make_lexical(arrays, memory, step), *segment->p.lexical[0]);
+  }
 }
 
 TEST(device_segment_says_how_many_bytes_its_postings_take) {
@@ -229,7 +227,7 @@ TEST(device_refuses_postings_that_are_not_as_their_offsets_say) {
   auto const segment = segment_of(random_documents(rng, 100, 1, 30));
   std::vector<std::int64_t> const seqs(segment->p.seqs.begin(), segment->p.seqs.end());
   auto const is_refused = [&](auto&& spoil) {
-    std::vector<device::LexicalArrays> arrays = lexical_arrays(*segment);
+    std::vector<LexicalArrays> arrays = lexical_arrays(*segment);
     spoil(arrays[0]);
     try {
       device::DeviceSegment const made(HYRECALL_EMULATED_FOLDER, 0, seqs, {}, {}, arrays);
@@ -250,8 +248,8 @@ TEST(device_refuses_postings_that_are_not_as_their_offsets_say) {
 
 // ---- an index that changes
 
-std::vector<std::vector<device::LexicalArrays>> arrays_of(Snapshot const& snapshot) {
-  std::vector<std::vector<device::LexicalArrays>> out;
+std::vector<std::vector<LexicalArrays>> arrays_of(Snapshot const& snapshot) {
+  std::vector<std::vector<LexicalArrays>> out;
   for (auto const& view : snapshot.segments) out.push_back(lexical_arrays(view->segment()));
   return out;
 }

@@ -12,6 +12,8 @@ namespace {
 
 ReplyArrays hits_on_device(PoolCase const& from, std::string const& folder) {
   std::vector<device::PoolLists> arms;
+  std::vector<std::uint32_t> tiles;
+  for (std::uint32_t const slot : from.first_slots) tiles.push_back(slot / kTileRows);
   std::size_t const n_lexical = from.request.lexical.size();
   std::size_t most = 0;
   for (std::size_t arm = 0; arm < from.arms.size(); ++arm) {
@@ -20,12 +22,7 @@ ReplyArrays hits_on_device(PoolCase const& from, std::string const& folder) {
     lists.kind = arm < n_lexical                               ? PoolArmKind::kLexical
                  : arm < n_lexical + from.request.dense.size() ? PoolArmKind::kDense
                                                                : PoolArmKind::kListed;
-    lists.first_slots = from.first_slots;
-    lists.begins = one.begins;
-    lists.counts = one.counts;
-    lists.scores = one.scores;
-    lists.seqs = one.seqs;
-    lists.slots = one.slots;
+    lists.here = {tiles, one.begins, one.counts, one.scores, one.seqs, one.slots};
     arms.push_back(lists);
   }
   for (QueryCandidates const& pool : from.pools) most = std::max(most, pool.docs.size());

@@ -107,7 +107,7 @@ inline Snapshot random_text_world(Rng& rng, TextWorldOptions const& options) {
 
 inline Snapshot with_postings(Snapshot const& snapshot,
                               std::string const& folder = HYRECALL_EMULATED_FOLDER) {
-  std::vector<std::vector<device::LexicalArrays>> lexical;
+  std::vector<std::vector<LexicalArrays>> lexical;
   for (auto const& view : snapshot.segments) lexical.push_back(lexical_arrays(view->segment()));
   Snapshot out = snapshot;
   out.device = std::make_shared<DeviceSnapshot>(folder, 0, snapshot, nullptr,

@@ -14,11 +14,12 @@ RowType type_of(DenseColumn const& column) {
   return static_cast<RowType>(column.dtype);
 }
 
-std::shared_ptr<device::DeviceSegment const> upload(
-    std::string const& folder, int ordinal, Segment const& segment, std::size_t number,
-    std::span<GuestColumn const> guests, std::span<device::LexicalArrays const> lexical) {
+std::shared_ptr<device::DeviceSegment const> upload(std::string const& folder, int ordinal,
+                                                    Segment const& segment, std::size_t number,
+                                                    std::span<GuestColumn const> guests,
+                                                    std::span<LexicalArrays const> lexical) {
   segment.check();  // since all blocks are copied
-  std::vector<device::AttributeArrays> attributes;
+  std::vector<AttributeArrays> attributes;
   for (auto const& column : segment.p.attributes) {
     attributes.push_back({column->codes.span(), column->offsets.span(), column->valid.span(),
                           column->zones().span()});
@@ -53,7 +54,7 @@ std::vector<std::uint64_t> live_words(SegmentView const& view) {
 
 DeviceSnapshot::DeviceSnapshot(std::string const& folder, int ordinal, Snapshot const& snapshot,
                                DeviceSnapshot const* previous, std::span<GuestColumn const> guests,
-                               std::span<std::vector<device::LexicalArrays> const> lexical) {
+                               std::span<std::vector<LexicalArrays> const> lexical) {
   if (snapshot.segments.empty()) return;
   require(lexical.empty() || lexical.size() == snapshot.segments.size(),
           "lexical columns of every segment");
@@ -62,7 +63,7 @@ DeviceSnapshot::DeviceSnapshot(std::string const& folder, int ordinal, Snapshot 
     auto const& view = snapshot.segments[number];
     std::shared_ptr<device::DeviceView const> on_device;
     std::shared_ptr<device::DeviceSegment const> segment;
-    std::span<device::LexicalArrays const> texts;
+    std::span<LexicalArrays const> texts;
     if (!lexical.empty()) texts = lexical[number];
     for (std::size_t i = 0; previous != nullptr && i < previous->held_.size(); ++i) {
       Held const& old = previous->held_[i];
@@ -86,10 +87,6 @@ DeviceSnapshot::DeviceSnapshot(std::string const& folder, int ordinal, Snapshot 
   std::size_t const n_lexical = lexical.empty() ? 0 : lexical.front().size();
   for (std::uint32_t i = 0; i < n_lexical; ++i)
     lexical_tables_.push_back(std::make_shared<device::DeviceTable>(views, i));
-}
-
-device::DeviceTable const* DeviceSnapshot::lexical_table(std::size_t column) const {
-  return column < lexical_tables_.size() ? lexical_tables_[column].get() : nullptr;
 }
 
 std::optional<std::pair<std::string, int>> DeviceSnapshot::place() const {

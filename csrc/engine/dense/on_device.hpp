@@ -32,12 +32,14 @@ class DeviceSnapshot {
   // kDeviceMemory.
   DeviceSnapshot(std::string const& folder, int ordinal, Snapshot const& snapshot,
                  DeviceSnapshot const* previous, std::span<GuestColumn const> guests = {},
-                 std::span<std::vector<device::LexicalArrays> const> lexical = {});
+                 std::span<std::vector<LexicalArrays> const> lexical = {});
 
   // A dense column of a snapshot with segments.
   device::DeviceTable const& dense_table(std::size_t column) const { return *tables_.at(column); }
   // A lexical column's postings; null: they are not on the device.
-  device::DeviceTable const* lexical_table(std::size_t column) const;
+  device::DeviceTable const* lexical_table(std::size_t column) const {
+    return column < lexical_tables_.size() ? lexical_tables_[column].get() : nullptr;
+  }
 
   // The library's folder and the device's ordinal; nothing if there is no dense column.
   std::optional<std::pair<std::string, int>> place() const;

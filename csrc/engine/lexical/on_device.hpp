@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "engine/lexical/bm25.hpp"
-#include "engine/lexical/device_texts.hpp"
 #include "engine/scope/audience.hpp"
 #include "engine/scope/on_device.hpp"
 #include "engine/top_k.hpp"
@@ -36,9 +35,26 @@ class LexicalArm {
   CandidateLists run() const { return search_.run(batch()); }
 
  private:
+  bool occurs(std::size_t n_leaves, std::size_t query, ArmPostings const& postings) const;
+  LexicalText add(std::size_t number, Bm25Query const& scorer, ArmPostings const& postings);
+  std::uint32_t list_of(LeafPostings const& leaf, bool is_term);
+  std::uint32_t number_of(LengthScale scale);
+
   DeviceSearch search_;
-  DeviceTexts texts_;
-  device::TextQueries queries_;
+  std::size_t n_segments_;
+  Bm25 bm25_;
+  std::vector<LexicalText> texts_;
+  std::vector<float> weights_;
+  std::vector<float> shifts_;
+  std::vector<std::uint32_t> lists_;
+  std::vector<OwnList> own_lists_;
+  std::vector<std::uint32_t> own_postings_;
+  std::vector<PostingRun> own_runs_;
+  std::vector<PostingEscape> own_escapes_;
+  std::vector<MatchStep> match_steps_;
+  std::vector<LengthScale> scales_;
+  std::vector<std::uint32_t> numbers_;  // of scales, by hash: open addressing, kNone32 is free
+  TextQueries queries_;                 // points to the arrays
 };
 
 }  // namespace hyrecall

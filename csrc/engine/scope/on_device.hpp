@@ -11,15 +11,6 @@
 
 namespace hyrecall {
 
-// The batch's filters on every segment, as flat programs.
-struct DevicePrograms {
-  DevicePrograms(Snapshot const& snapshot, BatchRequest const& request);
-
-  std::vector<SegmentFilter> filters;  // [n_filters, n_segments]
-  std::vector<TileTest> tests;
-  std::vector<std::int64_t> codes;
-};
-
 // A search of one arm: what is the same for vectors and texts.
 class DeviceSearch {
  public:
@@ -32,25 +23,16 @@ class DeviceSearch {
   DeviceSearch& operator=(DeviceSearch const&) = delete;
 
   // [n_queries] whose entry becomes kNone32 is not searched for.
-  std::vector<std::uint32_t>& group_of() { return group_of_; }
+  std::vector<std::uint32_t>& group_of() { return arrays_.group_of; }
 
-  device::DeviceTable const& table() const { return table_; }
   // Without what the queries are; points into this.
-  device::DenseSearch batch() const;
+  device::DenseSearch batch() const { return arrays_.view(); }
   // Each query's best rows, as the CPU finds them, bit for bit.
   CandidateLists run(device::DenseSearch const& batch) const;
 
  private:
   device::DeviceTable const& table_;
-  QueryGroups const& groups_;
-  DevicePrograms programs_;
-  std::vector<SlotRanges> ranges_;  // [scope]
-  std::vector<std::uint32_t> group_of_;
-  std::vector<float> floors_;
-  std::vector<std::uint8_t> strict_;
-  std::vector<std::uint32_t> depths_;
-  Settings settings_;
-  int threads_;
+  device::SearchArrays arrays_;
 };
 
 }  // namespace hyrecall

@@ -25,18 +25,8 @@ std::vector<std::uint32_t> narrow_offsets(FusedListsView const& lists) {
   return {lists.offsets.begin(), lists.offsets.end()};
 }
 
-device::ShapeBatch batch_of(ShapeStage stage, FusedListsView const& lists,
-                            std::span<std::uint32_t const> offsets) {
-  device::ShapeBatch out{};
-  out.stage = stage;
-  out.offsets = offsets;
-  out.segment = lists.segment;
-  out.row = lists.row;
-  return out;
-}
-
 // Whether the stage ran.
-bool ran_on_device(device::DeviceTable const& table, device::ShapeBatch const& batch,
+bool ran_on_device(device::DeviceTable const& table, ShapeBatch const& batch,
                    device::TakeShaped const& take) {
   try {
     device::shape_lists(table, batch, take);
@@ -53,7 +43,7 @@ std::optional<Deduped> dedup_on_device(Snapshot const& snapshot, FusedListsView 
                                        DedupParams const& params) {
   if (!are_for_device(snapshot, lists)) return std::nullopt;
   std::vector<std::uint32_t> const offsets = narrow_offsets(lists);
-  device::ShapeBatch batch = batch_of(ShapeStage::kDedup, lists, offsets);
+  ShapeBatch batch{ShapeStage::kDedup, offsets, lists.segment, lists.row};
   batch.threshold = params.threshold;
   batch.is_unit = params.unit;
   batch.preference = params.preference;
@@ -84,7 +74,7 @@ std::optional<Diversified> diversify_on_device(Snapshot const& snapshot,
     longest = std::max<std::size_t>(longest, offsets[q + 1] - offsets[q]);
   std::size_t const n_wanted = std::min(params.n_wanted, longest);
   if (n_wanted * lists.n_queries() > kMostShapedEntries) return std::nullopt;
-  device::ShapeBatch batch = batch_of(ShapeStage::kMmr, lists, offsets);
+  ShapeBatch batch{ShapeStage::kMmr, offsets, lists.segment, lists.row};
   batch.relevance_weight = params.relevance_weight;
   batch.scale = params.scale;
   batch.n_wanted = static_cast<std::uint32_t>(n_wanted);

@@ -3,7 +3,7 @@
 // device/device.cpp. Launch: formulas: a thread an entry. dots: a warp a row. Cost:   of no
 // account: golden tables only. Copies in and out on the default stream. Oracle: tests/golden, the
 // committed table that every CPU instruction set must equal as well.
-#include "kernels/cuda/arithmetic.cuh"
+#include "kernels/cuda/api.cuh"
 #include "kernels/cuda/status.cuh"
 #include "kernels/cuda/warp_math.cuh"
 #include "kernels/shared/arithmetic_op.hpp"

@@ -3,9 +3,6 @@
 // Launch: none.
 #include <cuda.h>
 
-#include <map>
-#include <mutex>
-
 #include "kernels/cuda/status.cuh"
 
 namespace hyrecall::cuda {
@@ -50,24 +47,19 @@ struct Driver {
 };
 
 // Held until the process ends: memory of the library lies in it.
-CUcontext context_of(int device) {
-  static auto* const contexts = new std::map<int, CUcontext>;
-  static auto* const mutex = new std::mutex;
-  std::lock_guard const lock(*mutex);
-  auto const found = contexts->find(device);
-  if (found != contexts->end()) return found->second;
-  CUdevice handle = 0;
-  CUcontext made = nullptr;
-  check_driver(Driver::get().device_get(&handle, device));
-  check_driver(Driver::get().retain(&made, handle));
-  return contexts->emplace(device, made).first->second;
-}
+struct Context {
+  explicit Context(int device) {
+    CUdevice ordinal = 0;
+    check_driver(Driver::get().device_get(&ordinal, device));
+    check_driver(Driver::get().retain(&handle, ordinal));
+  }
+  CUcontext handle = nullptr;
+};
 
 }  // namespace
 
 void push_context(int device) {
-  CUcontext const context = context_of(device);
-  check_driver(Driver::get().push(context));
+  check_driver(Driver::get().push(one_of<Context>(device).handle));
 }
 
 void pop_context() {

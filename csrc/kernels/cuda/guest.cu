@@ -5,13 +5,11 @@
 // Cost:   the tensor's rows once; of no account.
 // Oracle: guest_value of kernels/shared/guest_tensor.hpp on the host, bit for bit.
 #include <cstring>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <vector>
 
-#include "kernels/cuda/guest.cuh"
+#include "kernels/cuda/api.cuh"
 #include "kernels/cuda/kernels.cuh"
+#include "kernels/cuda/status.cuh"
 #include "kernels/cuda/warp_math.cuh"
 
 namespace hyrecall::cuda {
@@ -47,78 +45,33 @@ __global__ void __launch_bounds__(kQueryThreads) take_queries(DenseJob const* jo
 
 namespace {
 
-struct Gate {
-  explicit Gate(int ordinal) : device(ordinal) {
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    if (cudaError_t const error = cudaEventCreateWithFlags(&ready, cudaEventDisableTiming);
-        error != cudaSuccess) {
-      cudaStreamDestroy(stream);
-      throw CudaError{error};
-    }
-  }
-
-  ~Gate() {  // CUDA lets go of both once their work is done
-    cudaEventDestroy(ready);
-    cudaStreamDestroy(stream);
-  }
-  Gate(Gate const&) = delete;
-  Gate& operator=(Gate const&) = delete;
-
-  int const device;
-  cudaStream_t stream = nullptr;
-  cudaEvent_t ready = nullptr;
+struct GateStream {
+  Stream stream = make_stream();
+  Event ready = make_event();
 };
 
-// Gates that are not in use, by device: making a stream takes longer than a small search.
-struct IdleGates {
-  std::mutex mutex;
-  std::map<int, std::vector<std::unique_ptr<Gate>>> gates;
+// A stream that is lent for one tensor: making one takes longer than a small search.
+struct Gate : Object {
+  explicit Gate(int ordinal) : Object(ordinal), own(one_of<Idle<GateStream>>(ordinal).take()) {}
+  ~Gate() override { one_of<Idle<GateStream>>(device).give_back(std::move(own)); }
 
-  static IdleGates& all() {
-    static auto* const idle = new IdleGates;  // never destroyed: CUDA may be gone before it
-    return *idle;
-  }
+  std::unique_ptr<GateStream> own;
 };
 
 }  // namespace
 
-void wait_for_guest(void* gate, cudaStream_t stream) {
-  auto const& held = *static_cast<Gate*>(gate);
-  check(cudaEventRecord(held.ready, held.stream));
-  check(cudaStreamWaitEvent(stream, held.ready));
+void wait_for_guest(Object const* gate, cudaStream_t stream) {
+  GateStream const& held = *static_cast<Gate const&>(*gate).own;
+  check(cudaEventRecord(held.ready.get(), held.stream.get()));
+  check(cudaStreamWaitEvent(stream, held.ready.get()));
 }
 
-Status create_gate(std::int32_t device, void** out, std::uint64_t* stream) {
+Status create_gate(std::int32_t device, Object** out, std::uint64_t* stream) {
   return guarded([&] {
     DeviceScope const device_scope(device);
-    std::unique_ptr<Gate> gate;
-    {
-      IdleGates& idle = IdleGates::all();
-      std::lock_guard const lock(idle.mutex);
-      auto& own = idle.gates[device];
-      if (!own.empty()) {
-        gate = std::move(own.back());
-        own.pop_back();
-      }
-    }
-    if (gate == nullptr) gate = std::make_unique<Gate>(device);
-    *stream = reinterpret_cast<std::uint64_t>(gate->stream);
+    auto gate = std::make_unique<Gate>(device);
+    *stream = reinterpret_cast<std::uint64_t>(gate->own->stream.get());
     *out = gate.release();
-  });
-}
-
-void destroy_gate(void* gate) {
-  if (gate == nullptr) return;
-  std::unique_ptr<Gate> held(static_cast<Gate*>(gate));
-  guarded([&] {
-    int const device = held->device;
-    DeviceScope const device_scope(device);
-    std::unique_ptr<Gate> own = std::move(held);  // it ends where its stream is
-    // Of a tensor that nobody read: the next one must not wait for it.
-    if (cudaStreamQuery(own->stream) != cudaSuccess) return;
-    IdleGates& idle = IdleGates::all();
-    std::lock_guard const lock(idle.mutex);
-    idle.gates[device].push_back(std::move(own));
   });
 }
 
@@ -128,7 +81,7 @@ Status read_guest(ReadParams const* params) {
     std::size_t const dim = from.tensor.dim;
     if (params->n == 0) return;
     DeviceScope const device_scope(params->device);
-    cudaStream_t const stream = static_cast<Gate*>(from.gate)->stream;
+    cudaStream_t const stream = static_cast<Gate const&>(*from.gate).own->stream.get();
     DeviceArray<std::uint32_t> const rows(from.rows, params->n);
     DeviceArray<float> const values(params->n * dim);
     DeviceArray<GuestReading> const readings(params->n);

@@ -1,25 +1,47 @@
-// The kernels of a dense pass, in the order in which they run, and how they are launched.
+// The kernels of a pass, in the order in which they run, and how they are launched.
 #pragma once
 
+#include <bit>
+
 #include "kernels/cuda/primitives.cuh"
-#include "kernels/shared/dense_job.hpp"
+#include "kernels/shared/pool_job.hpp"
 
 namespace hyrecall::cuda {
 
 inline constexpr unsigned kQueryThreads = 128;
 inline constexpr unsigned kSelectThreads = 256;
+inline constexpr unsigned kTextThreads = 128;
+inline constexpr unsigned kPoolThreads = 128;
+inline constexpr unsigned kPoolWarps = kPoolThreads / 32;
 
-// where queries lie on the device already:
+// Of vectors: where queries lie on the device already the first, a scan of what is read first
+// before the last, scans of the rest after it.
 __global__ void take_queries(DenseJob const* job);
 __global__ void prepare_queries(DenseJob const* job);
-// a scan of what is read first, then
 __global__ void guess_thresholds(DenseJob const* job);
-__global__ void cut_texts(DenseJob const* job);
-// Shared memory of these two.
-std::size_t select_bytes();
 
-// scans of the rest, and at the end:
+// Of texts: a scan of stage 0 before the last, of stage 1 after it. has_words: some text of the
+// batch is not positive.
+__global__ void prepare_texts(DenseJob const* job);
+__global__ void scan_postings(DenseJob const* job, std::uint32_t stage, std::uint32_t has_words);
+__global__ void cut_texts(DenseJob const* job);
+
+// Shared memory of guess_thresholds and cut_texts, and of scan_postings.
+std::size_t select_bytes();
+std::size_t text_bytes(bool has_words);
+
+// Of both, at the end.
 __global__ void pick_best(DenseJob const* job, std::uint32_t list_room);
+
+// Of the lists of several arms, in this order.
+// A CTA a query, with join_bytes(documents in all lists of a query) of shared memory.
+__global__ void join_lists(PoolJob const* job);
+std::size_t join_bytes(std::uint32_t n_sorted);
+// A grid of (CTAs a query, queries).
+__global__ void complete_pools(PoolJob const* job);
+// A CTA a query, with fuse_bytes().
+__global__ void fuse_pools(PoolJob const* job);
+std::size_t fuse_bytes(std::uint32_t n_sorted);
 
 // How pick_best is launched. Where queries are few, several CTAs share the scores of one.
 struct PickShape {
@@ -45,12 +67,8 @@ __device__ inline std::uint32_t n_candidates(DenseJob const& job, std::uint32_t 
 
 // Rows that pick_best() sorts at this depth, a power of 2; 0 = it does not.
 inline std::uint32_t sorted_rows(std::uint32_t depth) {
-  if (depth > kMostSorted) return 0;
-  std::uint32_t n = 1;
-  while (n < depth) n *= 2;
-  return n;
+  return depth > kMostSorted ? 0 : std::bit_ceil(depth);
 }
-inline constexpr std::size_t kSortedBytes = 16;  // of a row
 
 // A row of a reply while it is sorted: rising is better first.
 struct alignas(16) RankedRow {
@@ -58,6 +76,6 @@ struct alignas(16) RankedRow {
   std::uint32_t score_key;
   std::uint32_t slot;
 };
-static_assert(sizeof(RankedRow) == kSortedBytes);
+static_assert(sizeof(RankedRow) == 16);
 
 }  // namespace hyrecall::cuda

@@ -57,31 +57,12 @@ __device__ inline std::uint32_t run_from(PostingRun const* runs, std::uint32_t n
                                          std::uint32_t tile) {
   // Tiles rise, so run i is of tile i or one after it; a frequent term has a run of each.
   if (tile < n && runs[tile].tile == tile) return tile;
-  std::uint32_t low = 0;
-  std::uint32_t high = tile < n ? tile : n;
-  while (low < high) {
-    std::uint32_t const middle = low + (high - low) / 2;
-    if (runs[middle].tile < tile) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
+  return find_first(0, tile < n ? tile : n, [=](std::uint32_t i) { return runs[i].tile < tile; });
 }
 
 __device__ inline std::uint32_t escape_from(PostingEscape const* escapes, std::uint32_t n,
                                             std::uint64_t row) {
-  std::uint32_t low = 0;
-  while (low < n) {
-    std::uint32_t const middle = low + (n - low) / 2;
-    if (escapes[middle].row < row) {
-      low = middle + 1;
-    } else {
-      n = middle;
-    }
-  }
-  return low;
+  return find_first(0, n, [=](std::uint32_t i) { return escapes[i].row < row; });
 }
 
 // false: the leaf has no posting in the tile.

@@ -8,14 +8,7 @@
 // Cost:   a load of 4 bytes a posting, once a batch from memory; 32 KB of shared memory read and
 //         cleared a visit.
 // Oracle: scan_tiles of engine/lexical/tile_scan.cpp, bit for bit. Model: docs/kernels/lexical.md.
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <mutex>
-
-#include "kernels/cuda/lexical_offer.cuh"
-#include "kernels/cuda/lexical_sums.cuh"
-#include "kernels/cuda/status.cuh"
+#include "kernels/cuda/lexical_tile.cuh"
 
 namespace hyrecall::cuda {
 namespace lexical {
@@ -112,43 +105,8 @@ __global__ void __launch_bounds__(kTextThreads, 6)
   }
 }
 
-LexicalScanner::LexicalScanner(int device) {
-  cudaDeviceProp properties;
-  check(cudaGetDeviceProperties(&properties, device));
-  n_multiprocessors_ = static_cast<unsigned>(properties.multiProcessorCount);
-  // Kernels are loaded when they are first named, which a recording may not allow.
-  cudaFuncAttributes unused;
-  check(cudaFuncGetAttributes(&unused, prepare_texts));
-  check(cudaFuncSetAttribute(scan_postings, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(lexical::kSharedBytes + lexical::kWordBytes)));
-  for (std::size_t words : {0, 1}) {
-    int per_multiprocessor = 0;
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-        &per_multiprocessor, scan_postings, static_cast<int>(kTextThreads),
-        lexical::kSharedBytes + words * lexical::kWordBytes));
-    n_ctas_[words] = n_multiprocessors_ * static_cast<unsigned>(std::max(per_multiprocessor, 1));
-  }
-}
-
-LexicalScanner const& LexicalScanner::of_device(int device) {
-  // Never destroyed: CUDA may be gone before static objects are.
-  static auto* const made = new std::map<int, std::unique_ptr<LexicalScanner>>;
-  static auto* const mutex = new std::mutex;
-  std::lock_guard const lock(*mutex);
-  auto& scanner = (*made)[device];
-  if (scanner == nullptr) scanner.reset(new LexicalScanner(device));
-  return *scanner;
-}
-
-cudaError_t LexicalScanner::prepare(DenseJob const* job, KernelQueue const& queue) const {
-  return launch_behind(prepare_texts, n_multiprocessors_, kTextThreads, 0, queue, job);
-}
-
-cudaError_t LexicalScanner::scan(DenseJob const* job, std::uint32_t stage, bool has_words,
-                                 KernelQueue const& queue) const {
-  return launch_behind(scan_postings, n_ctas_[has_words ? 1 : 0], kTextThreads,
-                       lexical::kSharedBytes + (has_words ? lexical::kWordBytes : 0), queue, job,
-                       stage, std::uint32_t{has_words ? 1u : 0u});
+std::size_t text_bytes(bool has_words) {
+  return lexical::kSharedBytes + (has_words ? lexical::kWordBytes : 0);
 }
 
 }  // namespace hyrecall::cuda

@@ -4,8 +4,8 @@
 // Cost:   of a text some three dependent reads a leaf, a lane each; of a vector its bytes.
 // Oracle: score_lexical and score_dense of the engine, bit for bit
 //         (tests/native/test_pool_device.cpp).
+#include "kernels/cuda/kernels.cuh"
 #include "kernels/cuda/leaf_spans.cuh"
-#include "kernels/cuda/pool.cuh"
 #include "kernels/cuda/warp_math.cuh"
 
 namespace hyrecall::cuda {
@@ -20,21 +20,14 @@ __device__ std::uint32_t freq_of(LexicalJob const& job, LexicalSegment const& se
   std::uint32_t const run = run_from(list.runs, list.n_runs, tile);
   if (run == list.n_runs || list.runs[run].tile != tile) return 0;
   std::uint32_t const* const postings = list.postings + list.posting_begin;
-  std::uint32_t low = list.runs[run].begin;
   std::uint32_t const end = run + 1 < list.n_runs ? list.runs[run + 1].begin : list.n_postings;
-  std::uint32_t high = end;
   std::uint32_t const wanted = row % kDocTileRows;
-  while (low < high) {
-    std::uint32_t const middle = low + (high - low) / 2;
-    if (PostingFormat::row(postings[middle]) < wanted) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  if (low == end || PostingFormat::row(postings[low]) != wanted) return 0;
+  std::uint32_t const at = find_first(list.runs[run].begin, end, [=](std::uint32_t i) {
+    return PostingFormat::row(postings[i]) < wanted;
+  });
+  if (at == end || PostingFormat::row(postings[at]) != wanted) return 0;
   PostingFormat const format(segment.posting_width);
-  std::uint32_t const freq = format.freq(postings[low]);
+  std::uint32_t const freq = format.freq(postings[at]);
   if (freq != format.escape()) return freq + 1;
   return list.escapes[escape_from(list.escapes, list.n_escapes, row)].term_freq;
 }

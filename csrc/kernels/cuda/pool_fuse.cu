@@ -5,7 +5,7 @@
 // Cost:   a bitonic sort of the pool in shared memory; of a distribution or a balance one more for
 //         each arm, and additions in rank order by one thread: some 4 cycles each, 3 a document.
 // Oracle: engine/fusion/fusion.cpp, bit for bit (tests/native/test_pool_device.cpp).
-#include "kernels/cuda/pool.cuh"
+#include "kernels/cuda/kernels.cuh"
 #include "kernels/cuda/sort_block.cuh"
 #include "kernels/shared/score_key.hpp"
 
@@ -92,25 +92,11 @@ __device__ std::uint32_t put_in_rank_order(PoolJob const& job, Pool const& pool,
   for (std::uint32_t i = n_rest + threadIdx.x; i < n_keys; i += kPoolThreads) keys[i] = 0;
   sort_block<kPoolThreads>(
       n_keys, [=](std::uint32_t i, std::uint32_t j) { return keys[i] > keys[j]; },
-      [=](std::uint32_t i, std::uint32_t j) {
-        std::uint32_t const key = keys[i];
-        keys[i] = keys[j];
-        keys[j] = key;
-      });
+      [=](std::uint32_t i, std::uint32_t j) { exchange_at(keys, i, j); });
   for (std::uint32_t i = threadIdx.x; i < n_rest; i += kPoolThreads)
     values[n_listed + i] = score_of_key(keys[i]);
   sync_block();
   return n_listed + n_rest;
-}
-
-__device__ bool is_balanced(PoolJob const& job) {
-  bool has_lexical = false;
-  bool has_dense = false;
-  for (std::uint32_t arm = 0; arm < job.n_arms; ++arm) {
-    has_lexical = has_lexical || job.arms[arm].kind == PoolArmKind::kLexical;
-    has_dense = has_dense || job.arms[arm].kind == PoolArmKind::kDense;
-  }
-  return job.fusion.has_balance != 0 && has_lexical && has_dense;
 }
 
 // Scales and weights of the query, for all threads.
@@ -128,7 +114,13 @@ __device__ void weigh(PoolJob const& job, Pool const& pool, std::uint32_t n_sort
     shared.list_sizes[arm] = n_listed;
   }
   sync_block();
-  bool const balanced = is_balanced(job);
+  std::uint32_t n_lexical = 0;
+  std::uint32_t n_dense = 0;
+  for (std::uint32_t arm = 0; arm < job.n_arms; ++arm) {
+    n_lexical += job.arms[arm].kind == PoolArmKind::kLexical ? 1 : 0;
+    n_dense += job.arms[arm].kind == PoolArmKind::kDense ? 1 : 0;
+  }
+  bool const balanced = job.fusion.has_balance != 0 && n_lexical > 0 && n_dense > 0;
 #pragma unroll 1
   for (std::uint32_t arm = 0; arm < job.n_arms; ++arm) {
     bool const has_moments = job.fusion.scales[arm] == FusionScale::kDistribution;
@@ -142,13 +134,7 @@ __device__ void weigh(PoolJob const& job, Pool const& pool, std::uint32_t n_sort
     if (has_mean) shared.means[arm] = mean_worth(shared.scales[arm], values, n);
   }
   if (threadIdx.x == 0 && balanced) {
-    std::uint32_t n_lexical = 0;
-    std::uint32_t n_dense = 0;
-    for (std::uint32_t arm = 0; arm < job.n_arms; ++arm) {
-      shared.arms[arm] = arm;
-      n_lexical += job.arms[arm].kind == PoolArmKind::kLexical ? 1 : 0;
-      n_dense += job.arms[arm].kind == PoolArmKind::kDense ? 1 : 0;
-    }
+    for (std::uint32_t arm = 0; arm < job.n_arms; ++arm) shared.arms[arm] = arm;
     balance_weights(job.fusion.balance, {shared.arms, n_lexical},
                     {shared.arms + n_lexical, n_dense}, {shared.scales, job.n_arms},
                     {shared.means, job.n_arms}, {shared.weights, job.n_arms});
@@ -224,12 +210,8 @@ __global__ void __launch_bounds__(kPoolThreads, 8) fuse_pools(PoolJob const* job
         return scores[i] != scores[j] ? scores[i] > scores[j] : seqs[docs[i]] < seqs[docs[j]];
       },
       [=](std::uint32_t i, std::uint32_t j) {
-        double const score = scores[i];
-        std::uint32_t const doc = docs[i];
-        scores[i] = scores[j];
-        docs[i] = docs[j];
-        scores[j] = score;
-        docs[j] = doc;
+        exchange_at(scores, i, j);
+        exchange_at(docs, i, j);
       });
 
   PoolFusion const& fusion = job.fusion;

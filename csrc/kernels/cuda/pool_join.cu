@@ -3,7 +3,7 @@
 // Launch: a CTA of kPoolThreads a query, join_bytes() of shared memory.
 // Cost:   a bitonic sort of the lists' entries in shared memory, 12 bytes each.
 // Oracle: engine/recall.cpp's join_lists, bit for bit (tests/native/test_pool_device.cpp).
-#include "kernels/cuda/pool.cuh"
+#include "kernels/cuda/kernels.cuh"
 #include "kernels/cuda/sort_block.cuh"
 
 namespace hyrecall::cuda {
@@ -19,18 +19,9 @@ constexpr std::size_t kJoinBytes = (sizeof(JoinShared) + 15) / 16 * 16;
 
 // The rank of a place in a list: 1 + how many entries score higher, which come first.
 __device__ std::int32_t shared_rank(float const* scores, std::uint32_t place) {
-  std::uint32_t low = 0;
-  std::uint32_t high = place;
-#pragma unroll 1
-  while (low < high) {
-    std::uint32_t const middle = (low + high) / 2;
-    if (scores[middle] > scores[place]) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return static_cast<std::int32_t>(low) + 1;
+  std::uint32_t const n_above =
+      find_first(0, place, [=](std::uint32_t middle) { return scores[middle] > scores[place]; });
+  return static_cast<std::int32_t>(n_above) + 1;
 }
 
 // Writes a document: the entries from i on that have its seq are its.
@@ -97,12 +88,8 @@ __global__ void __launch_bounds__(kPoolThreads) join_lists(PoolJob const* job_at
     return seqs[i] != seqs[j] ? seqs[i] < seqs[j] : entries[i] < entries[j];
   };
   auto const exchange = [=](std::uint32_t i, std::uint32_t j) {
-    std::int64_t const seq = seqs[i];
-    std::uint32_t const entry = entries[i];
-    seqs[i] = seqs[j];
-    entries[i] = entries[j];
-    seqs[j] = seq;
-    entries[j] = entry;
+    exchange_at(seqs, i, j);
+    exchange_at(entries, i, j);
   };
   sort_block<kPoolThreads>(job.n_arms > 1 ? n_sorted : 0, before, exchange);
 

@@ -1,5 +1,5 @@
 // What:   a lexical column on the device: postings of three bytes become words of four.
-// In/Out: LexicalParams: host arrays, checked by device/device_segment.cpp.
+// In/Out: LexicalArrays: host arrays, checked by device/device_segment.cpp.
 // Launch: widen_postings: any grid, a thread for four postings.
 // Cost:   an upload of the host's bytes; 3 bytes read and 4 written a posting, once.
 // Oracle: PostingList::for_each of engine/lexical/posting_list.hpp.
@@ -34,56 +34,49 @@ std::size_t whole_loads(std::size_t n) {
   return (n + kPostingsALoad - 1) / kPostingsALoad;
 }
 
-DeviceArray<std::uint32_t> widened(HostArray<std::uint8_t> const& from, std::uint32_t a_step) {
-  std::size_t const n = from.n / PostingFormat::kCompact;
-  DeviceArray<std::uint32_t> out(kPostingsALoad * whole_loads(n));
+std::uint32_t const* widened(std::span<std::uint8_t const> from, DeviceArrays& memory,
+                             std::uint32_t a_step) {
+  std::size_t const n = from.size() / PostingFormat::kCompact;
+  auto* const out = memory.room<std::uint32_t>(kPostingsALoad * whole_loads(n));
   DeviceArray<std::uint32_t> const given(kWordsALoad *
                                          whole_loads(std::min<std::size_t>(n, a_step)));
   for (std::size_t done = 0; done < n; done += a_step) {
     auto const part = static_cast<std::uint32_t>(std::min<std::size_t>(n - done, a_step));
     // Both come after the step before: on the default stream, as all of an upload.
-    check(cudaMemcpy(given.data(), from.data + PostingFormat::kCompact * done,
+    check(cudaMemcpy(given.data(), from.data() + PostingFormat::kCompact * done,
                      std::size_t{PostingFormat::kCompact} * part, cudaMemcpyHostToDevice));
     unsigned const grid =
         static_cast<unsigned>(whole_loads(part) + kWidenThreads - 1) / kWidenThreads;
     check(launch(widen_postings, grid, kWidenThreads, 0, nullptr,
-                 static_cast<std::uint32_t const*>(given.data()), part, out.data() + done));
+                 static_cast<std::uint32_t const*>(given.data()), part, out + done));
   }
   return out;
 }
 
 // Postings that have four bytes already.
-DeviceArray<std::uint32_t> copied(HostArray<std::uint8_t> const& from) {
-  std::size_t const n = from.n / PostingFormat::kWide;
-  DeviceArray<std::uint32_t> out(kPostingsALoad * whole_loads(n));
-  check(cudaMemsetAsync(out.data() + n, 0, out.bytes() - from.n, nullptr));
-  if (n > 0) check(cudaMemcpy(out.data(), from.data, from.n, cudaMemcpyHostToDevice));
+std::uint32_t const* copied(std::span<std::uint8_t const> from, DeviceArrays& memory) {
+  std::size_t const n = from.size() / PostingFormat::kWide;
+  std::size_t const n_places = kPostingsALoad * whole_loads(n);
+  auto* const out = memory.room<std::uint32_t>(n_places);
+  check(cudaMemsetAsync(out + n, 0, (n_places - n) * sizeof *out, nullptr));
+  if (n > 0) check(cudaMemcpy(out, from.data(), from.size(), cudaMemcpyHostToDevice));
   return out;
-}
-
-template <typename T>
-DeviceArray<T> uploaded(HostArray<T> const& from) {
-  return {from.data, from.n};
 }
 
 }  // namespace
 
-std::size_t DeviceLexical::bytes() const {
-  return doc_lengths.bytes() + posting_offsets.bytes() + postings.bytes() + run_offsets.bytes() +
-         runs.bytes() + escape_offsets.bytes() + escapes.bytes();
-}
-
-DeviceLexical make_lexical(LexicalParams const& from, std::uint32_t a_step) {
-  DeviceLexical out;
+LexicalSegment make_lexical(LexicalArrays const& from, DeviceArrays& memory, std::uint32_t a_step) {
+  LexicalSegment out{};
   out.posting_width = from.posting_width;
-  out.doc_lengths = uploaded(from.doc_lengths);
-  out.posting_offsets = uploaded(from.posting_offsets);
-  out.postings = from.posting_width == PostingFormat::kCompact ? widened(from.postings, a_step)
-                                                               : copied(from.postings);
-  out.run_offsets = uploaded(from.run_offsets);
-  out.runs = uploaded(from.runs);
-  out.escape_offsets = uploaded(from.escape_offsets);
-  out.escapes = uploaded(from.escapes);
+  out.doc_lengths = memory.upload(from.doc_lengths);
+  out.posting_offsets = memory.upload(from.posting_offsets);
+  out.postings = from.posting_width == PostingFormat::kCompact
+                     ? widened(from.postings, memory, a_step)
+                     : copied(from.postings, memory);
+  out.run_offsets = memory.upload(from.run_offsets);
+  out.runs = memory.upload(from.runs);
+  out.escape_offsets = memory.upload(from.escape_offsets);
+  out.escapes = memory.upload(from.escapes);
   return out;
 }
 

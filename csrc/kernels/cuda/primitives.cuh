@@ -5,29 +5,31 @@
 // Every collective is of the whole warp: all 32 lanes come to it.
 #pragma once
 
+#include <cstdint>
+
+namespace hyrecall::cuda {
+
+// Four numbers that are read and written together.
+struct alignas(16) FourFloats {
+  float values[4];
+};
+struct alignas(16) FourWords {
+  std::uint32_t values[4];
+};
+
+}  // namespace hyrecall::cuda
+
 #if defined(HYRECALL_EMULATED)
 #include "emulator/primitives.hpp"
 #else
 
 #include <cuda_runtime.h>
 
-#include <cstdint>
 #include <type_traits>
-
-#include "kernels/cuda/fours.hpp"
 
 namespace hyrecall::cuda {
 
 inline constexpr unsigned kAllLanes = 0xffffffffu;
-
-template <typename... P, typename... A>
-cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
-                   cudaStream_t stream, A const&... arguments) {
-  static_assert((std::is_same_v<P, A> && ...), "a kernel's arguments as it declares them");
-  void* pointers[] = {const_cast<void*>(static_cast<void const*>(&arguments))...};
-  return cudaLaunchKernel(reinterpret_cast<void const*>(kernel), grid, block, pointers,
-                          shared_bytes, stream);
-}
 
 // Where kernels of a call go, one behind another.
 struct KernelQueue {
@@ -53,6 +55,12 @@ cudaError_t launch_behind(void (*kernel)(P...), dim3 grid, dim3 block, std::size
   config.numAttrs = queue.overlaps ? 1 : 0;
   void* pointers[] = {const_cast<void*>(static_cast<void const*>(&arguments))...};
   return cudaLaunchKernelExC(&config, reinterpret_cast<void const*>(kernel), pointers);
+}
+
+template <typename... P, typename... A>
+cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
+                   cudaStream_t stream, A const&... arguments) {
+  return launch_behind(kernel, grid, block, shared_bytes, KernelQueue{stream}, arguments...);
 }
 
 // What every kernel of a sequence does before anything else: the next one may be placed, and

@@ -15,25 +15,20 @@ namespace hyrecall::cuda {
 
 namespace {
 
-// A unit query in the plane of the first pass; store(i, value) gets codes or bits.
-template <typename Store>
-__device__ Int8Row convert(DenseJob const& job, float const* values, double norm, Store&& store) {
-  auto const element = [values](std::uint32_t i) { return values[i]; };
-  if (job.plane == FirstPassPlane::kInt8) return quantize_by_warp(job.dim, element, norm, store);
-  return {1.0f, round_by_warp(job.dim, element, norm, store)};
-}
-
-__device__ double norm_of_query(DenseJob const& job, float const* values) {
-  return norm_by_warp(job.dim, [values](std::uint32_t i) { return double{values[i]}; });
-}
-
 // A query of a panel, or one in none; a warp calls it. Of a query in several panels it does the
-// same several times.
+// same several times. store(i, value) gets codes or bits of the plane of the first pass.
 template <typename Store>
 __device__ void prepare_query(DenseJob const& job, std::uint32_t query, Store&& store) {
   float const* const values = job.queries + std::size_t{query} * job.dim;
-  double const norm = norm_of_query(job, values);
-  Int8Row const made = convert(job, values, norm, store);
+  double const norm =
+      norm_by_warp(job.dim, [values](std::uint32_t i) { return double{values[i]}; });
+  auto const element = [values](std::uint32_t i) { return values[i]; };
+  Int8Row made{1.0f, 0.0f};
+  if (job.plane == FirstPassPlane::kInt8) {
+    made = quantize_by_warp(job.dim, element, norm, store);
+  } else {
+    made.residual = round_by_warp(job.dim, element, norm, store);
+  }
   if (lane_id() != 0) return;
   QueryBound const bound = query_bound(job.plane, job.dim, made.residual);
   job.inverse_query_norms[query] = inverse_norm(norm);
@@ -77,20 +72,17 @@ __device__ void fill_place(DenseJob const& job, std::uint32_t place) {
   }
 }
 
-__device__ std::uint32_t number_of_warp() {
-  return (blockIdx.x * kQueryThreads + threadIdx.x) / kLanes;
-}
-
 }  // namespace
 
 __global__ void __launch_bounds__(kQueryThreads) prepare_queries(DenseJob const* job_at) {
   begin_behind();
   DenseJob const& job = *job_at;
   std::uint32_t const step = gridDim.x * (kQueryThreads / kLanes);
-  for (std::uint32_t place = number_of_warp();
-       place < job.batch.n_plane_queries + job.batch.n_orphans; place += step)
+  std::uint32_t const warp = (blockIdx.x * kQueryThreads + threadIdx.x) / kLanes;
+  for (std::uint32_t place = warp; place < job.batch.n_plane_queries + job.batch.n_orphans;
+       place += step)
     fill_place(job, place);
-  list_visits<false>(job, number_of_warp(), step);
+  list_visits<false>(job, warp, step);
 }
 
 }  // namespace hyrecall::cuda

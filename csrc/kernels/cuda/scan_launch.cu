@@ -1,8 +1,4 @@
 #include <algorithm>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <tuple>
 
 #include "kernels/cuda/scan_launch.cuh"
 #include "kernels/cuda/status.cuh"
@@ -16,53 +12,50 @@ std::span<ScanKernel const> kernels_for(bool is_hopper, FirstPassPlane plane) {
   return is_hopper ? sm90_int8_kernels() : generic_int8_kernels();
 }
 
+// Allows a kernel its shared memory; gives how many CTAs of it run at once.
+template <typename Kernel>
+unsigned allow(Kernel* kernel, unsigned n_threads, std::size_t bytes, unsigned n_multiprocessors) {
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(bytes)));
+  int each = 0;
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, static_cast<int>(n_threads),
+                                                      bytes));
+  return n_multiprocessors * static_cast<unsigned>(std::max(each, 1));
+}
+
 }  // namespace
 
-Scanner::Scanner(int device, FirstPassPlane plane, KernelChoice kernels)
-    : lexical_(LexicalScanner::of_device(device)) {
+Scanner::Scanner(int device, FirstPassPlane plane, KernelChoice kernels) {
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, device));
   bool const is_hopper = properties.major == 9 && properties.minor == 0;
   n_multiprocessors_ = static_cast<unsigned>(properties.multiProcessorCount);
   most_shared_bytes_ = properties.sharedMemPerBlockOptin;
   overlaps_ = is_hopper && kernels.generic_only == 0;
-  check(cudaFuncSetAttribute(pick_best, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(properties.sharedMemPerBlockOptin)));
   // Kernels are loaded when they are first named, which a recording may not allow.
   cudaFuncAttributes unused;
-  for (auto* const kernel : {take_queries, prepare_queries, guess_thresholds, cut_texts})
+  for (auto* const kernel :
+       {take_queries, prepare_queries, guess_thresholds, prepare_texts, cut_texts})
     check(cudaFuncGetAttributes(&unused, kernel));
+  allow(pick_best, kSelectThreads, most_shared_bytes_, n_multiprocessors_);
+  for (bool const has_words : {false, true}) {
+    text_ctas_[has_words ? 1 : 0] =
+        allow(scan_postings, kTextThreads, text_bytes(has_words), n_multiprocessors_);
+  }
   for (bool const is_generic : {false, true}) {
-    if (!is_generic && (!is_hopper || kernels.generic_only != 0)) continue;
+    if (!is_generic && !overlaps_) continue;
     for (ScanKernel const& one : kernels_for(!is_generic, plane)) {
       ScanVariant const scan{plane, one.width, is_generic};
       // Panels come first: without their kernel, wide ones are of no use.
       if (launches_.empty() && one.width > kPanelQueries) continue;
-      if (!kernels.allows(scan) || one.shared_bytes > properties.sharedMemPerBlockOptin) continue;
-      for (auto* const kernel : {one.first, one.rest}) {
-        if (kernel == nullptr) continue;
-        check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   static_cast<int>(one.shared_bytes)));
-      }
-      int per_multiprocessor = 0;
-      check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-          &per_multiprocessor, one.rest, static_cast<int>(one.n_threads), one.shared_bytes));
+      if (!kernels.allows(scan) || one.shared_bytes > most_shared_bytes_) continue;
+      if (one.first != nullptr)
+        allow(one.first, one.n_threads, one.shared_bytes, n_multiprocessors_);
       launches_.push_back(
-          {one, scan, n_multiprocessors_ * static_cast<unsigned>(std::max(per_multiprocessor, 1))});
+          {one, scan, allow(one.rest, one.n_threads, one.shared_bytes, n_multiprocessors_)});
     }
     if (!launches_.empty()) break;
   }
-}
-
-Scanner const& Scanner::of_device(int device, FirstPassPlane plane, KernelChoice kernels) {
-  // Never destroyed: CUDA may be gone before static objects are.
-  static auto* const made =
-      new std::map<std::tuple<int, FirstPassPlane, KernelChoice>, std::unique_ptr<Scanner>>;
-  static auto* const mutex = new std::mutex;
-  std::lock_guard const lock(*mutex);
-  auto& scanner = (*made)[{device, plane, kernels}];
-  if (scanner == nullptr) scanner.reset(new Scanner(device, plane, kernels));
-  return *scanner;
 }
 
 std::uint32_t Scanner::scans(ScanVariant* out) const {

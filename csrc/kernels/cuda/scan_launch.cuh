@@ -1,4 +1,4 @@
-// Which kernels scan on a device, and how they are launched.
+// Which kernels scan on a device, and how many CTAs of each.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "kernels/cuda/kernels.cuh"
-#include "kernels/cuda/lexical.cuh"
 #include "kernels/kernel_choice.hpp"
 
 namespace hyrecall::cuda {
@@ -37,8 +36,8 @@ class Scanner {
     unsigned n_ctas;  // as many as run at once: each takes its share of the visits
   };
 
-  // Made once.
-  static Scanner const& of_device(int device, FirstPassPlane plane, KernelChoice kernels);
+  // For one_of().
+  Scanner(int device, FirstPassPlane plane, KernelChoice kernels);
 
   // Writes what it runs, by rising width, and gives how many; at most kMaxScans, 0 where the choice
   // leaves none.
@@ -47,19 +46,18 @@ class Scanner {
   std::size_t most_shared_bytes() const { return most_shared_bytes_; }  // of a CTA
   // Whether its kernels may be placed before the one before has ended; see KernelQueue.
   bool overlaps() const { return overlaps_; }
-  LexicalScanner const& lexical() const { return lexical_; }
+  // CTAs of scan_postings, as many as run at once.
+  unsigned text_ctas(bool has_words) const { return text_ctas_[has_words ? 1 : 0]; }
   Launch const& stream() const { return launches_.front(); }
   // Of wide panels of so many queries.
   Launch const& wide(std::uint32_t n_queries) const;
 
  private:
-  Scanner(int device, FirstPassPlane plane, KernelChoice kernels);
-
   std::vector<Launch> launches_;
   unsigned n_multiprocessors_;
   std::size_t most_shared_bytes_;
   bool overlaps_;
-  LexicalScanner const& lexical_;
+  unsigned text_ctas_[2];
 };
 
 }  // namespace hyrecall::cuda

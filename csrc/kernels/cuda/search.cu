@@ -10,34 +10,47 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <mutex>
-#include <optional>
-#include <set>
 
-#include "kernels/cuda/guest.cuh"
-#include "kernels/cuda/layout.cuh"
-#include "kernels/cuda/pool.cuh"
-#include "kernels/cuda/search.cuh"
+#include "kernels/cuda/api.cuh"
 #include "kernels/cuda/segment.cuh"
 #include "kernels/cuda/sequence.cuh"
-#include "kernels/cuda/workspace.cuh"
 
 namespace hyrecall::cuda {
 namespace {
 
 ColumnTable const& table_of(SearchParams const& params) {
-  return *static_cast<ColumnTable const*>(params.table);
+  return static_cast<ColumnTable const&>(*params.table);
 }
 
 bool is_lexical(SearchParams const& params) {
-  return params.text.texts.n > 0;
+  return !params.text.texts.empty();
 }
 
 Scanner const& scanner_of(SearchParams const& params) {
-  return Scanner::of_device(table_of(params).device, params.plane, params.kernels);
+  return one_of<Scanner>(table_of(params).device, params.plane, params.kernels);
 }
 
 // ---- the arrays of a search
+
+// Text queries; segments: of their column.
+LexicalJob lay_out_texts(TextQueries const& text, LexicalSegment const* segments,
+                         BlockLayout& layout) {
+  LexicalJob out{};
+  out.segments = segments;
+  out.texts = layout.copy(text.texts);
+  out.weights = layout.copy(text.weights);
+  if (!text.shifts.empty()) out.shifts = layout.copy(text.shifts);
+  out.lists = layout.copy(text.lists);
+  out.own_lists = layout.copy(text.own_lists);
+  out.own_postings = layout.copy(text.own_postings);
+  out.own_runs = layout.copy(text.own_runs);
+  out.own_escapes = layout.copy(text.own_escapes);
+  out.match_steps = layout.copy(text.match_steps);
+  out.scales = layout.copy(text.scales);
+  out.n_scales = static_cast<std::uint32_t>(text.scales.size());
+  out.bm25 = text.bm25;
+  return out;
+}
 
 void lay_out_input(SearchParams const& params, BlockLayout& layout, DenseJob& job) {
   ColumnTable const& table = table_of(params);
@@ -57,9 +70,9 @@ void lay_out_input(SearchParams const& params, BlockLayout& layout, DenseJob& jo
   job.batch.query_groups = layout.copy(batch.query_groups, n);
   job.batch.guess_ranks = layout.copy(batch.guess_ranks, n);
   job.batch.orphans = layout.copy(batch.orphans, batch.n_orphans);
-  job.filters = layout.copy(params.filters.data, params.filters.n);
-  job.tests = layout.copy(params.tests.data, params.tests.n);
-  job.codes = layout.copy(params.codes.data, params.codes.n);
+  job.filters = layout.copy(params.filters);
+  job.tests = layout.copy(params.tests);
+  job.codes = layout.copy(params.codes);
   bool const has_guest = params.guest.gate != nullptr;
   job.guest = params.guest.tensor;
   job.guest_rows = layout.copy(params.guest.rows, has_guest ? n : 0);
@@ -129,7 +142,7 @@ void lay_out_work(SearchParams const& params, BlockLayout& layout, DenseJob& job
       !is_lexical(params) &&
       PickShape::has_shares(graph_key(params).n_queries, scanner_of(params).n_multiprocessors());
   job.shares = layout.room<std::uint64_t>(has_shares ? n * params.most_entries : 0);
-  job.lexical.norms = layout.room<float>(params.text.scales.n * kNormLengths);
+  job.lexical.norms = layout.room<float>(params.text.scales.size() * kNormLengths);
 }
 
 // The queries of another library's tensor, as the host wants them.
@@ -143,6 +156,67 @@ void give_guests(Call const& call, SearchParams const& params, DenseJob const& j
   std::memcpy(params.guest.readings, call.on_host(job.readings), n * sizeof(GuestReading));
 }
 
+// ---- searches beside one another
+
+struct Branch {
+  SearchParams const* params;
+  GraphKey key;
+  cudaGraphExec_t sequence = nullptr;
+
+  Scanner const& scanner() const { return scanner_of(*params); }
+};
+
+// The first on the stream of the call, the others beside it; what comes on the stream waits for
+// all.
+void launch_branches(Workspace const& workspace, std::span<Branch const> branches) {
+  cudaStream_t const stream = workspace.stream.get();
+  cudaStream_t const side = workspace.side.get();
+  check(cudaEventRecord(workspace.forked.get(), stream));
+  check(cudaStreamWaitEvent(side, workspace.forked.get()));
+  for (std::size_t i = 0; i < branches.size(); ++i)
+    check(cudaGraphLaunch(branches[i].sequence, i == 0 ? stream : side));
+  check(cudaEventRecord(workspace.joined.get(), side));
+  check(cudaStreamWaitEvent(stream, workspace.joined.get()));
+}
+
+// All of a call between its copies: searches, then what `then` launches. Timed, they come one by
+// one.
+template <typename Then>
+void run(Call const& call, std::span<Branch> branches, KernelTimes* times, Then&& then) {
+  cudaStream_t const stream = call.stream();
+  for (Branch const& one : branches)
+    if (one.key.has_guest) wait_for_guest(one.params->guest.gate, stream);
+  if (times == nullptr) {
+    bool overlaps = true;
+    // First: where this fails, no copy reads memory that another search may have by then.
+    for (Branch& one : branches) {
+      one.sequence = recorded_sequence(call.workspace(), one.key, one.scanner());
+      overlaps = overlaps && one.scanner().overlaps();
+    }
+    call.copy_in();
+    if (branches.size() == 1) {
+      check(cudaGraphLaunch(branches.front().sequence, stream));
+    } else {
+      launch_branches(call.workspace(), branches);
+    }
+    Launches to({stream, overlaps}, nullptr);
+    then(to);
+    call.copy_out();
+    call.wait();
+    return;
+  }
+  KernelTimer timer(*times, stream);
+  Launches to({stream}, &timer);
+  call.copy_in();
+  timer.add("copy in", 0);
+  for (Branch const& one : branches) run_sequence(call.workspace(), one.key, one.scanner(), to);
+  then(to);
+  call.copy_out();
+  timer.add("copy out", 0);
+  call.wait();
+  timer.read();
+}
+
 // ---- a search alone
 
 void run_search(SearchParams const& params) {
@@ -151,7 +225,7 @@ void run_search(SearchParams const& params) {
   int const device = table_of(params).device;
   DeviceScope const device_scope(device);
   DenseJob job{};
-  Call call(device, [&](Layouts& to) {
+  Call const call(device, [&](Layouts& to) {
     DenseJob const* const place = to.input.room<DenseJob>(1);
     lay_out_input(params, to.input, job);
     lay_out_flags(params, n, to.results, job);
@@ -160,26 +234,8 @@ void run_search(SearchParams const& params) {
     lay_out_work(params, to.work, job);
     to.input.write(place, job);
   });
-  Workspace& workspace = call.workspace();
-  GraphKey const key = graph_key(params);
-  if (key.has_guest) wait_for_guest(params.guest.gate, call.stream());
-  if (params.times == nullptr) {
-    // First: where this fails, no copy reads memory that another search may have by then.
-    cudaGraphExec_t const sequence = recorded_sequence(workspace, key, scanner_of(params));
-    call.copy_in();
-    check(cudaGraphLaunch(sequence, call.stream()));
-    call.copy_out();
-    call.wait();
-  } else {
-    KernelTimer timer(*params.times, call.stream());
-    call.copy_in();
-    timer.add("copy in", 0);
-    run_sequence(workspace, key, scanner_of(params), call.stream(), &timer);
-    call.copy_out();
-    timer.add("copy out", 0);
-    call.wait();
-    timer.read();
-  }
+  Branch branch{&params, graph_key(params)};
+  run(call, {&branch, 1}, params.times, [](Launches&) {});
   if (params.candidates != nullptr) {
     check(cudaMemcpy(params.candidates, job.candidates, n * params.room * sizeof(std::uint64_t),
                      cudaMemcpyDeviceToHost));
@@ -199,14 +255,14 @@ PoolArm lay_out_arm(PoolArmParams const& from, std::uint32_t n_queries, BlockLay
                     DenseJob& job) {
   PoolArm out{};
   out.kind = from.kind;
-  out.begins = layout.copy(from.begins, n_queries);
+  out.begins = layout.copy(from.lists.begins);
   if (from.search == nullptr) {
-    out.counts = layout.copy(from.counts, n_queries);
-    out.scores = layout.copy(from.scores);
-    out.seqs = layout.copy(from.seqs, from.scores.n);
-    out.slots = layout.copy(from.slots, from.scores.n);
-    out.segment_tiles = layout.copy(from.segment_tiles);
-    out.n_segments = static_cast<std::uint32_t>(from.segment_tiles.n);
+    out.counts = layout.copy(from.lists.counts);
+    out.scores = layout.copy(from.lists.scores);
+    out.seqs = layout.copy(from.lists.seqs);
+    out.slots = layout.copy(from.lists.slots);
+    out.segment_tiles = layout.copy(from.lists.segment_tiles);
+    out.n_segments = static_cast<std::uint32_t>(from.lists.segment_tiles.size());
     return out;
   }
   out.depth = from.depth;
@@ -225,22 +281,21 @@ PoolArm lay_out_arm(PoolArmParams const& from, std::uint32_t n_queries, BlockLay
   return out;
 }
 
-std::uint32_t longest_list(PoolArmParams const& arm, std::uint32_t n_queries) {
+std::uint32_t longest_list(PoolArmParams const& arm) {
   if (arm.search != nullptr) return arm.search->depth;
-  return n_queries == 0 ? 0 : *std::max_element(arm.counts, arm.counts + n_queries);
+  return *std::max_element(arm.lists.counts.begin(), arm.lists.counts.end());
 }
 
 std::size_t n_entries(PoolArmParams const& arm, std::size_t n_queries) {
-  return arm.search != nullptr ? n_queries * arm.search->depth : arm.scores.n;
+  return arm.search != nullptr ? n_queries * arm.search->depth : arm.lists.scores.size();
 }
 
 // Gives where the pools' job lies.
 PoolJob const* lay_out_pools(PoolParams const& params, Layouts& to, Jobs& jobs, PoolJob& pool) {
   std::uint32_t const n = params.n_queries;
-  auto const n_arms = static_cast<std::uint32_t>(params.arms.n);
+  auto const n_arms = static_cast<std::uint32_t>(params.arms.size());
   std::uint32_t n_searches = 0;
-  for (std::uint32_t arm = 0; arm < n_arms; ++arm)
-    n_searches += params.arms.data[arm].search != nullptr ? 1 : 0;
+  for (PoolArmParams const& arm : params.arms) n_searches += arm.search != nullptr ? 1 : 0;
   DenseJob const* const first = to.input.room<DenseJob>(n_searches);
   PoolJob const* const place = to.input.room<PoolJob>(1);
   pool.n_queries = n;
@@ -248,7 +303,7 @@ PoolJob const* lay_out_pools(PoolParams const& params, Layouts& to, Jobs& jobs, 
   pool.fusion = params.fusion;
   std::size_t n_docs = 0;
   for (std::uint32_t arm = 0; arm < n_arms; ++arm) {
-    PoolArmParams const& from = params.arms.data[arm];
+    PoolArmParams const& from = params.arms[arm];
     DenseJob& job = jobs[arm];
     n_docs += n_entries(from, n);
     if (from.search != nullptr) {
@@ -281,107 +336,53 @@ PoolJob const* lay_out_pools(PoolParams const& params, Layouts& to, Jobs& jobs, 
   pool.query_scales = to.results.room<double>(std::size_t{n} * scales_a_query(n_arms));
   std::uint32_t number = 0;
   for (std::uint32_t arm = 0; arm < n_arms; ++arm) {
-    if (params.arms.data[arm].search != nullptr) to.input.write(first + number++, jobs[arm]);
+    if (params.arms[arm].search != nullptr) to.input.write(first + number++, jobs[arm]);
   }
   to.input.write(place, pool);
   return place;
 }
 
-// The most shared memory that a kernel asks for, allowed once a device.
-void allow_shared_memory(int device) {
-  // Never destroyed: CUDA may be gone before static objects are.
-  static auto* const known = new std::set<int>;
-  static auto* const mutex = new std::mutex;
-  std::lock_guard const lock(*mutex);
-  if (known->count(device) > 0) return;
-  check(cudaFuncSetAttribute(join_lists, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(join_bytes(kMostPoolDocs))));
-  check(cudaFuncSetAttribute(fuse_pools, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(fuse_bytes(kMostPoolDocs))));
-  known->insert(device);
-}
-
-// CTAs that share the documents of a query: enough for a few queries to keep the device busy.
-unsigned complete_ctas(unsigned n_queries) {
-  return std::clamp(1024u / n_queries, 1u, 32u);
-}
-
-// A search of an arm, ready to be launched.
-struct Branch {
-  SearchParams const* params;
-  GraphKey key;
-  cudaGraphExec_t sequence = nullptr;
+// The most shared memory that a kernel asks for.
+struct PoolKernels {
+  explicit PoolKernels(int) {
+    check(cudaFuncSetAttribute(join_lists, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(join_bytes(kMostPoolDocs))));
+    check(cudaFuncSetAttribute(fuse_pools, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(fuse_bytes(kMostPoolDocs))));
+  }
 };
 
-// Searches beside one another, and then what comes on the stream.
-void launch_branches(Workspace const& workspace, std::span<Branch const> branches) {
-  check(cudaEventRecord(workspace.forked, workspace.stream));
-  check(cudaStreamWaitEvent(workspace.side, workspace.forked));
-  for (std::size_t i = 0; i < branches.size(); ++i)
-    check(cudaGraphLaunch(branches[i].sequence, i == 0 ? workspace.stream : workspace.side));
-  check(cudaEventRecord(workspace.joined, workspace.side));
-  check(cudaStreamWaitEvent(workspace.stream, workspace.joined));
-}
-
-void launch_pools(PoolParams const& params, PoolJob const* job, KernelQueue const& queue,
-                  KernelTimer* timer) {
+void launch_pools(PoolParams const& params, PoolJob const* job, Launches& to) {
   unsigned const n = params.n_queries;
   std::uint32_t most = 0;  // documents of a query
-  for (std::size_t arm = 0; arm < params.arms.n; ++arm)
-    most += longest_list(params.arms.data[arm], n);
+  for (PoolArmParams const& arm : params.arms) most += longest_list(arm);
   std::uint32_t const n_sorted = std::bit_ceil(std::max(most, 1u));
-  auto const done = [&](char const* name, cudaError_t error) {
-    check(error);
-    if (timer != nullptr) timer->add(name, 0);
-  };
   // It comes behind several streams.
-  done("join_lists", launch(join_lists, n, kPoolThreads, join_bytes(n_sorted), queue.stream, job));
-  done("complete_pools",
-       launch_behind(complete_pools, dim3(complete_ctas(n), n), kPoolThreads, 0, queue, job));
-  done("fuse_pools", launch_behind(fuse_pools, n, kPoolThreads, fuse_bytes(n_sorted), queue, job));
+  to.done("join_lists",
+          launch(join_lists, n, kPoolThreads, join_bytes(n_sorted), to.queue().stream, job));
+  // CTAs that share the documents of a query: enough for a few queries to keep the device busy.
+  unsigned const n_ctas = std::clamp(1024u / n, 1u, 32u);
+  to.run("complete_pools", complete_pools, dim3(n_ctas, n), kPoolThreads, 0, job);
+  to.run("fuse_pools", fuse_pools, n, kPoolThreads, fuse_bytes(n_sorted), job);
 }
 
 void make_hits(PoolParams const& params) {
   if (params.n_queries == 0) return;
   DeviceScope const device_scope(params.device);
-  allow_shared_memory(params.device);
+  one_of<PoolKernels>(params.device);
   Jobs jobs{};
   PoolJob pool{};
   PoolJob const* pool_at = nullptr;
-  Call call(params.device, [&](Layouts& to) { pool_at = lay_out_pools(params, to, jobs, pool); });
-  Workspace& workspace = call.workspace();
+  Call const call(params.device,
+                  [&](Layouts& to) { pool_at = lay_out_pools(params, to, jobs, pool); });
   std::vector<Branch> branches;
-  for (std::size_t arm = 0; arm < params.arms.n; ++arm) {
-    SearchParams const* const search = params.arms.data[arm].search;
-    if (search == nullptr) continue;
-    GraphKey const key = graph_key(*search, static_cast<std::uint32_t>(branches.size()));
-    branches.push_back({search, key});
-    if (key.has_guest) wait_for_guest(search->guest.gate, call.stream());
+  std::uint32_t number = 0;
+  for (PoolArmParams const& arm : params.arms) {
+    if (arm.search == nullptr) continue;
+    GraphKey const key = graph_key(*arm.search, number++);
+    if (arm.search->batch.n_queries > 0) branches.push_back({arm.search, key});
   }
-  std::erase_if(branches, [](Branch const& one) { return one.params->batch.n_queries == 0; });
-  if (params.times == nullptr) {
-    for (Branch& one : branches)
-      one.sequence = recorded_sequence(workspace, one.key, scanner_of(*one.params));
-    call.copy_in();
-    launch_branches(workspace, branches);
-    bool const overlaps = std::all_of(branches.begin(), branches.end(), [](Branch const& one) {
-      return scanner_of(*one.params).overlaps();
-    });
-    launch_pools(params, pool_at, {call.stream(), overlaps}, nullptr);
-    call.copy_out();
-    call.wait();
-  } else {
-    KernelTimer timer(*params.times, call.stream());
-    call.copy_in();
-    timer.add("copy in", 0);
-    for (Branch const& one : branches)
-      run_sequence(workspace, one.key, scanner_of(*one.params), call.stream(), &timer);
-    launch_pools(params, pool_at, {call.stream()}, &timer);
-    call.copy_out();
-    timer.add("copy out", 0);
-    call.wait();
-    timer.read();
-  }
+  run(call, branches, params.times, [&](Launches& to) { launch_pools(params, pool_at, to); });
   PoolResults results{};
   results.hit_counts = call.on_host(pool.hit_counts);
   results.hit_docs = call.on_host(pool.hit_docs);
@@ -389,8 +390,8 @@ void make_hits(PoolParams const& params) {
   results.hit_arm_scores = call.on_host(pool.hit_arm_scores);
   results.hit_arm_ranks = call.on_host(pool.hit_arm_ranks);
   results.query_scales = call.on_host(pool.query_scales);
-  for (std::size_t arm = 0; arm < params.arms.n; ++arm) {
-    SearchParams const* const search = params.arms.data[arm].search;
+  for (std::size_t arm = 0; arm < params.arms.size(); ++arm) {
+    SearchParams const* const search = params.arms[arm].search;
     if (search == nullptr) continue;
     give_guests(call, *search, jobs[arm]);
     results.counts[arm] = call.on_host(jobs[arm].result_counts);
@@ -413,7 +414,7 @@ Status scans(std::int32_t device, FirstPassPlane plane, KernelChoice kernels, Sc
              std::uint32_t* n) {
   return guarded([&] {
     DeviceScope const device_scope(device);
-    *n = Scanner::of_device(device, plane, kernels).scans(out);
+    *n = one_of<Scanner>(device, plane, kernels).scans(out);
   });
 }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/select.cuh"
+#include "kernels/cuda/sort_block.cuh"
 #include "kernels/cuda/warp_math.cuh"
 #include "kernels/shared/score_key.hpp"
 
@@ -23,37 +24,25 @@ struct Scratch {
   std::uint32_t n_best;
   std::uint32_t n_others;
   std::uint32_t ticket;
-  std::uint32_t warp_counts[kSelectThreads / 32];
 };
 // Entries of a query that may be among its best, in shared memory.
 constexpr std::uint32_t kListRoom = 3'072;
 constexpr std::uint32_t kMostListed = 16'384;
 constexpr std::size_t kScratchBytes = (sizeof(Scratch) + 15) / 16 * 16;
 
-// Keeps the candidates that keep() holds, in place and in order; gives their number.
+// Keeps the candidates that keep() holds, in place and in any order; gives their number.
 template <typename Keep>
 __device__ std::uint32_t compact(std::uint64_t* candidates, std::uint32_t n, Scratch& scratch,
                                  Keep&& keep) {
-  std::uint32_t const warp = threadIdx.x / 32;
-  std::uint32_t n_kept = 0;
+  if (threadIdx.x == 0) scratch.n_kept = 0;
   for (std::uint32_t begin = 0; begin < n; begin += kSelectThreads) {
     std::uint32_t const i = begin + threadIdx.x;
     std::uint64_t const candidate = i < n ? candidates[i] : 0;
-    bool const kept = i < n && keep(candidate);
-    std::uint32_t const bits = ballot(kept);
-    if (lane_id() == 0) scratch.warp_counts[warp] = popcount(bits);
-    sync_block();  // all have read their candidate, and the counts are there
-    std::uint32_t before = n_kept;
-    std::uint32_t all = 0;
-    for (std::uint32_t w = 0; w < kSelectThreads / 32; ++w) {
-      if (w < warp) before += scratch.warp_counts[w];
-      all += scratch.warp_counts[w];
-    }
-    if (kept) candidates[before + popcount(bits & ((1u << lane_id()) - 1))] = candidate;
-    n_kept += all;
-    sync_block();  // the counts have been read
+    sync_block();  // all have read their candidate, behind those that are kept
+    if (i < n && keep(candidate)) candidates[atomicAdd(&scratch.n_kept, 1u)] = candidate;
   }
-  return n_kept;
+  sync_block();
+  return scratch.n_kept;
 }
 
 }  // namespace
@@ -125,30 +114,6 @@ namespace {
 
 __device__ bool comes_before(RankedRow const& a, RankedRow const& b) {
   return a.score_key != b.score_key ? a.score_key > b.score_key : a.seq_key > b.seq_key;
-}
-
-// Bitonic, n a power of 2 (Batcher, AFIPS 1968).
-__device__ void sort_rows(RankedRow* rows, std::uint32_t n) {
-#pragma unroll 1
-  for (std::uint32_t size = 2; size <= n; size *= 2) {
-#pragma unroll 1
-    for (std::uint32_t stride = size / 2; stride > 0; stride /= 2) {
-      sync_block();
-#pragma unroll 1
-      for (std::uint32_t i = threadIdx.x; i < n / 2; i += kSelectThreads) {
-        std::uint32_t const low = i / stride * 2 * stride + i % stride;
-        std::uint32_t const high = low + stride;
-        bool const rising = (low & size) == 0;
-        RankedRow const a = rows[low];
-        RankedRow const b = rows[high];
-        if (comes_before(b, a) == rising) {
-          rows[low] = b;
-          rows[high] = a;
-        }
-      }
-    }
-  }
-  sync_block();
 }
 
 // A query's entries: what the first pass has left of it. Those that are wanted get canonical
@@ -414,8 +379,8 @@ __device__ void Picker::finish() {
     job_.result_counts[result_place(job_, query_)] = n_results;
     scratch().n_kept = 0;
   }
-  std::uint32_t n_sorted = job_.depth <= kMostSorted && n_results > 0 ? 1 : 0;
-  while (n_sorted > 0 && n_sorted < n_results) n_sorted *= 2;
+  bool const is_sorted = job_.depth <= kMostSorted && n_results > 0;
+  std::uint32_t const n_sorted = is_sorted ? power_of_two_from(n_results) : 0;
 #pragma unroll 1
   for (std::uint32_t i = threadIdx.x; i < n_sorted; i += kSelectThreads) rows[i] = {0, 0, 0};
   sync_block();
@@ -441,7 +406,9 @@ __device__ void Picker::finish() {
   }
   sync_block();
   if (n_sorted == 0) return;
-  sort_rows(rows, n_sorted);
+  sort_block<kSelectThreads>(
+      n_sorted, [=](std::uint32_t i, std::uint32_t j) { return comes_before(rows[i], rows[j]); },
+      [=](std::uint32_t i, std::uint32_t j) { exchange_at(rows, i, j); });
 #pragma unroll 1
   for (std::uint32_t i = threadIdx.x; i < n_results; i += kSelectThreads) write(i, rows[i]);
 }

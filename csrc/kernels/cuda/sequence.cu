@@ -24,41 +24,17 @@ constexpr std::uint32_t kFewQueries = 128;
 constexpr std::uint32_t kManyQueries = 257;
 constexpr std::uint32_t kMostQueries = 1024;
 
-// The kernels of a search; a timer, where there is one, hears of each.
-class Launches {
- public:
-  Launches(KernelQueue const& queue, KernelTimer* timer) : queue_(queue), timer_(timer) {}
-
-  template <typename... P, typename... A>
-  void run(char const* name, void (*kernel)(P...), dim3 grid, unsigned n_threads,
-           std::size_t shared_bytes, A const&... arguments) {
-    done(name, launch_behind(kernel, grid, n_threads, shared_bytes, queue_, arguments...));
-  }
-  void done(char const* name, cudaError_t error, std::uint32_t width = 0) {
-    check(error);
-    if (timer_ != nullptr) timer_->add(name, width);
-  }
-  KernelQueue const& queue() const { return queue_; }
-
- private:
-  KernelQueue queue_;
-  KernelTimer* timer_;
-};
-
-void run_pick(DenseJob const* job, GraphKey const& key, Scanner const& scanner, Launches& to) {
-  PickShape const shape = PickShape::of(key.n_queries, key.sorted_rows, key.is_lexical,
-                                        scanner.n_multiprocessors(), scanner.most_shared_bytes());
-  to.run("pick_best", pick_best, dim3(shape.n_ctas, key.n_queries), kSelectThreads,
-         shape.shared_bytes, job, shape.list_room);
-}
-
 void run_lexical(DenseJob const* job, GraphKey const& key, Scanner const& scanner, Launches& to) {
-  LexicalScanner const& lexical = scanner.lexical();
-  to.done("prepare_texts", lexical.prepare(job, to.queue()));
-  to.done("scan_postings, first", lexical.scan(job, 0, key.has_words, to.queue()));
+  std::size_t const bytes = text_bytes(key.has_words);
+  std::uint32_t const has_words = key.has_words ? 1 : 0;
+  auto const scan = [&](char const* name, std::uint32_t stage) {
+    to.run(name, scan_postings, scanner.text_ctas(key.has_words), kTextThreads, bytes, job, stage,
+           has_words);
+  };
+  to.run("prepare_texts", prepare_texts, scanner.n_multiprocessors(), kTextThreads, 0, job);
+  scan("scan_postings, first", 0);
   to.run("cut_texts", cut_texts, key.n_queries, kSelectThreads, select_bytes(), job);
-  to.done("scan_postings, the rest", lexical.scan(job, 1, key.has_words, to.queue()));
-  run_pick(job, key, scanner, to);
+  scan("scan_postings, the rest", 1);
 }
 
 void run_dense(DenseJob const* job, GraphKey const& key, Scanner const& scanner, Launches& to) {
@@ -82,7 +58,6 @@ void run_dense(DenseJob const* job, GraphKey const& key, Scanner const& scanner,
     Scanner::Launch const& wide = scanner.wide(key.wide_queries);
     scan("scan of the rest", wide, wide.kernel.rest);
   }
-  run_pick(job, key, scanner, to);
 }
 
 }  // namespace
@@ -94,10 +69,10 @@ GraphKey graph_key(SearchParams const& params, std::uint32_t number) {
   key.n_queries = n < kManyQueries ? std::bit_ceil(n) : std::max(std::bit_ceil(n), kMostQueries);
   bool const is_short = n > kFewQueries && sorted_rows(params.depth) <= PickShape::kFewRows;
   key.sorted_rows = is_short ? PickShape::kFewRows : kMostSorted;
-  key.is_lexical = params.text.texts.n > 0;
+  key.is_lexical = !params.text.texts.empty();
   if (key.is_lexical) {
-    for (std::size_t q = 0; q < params.text.texts.n; ++q)
-      key.has_words = key.has_words || params.text.texts.data[q].is_positive == 0;
+    for (LexicalText const& text : params.text.texts)
+      key.has_words = key.has_words || text.is_positive == 0;
     return key;
   }
   key.plane = static_cast<std::int32_t>(params.plane);
@@ -107,9 +82,7 @@ GraphKey graph_key(SearchParams const& params, std::uint32_t number) {
   return key;
 }
 
-void run_sequence(Workspace& workspace, GraphKey const& key, Scanner const& scanner,
-                  cudaStream_t stream, KernelTimer* timer) {
-  Launches to({stream, timer == nullptr && scanner.overlaps()}, timer);
+void run_sequence(Workspace& workspace, GraphKey const& key, Scanner const& scanner, Launches& to) {
   auto const* const job =
       reinterpret_cast<DenseJob const*>(workspace.device_input.data()) + key.number;
   if (key.is_lexical) {
@@ -117,21 +90,27 @@ void run_sequence(Workspace& workspace, GraphKey const& key, Scanner const& scan
   } else {
     run_dense(job, key, scanner, to);
   }
+  PickShape const shape = PickShape::of(key.n_queries, key.sorted_rows, key.is_lexical,
+                                        scanner.n_multiprocessors(), scanner.most_shared_bytes());
+  to.run("pick_best", pick_best, dim3(shape.n_ctas, key.n_queries), kSelectThreads,
+         shape.shared_bytes, job, shape.list_room);
 }
 
 cudaGraphExec_t recorded_sequence(Workspace& workspace, GraphKey const& key,
                                   Scanner const& scanner) {
   if (cudaGraphExec_t const found = workspace.find_graph(key)) return found;
-  check(cudaStreamBeginCapture(workspace.stream, cudaStreamCaptureModeThreadLocal));
+  cudaStream_t const stream = workspace.stream.get();
+  Launches to({stream, scanner.overlaps()}, nullptr);
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   cudaGraph_t graph = nullptr;
   try {
-    run_sequence(workspace, key, scanner, workspace.stream, nullptr);
+    run_sequence(workspace, key, scanner, to);
   } catch (CudaError const&) {
-    cudaStreamEndCapture(workspace.stream, &graph);
+    cudaStreamEndCapture(stream, &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
     throw;
   }
-  check(cudaStreamEndCapture(workspace.stream, &graph));
+  check(cudaStreamEndCapture(stream, &graph));
   cudaGraphExec_t made = nullptr;
   cudaError_t const error = cudaGraphInstantiate(&made, graph);
   cudaGraphDestroy(graph);

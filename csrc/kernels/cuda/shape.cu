@@ -4,7 +4,7 @@
 // Launch: one of the kernels of shape.cuh.
 // Cost:   a copy each way, one launch.
 // Oracle: the CPU path, bit for bit (tests/native/test_shape_device.cpp, tests/laws).
-#include "kernels/cuda/layout.cuh"
+#include "kernels/cuda/api.cuh"
 #include "kernels/cuda/segment.cuh"
 #include "kernels/cuda/shape.cuh"
 #include "kernels/cuda/workspace.cuh"
@@ -12,100 +12,81 @@
 namespace hyrecall::cuda {
 namespace {
 
-void lay_out_inputs(ShapeParams const& params, ShapeJob& job, BlockLayout& layout) {
-  job.offsets = layout.copy(params.offsets, std::size_t{params.n_queries} + 1);
-  job.segment = layout.copy(params.segment);
-  job.row = layout.copy(params.row, params.segment.n);
-  job.threshold = params.threshold;
-  job.is_unit = params.is_unit;
-  job.relevance_weight = params.relevance_weight;
-  job.scale = params.scale;
-  job.n_wanted = params.n_wanted;
-  if (params.preference.n > 0) job.preference = layout.copy(params.preference);
-  if (params.scores.n > 0) job.scores = layout.copy(params.scores);
-  if (params.tokens.n > 0) {
-    job.tokens = layout.copy(params.tokens);
-    job.budgets = layout.copy(params.budgets);
+void lay_out_inputs(ShapeBatch const& batch, ShapeJob& job, BlockLayout& layout) {
+  job.offsets = layout.copy(batch.offsets);
+  job.segment = layout.copy(batch.segment);
+  job.row = layout.copy(batch.row);
+  job.threshold = batch.threshold;
+  job.is_unit = batch.is_unit ? 1 : 0;
+  job.relevance_weight = batch.relevance_weight;
+  job.scale = batch.scale;
+  job.n_wanted = batch.n_wanted;
+  if (!batch.preference.empty()) job.preference = layout.copy(batch.preference);
+  if (!batch.scores.empty()) job.scores = layout.copy(batch.scores);
+  if (!batch.tokens.empty()) {
+    job.tokens = layout.copy(batch.tokens);
+    job.budgets = layout.copy(batch.budgets);
   }
 }
 
-// What a stage needs beside what it makes.
-void lay_out_scratch(ShapeParams const& params, ShapeJob& job, BlockLayout& layout) {
-  std::size_t const n = params.segment.n;
-  switch (params.stage) {
-    case ShapeStage::kDedup:
-      job.cluster_of = layout.room<std::uint32_t>(n);
-      job.best_of = layout.room<std::uint32_t>(n);
-      job.sizes = layout.room<std::uint32_t>(n);
-      return;
-    case ShapeStage::kMmr:
-      job.entry_relevance = layout.room<double>(n);
-      job.entry_similarity = layout.room<double>(n);
-      job.entry_nearest = layout.room<std::uint32_t>(n);
-      job.entry_compared = layout.room<std::uint32_t>(n);
-      job.vectors = layout.room<std::uint32_t>(std::size_t{params.n_queries} * params.n_wanted);
-      return;
+// What a stage makes, and what it needs meanwhile.
+void lay_out_made(ShapeBatch const& batch, ShapeJob& job, BlockLayout& work, BlockLayout& results) {
+  std::size_t const n = batch.segment.size();
+  if (batch.stage == ShapeStage::kDedup) {
+    job.cluster_of = work.room<std::uint32_t>(n);
+    job.best_of = work.room<std::uint32_t>(n);
+    job.sizes = work.room<std::uint32_t>(n);
+    job.kept_for = results.room<std::uint32_t>(n);
+    job.n_alike = results.room<std::uint32_t>(n);
+    return;
   }
-}
-
-void lay_out_results(ShapeParams const& params, ShapeJob& job, BlockLayout& layout) {
-  std::size_t const n = params.segment.n;
-  std::size_t const n_places = std::size_t{params.n_queries} * params.n_wanted;
-  switch (params.stage) {
-    case ShapeStage::kDedup:
-      job.kept_for = layout.room<std::uint32_t>(n);
-      job.n_alike = layout.room<std::uint32_t>(n);
-      return;
-    case ShapeStage::kMmr:
-      job.counts = layout.room<std::uint32_t>(params.n_queries);
-      job.chosen = layout.room<std::uint32_t>(n_places);
-      job.values = layout.room<double>(n_places);
-      job.relevances = layout.room<double>(n_places);
-      job.similarities = layout.room<double>(n_places);
-      job.nearest = layout.room<std::uint32_t>(n_places);
-      return;
-  }
-}
-
-cudaError_t launch_stage(ShapeParams const& params, ShapeJob const* job, cudaStream_t stream) {
-  unsigned const n = params.n_queries;
-  if (params.stage == ShapeStage::kDedup)
-    return launch(dedup_lists, n, kShapeThreads, dedup_bytes(), stream, job);
-  return launch(diversify_lists, n, kShapeThreads, mmr_bytes(), stream, job);
-}
-
-void run_stage(ShapeParams const& params) {
-  if (params.n_queries == 0) return;
-  auto const& table = *static_cast<ColumnTable const*>(params.table);
-  DeviceScope const device_scope(table.device);
-  ShapeJob made{};
-  made.n_queries = params.n_queries;
-  made.dim = table.dim;
-  made.row_type = table.type;
-  made.segments = table.segments.data();
-  ShapeJob const* job = nullptr;
-  Call call(table.device, [&](Layouts& to) {
-    job = to.input.room<ShapeJob>(1);
-    lay_out_inputs(params, made, to.input);
-    lay_out_scratch(params, made, to.work);
-    lay_out_results(params, made, to.results);
-    to.input.write(job, made);
-  });
-  call.copy_in();
-  check(launch_stage(params, job, call.stream()));
-  call.copy_out();
-  call.wait();
-  ShapeResults const results{call.on_host(made.kept_for),     call.on_host(made.n_alike),
-                             call.on_host(made.counts),       call.on_host(made.chosen),
-                             call.on_host(made.values),       call.on_host(made.relevances),
-                             call.on_host(made.similarities), call.on_host(made.nearest)};
-  params.take(params.context, results);
+  std::size_t const n_places = std::size_t{job.n_queries} * batch.n_wanted;
+  job.entry_relevance = work.room<double>(n);
+  job.entry_similarity = work.room<double>(n);
+  job.entry_nearest = work.room<std::uint32_t>(n);
+  job.entry_compared = work.room<std::uint32_t>(n);
+  job.vectors = work.room<std::uint32_t>(n_places);
+  job.counts = results.room<std::uint32_t>(job.n_queries);
+  job.chosen = results.room<std::uint32_t>(n_places);
+  job.values = results.room<double>(n_places);
+  job.relevances = results.room<double>(n_places);
+  job.similarities = results.room<double>(n_places);
+  job.nearest = results.room<std::uint32_t>(n_places);
 }
 
 }  // namespace
 
 Status shape_lists(ShapeParams const* params) {
-  return guarded([&] { run_stage(*params); });
+  return guarded([params] {
+    ShapeBatch const& batch = params->batch;
+    auto const n = static_cast<std::uint32_t>(batch.offsets.size() - 1);
+    if (n == 0) return;
+    auto const& table = static_cast<ColumnTable const&>(*params->table);
+    DeviceScope const device_scope(table.device);
+    ShapeJob made{};
+    made.n_queries = n;
+    made.dim = table.dim;
+    made.row_type = table.type;
+    made.segments = table.segments.data();
+    ShapeJob const* job = nullptr;
+    Call const call(table.device, [&](Layouts& to) {
+      job = to.input.room<ShapeJob>(1);
+      lay_out_inputs(batch, made, to.input);
+      lay_out_made(batch, made, to.work, to.results);
+      to.input.write(job, made);
+    });
+    call.copy_in();
+    bool const is_dedup = batch.stage == ShapeStage::kDedup;
+    check(launch(is_dedup ? dedup_lists : diversify_lists, n, kShapeThreads,
+                 is_dedup ? dedup_bytes() : mmr_bytes(), call.stream(), job));
+    call.copy_out();
+    call.wait();
+    ShapeResults const results{call.on_host(made.kept_for),     call.on_host(made.n_alike),
+                               call.on_host(made.counts),       call.on_host(made.chosen),
+                               call.on_host(made.values),       call.on_host(made.relevances),
+                               call.on_host(made.similarities), call.on_host(made.nearest)};
+    params->take(params->context, results);
+  });
 }
 
 }  // namespace hyrecall::cuda

@@ -2,9 +2,8 @@
 #pragma once
 
 #include "kernels/cuda/primitives.cuh"
-#include "kernels/cuda/status.cuh"
 #include "kernels/cuda/warp_math.cuh"
-#include "kernels/shared/abi.hpp"
+#include "kernels/shared/shape_job.hpp"
 
 namespace hyrecall::cuda {
 
@@ -16,9 +15,6 @@ __global__ void dedup_lists(ShapeJob const* job);
 std::size_t dedup_bytes();
 __global__ void diversify_lists(ShapeJob const* job);
 std::size_t mmr_bytes();
-
-// Runs a stage on the lists of a batch.
-Status shape_lists(ShapeParams const* params);
 
 // A row of the column as it was given.
 struct RowValues {

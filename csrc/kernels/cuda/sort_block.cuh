@@ -11,6 +11,13 @@ __device__ inline std::uint32_t power_of_two_from(std::uint32_t n) {
   return power;
 }
 
+template <typename T>
+__device__ inline void exchange_at(T* all, std::uint32_t i, std::uint32_t j) {
+  T const one = all[i];
+  all[i] = all[j];
+  all[j] = one;
+}
+
 // Sorts records 0 to n - 1, n a power of 2; all kThreads threads call it, before it the records are
 // written without a barrier, after it all have them. before(i, j) says whether record i comes
 // before record j, exchange(i, j) changes their places. Bitonic (Batcher, AFIPS 1968).

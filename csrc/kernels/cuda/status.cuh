@@ -1,12 +1,21 @@
-// CUDA's errors: thrown inside the library, a Status of abi.hpp at its border.
+// CUDA's errors: thrown inside the library, a Status of abi.hpp at its border; and what the library
+// holds of a device.
 #pragma once
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <new>
+#include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "kernels/shared/abi.hpp"
 
@@ -46,13 +55,10 @@ class DeviceScope {
   bool is_pushed_ = false;
 };
 
-inline Status status_of(cudaError_t error) {
+inline Status status_of(std::int32_t code, std::string const& text) {
   Status status{};
-  if (error == cudaSuccess) return status;
-  status.code = static_cast<std::int32_t>(error);
-  std::snprintf(status.text, sizeof status.text, "%s: %s", cudaGetErrorName(error),
-                cudaGetErrorString(error));
-  cudaGetLastError();  // a later call must not report this one's fault
+  status.code = code;
+  std::snprintf(status.text, sizeof status.text, "%s", text.c_str());
   return status;
 }
 
@@ -63,29 +69,88 @@ Status guarded(Function&& function) {
     function();
     return {};
   } catch (CudaError const& error) {
-    return status_of(error.code);
+    cudaGetLastError();  // a later call must not report this one's fault
+    std::string const name = cudaGetErrorName(error.code);
+    return status_of(error.code, name + ": " + cudaGetErrorString(error.code));
   } catch (std::bad_alloc const&) {
-    Status status{};
-    status.code = kHostMemory;
-    std::snprintf(status.text, sizeof status.text, "the host is out of memory");
-    return status;
+    return status_of(kHostMemory, "the host is out of memory");
   } catch (std::exception const& error) {
-    Status status{};
-    status.code = kInternalFault;
-    std::snprintf(status.text, sizeof status.text, "%s", error.what());
-    return status;
+    return status_of(kInternalFault, error.what());
   }
 }
 
-// Ends an object where its memory lies, on any thread. Null is nothing.
-template <typename T, typename DeviceOf>
-void destroy_on_device(T* held, DeviceOf const& device_of) {
-  if (held == nullptr) return;
-  guarded([&] {
-    DeviceScope const device_scope(device_of(*held));
-    delete held;
-  });
+// What a handle stands for. It ends where its memory lies.
+struct Object {
+  explicit Object(int ordinal) : device(ordinal) {}
+  virtual ~Object() = default;
+  Object(Object const&) = delete;
+  Object& operator=(Object const&) = delete;
+
+  int const device;
+};
+
+struct CudaDeleter {
+  void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+  void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
+};
+template <typename Pointer>
+using CudaOwner = std::unique_ptr<std::remove_pointer_t<Pointer>, CudaDeleter>;
+using Stream = CudaOwner<cudaStream_t>;
+using Event = CudaOwner<cudaEvent_t>;
+
+// Of the current device, beside its default stream.
+inline Stream make_stream() {
+  cudaStream_t made = nullptr;
+  check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
+  return Stream(made);
 }
+inline Event make_event(unsigned flags = cudaEventDisableTiming) {
+  cudaEvent_t made = nullptr;
+  check(cudaEventCreateWithFlags(&made, flags));
+  return Event(made);
+}
+
+// The T of a key, T(key...), made by who asks first. Never destroyed: CUDA may be gone before
+// static objects are.
+template <typename T, typename... Key>
+T& one_of(Key const&... key) {
+  static auto* const all = new std::map<std::tuple<Key...>, std::unique_ptr<T>>;
+  static auto* const mutex = new std::mutex;
+  std::lock_guard const lock(*mutex);
+  auto& found = (*all)[{key...}];
+  if (found == nullptr) found = std::make_unique<T>(key...);
+  return *found;
+}
+
+// What takes long to make, of one device: kept for the next who needs one. It has a stream, and
+// serves again once its work is done.
+template <typename T>
+class Idle {
+ public:
+  explicit Idle(int) {}
+
+  // Of the current device.
+  std::unique_ptr<T> take() {
+    std::lock_guard const lock(mutex_);
+    auto const at = std::find_if(all_.begin(), all_.end(), [](auto const& one) {
+      return cudaStreamQuery(one->stream.get()) == cudaSuccess;
+    });
+    cudaGetLastError();  // that a stream is busy is no error
+    if (at == all_.end()) return std::make_unique<T>();
+    std::unique_ptr<T> found = std::move(*at);
+    all_.erase(at);
+    return found;
+  }
+  void give_back(std::unique_ptr<T> one) {
+    std::lock_guard const lock(mutex_);
+    all_.push_back(std::move(one));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<T>> all_;
+};
 
 // n elements on the current device, freed with their owner.
 template <typename T>
@@ -97,7 +162,9 @@ class DeviceArray {
     check(cudaMalloc(&data, n > 0 ? n * sizeof(T) : 1));
     data_ = static_cast<T*>(data);
   }
-  DeviceArray(T const* from, std::size_t n) : DeviceArray(n) { upload(from); }
+  DeviceArray(T const* from, std::size_t n) : DeviceArray(n) {
+    if (n > 0) check(cudaMemcpy(data_, from, bytes(), cudaMemcpyHostToDevice));
+  }
   ~DeviceArray() {
     if (data_ != nullptr) cudaFree(data_);  // cudaFree(null) would begin a context
   }
@@ -110,11 +177,7 @@ class DeviceArray {
   }
 
   T* data() const { return data_; }
-  std::size_t size() const { return n_; }
   std::size_t bytes() const { return n_ * sizeof(T); }
-  void upload(T const* from) {
-    if (n_ > 0) check(cudaMemcpy(data_, from, bytes(), cudaMemcpyHostToDevice));
-  }
   void download(T* to) const {
     if (n_ > 0) check(cudaMemcpy(to, data_, bytes(), cudaMemcpyDeviceToHost));
   }
@@ -122,6 +185,32 @@ class DeviceArray {
  private:
   T* data_ = nullptr;
   std::size_t n_ = 0;
+};
+
+// Arrays on the current device, freed with their owner.
+class DeviceArrays {
+ public:
+  std::size_t bytes() const { return bytes_; }
+  template <typename T>
+  T* room(std::size_t n) {
+    auto const& made = all_.emplace_back(n * sizeof(T));
+    bytes_ += made.bytes();
+    return reinterpret_cast<T*>(made.data());
+  }
+  template <typename T>
+  T const* upload(T const* from, std::size_t n) {
+    T* const to = room<T>(n);
+    if (n > 0) check(cudaMemcpy(to, from, n * sizeof(T), cudaMemcpyHostToDevice));
+    return to;
+  }
+  template <typename Range>
+  auto upload(Range const& from) {
+    return upload(std::data(from), std::size(from));
+  }
+
+ private:
+  std::vector<DeviceArray<std::uint8_t>> all_;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace hyrecall::cuda

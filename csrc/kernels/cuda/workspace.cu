@@ -5,19 +5,6 @@
 
 namespace hyrecall::cuda {
 
-Workspace::Workspace() {
-  for (cudaStream_t* const made : {&stream, &side})
-    check(cudaStreamCreateWithFlags(made, cudaStreamNonBlocking));
-  for (cudaEvent_t* const made : {&forked, &joined})
-    check(cudaEventCreateWithFlags(made, cudaEventDisableTiming));
-}
-
-Workspace::~Workspace() {
-  clear();
-  for (cudaEvent_t const made : {forked, joined}) cudaEventDestroy(made);
-  for (cudaStream_t const made : {stream, side}) cudaStreamDestroy(made);
-}
-
 void Workspace::reserve(Layouts const& sizes, bool is_short) {
   // Rounded up, so that a larger batch has room already; in few steps, as each ends recordings.
   std::size_t input_bytes = kLeastInput;
@@ -26,7 +13,7 @@ void Workspace::reserve(Layouts const& sizes, bool is_short) {
   input.reserve(input_bytes);
   results.reserve(std::bit_ceil(sizes.results.bytes()));
   if (sizes.input.bytes() > device_input.bytes()) {
-    forget_graphs();
+    graphs_.clear();
     device_input = {};  // first: the two need not exist at once
     device_input = DeviceArray<std::uint8_t>(input_bytes);
   }
@@ -39,13 +26,8 @@ void Workspace::reserve(Layouts const& sizes, bool is_short) {
   }
 }
 
-void Workspace::forget_graphs() {
-  for (auto const& [key, recording] : graphs_) cudaGraphExecDestroy(recording.graph);
-  graphs_.clear();
-}
-
 void Workspace::clear() {
-  forget_graphs();
+  graphs_.clear();
   memory = {};
   device_input = {};
 }
@@ -54,7 +36,7 @@ cudaGraphExec_t Workspace::find_graph(GraphKey const& key) {
   auto const found = graphs_.find(key);
   if (found == graphs_.end()) return nullptr;
   found->second.last_use = ++n_uses_;
-  return found->second.graph;
+  return found->second.graph.get();
 }
 
 void Workspace::keep_graph(GraphKey const& key, cudaGraphExec_t graph) {
@@ -62,10 +44,9 @@ void Workspace::keep_graph(GraphKey const& key, cudaGraphExec_t graph) {
     auto const oldest = std::min_element(graphs_.begin(), graphs_.end(), [](auto& a, auto& b) {
       return a.second.last_use < b.second.last_use;
     });
-    cudaGraphExecDestroy(oldest->second.graph);
     graphs_.erase(oldest);
   }
-  graphs_.emplace(key, Recording{graph, ++n_uses_});
+  graphs_.emplace(key, Recording{CudaOwner<cudaGraphExec_t>(graph), ++n_uses_});
 }
 
 void WorkspacePool::Loan::reserve(Layouts const& sizes) {
@@ -78,16 +59,6 @@ void WorkspacePool::Loan::reserve(Layouts const& sizes) {
     is_alone_ = true;
     workspace_->reserve(sizes, true);
   }
-}
-
-WorkspacePool& WorkspacePool::of_device(int device) {
-  // Never destroyed: CUDA may be gone before static objects are.
-  static auto* const pools = new std::map<int, std::unique_ptr<WorkspacePool>>;
-  static auto* const mutex = new std::mutex;
-  std::lock_guard const lock(*mutex);
-  auto& pool = (*pools)[device];
-  if (pool == nullptr) pool = std::make_unique<WorkspacePool>();
-  return *pool;
 }
 
 Workspace* WorkspacePool::take() {

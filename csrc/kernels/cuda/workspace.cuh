@@ -3,12 +3,12 @@
 
 #include <compare>
 #include <condition_variable>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "kernels/cuda/layout.cuh"
 #include "kernels/cuda/status.cuh"
 #include "kernels/kernel_choice.hpp"
 
@@ -41,6 +41,50 @@ class PinnedBytes {
   std::size_t size_ = 0;
 };
 
+// Lays arrays one after another. Twice over the same arrays: first without memory, for the size.
+class BlockLayout {
+ public:
+  BlockLayout(std::uint8_t* host, std::uint8_t* device) : host_(host), device_(device) {}
+
+  std::size_t bytes() const { return bytes_; }
+  // Room for n elements; where they lie on the device.
+  template <typename T>
+  T* room(std::size_t n) {
+    std::size_t const at = bytes_;
+    bytes_ = (bytes_ + n * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    return device_ == nullptr ? nullptr : reinterpret_cast<T*>(device_ + at);
+  }
+  // The same, filled from the host.
+  template <typename T>
+  T const* copy(T const* from, std::size_t n) {
+    if (host_ != nullptr && n > 0) std::memcpy(host_ + bytes_, from, n * sizeof(T));
+    return room<T>(n);
+  }
+  template <typename T>
+  T const* copy(std::span<T const> from) {
+    return copy(from.data(), from.size());
+  }
+  float const* copy_rows(QueryParams const& from, std::size_t n) {
+    if (host_ != nullptr && n > 0)
+      from.write(from.context, reinterpret_cast<float*>(host_ + bytes_));
+    return room<float>(n);
+  }
+  // What stands in room that is there already.
+  template <typename T>
+  void write(T const* at, T const& value) {
+    if (host_ == nullptr) return;
+    auto const* const place = reinterpret_cast<std::uint8_t const*>(at);
+    std::memcpy(host_ + (place - device_), &value, sizeof value);
+  }
+
+ private:
+  static constexpr std::size_t kAlignment = 256;
+
+  std::uint8_t* host_;
+  std::uint8_t* device_;
+  std::size_t bytes_ = 0;
+};
+
 // What a call brings, what it gives, and what its kernels need.
 struct Layouts {
   BlockLayout input{nullptr, nullptr};
@@ -64,11 +108,6 @@ struct GraphKey {
 };
 
 struct Workspace {
-  Workspace();
-  ~Workspace();
-  Workspace(Workspace const&) = delete;
-  Workspace& operator=(Workspace const&) = delete;
-
   // Room for what a call has laid out; is_short: no more than that.
   void reserve(Layouts const& sizes, bool is_short);
   // Gives the device's memory back, and with it all recordings.
@@ -78,10 +117,10 @@ struct Workspace {
   // Keeps a recording; of too many, the one that was used least recently goes.
   void keep_graph(GraphKey const& key, cudaGraphExec_t graph);
 
-  cudaStream_t stream = nullptr;
-  cudaStream_t side = nullptr;  // for what may run beside it
-  cudaEvent_t forked = nullptr;
-  cudaEvent_t joined = nullptr;
+  Stream stream = make_stream();
+  Stream side = make_stream();  // for what may run beside it
+  Event forked = make_event();
+  Event joined = make_event();
   PinnedBytes input;
   PinnedBytes results;
   // Jobs stand at its beginning, where recordings read them: it seldom grows.
@@ -91,10 +130,9 @@ struct Workspace {
  private:
   static constexpr std::size_t kMostGraphs = 64;
   static constexpr std::size_t kLeastInput = std::size_t{1} << 18;
-  void forget_graphs();
 
   struct Recording {
-    cudaGraphExec_t graph;
+    CudaOwner<cudaGraphExec_t> graph;
     std::uint64_t last_use;
   };
 
@@ -105,11 +143,11 @@ struct Workspace {
 // The workspaces of a device. A search borrows one; when all are lent it waits.
 class WorkspacePool {
  public:
-  static WorkspacePool& of_device(int device);
+  explicit WorkspacePool(int) {}
 
   class Loan {
    public:
-    Loan(WorkspacePool& pool, Workspace* workspace) : pool_(pool), workspace_(workspace) {}
+    explicit Loan(WorkspacePool& pool) : pool_(pool), workspace_(pool.take()) {}
     ~Loan() { pool_.give_back(workspace_, is_alone_); }
     Loan(Loan const&) = delete;
     Loan& operator=(Loan const&) = delete;
@@ -124,7 +162,6 @@ class WorkspacePool {
     Workspace* workspace_;
     bool is_alone_ = false;
   };
-  Loan borrow() { return {*this, take()}; }
 
  private:
   // Enough that copies, kernels and the host's part of several searches overlap.
@@ -147,7 +184,7 @@ class Call {
  public:
   // lay(Layouts&) lays out the same each time: first without memory, for the size.
   template <typename Lay>
-  Call(int device, Lay&& lay) : workspace_(WorkspacePool::of_device(device).borrow()) {
+  Call(int device, Lay&& lay) : workspace_(one_of<WorkspacePool>(device)) {
     lay(sizes_);
     workspace_.reserve(sizes_);
     std::uint8_t* const memory = workspace_->memory.data();
@@ -157,8 +194,8 @@ class Call {
     lay(made);
   }
 
-  Workspace& workspace() { return *workspace_; }
-  cudaStream_t stream() const { return workspace_->stream; }
+  Workspace& workspace() const { return *workspace_; }
+  cudaStream_t stream() const { return workspace_->stream.get(); }
   void copy_in() const {
     check(cudaMemcpyAsync(workspace_->device_input.data(), workspace_->input.data(),
                           sizes_.input.bytes(), cudaMemcpyHostToDevice, stream()));

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
-#include "core/zone.hpp"
 #include "kernels/int8_bound.hpp"
 #include "kernels/kernel_choice.hpp"
 #include "kernels/shared/dense_batch.hpp"
@@ -20,10 +20,13 @@ namespace hyrecall::cuda {
 
 // Raise it whenever anything in this file, in kernels/shared/dense_batch.hpp,
 // kernels/shared/guest_tensor.hpp, kernels/shared/lexical_job.hpp, kernels/shared/pool_job.hpp,
-// kernels/shared/postings.hpp, kernels/shared/shape_job.hpp, kernels/kernel_choice.hpp or the
-// numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 21;
+// kernels/shared/postings.hpp, kernels/shared/shape_job.hpp, kernels/shared/tile_filter.hpp,
+// kernels/kernel_choice.hpp or the numbers of ArithmeticOp change.
+inline constexpr std::int32_t kAbiVersion = 22;
 inline constexpr int kMaxDevices = 64;
+
+// What a handle stands for: known to the library alone.
+struct Object;
 
 // What a call says of itself: code 0 is success, above 0 a cudaError_t, below 0 one of these; and
 // its text.
@@ -70,22 +73,6 @@ struct DotParams {
   std::int64_t n_rows;
   std::int64_t dim;
   std::int32_t device;
-  std::int32_t reserved;
-};
-
-// An array in host memory.
-template <typename T>
-struct HostArray {
-  T const* data;
-  std::uint64_t n;
-};
-
-// One attribute column of a segment, as engine/segment/attributes.hpp has it.
-struct AttributeParams {
-  HostArray<std::int64_t> codes;
-  HostArray<std::int64_t> offsets;  // empty: one value a row
-  HostArray<std::uint64_t> valid;   // empty: every row has a value
-  HostArray<Zone> zones;
 };
 
 // One dense column of a segment.
@@ -94,35 +81,23 @@ struct ColumnParams {
   std::uint32_t dim;
   std::uint8_t const* rows;    // [n_rows, dim] of type
   float const* inverse_norms;  // [n_rows], 0: no vector
-  void* gate;                  // of create_gate; not null: rows come from this tensor instead
+  Object* gate;                // of create_gate; not null: rows come from this tensor instead
   GuestTensor guest;
   std::uint32_t const* order;  // [n_rows] which of the tensor's rows each is, host
-};
-
-// One lexical column of a segment, as engine/lexical/column.hpp has it.
-struct LexicalParams {
-  HostArray<std::uint32_t> doc_lengths;      // [n_rows]
-  HostArray<std::uint64_t> posting_offsets;  // [n_terms + 1]
-  HostArray<std::uint8_t> postings;          // of PostingFormat(posting_width)
-  HostArray<std::uint32_t> run_offsets;      // [n_terms + 1]
-  HostArray<PostingRun> runs;
-  HostArray<std::uint32_t> escape_offsets;  // [n_terms + 1]
-  HostArray<PostingEscape> escapes;
-  std::uint32_t posting_width;
 };
 
 struct SegmentParams {
   std::int32_t device;
   std::uint32_t n_rows;
   std::int64_t const* seqs;  // [n_rows]
-  HostArray<AttributeParams> attributes;
-  HostArray<ColumnParams> columns;
-  HostArray<LexicalParams> lexical;
+  std::span<AttributeArrays const> attributes;
+  std::span<ColumnParams const> columns;
+  std::span<LexicalArrays const> lexical;
 };
 
 // A segment as one snapshot sees it.
 struct ViewParams {
-  void* segment;
+  Object* segment;
   std::uint64_t const* live;  // [2 * n_tiles]; null: every row lives
 };
 
@@ -132,32 +107,17 @@ struct TableParams {
   std::int32_t device;
   std::uint32_t column;  // of the dense or of the lexical ones
   std::uint32_t is_lexical;
-  HostArray<void*> views;
+  std::span<Object* const> views;
   float* greatest_residual;  // of any row in the int8 plane, out
 };
 
 // Queries that lie on the device already. Values and readings come back with the results.
 struct GuestParams {
-  void* gate;  // of create_gate; null: there are none
+  Object* gate;  // of create_gate; null: there are none
   GuestTensor tensor;
   std::uint32_t const* rows;  // [n_queries] which of the tensor's rows each query is, host
   float* const* values;       // [n_queries] where to write its [dim] float32
   GuestReading* readings;     // [n_queries] out
-};
-
-// Text queries: see kernels/shared/lexical_job.hpp for what the arrays mean.
-struct TextParams {
-  HostArray<LexicalText> texts;  // [n_queries]; empty: the column is dense
-  HostArray<float> weights;
-  HostArray<float> shifts;
-  HostArray<std::uint32_t> lists;
-  HostArray<OwnList> own_lists;
-  HostArray<std::uint32_t> own_postings;
-  HostArray<PostingRun> own_runs;
-  HostArray<PostingEscape> own_escapes;
-  HostArray<MatchStep> match_steps;
-  HostArray<LengthScale> scales;
-  Bm25 bm25;
 };
 
 // Queries in host memory.
@@ -191,17 +151,17 @@ struct KernelTimes {
 
 // A batch on a table: see kernels/shared/dense_job.hpp for what the arrays mean.
 struct SearchParams {
-  void* table;
+  Object* table;
   DenseBatch batch;  // pointers into host memory
   std::uint64_t n_ranges;
   std::uint64_t n_groups;
   std::uint64_t n_runs;
   std::uint64_t n_panel_queries;
   std::uint64_t n_panel_groups;
-  HostArray<SegmentFilter> filters;  // [n_filters, n_segments]
-  HostArray<TileTest> tests;
-  HostArray<std::int64_t> codes;
-  TextParams text;
+  std::span<SegmentFilter const> filters;  // [n_filters, n_segments]
+  std::span<TileTest const> tests;
+  std::span<std::int64_t const> codes;
+  TextQueries text;
   QueryParams queries;  // unless there is a guest or a text
   GuestParams guest;
   float const* floors;          // [n_queries]
@@ -244,18 +204,13 @@ struct PoolArmParams {
   std::uint32_t depth;
   std::uint32_t has_floor;
 
-  HostArray<std::uint32_t> segment_tiles;
-  std::uint32_t const* begins;  // [n_queries]
-  std::uint32_t const* counts;  // [n_queries]
-  HostArray<float> scores;
-  std::int64_t const* seqs;
-  std::uint32_t const* slots;
+  PoolArrays lists;  // of a search only `begins`
 };
 
 struct PoolParams {
   std::int32_t device;
   std::uint32_t n_queries;
-  HostArray<PoolArmParams> arms;
+  std::span<PoolArmParams const> arms;
   PoolFusion fusion;
   KernelTimes* times;  // as in SearchParams
   // Called once, when all else is written; throws nothing.
@@ -263,24 +218,10 @@ struct PoolParams {
   void* context;
 };
 
-// The lists of a batch in host memory, and what a stage does with them: see
-// kernels/shared/shape_job.hpp for what the arrays mean.
+// Lists, and who takes what a stage makes of them.
 struct ShapeParams {
-  void* table;  // of a dense column
-  ShapeStage stage;
-  std::uint32_t n_queries;
-  std::uint32_t const* offsets;  // [n_queries + 1]
-  HostArray<std::uint32_t> segment;
-  std::uint32_t const* row;  // likewise
-  double threshold;
-  std::uint32_t is_unit;
-  HostArray<std::int64_t> preference;  // empty: all alike
-  double relevance_weight;
-  RelevanceScale scale;
-  std::uint32_t n_wanted;
-  HostArray<double> scores;        // of MMR
-  HostArray<std::int64_t> tokens;  // empty: no budget
-  HostArray<std::int64_t> budgets;
+  Object* table;  // of a dense column
+  ShapeBatch batch;
   // Called once, when all else is written; throws nothing.
   void (*take)(void* context, ShapeResults const& results);
   void* context;
@@ -298,11 +239,7 @@ struct BlockPart {
 struct BlockParams {
   std::int32_t device;
   std::uint64_t bytes;
-  HostArray<BlockPart> parts;
-};
-
-struct Usage {
-  std::uint64_t bytes;  // of device memory
+  std::span<BlockPart const> parts;
 };
 
 struct Api {
@@ -311,14 +248,13 @@ struct Api {
   Status (*describe)(DeviceTable* out);
   Status (*formulas)(FormulaParams const* params);
   Status (*dots)(DotParams const* params);
-  // Handles; destroying one that is null does nothing.
-  Status (*create_segment)(SegmentParams const* params, void** out);
-  Status (*create_view)(ViewParams const* params, void** out);
-  Status (*create_table)(TableParams const* params, void** out);
-  void (*destroy_segment)(void* segment);
-  void (*destroy_view)(void* view);
-  void (*destroy_table)(void* table);
-  Status (*usage)(void const* segment, Usage* out);
+  Status (*create_segment)(SegmentParams const* params, Object** out);
+  Status (*create_view)(ViewParams const* params, Object** out);
+  Status (*create_table)(TableParams const* params, Object** out);
+  // Ends what a function of this table has made, on any thread, also while the process ends. Null
+  // is nothing.
+  void (*destroy)(Object* object);
+  std::uint64_t (*segment_bytes)(Object const* segment);  // of device memory
   // What scans the device may run on a plane, by rising width; gives how many, at most kMaxScans.
   Status (*scans)(std::int32_t device, FirstPassPlane plane, KernelChoice kernels, ScanVariant* out,
                   std::uint32_t* n);
@@ -326,20 +262,18 @@ struct Api {
   Status (*search)(SearchParams const* params);
   // A gate has a stream of ours, on which the producer of a tensor lets us wait for it: gives the
   // stream's handle. For one tensor at a time.
-  Status (*create_gate)(std::int32_t device, void** out, std::uint64_t* stream);
-  void (*destroy_gate)(void* gate);
+  Status (*create_gate)(std::int32_t device, Object** out, std::uint64_t* stream);
   Status (*read_guest)(ReadParams const* params);
   // The searches of several arms and what their lists become, in one submission. Likewise.
   Status (*run_pool)(PoolParams const* params);
   // Any number of threads at once.
   Status (*shape_lists)(ShapeParams const* params);
-  // Gives the block and where it begins. Its bytes may be read on a stream that has waited for it.
-  Status (*create_block)(BlockParams const* params, void** out, void** data);
+  // Gives the block and where it begins. Its bytes may be read on a stream that has waited for it;
+  // destroying it waits for what still reads them.
+  Status (*create_block)(BlockParams const* params, Object** out, void** data);
   // What comes on a caller's stream from now on waits for the block, and the caller does not. A
   // stream is a handle, or 1 or 2 for the default streams, as __dlpack__ takes it.
-  Status (*wait_for_block)(void const* block, std::uint64_t stream);
-  // On any thread, also while the process ends. Waits for what still reads the block.
-  void (*destroy_block)(void* block);
+  Status (*wait_for_block)(Object const* block, std::uint64_t stream);
 };
 
 }  // namespace hyrecall::cuda

@@ -123,6 +123,21 @@ struct DenseBatch {
   std::uint32_t n_wide;
 };
 
+// The first i of [low, high) that is not before what is looked for; high: all are.
+template <typename IsBefore>
+HYRECALL_HD inline std::uint32_t find_first(std::uint32_t low, std::uint32_t high,
+                                            IsBefore&& is_before) {
+  while (low < high) {
+    std::uint32_t const middle = low + (high - low) / 2;
+    if (is_before(middle)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
 // The last i of [0, n) with begins[i] <= wanted; begins[0] <= wanted.
 template <typename Begin>
 HYRECALL_HD inline std::uint32_t find_last(std::uint32_t n, std::uint32_t wanted, Begin&& begin) {
@@ -167,16 +182,8 @@ HYRECALL_HD inline std::uint32_t slot_of_place(DenseBatch const& batch, DenseGro
 HYRECALL_HD inline TileMask mask_of_ranges(SlotRange const* ranges, std::uint32_t n,
                                            std::uint32_t tile) {
   std::uint32_t const first = tile * kTileRows;
-  std::uint32_t low = 0;  // the first range that ends after the tile's first row
-  std::uint32_t high = n;
-  while (low < high) {
-    std::uint32_t const middle = low + (high - low) / 2;
-    if (ranges[middle].end <= first) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
+  // The first range that ends after the tile's first row.
+  std::uint32_t low = find_first(0, n, [=](std::uint32_t i) { return ranges[i].end <= first; });
   TileMask mask;
   for (; low < n && ranges[low].begin < first + kTileRows; ++low) {
     std::uint32_t const begin = ranges[low].begin > first ? ranges[low].begin - first : 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/formulas.hpp"
 #include "core/types.hpp"
@@ -113,6 +114,21 @@ struct LexicalJob {
   std::uint32_t n_scales;
   Bm25 bm25;
   float* norms;  // [n_scales, kNormLengths] made by a kernel
+};
+
+// Text queries of a batch in host memory: the arrays of LexicalJob.
+struct TextQueries {
+  std::span<LexicalText const> texts;  // [n_queries]; those that a search skips are not read
+  std::span<float const> weights;
+  std::span<float const> shifts;  // of BM25+; empty of the other variants
+  std::span<std::uint32_t const> lists;
+  std::span<OwnList const> own_lists;
+  std::span<std::uint32_t const> own_postings;
+  std::span<PostingRun const> own_runs;
+  std::span<PostingEscape const> own_escapes;
+  std::span<MatchStep const> match_steps;
+  std::span<LengthScale const> scales;
+  Bm25 bm25;
 };
 
 }  // namespace hyrecall

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/fusion_math.hpp"
 #include "kernels/shared/dense_job.hpp"
@@ -49,6 +50,16 @@ struct PoolArm {
   float const* inverse_query_norms;  // [n places]
 
   LexicalJob lexical;  // of a lexical arm, texts by place; its norms are not read
+};
+
+// Lists in host memory, as PoolArm has them.
+struct PoolArrays {
+  std::span<std::uint32_t const> segment_tiles;
+  std::span<std::uint32_t const> begins;
+  std::span<std::uint32_t const> counts;
+  std::span<float const> scores;
+  std::span<std::int64_t const> seqs;
+  std::span<std::uint32_t const> slots;
 };
 
 // A query without a direction asks nothing.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "core/types.hpp"
 
@@ -72,6 +73,18 @@ class PostingFormat {
 
  private:
   std::uint32_t width_;
+};
+
+// A lexical column in host memory, as engine/lexical/column.hpp has it.
+struct LexicalArrays {
+  std::span<std::uint32_t const> doc_lengths;      // [n_rows]
+  std::span<std::uint64_t const> posting_offsets;  // [n_terms + 1]
+  std::span<std::uint8_t const> postings;          // of PostingFormat(posting_width)
+  std::span<std::uint32_t const> run_offsets;      // [n_terms + 1]
+  std::span<PostingRun const> runs;
+  std::span<std::uint32_t const> escape_offsets;  // [n_terms + 1]
+  std::span<PostingEscape const> escapes;
+  std::uint32_t posting_width;
 };
 
 }  // namespace hyrecall

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/shaping_math.hpp"
 #include "kernels/shared/dense_job.hpp"
@@ -53,6 +54,24 @@ struct ShapeJob {
   double* relevances;      // likewise
   double* similarities;    // likewise
   std::uint32_t* nearest;  // likewise; kNone32: none is similar
+};
+
+// Lists in host memory and what a stage does with them, as ShapeJob has them; what only the other
+// stage reads is empty.
+struct ShapeBatch {
+  ShapeStage stage;
+  std::span<std::uint32_t const> offsets;  // [n_queries + 1] lists of at most kMostShaped
+  std::span<std::uint32_t const> segment;
+  std::span<std::uint32_t const> row;
+  double threshold = 0.0;
+  bool is_unit = false;
+  std::span<std::int64_t const> preference{};
+  double relevance_weight = 0.0;
+  RelevanceScale scale = RelevanceScale::kRaw;
+  std::uint32_t n_wanted = 0;
+  std::span<double const> scores{};
+  std::span<std::int64_t const> tokens{};
+  std::span<std::int64_t const> budgets{};
 };
 
 // What became of the lists, in memory that is the library's again once it has been taken. The

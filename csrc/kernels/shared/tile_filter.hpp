@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/formulas.hpp"
 #include "core/types.hpp"
@@ -38,6 +39,14 @@ struct TileProgramView {
   TileTest const* tests;
   std::uint32_t n_tests;
   std::int64_t const* codes;  // of each kAnyOf rising and distinct, NaN's never among a float's
+};
+
+// An attribute column in host memory, as engine/segment/attributes.hpp has it.
+struct AttributeArrays {
+  std::span<std::int64_t const> codes;
+  std::span<std::int64_t const> offsets;  // empty: one value a row
+  std::span<std::uint64_t const> valid;   // empty: every row has a value
+  std::span<Zone const> zones;
 };
 
 // An AttributeColumn without its owners.
