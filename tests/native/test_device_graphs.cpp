@@ -108,7 +108,7 @@ TEST(device_mixed_batches_are_few_recordings) {
   int const n_batches = n_mixed_batches();
   for (int batch = 0; batch < n_batches; ++batch) mixed.run(rng);
   std::uint64_t const recorded = emulated(machine.folder()).work().n_graphs;
-  CHECK(recorded <= 90);
+  CHECK(recorded <= 40);
   CHECK(recorded >= 30);  // they do differ
 }
 
@@ -138,7 +138,7 @@ TEST(device_recordings_outlive_memory_that_grows) {
   request.depth = 1000;
   Execution const execution(mixed.snapshot, request);
   execution.hits(execution.statistics());
-  CHECK_EQ(recorded(), 2u);  // of its texts, and of vectors that come second in a call
+  CHECK_EQ(recorded(), 1u);  // its texts; its vectors have the recording of the first batch
   thin.search(3, 10);
   CHECK_EQ(recorded(), 0u);
   // What fits nowhere makes all workspaces give back what they have.

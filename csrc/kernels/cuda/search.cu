@@ -166,8 +166,7 @@ struct Branch {
   Scanner const& scanner() const { return scanner_of(*params); }
 };
 
-// The first on the stream of the call, the others beside it; what comes on the stream waits for
-// all.
+// The first on the call's stream, the others beside it; what comes on that stream waits for all.
 void launch_branches(Workspace const& workspace, std::span<Branch const> branches) {
   cudaStream_t const stream = workspace.stream.get();
   cudaStream_t const side = workspace.side.get();
@@ -224,9 +223,10 @@ void run_search(SearchParams const& params) {
   if (n == 0) return;
   int const device = table_of(params).device;
   DeviceScope const device_scope(device);
+  std::uint32_t const is_dense = is_lexical(params) ? 0 : 1;
   DenseJob job{};
   Call const call(device, [&](Layouts& to) {
-    DenseJob const* const place = to.input.room<DenseJob>(1);
+    DenseJob const* const place = to.input.room<DenseJob>(2) + is_dense;
     lay_out_input(params, to.input, job);
     lay_out_flags(params, n, to.results, job);
     job.thresholds = to.results.room<float>(n);
@@ -234,7 +234,7 @@ void run_search(SearchParams const& params) {
     lay_out_work(params, to.work, job);
     to.input.write(place, job);
   });
-  Branch branch{&params, graph_key(params)};
+  Branch branch{&params, graph_key(params, is_dense)};
   run(call, {&branch, 1}, params.times, [](Launches&) {});
   if (params.candidates != nullptr) {
     check(cudaMemcpy(params.candidates, job.candidates, n * params.room * sizeof(std::uint64_t),
@@ -249,6 +249,14 @@ void run_search(SearchParams const& params) {
 // ---- pools
 
 using Jobs = std::array<DenseJob, kMostPoolArms>;
+
+// Jobs of texts stand at even places and those of vectors at odd ones, as in a search alone, so
+// that both have the same recordings.
+std::uint32_t place_of_job(std::span<PoolArmParams const> arms, std::size_t arm) {
+  std::uint32_t place = arms[arm].kind == PoolArmKind::kDense ? 1 : 0;
+  for (std::size_t i = 0; i < arm; ++i) place += arms[i].kind == arms[arm].kind ? 2 : 0;
+  return place;
+}
 
 // An arm's lists; of a search, whose job is laid out as far as its input.
 PoolArm lay_out_arm(PoolArmParams const& from, std::uint32_t n_queries, BlockLayout& layout,
@@ -281,22 +289,11 @@ PoolArm lay_out_arm(PoolArmParams const& from, std::uint32_t n_queries, BlockLay
   return out;
 }
 
-std::uint32_t longest_list(PoolArmParams const& arm) {
-  if (arm.search != nullptr) return arm.search->depth;
-  return *std::max_element(arm.lists.counts.begin(), arm.lists.counts.end());
-}
-
-std::size_t n_entries(PoolArmParams const& arm, std::size_t n_queries) {
-  return arm.search != nullptr ? n_queries * arm.search->depth : arm.lists.scores.size();
-}
-
 // Gives where the pools' job lies.
 PoolJob const* lay_out_pools(PoolParams const& params, Layouts& to, Jobs& jobs, PoolJob& pool) {
   std::uint32_t const n = params.n_queries;
   auto const n_arms = static_cast<std::uint32_t>(params.arms.size());
-  std::uint32_t n_searches = 0;
-  for (PoolArmParams const& arm : params.arms) n_searches += arm.search != nullptr ? 1 : 0;
-  DenseJob const* const first = to.input.room<DenseJob>(n_searches);
+  DenseJob const* const first = to.input.room<DenseJob>(2 * kMostPoolArms);
   PoolJob const* const place = to.input.room<PoolJob>(1);
   pool.n_queries = n;
   pool.n_arms = n_arms;
@@ -305,7 +302,8 @@ PoolJob const* lay_out_pools(PoolParams const& params, Layouts& to, Jobs& jobs, 
   for (std::uint32_t arm = 0; arm < n_arms; ++arm) {
     PoolArmParams const& from = params.arms[arm];
     DenseJob& job = jobs[arm];
-    n_docs += n_entries(from, n);
+    n_docs +=
+        from.search != nullptr ? std::size_t{n} * from.search->depth : from.lists.scores.size();
     if (from.search != nullptr) {
       lay_out_input(*from.search, to.input, job);
       lay_out_flags(*from.search, n, to.results, job);
@@ -334,10 +332,9 @@ PoolJob const* lay_out_pools(PoolParams const& params, Layouts& to, Jobs& jobs, 
   pool.hit_arm_scores = to.results.room<float>(n_hits * n_arms);
   pool.hit_arm_ranks = to.results.room<std::int32_t>(n_hits * n_arms);
   pool.query_scales = to.results.room<double>(std::size_t{n} * scales_a_query(n_arms));
-  std::uint32_t number = 0;
-  for (std::uint32_t arm = 0; arm < n_arms; ++arm) {
-    if (params.arms[arm].search != nullptr) to.input.write(first + number++, jobs[arm]);
-  }
+  for (std::uint32_t arm = 0; arm < n_arms; ++arm)
+    if (params.arms[arm].search != nullptr)
+      to.input.write(first + place_of_job(params.arms, arm), jobs[arm]);
   to.input.write(place, pool);
   return place;
 }
@@ -355,7 +352,11 @@ struct PoolKernels {
 void launch_pools(PoolParams const& params, PoolJob const* job, Launches& to) {
   unsigned const n = params.n_queries;
   std::uint32_t most = 0;  // documents of a query
-  for (PoolArmParams const& arm : params.arms) most += longest_list(arm);
+  for (PoolArmParams const& arm : params.arms) {
+    auto const& counts = arm.lists.counts;
+    most +=
+        arm.search != nullptr ? arm.search->depth : *std::max_element(counts.begin(), counts.end());
+  }
   std::uint32_t const n_sorted = std::bit_ceil(std::max(most, 1u));
   // It comes behind several streams.
   to.done("join_lists",
@@ -376,11 +377,10 @@ void make_hits(PoolParams const& params) {
   Call const call(params.device,
                   [&](Layouts& to) { pool_at = lay_out_pools(params, to, jobs, pool); });
   std::vector<Branch> branches;
-  std::uint32_t number = 0;
-  for (PoolArmParams const& arm : params.arms) {
-    if (arm.search == nullptr) continue;
-    GraphKey const key = graph_key(*arm.search, number++);
-    if (arm.search->batch.n_queries > 0) branches.push_back({arm.search, key});
+  for (std::size_t arm = 0; arm < params.arms.size(); ++arm) {
+    SearchParams const* const search = params.arms[arm].search;
+    if (search != nullptr && search->batch.n_queries > 0)
+      branches.push_back({search, graph_key(*search, place_of_job(params.arms, arm))});
   }
   run(call, branches, params.times, [&](Launches& to) { launch_pools(params, pool_at, to); });
   PoolResults results{};

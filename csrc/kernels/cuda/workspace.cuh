@@ -129,7 +129,7 @@ struct Workspace {
 
  private:
   static constexpr std::size_t kMostGraphs = 64;
-  static constexpr std::size_t kLeastInput = std::size_t{1} << 18;
+  static constexpr std::size_t kLeastInput = std::size_t{1} << 20;
 
   struct Recording {
     CudaOwner<cudaGraphExec_t> graph;
