@@ -11,7 +11,7 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
 from fuzz import doors, peers, run
-from hyrecall.parts import part
+from hyrecall.parts import frames
 from hyrecall.table import tensors
 
 
@@ -25,12 +25,12 @@ def test_bytes_of_a_peer_are_read_or_refused(n: int) -> None:
     assert ends["refused"] > n // 3
 
 
-@pytest.mark.slow
-def test_a_check_that_is_taken_away_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(part, "are_ends", part.are_ends)  # put back afterwards
+def test_a_border_that_is_taken_away_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = frames.MALFORMED
+    monkeypatch.setattr(frames, "MALFORMED", found)  # put back afterwards
     peers.plant()
-    with pytest.raises(IndexError):
-        Counter(peers.case(seed) for seed in range(100_000))
+    with pytest.raises(found):
+        Counter(peers.case(seed) for seed in range(1_000))
 
 
 @pytest.mark.parametrize("n", [30, pytest.param(5_000, marks=pytest.mark.slow)])

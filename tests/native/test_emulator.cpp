@@ -30,7 +30,11 @@ std::string death(std::function<void()> const& body) {
   if (child == 0) {
     dup2(ends[1], STDERR_FILENO);
     close(ends[0]);
-    body();
+    try {
+      body();
+    } catch (...) {
+      _exit(1);
+    }
     _exit(0);
   }
   close(ends[1]);

@@ -178,8 +178,8 @@ bool is_caught_on_dead_tiles(std::string const& folder) {
 
 TEST(device_planted_bugs_in_tiles_that_nobody_reads_are_caught) {
   CHECK(!is_caught_on_dead_tiles(HYRECALL_EMULATED_FOLDER));
-  CHECK(status_of_child(
-            [] { return is_caught_on_dead_tiles(broken_folder("scores_not_cleared")); }) != 0);
+  std::string const broken = broken_folder("scores_not_cleared");
+  CHECK(status_of_child([&] { return is_caught_on_dead_tiles(broken); }) != 0);
 }
 
 TEST(device_planted_bugs_in_waiting_are_caught) {
