@@ -22,7 +22,7 @@ from hyrecall.memory import (
     Remembered,
     VectorStore,
 )
-from hyrecall.memory.memory import Opening
+from seams import Opening
 
 Call = Callable[[], object]
 

@@ -16,9 +16,8 @@ import pyarrow as pa
 import pytest
 
 from fuzz.checks import Broken, Counts, one_seed
-from hyrecall.base import ages
-from hyrecall.table import arrow_values
 from laws.effort import Effort
+from seams import ages, arrow_values
 
 QUICK = (2, 5, 19)  # cases in which the planted bugs below show
 

@@ -10,13 +10,11 @@ from pathlib import Path
 import pytest
 
 from hyrecall.errors import StoreError
-from hyrecall.memory.derived import derived_index as derived
-from hyrecall.memory.derived import follower as following
-from hyrecall.memory.derived.background import Background
-from hyrecall.memory.derived.follower import Follower
-from hyrecall.memory.sql.database import Database
 from memory.children import in_child
 from memory.small_store import episode, follower_of, keys, remember
+from seams import Background, Database, Follower
+from seams import derived_index as derived
+from seams import follower as following
 
 
 @pytest.fixture

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from hyrecall.memory.recall import joined_search
-from hyrecall.memory.recall.joined_search import JoinedSearch, Joining, _Waiting
 from memory.faults.interrupting import Lines, interrupted
+from seams import JoinedSearch, Joining, _Waiting, joined_search
 
 pytestmark = pytest.mark.usefixtures("quick")
 

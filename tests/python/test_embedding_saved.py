@@ -13,7 +13,7 @@ import hyrecall as hr
 from hyrecall.distributed import ShardedIndex
 from hyrecall.embed import EmbedBy, HashEmbedder
 from hyrecall.recipe import Lexical, Recipe
-from hyrecall.segments import arrow_files, saving
+from seams import arrow_files, saving
 
 TABLE = pa.table(
     {
@@ -357,8 +357,8 @@ def test_commands_and_services_embed_queries_with_the_model_of_the_files(
 
     from typer.testing import CliRunner
 
-    from hyrecall.cli.app import app
     from hyrecall.serve import create_app
+    from seams import app_app as app
     from serve_client import calling
 
     saved(tmp_path / "local", "static")

@@ -12,8 +12,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.ask.recipe import Dense, Lexical, Recipe, TieBreak
-from hyrecall.recall.recipe_ranking import read_words
+from seams import Dense, Lexical, Recipe, TieBreak, read_words
 
 PRESETS = {name: getattr(recipes, name) for name in recipes.__all__}
 EYE = np.eye(4, dtype=np.float32)

@@ -19,8 +19,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import hyrecall as hr
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Episode, Memory, MemorySync
-from hyrecall.memory.memory import Opening
 from hyrecall.serve import Caller, ServiceOptions, create_app
+from seams import Opening
 from serve.conftest import ANN
 from serve_client import calling
 

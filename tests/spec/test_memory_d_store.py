@@ -13,9 +13,8 @@ import pytest
 from hyrecall import recipes
 from hyrecall.errors import KeyConflictError
 from hyrecall.memory import MemorySync
-from hyrecall.memory.sql.codec import decode_vector
-from hyrecall.memory.sql.schema import take_sequence
 from memory.stores import NOON, BrokenEmbedder, FixedEmbedder, episode, folder, open_store
+from seams import decode_vector, take_sequence
 
 
 def columns(memory: MemorySync, names: str, key: str = "e0") -> Any:

@@ -18,9 +18,8 @@ from embed.lateness import within
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder, HttpEmbedder, Off, StaticEmbedder
 from hyrecall.memory import DegradedReason, Matches, MemorySync
-from hyrecall.memory.derived import follower
-from hyrecall.memory.derived.readiness import IndexNotReadyError
 from memory.stores import DIM, BrokenEmbedder, FixedEmbedder, episode, folder, open_store
+from seams import IndexNotReadyError, follower
 
 Rows = npt.NDArray[np.float32]
 BUDGET = 0.15
@@ -297,7 +296,7 @@ def test_an_own_filter_without_an_index_keeps_what_it_keeps_with_one(
 
 def test_E45_what_is_not_ranked_passes_no_gate(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import hyrecall as hr
-    from hyrecall.recipes import default, loom
+    from seams import default, loom
 
     with open_store(path, embedder=None, recipe=recipes.honeycomb) as memory:
         gated: dict[str, Any] = {"normalize": True, "min_score": 0.6, "user_id": "alice"}

@@ -15,7 +15,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import arms, recipes
-from hyrecall.ask.recipe import Dense, Lexical
+from seams import Dense, Lexical
 from spec.loom_by_definition import voted
 
 ROOT = Path(__file__).parents[2]

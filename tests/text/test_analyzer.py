@@ -23,7 +23,7 @@ import hyrecall.text.analyzer
 import hyrecall.text.functions
 from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, ShapeError
-from hyrecall.text.analyzer import ENGLISH_STOPWORDS, Analyzer, Token, TokenFunction
+from seams import ENGLISH_STOPWORDS, Analyzer, Token, TokenFunction
 
 
 def pairs(analyzer: Analyzer, text: str) -> list[tuple[str, int]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hyrecall.memory import MemorySync
-from hyrecall.recipes import loom
+from seams import loom
 
 CHILD = """
 import gc, sys
