@@ -29,24 +29,7 @@ class _Retriever:
         top_k: int = 10,
         filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
     ) -> None:
-        """Make a retriever.
-
-        Parameters
-        ----------
-        document_store : HyrecallDocumentStore
-            Its scope is what a run reads, unless the run names another one.
-        filters : dict, optional
-            Haystack's filters.
-        top_k : int, default 10
-            At least 1.
-        filter_policy : FilterPolicy, default REPLACE
-            Whether the filters of a run replace these or are joined with them.
-
-        Raises
-        ------
-        DTypeError, OptionError
-            Another kind of document store; a ``top_k`` below 1.
-        """
+        """Make a retriever."""
         if not isinstance(document_store, HyrecallDocumentStore):
             got = type(document_store).__name__
             raise error(DTypeError, "document_store", "a HyrecallDocumentStore", got)

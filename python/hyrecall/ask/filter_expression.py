@@ -9,13 +9,7 @@ __all__ = ["read_filter"]
 
 
 def read_filter(argument: str, given: object) -> Filter | None:
-    """Convert ``filter=``, a filter, an Arrow compute expression or None, to a filter or None.
-
-    Raises
-    ------
-    OptionError
-        It is of another type, or an expression that no filter can represent.
-    """
+    """Convert ``filter=``, a filter, an Arrow compute expression or None, to a filter or None."""
     if given is None or isinstance(given, Filter):
         return given
     import pyarrow.compute as pc

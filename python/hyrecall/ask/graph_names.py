@@ -87,22 +87,7 @@ def graphs_of(part: object) -> Iterator[tuple[str, object]]:
 
 
 def check_graphs(graphs: object, named: Iterable[tuple[str, object]]) -> Mapping[str, Any]:
-    """Check that there is a graph for each name, and no unused graph.
-
-    Parameters
-    ----------
-    graphs : object
-        The argument ``graphs`` of a call.
-    named : iterable of (str, object)
-        As :func:`names_in` returns them.
-
-    Raises
-    ------
-    OptionError
-        A name without a graph, or a graph that no part names.
-    DTypeError
-        ``graphs`` is not a mapping.
-    """
+    """Check that there is a graph for each name, and no unused graph."""
     if graphs is not None and not isinstance(graphs, Mapping):
         raise error(DTypeError, "graphs", "{name: hr.Graph}", type(graphs).__name__)
     known: Mapping[str, Any] = graphs or {}

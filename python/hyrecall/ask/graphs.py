@@ -12,11 +12,5 @@ class GraphLike(Protocol):
     """A graph over the recalled index: :class:`hyrecall.Graph`."""
 
     def _bind(self, argument: str, facts: Any, nodes: Any) -> Any:
-        """Return the graph's current state over one state of its nodes' index.
-
-        Raises
-        ------
-        OptionError
-            The graph belongs to another index than the one with these facts.
-        """
+        """Return the graph's current state over one state of its nodes' index."""
         ...

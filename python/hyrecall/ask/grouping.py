@@ -21,13 +21,7 @@ class Grouping(NamedTuple):
 
 
 def read_grouping(group: object, surrounding: object, *, has_threads: bool) -> Grouping | None:
-    """Read ``group=`` and ``surrounding=``; None: neither is asked for.
-
-    Raises
-    ------
-    OptionError
-        Another group than "thread", no count, or an index without threads.
-    """
+    """Read ``group=`` and ``surrounding=``; None: neither is asked for."""
     if group is not None and not (isinstance(group, str) and group == "thread"):
         raise error(OptionError, "group", "'thread', or None", repr(group))
     n_around = read_surrounding("surrounding", surrounding)

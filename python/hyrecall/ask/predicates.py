@@ -229,13 +229,7 @@ def _refuse(predicate: Predicate, given: tuple[object, ...]) -> None:
 
 
 def read_predicate(column: str, value: Any) -> Predicate:
-    """Convert any form of a column's test that :class:`hyrecall.Filter` lists to a predicate.
-
-    Raises
-    ------
-    OptionError
-        It is not valid for any column; the message names the column.
-    """
+    """Convert any form of a column's test that :class:`hyrecall.Filter` lists to a predicate."""
     if isinstance(value, tuple):
         if len(value) != 2:
             expected = "a range (start, end), or a list for any of its values"

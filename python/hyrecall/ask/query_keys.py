@@ -18,17 +18,8 @@ NAME = "query_key"
 
 
 def read_query_keys(given: Any, columns: tuple[str, ...]) -> pa.Array | None:
-    """Check one key per query, all str or all int, and convert them to an Arrow array.
-
-    The result is None if the call has no keys.
-
-    Raises
-    ------
-    DTypeError
-        Not a sequence, a null key, or a key of another type than str or int or than the first key.
-    OptionError
-        A number beyond int64, or a column of the hits that is already named ``query_key``.
-    """
+    """Check one key per query, all str or all int, and convert them to an Arrow array."""
+    # The result is None if the call has no keys.
     if given is None:
         return None
     wish = "a sequence of str or of int keys, one per query"

@@ -19,21 +19,7 @@ Floors: TypeAlias = Mapping[str, float | Above] | float | Above | None
 
 
 class Request(NamedTuple):
-    """The queries of a call of :meth:`hyrecall.Index.recall`, without the options of ranking.
-
-    Attributes
-    ----------
-    now : datetime
-        The time of the call, with a time zone.
-    text, vectors, scope, filter, session, candidates, limit, offset : object
-        As the caller gave them. They are checked when the request meets an index.
-    group, surrounding : object
-        Whether a thread has one hit, and how many rows around each hit are shown; not checked yet.
-    columns : tuple of str
-        Row columns that the hits show; checked.
-    query_keys : pyarrow.Array, optional
-        The caller's keys of the queries; checked, except for their number.
-    """
+    """The queries of a call of :meth:`hyrecall.Index.recall`, without the options of ranking."""
 
     now: datetime
     text: object = None
@@ -56,12 +42,12 @@ class Request(NamedTuple):
 
 
 class CallOptions(NamedTuple):
-    """The options of ranking of a call without a recipe, not checked yet.
+    """The options of ranking of a call without a recipe, not checked yet."""
 
-    Each option corresponds to the recipe's field of the same name; ``more`` is the call's
-    ``arms=``. Weights (in ``fusion``), floors and BM25 constants are given by the names of arms; in
-    a recipe, the arms have them.
-    """
+    # Each option corresponds to the recipe's field of the same name; ``more`` is the call's
+    # ``arms=``. Weights (in ``fusion``), floors and BM25 constants are given by the names of
+    # arms; in
+    # a recipe, the arms have them.
 
     fusion: object = None
     more: object = None
@@ -89,15 +75,7 @@ class CallOptions(NamedTuple):
         return not (is_empty(self.more) and is_empty(self.shaping) and is_empty(self.expansion))
 
     def bind(self, *, graphs: object) -> CallOptions:
-        """Return the options with graphs instead of their names.
-
-        Raises
-        ------
-        OptionError
-            A name without a graph, or a graph that no part names.
-        DTypeError
-            ``graphs`` is not a mapping.
-        """
+        """Return the options with graphs instead of their names."""
         from hyrecall.ask.graph_names import check_graphs, names_in, put_graphs
 
         known = check_graphs(graphs, names_in(self))

@@ -17,12 +17,10 @@ _NANOSECONDS = {"D": 86_400 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns":
 
 
 def age_seconds(times: pa.Array, now: datetime) -> npt.NDArray[np.float64]:
-    """Return ``now - time`` in seconds, NaN for a null. Naive times are UTC.
-
-    The difference is an integer number of microseconds, or of nanoseconds if the column has them.
-    It is exact for every value of the column and every `now`; only the conversion to float64 and
-    the division round.
-    """
+    """Return ``now - time`` in seconds, NaN for a null. Naive times are UTC."""
+    # The difference is an integer number of microseconds, or of nanoseconds if the column has them.
+    # It is exact for every value of the column and every `now`; only the conversion to float64 and
+    # the division round.
     kind = times.type
     missing = times.is_null().to_numpy(zero_copy_only=False)
     count = pa.int32() if pa.types.is_date32(kind) else pa.int64()

@@ -104,15 +104,8 @@ def one_of(argument: str, value: object, known: tuple[str, ...]) -> None:
 
 
 def check_hashes(values: Sequence[Any]) -> None:
-    """Refuse values of another process that were chosen to collide, as multiples of 2^61 - 1.
-
-    A set or a dict of them takes quadratic time. Values without a hash are not counted.
-
-    Raises
-    ------
-    ValueError
-        More than 64 different values have the same hash.
-    """
+    """Refuse values of another process that were chosen to collide, as multiples of 2^61 - 1."""
+    # A set or a dict of them takes quadratic time. Values without a hash are not counted.
     with contextlib.suppress(TypeError):  # one has no hash, such as a list
         if max(Counter(map(hash, values)).values(), default=0) <= MOST_ALIKE:
             return
@@ -134,10 +127,8 @@ def check_unicode(argument: str, text: str) -> None:
 
 
 def as_items(value: object) -> tuple[Any, ...] | None:
-    """Return the items of an iterable, or None for a value that cannot be iterated.
-
-    Those of an Arrow array are Python's, as :func:`as_list` converts them.
-    """
+    """Return the items of an iterable, or None for a value that cannot be iterated."""
+    # Those of an Arrow array are Python's, as :func:`as_list` converts them.
     if hasattr(value, "to_pylist"):
         value = as_list(value)
     try:
@@ -150,20 +141,8 @@ _SEQUENCES: Final = (list, tuple)
 
 
 def as_list(value: Any) -> Any:
-    """Convert an Arrow array or a series to a list with None for missing values.
-
-    Any other value is returned unchanged.
-
-    Raises
-    ------
-    OptionError
-        An Arrow array whose offset or length is negative or does not fit its buffers.
-
-    Examples
-    --------
-    >>> as_list(np.arange(2)), as_list(("a", "b"))
-    (array([0, 1]), ('a', 'b'))
-    """
+    """Convert an Arrow array or a series to a list with None for missing values."""
+    # Any other value is returned unchanged.
     if isinstance(value, _SEQUENCES):
         return value
     if hasattr(value, "to_pylist"):  # Arrow
@@ -177,15 +156,7 @@ def as_list(value: Any) -> Any:
 
 
 def position_in(n: int, index: Any, what: str) -> int:
-    """Return the position in [0, n) of an index; a negative index counts from the end.
-
-    Raises
-    ------
-    IndexError
-        Out of range, as for a sequence: Python's iteration relies on it.
-    DTypeError
-        Neither an integer nor a slice.
-    """
+    """Return the position in [0, n) of an index; a negative index counts from the end."""
     at = as_int(index)
     if at is None:
         got = f"{type(index).__name__} {index!r}"
@@ -196,13 +167,7 @@ def position_in(n: int, index: Any, what: str) -> int:
 
 
 def home_path(argument: str, path: str) -> str:
-    """Return a path with the home folder in place of a leading ``~`` or ``~user``, as shells do.
-
-    Raises
-    ------
-    OptionError
-        It begins with ``~``, and this user has no home folder.
-    """
+    """Return a path with the home folder in place of a leading ``~`` or ``~user``, as shells do."""
     found = os.path.expanduser(path)
     if found.startswith("~") and found.split("/", 1)[0] == "~":
         wish = "a path, since this user has no home folder (HOME) that ~ stands for"
@@ -214,16 +179,7 @@ _URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):/")  # a Path has one slash where 
 
 
 def read_path(value: str | os.PathLike[str]) -> Path:
-    """Convert a path and refuse one that the system cannot store; ``~`` is the home folder.
-
-    Raises
-    ------
-    DTypeError
-        Neither a str nor an ``os.PathLike`` of one.
-    OptionError
-        It is empty or a URL, has a NUL, a lone surrogate, or a name or a whole that is too long; or
-        there is no home folder.
-    """
+    """Convert a path and refuse one that the system cannot store; ``~`` is the home folder."""
     try:
         path = Path(home_path("path", os.fspath(Path(value))))
         if not os.fspath(value):

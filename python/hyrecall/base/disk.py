@@ -60,10 +60,8 @@ LOCK = "LOCK"
 
 
 def make_folder(path: Path, *, mode: int = 0o777) -> None:
-    """Make a folder and its parents, and sync each new one so that it survives a power cut.
-
-    A folder that exists already is not synced: its creator does that.
-    """
+    """Make a folder and its parents, and sync each new one so that it survives a power cut."""
+    # A folder that exists already is not synced: its creator does that.
     if path.is_dir():
         return
     parent = path.absolute().parent
@@ -87,13 +85,7 @@ def sync_folder(path: Path) -> None:
 
 @contextmanager
 def writer_lock(folder: Path) -> Iterator[None]:
-    """Hold the folder's only writer lock, among threads and processes; a crash releases it.
-
-    Raises
-    ------
-    WriterBusyError
-        Another writer holds it.
-    """
+    """Hold the folder's only writer lock, among threads and processes; a crash releases it."""
     with contextlib.ExitStack() as held:
         # The file is never removed: later writers could not see a lock on an unnamed file.
         how = os.O_RDWR | os.O_CREAT
@@ -142,11 +134,9 @@ class _Sink(io.RawIOBase):
 def write_file(
     path: Path, write: Callable[[BinaryIO], None], *, mode: int = 0o644
 ) -> tuple[int, tuple[str, ...]]:
-    """Write and sync a file; return its size and the checksums of its blocks.
-
-    An existing file of that name (left by a crash, used by no version) is unlinked first, so its
-    bytes are not overwritten.
-    """
+    """Write and sync a file; return its size and the checksums of its blocks."""
+    # An existing file of that name (left by a crash, used by no version) is unlinked first, so its
+    # bytes are not overwritten.
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -193,15 +183,7 @@ _NO_FILES = {
 
 
 def open_to_read(path: Path) -> int:
-    """Open a regular file; to read a pipe or a device in its place might never end.
-
-    Raises
-    ------
-    CorruptIndexError
-        It is something else.
-    OSError
-        From the disk.
-    """
+    """Open a regular file; to read a pipe or a device in its place might never end."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as fault:
@@ -230,16 +212,9 @@ def read_file(
     mapped: list[_core.files.MappedFile] | None = None,
     ends: tuple[int, int] = (0, 0),
 ) -> pa.Buffer:
-    """Map a file (``memory="mmap"``), or read it into new memory.
-
-    A mapped file is also appended to ``mapped``. If only its ``ends`` will be read, so many first
-    and last bytes, the system reads these ahead, and no pages around others.
-
-    Raises
-    ------
-    CorruptIndexError
-        The file is not there, or not of that size.
-    """
+    """Map a file (``memory="mmap"``), or read it into new memory."""
+    # A mapped file is also appended to ``mapped``. If only its ``ends`` will be read, so many first
+    # and last bytes, the system reads these ahead, and no pages around others.
     try:
         handle = open_to_read(path)
     except FileNotFoundError:
@@ -280,13 +255,11 @@ def _read_whole(handle: int, size: int, path: Path) -> pa.Buffer:
 
 
 def late_blocks(entry: FileEntry) -> range:
-    """Return the blocks of a file that may be checked when they are first read.
-
-    Opening a file follows the Arrow schema and the places of its columns, which lie at both ends.
-    Where these have checksums of their own, no block need be checked, but for a last one that is
-    too short for a late check. Else the first block and the last are, and the one before if the
-    last is so short that some of that may lie before it. A small file is checked as a whole.
-    """
+    """Return the blocks of a file that may be checked when they are first read."""
+    # Opening a file follows the Arrow schema and the places of its columns, which lie at both ends.
+    # Where these have checksums of their own, no block need be checked, but for a last one that is
+    # too short for a late check. Else the first block and the last are, and the one before if the
+    # last is so short that some of that may lie before it. A small file is checked as a whole.
     n_blocks = len(entry.blocks)
     n_last = entry.size - BLOCK_BYTES * (n_blocks - 1)
     if any(late_ends(entry)):
@@ -295,23 +268,15 @@ def late_blocks(entry: FileEntry) -> range:
 
 
 def late_ends(entry: FileEntry) -> tuple[int, int]:
-    """Return how many first and last bytes of a file an open compares in the place of blocks.
-
-    (0, 0) if it compares blocks.
-    """
+    """Return how many first and last bytes of a file an open compares in the place of blocks."""
+    # (0, 0) if it compares blocks.
     if not entry.ends or entry.size <= SMALL_BYTES:
         return 0, 0
     return entry.ends[0].size, entry.ends[1].size
 
 
 def late_checks(path: Path, entry: FileEntry, buffer: pa.Buffer) -> _core.files.BlockChecks | None:
-    """Check what opening a file reads; return the checks of its blocks, if any are left.
-
-    Raises
-    ------
-    CorruptIndexError
-        A block or an end differs; the message names the file and the offset.
-    """
+    """Check what opening a file reads; return the checks of its blocks, if any are left."""
     if any(late_ends(entry)):
         _check_ends(path, entry, buffer)
     left = late_blocks(entry)
@@ -346,13 +311,7 @@ def block_checksums(buffer: pa.Buffer) -> tuple[str, ...]:
 def check_blocks(
     path: Path, entry: FileEntry, buffer: pa.Buffer, numbers: Iterable[int] | None = None
 ) -> None:
-    """Compare blocks of a file with their checksums, by default all blocks.
-
-    Raises
-    ------
-    CorruptIndexError
-        A block differs; the message names the file and the offset.
-    """
+    """Compare blocks of a file with their checksums, by default all blocks."""
     n_blocks = -(-entry.size // BLOCK_BYTES)
     if len(entry.blocks) != n_blocks:
         raise error(CorruptIndexError, str(path), f"{n_blocks} checksums", len(entry.blocks))

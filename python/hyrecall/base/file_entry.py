@@ -23,18 +23,7 @@ class FileEnd:
 
 @dataclass(frozen=True)
 class FileEntry:
-    """One file: its name, its size in bytes, and checksums.
-
-    Attributes
-    ----------
-    name : str
-    size : int
-    blocks : tuple of str
-        The xxh3_64 of each 4 MiB.
-    ends : tuple of FileEnd
-        What lies before its columns and what lies behind them; () of a small file, and of one with
-        long ends.
-    """
+    """One file: its name, its size in bytes, and checksums."""
 
     name: str
     size: int

@@ -78,27 +78,9 @@ _NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYW
 
 
 def check_keywords(target: F_) -> F_:
-    """Refuse unknown keywords of a function, or of every public method of a class, by name.
-
-    ``**options`` annotated as ``Unpack[...]`` of a ``TypedDict`` takes the names of that
-    ``TypedDict``. A function with any other ``**options`` takes every name and stays unchecked.
-
-    Raises
-    ------
-    UnknownOptionError
-        When the checked function is called with a keyword that it does not take.
-
-    Examples
-    --------
-    >>> @check_keywords
-    ... def find(text: str, *, limit: int = 10) -> int:
-    ...     return limit
-    >>> find("tea", top_k=3)
-    Traceback (most recent call last):
-        ...
-    hyrecall.errors.UnknownOptionError: find: expected one of its options (did you mean limit=?), \
-got 'top_k'
-    """
+    """Refuse unknown keywords of a function, or of every public method of a class, by name."""
+    # ``**options`` annotated as ``Unpack[...]`` of a ``TypedDict`` takes the names of that
+    # ``TypedDict``. A function with any other ``**options`` takes every name and stays unchecked.
     if not isinstance(target, type):
         checked: F_ = _checked(target, target.__name__)
         return checked
@@ -199,10 +181,8 @@ _OWNERS: Final = ("self", "cls")
 
 
 def _unpacked(function: Any) -> inspect.Signature:
-    """Return the signature with the names of an ``Unpack[...]`` in place of ``**options``.
-
-    Each is shown with the default ``...``, because it is optional.
-    """
+    """Return the signature with the names of an ``Unpack[...]`` in place of ``**options``."""
+    # Each is shown with the default ``...``, because it is optional.
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
     open_ended = [one for one in parameters if one.kind is inspect.Parameter.VAR_KEYWORD]

@@ -23,25 +23,7 @@ __all__ = ["check_outside", "move_file", "open_replacement", "resolve_target"]
 
 @contextmanager
 def open_replacement(argument: str, path: Path, *, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """Open a temporary file for writing; it replaces the target if the block ends without an error.
-
-    Parameters
-    ----------
-    argument : str
-        Name of the path's argument in errors.
-    path : Path
-        The target. An existing file stays unchanged until the new one is complete. For a symbolic
-        link, the file that it points to is replaced. A pipe or a device is written directly.
-    mode : int, default 0o666
-        Permissions of the new file, less the process's umask.
-
-    Raises
-    ------
-    OptionError
-        The path is a folder, or a loop of symbolic links.
-    OSError
-        The file cannot be written; the old one is unchanged.
-    """
+    """Open a temporary file for writing; it replaces the target if the block ends without an error."""
     target = resolve_target(argument, path)
     if path.exists() and not path.is_file():  # a pipe or a device: its name must stay
         with path.open("wb") as out:
@@ -70,15 +52,8 @@ def open_replacement(argument: str, path: Path, *, mode: int = 0o666) -> Iterato
 
 
 def check_outside(argument: str, path: Path, folder: Path) -> None:
-    """Refuse a target inside `folder`, or one that is a link to a file inside it.
-
-    Files are compared by device and inode, so links and mounts make no difference.
-
-    Raises
-    ------
-    OptionError
-        The target is in the folder.
-    """
+    """Refuse a target inside `folder`, or one that is a link to a file inside it."""
+    # Files are compared by device and inode, so links and mounts make no difference.
     target = _followed(argument, path)
     own = [_identity(one) for one in (folder, *folder.rglob("*"))]
     if any(_identity(one) in own for one in (target, *target.parents)):
@@ -86,26 +61,13 @@ def check_outside(argument: str, path: Path, folder: Path) -> None:
 
 
 def move_file(source: Path, target: Path) -> None:
-    """Rename a complete file that is already on the disk, and sync its folder.
-
-    Parameters
-    ----------
-    source : Path
-    target : Path
-        In the same file system, as :func:`resolve_target` returns it; an existing file is replaced.
-    """
+    """Rename a complete file that is already on the disk, and sync its folder."""
     os.replace(source, target)
     disk.sync_folder(target.parent)
 
 
 def resolve_target(argument: str, path: Path) -> Path:
-    """Return the file that a path leads to through all symbolic links.
-
-    Raises
-    ------
-    OptionError
-        The path is a folder, or a loop of symbolic links.
-    """
+    """Return the file that a path leads to through all symbolic links."""
     target = _followed(argument, path)
     if target.is_dir():
         raise error(OptionError, argument, "a file", f"the folder {path}")

@@ -44,26 +44,11 @@ class _Job(Generic[_Given, _Made]):
 
 
 class Pool(Generic[_Given, _Made]):
-    """Runs calls on its own threads; a caller waits no longer than the time it has given.
+    """Runs calls on its own threads; a caller waits no longer than the time it has given."""
 
-    A call that does not return blocks its thread. If all threads are blocked, another thread is
-    started, at most one every ``patience`` seconds and ``most`` in total. If none can be started,
-    calls are refused after 20 ms.
-
-    Parameters
-    ----------
-    work : callable
-        ``work(given, until)``; it must not raise. ``until`` is a time of ``time.monotonic``.
-    workers : int
-        The number of threads while none is blocked.
-    most : int
-    patience : float
-        Seconds.
-    name : str
-        Name of the threads.
-    clock : callable
-        Used for ``patience`` only; waiting takes real time.
-    """
+    # A call that does not return blocks its thread. If all threads are blocked, another thread is
+    # started, at most one every ``patience`` seconds and ``most`` in total. If none can be started,
+    # calls are refused after 20 ms.
 
     def __init__(
         self,
@@ -92,16 +77,7 @@ class Pool(Generic[_Given, _Made]):
         self._closed = False
 
     def run(self, given: _Given, seconds: float) -> _Made:
-        """Run one call and return its result.
-
-        Raises
-        ------
-        LateError
-            The call has not returned in time; its result will be dropped.
-        AllHungError
-            No thread is free; the argument is the number of blocked threads.
-        PoolClosedError
-        """
+        """Run one call and return its result."""
         seconds = min(seconds, threading.TIMEOUT_MAX)
         job: _Job[_Given, _Made] = _Job(given, time.monotonic() + seconds)
         with self._change:

@@ -13,15 +13,7 @@ ProgressFunction = Callable[[int, int], object]
 
 
 class Progress:
-    """Adds up the finished rows of a build's arms, which run one after the other.
-
-    Parameters
-    ----------
-    tell : callable or None
-        Called with (done, total); ``done`` never decreases and ends at ``total``.
-    n_rows, n_arms : int
-        Every arm indexes every row, so the total is their product.
-    """
+    """Adds up the finished rows of a build's arms, which run one after the other."""
 
     def __init__(self, tell: ProgressFunction | None, n_rows: int, n_arms: int) -> None:
         """Start with no finished rows."""

@@ -45,23 +45,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Noted:
-    """One generation of a remote place.
-
-    Attributes
-    ----------
-    url : str
-        Of the place, without a password.
-    number : int
-        Counts the pushes to the place, from 1.
-    manifest : str
-        SHA-256 of its list of files.
-    version : str
-        What is in it: the seal of a saved index, or the last change of a store.
-    pushed_at : str
-        When it was published, ISO 8601 in UTC.
-    line : str
-        Which line of generations it belongs to; a store follows one line only.
-    """
+    """One generation of a remote place."""
 
     url: str
     number: int
@@ -87,16 +71,7 @@ class Noted:
 
 @dataclass(frozen=True)
 class Mark:
-    """The content of REMOTE.
-
-    Attributes
-    ----------
-    role : str
-        :data:`SOURCE` or :data:`REPLICA`.
-    noted : tuple of Noted
-        Generations that this folder has published, or that it may hold; the newest last. At least
-        one.
-    """
+    """The content of REMOTE."""
 
     role: str
     noted: tuple[Noted, ...]
@@ -112,11 +87,10 @@ class Mark:
         return any(one.manifest == manifest for one in self.noted)
 
     def holds(self, version: str) -> Noted | None:
-        """Return the oldest noted generation whose content has this version.
-
-        Of two generations of a store with one version, a pull that was interrupted may have brought
-        the first only.
-        """
+        """Return the oldest noted generation whose content has this version."""
+        # Of two generations of a store with one version, a pull that was interrupted may
+        # have brought
+        # the first only.
         return next((one for one in self.noted if one.version == version), None)
 
     def with_coming(self, coming: Noted) -> Mark:
@@ -131,13 +105,7 @@ class Mark:
 
 
 def read_mark(folder: Path) -> Mark | None:
-    """Read REMOTE of a folder; None: the folder was neither pushed nor pulled.
-
-    Raises
-    ------
-    CorruptRemoteError
-        The file is damaged, or of another format.
-    """
+    """Read REMOTE of a folder; None: the folder was neither pushed nor pulled."""
     path = folder / MARK
     try:
         text = disk.read_bytes(path)
@@ -158,13 +126,7 @@ def read_mark(folder: Path) -> Mark | None:
 
 
 def replica_mark(folder: Path) -> Mark | None:
-    """Read REMOTE of a folder if the folder is a replica, else return None.
-
-    Raises
-    ------
-    CorruptRemoteError
-        The file is damaged, or of another format.
-    """
+    """Read REMOTE of a folder if the folder is a replica, else return None."""
     mark = read_mark(folder)
     return mark if mark is not None and mark.role == REPLICA else None
 
@@ -178,13 +140,7 @@ def write_mark(folder: Path, mark: Mark) -> None:
 
 
 def read_utc(text: str) -> datetime:
-    """Read an ISO 8601 time in UTC.
-
-    Raises
-    ------
-    ValueError
-        The text is none, or has no zone.
-    """
+    """Read an ISO 8601 time in UTC."""
     found = datetime.fromisoformat(text)
     if found.tzinfo is None:
         raise ValueError(f"time without a zone {text!r}")

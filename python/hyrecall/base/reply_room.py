@@ -12,14 +12,7 @@ __all__ = ["ROOM", "Room"]
 
 
 class Room:
-    """The room that is left in the reply to a request.
-
-    Parameters
-    ----------
-    n_characters : int
-    refusal : callable
-        Returns the error to raise when the texts are longer; a character takes a byte or more.
-    """
+    """The room that is left in the reply to a request."""
 
     def __init__(self, n_characters: int, refusal: Callable[[], Exception]) -> None:
         """Begin with all of it."""

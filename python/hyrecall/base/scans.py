@@ -90,15 +90,7 @@ _call: ContextVar[Call | None] = ContextVar("hyrecall_call", default=None)
 
 
 def spend(steps: int) -> None:
-    """Count what the next part of a scan costs.
-
-    Raises
-    ------
-    CallStopped
-        Nobody waits for the call.
-    TooManyScansError
-        Its caller has enough long scans under way.
-    """
+    """Count what the next part of a scan costs."""
     call = _call.get()
     if call is not None:
         call.spend(steps)

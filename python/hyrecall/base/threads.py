@@ -88,30 +88,7 @@ class OneWriter:
 def start(
     run: Callable[[], object], *, name: str, stop: Callable[[], object] | None = None
 ) -> threading.Thread:
-    """Start a daemon thread.
-
-    Parameters
-    ----------
-    run : callable
-    name : str
-    stop : callable, optional
-        Called at exit, on the main thread: makes ``run`` return soon, without waiting for it.
-
-    Returns
-    -------
-    threading.Thread
-
-    Raises
-    ------
-    RuntimeError
-        The system has no more threads, or the interpreter is exiting.
-
-    Examples
-    --------
-    >>> stopping = threading.Event()
-    >>> start(stopping.wait, name="waits", stop=stopping.set).daemon
-    True
-    """
+    """Start a daemon thread."""
 
     def work() -> None:
         try:

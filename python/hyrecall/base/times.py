@@ -11,18 +11,7 @@ __all__ = ["as_moment", "read_moment", "read_time"]
 
 
 def as_moment(text: str) -> date:
-    """Return a date of a date alone, and a datetime of what names a time too.
-
-    Raises
-    ------
-    ValueError
-        It is neither; digits alone are not, which may count seconds as well as name a day.
-
-    Examples
-    --------
-    >>> as_moment("2026-11-28"), as_moment("2026-11-28T04:00")
-    (datetime.date(2026, 11, 28), datetime.datetime(2026, 11, 28, 4, 0))
-    """
+    """Return a date of a date alone, and a datetime of what names a time too."""
     if text.isdecimal():
         raise ValueError("digits alone")
     with suppress(ValueError):
@@ -31,13 +20,7 @@ def as_moment(text: str) -> date:
 
 
 def read_moment(argument: str, value: str | None) -> date | None:
-    """Read an end of a range of times.
-
-    Raises
-    ------
-    OptionError
-        It is no ISO 8601 time.
-    """
+    """Read an end of a range of times."""
     if value is None:
         return None
     try:
@@ -47,13 +30,7 @@ def read_moment(argument: str, value: str | None) -> date | None:
 
 
 def read_time(argument: str, value: str | None) -> datetime | None:
-    """Read a time; a date alone is its midnight, and without a zone it is UTC.
-
-    Raises
-    ------
-    OptionError
-        It is no ISO 8601 time.
-    """
+    """Read a time; a date alone is its midnight, and without a zone it is UTC."""
     found = read_moment(argument, value)
     if found is None or isinstance(found, datetime):
         return found

@@ -137,20 +137,7 @@ def read_corpora(
 def _read_corpus(
     path: Path, wanted: Mapping[str, str], texts: Sequence[str], named: str | None
 ) -> pa.Table:
-    """Read the columns of one file.
-
-    Parameters
-    ----------
-    path : Path
-    wanted : mapping of str to str
-        The columns to read, each with the option that names it.
-    texts : sequence of str
-        Columns that are read as text if the file has no types; keys and cells are, too, in CSV.
-        Other types are inferred, but in JSON lines keys and cells are never times, and vectors may
-        be whole numbers.
-    named : str or None
-        The format, in place of the one that the name says.
-    """
+    """Read the columns of one file."""
     kind = input_kind(path, named)
     columns = list(wanted)
     with reading(path, kind):

@@ -35,11 +35,9 @@ class _Packing:
         self._of_requests: WeakKeyDictionary[Request, threading.Lock] = WeakKeyDictionary()
 
     def packed(self, request: Request) -> bytes:
-        """Return the bytes of a request; one thread packs it.
-
-        Threads wait only for the same request, because its arrays may run any code, even another
-        recall.
-        """
+        """Return the bytes of a request; one thread packs it."""
+        # Threads wait only for the same request, because its arrays may run any code, even another
+        # recall.
         with self._lock:
             own = self._of_requests.setdefault(request, threading.Lock())
         with own:
@@ -55,13 +53,7 @@ class AskedShard:
     facts: IndexFacts
 
     def _ask(self, *frames: bytes) -> bytes:
-        """Return the answer to a question.
-
-        Raises
-        ------
-        ShardLostError
-            The shard does not answer.
-        """
+        """Return the answer to a question."""
         raise NotImplementedError  # implemented for processes and actors
 
     def _begin(self, *frames: bytes) -> Question[bytes]:

@@ -72,13 +72,7 @@ def begin_alone(shard: AskedAlone, request: Request) -> Question[Part]:
 
 
 def begin_lookup(shard: Shard, lookup: Lookup) -> Question[Looked]:
-    """Send a shard a question about some documents, or prepare it.
-
-    Raises
-    ------
-    OptionError
-        The shard does not answer such questions.
-    """
+    """Send a shard a question about some documents, or prepare it."""
     if isinstance(shard, AskedShard):
         return shard.begin_lookup(lookup)
     if not isinstance(shard, LooksUp):
@@ -90,12 +84,12 @@ def begin_lookup(shard: Shard, lookup: Lookup) -> Question[Looked]:
 def results_of(
     shards: Sequence[N_], begin: Callable[[N_], Question[T_]], threads: ShardThreads | None
 ) -> list[T_ | Fault]:
-    """Ask shards; return the answer of each, or the fault if it has none.
-
-    All questions are sent first; then this thread waits for the answers. Two or more questions that
-    cannot be sent this way are asked in ``threads``. If there is only one, or no threads are given,
-    this thread asks.
-    """
+    """Ask shards; return the answer of each, or the fault if it has none."""
+    # All questions are sent first; then this thread waits for the answers. Two or more
+    # questions that
+    # cannot be sent this way are asked in ``threads``. If there is only one, or no threads
+    # are given,
+    # this thread asks.
     with nullcontext() if threads is None else turns.taken():
         asked = [_unless_lost(partial(begin, one)) for one in shards]
     turns.leave()
@@ -151,11 +145,10 @@ def merged(
 
 
 def _is_short(request: Request) -> bool:
-    """Say whether a merge takes few milliseconds, most of them in the interpreter.
-
-    A large merge is mostly native code, a reranker may take any time, and a merge that asks shards
-    waits for them.
-    """
+    """Say whether a merge takes few milliseconds, most of them in the interpreter."""
+    # A large merge is mostly native code, a reranker may take any time, and a merge that asks
+    # shards
+    # waits for them.
     asks = request._told is not None
     if asks or request._n_packed is None or request._n_packed > SMALL_BYTES:
         return False
@@ -168,15 +161,7 @@ def _is_short(request: Request) -> bool:
 def answers_of(
     answers: Iterable[tuple[N_, T_ | Fault]], lost: dict[str, Fault]
 ) -> list[tuple[N_, T_]]:
-    """Return the answers of shards; shards without an answer are recorded in ``lost``.
-
-    Raises
-    ------
-    ShardLostError
-        No shard answers.
-    CorruptIndexError
-        The files of all shards are damaged.
-    """
+    """Return the answers of shards; shards without an answer are recorded in ``lost``."""
     out: list[tuple[N_, T_]] = []
     for shard, answer in answers:
         if isinstance(answer, ShardLostError | CorruptIndexError):
@@ -202,26 +187,14 @@ class ShardThreads:
         self._pool = ThreadPoolExecutor(self._most, "hyrecall-shards")
 
     def map(self, call: Callable[[S_], T_], values: Iterable[S_]) -> Iterator[T_]:
-        """Return the results of calls in the order of their values.
-
-        Raises
-        ------
-        OptionError
-            The pool was closed.
-        """
+        """Return the results of calls in the order of their values."""
         try:
             return self._pool.map(call, values)
         except RuntimeError as fault:
             raise closed() from fault
 
     def submit(self, call: Callable[[S_], T_], value: S_) -> Future[T_]:
-        """Start a call in a thread.
-
-        Raises
-        ------
-        OptionError
-            The pool was closed.
-        """
+        """Start a call in a thread."""
         try:
             return self._pool.submit(call, value)
         except RuntimeError as fault:

@@ -170,13 +170,7 @@ def build_shards(
 
 
 def read_sizes(shards: object, shard_rows: object, n_rows: int = 0) -> int:
-    """Return the number of shards that a caller asks for.
-
-    Raises
-    ------
-    OptionError
-        Both or none are given, or one of them is out of range.
-    """
+    """Return the number of shards that a caller asks for."""
     if (shards is None) == (shard_rows is None):
         got = "none" if shards is None else "both"
         raise error(OptionError, "shards", "shards= or shard_rows=", got)

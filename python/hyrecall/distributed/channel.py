@@ -36,11 +36,10 @@ _of_parents: list[subprocess.Popen[bytes]] = []  # in a forked child: never used
 
 
 class Ended(Exception):  # noqa: N818
-    """The process ended before it answered. Raised inside the package only.
+    """The process ended before it answered. Raised inside the package only."""
 
-    ``was_at_work``: the process was answering this question, which may be the reason. Other
-    questions were only waiting.
-    """
+    # ``was_at_work``: the process was answering this question, which may be the reason. Other
+    # questions were only waiting.
 
     def __init__(self, *, was_at_work: bool) -> None:
         """Take whether the process may have ended because of the question."""
@@ -77,10 +76,8 @@ class Pending:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the process gets the question, whatever its thread does before waiting.
-
-        A small question that is not sent yet is behind others, whose threads send it.
-        """
+        """Whether the process gets the question, whatever its thread does before waiting."""
+        # A small question that is not sent yet is behind others, whose threads send it.
         return self.is_small or self.is_sent
 
     @property
@@ -147,13 +144,7 @@ class Channel:
         return bool(self._pending) and self._process.poll() is None
 
     def send(self, *frames: bytes) -> Pending:
-        """Send as much of a question as the pipe takes at once; :meth:`receive` sends the rest.
-
-        Raises
-        ------
-        Ended
-            The process is already known to have ended.
-        """
+        """Send as much of a question as the pipe takes at once; :meth:`receive` sends the rest."""
         own = Pending(message(*frames))
         with self._lock:
             if self._is_over:
@@ -171,13 +162,7 @@ class Channel:
         return own
 
     def receive(self, own: Pending) -> list[bytes]:
-        """Return the answer to a question that was sent.
-
-        Raises
-        ------
-        Ended, Late
-            The process ended, or did not answer in time.
-        """
+        """Return the answer to a question that was sent."""
         try:
             while not own.is_over:
                 if self._may_read(own):

@@ -27,13 +27,7 @@ class Crew:
     """Processes that run the tasks of one build; use it in a with statement."""
 
     def __init__(self, work: Path, n_workers: int) -> None:
-        """Start processes that read the plan of a folder.
-
-        Raises
-        ------
-        WriterBusyError
-            Workers of a killed build do not end.
-        """
+        """Start processes that read the plan of a folder."""
         command = [sys.executable, "-m", "hyrecall.distributed.build_worker", str(work)]
         with _alone(work) as lock:
             # Each worker inherits the lock, so it holds it from its start.
@@ -49,15 +43,7 @@ class Crew:
         self._threads = ThreadPoolExecutor(n_workers, "hyrecall-build")
 
     def run(self, tasks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Any]]:
-        """Run tasks; yield the number and the answer of each when it is done.
-
-        Raises
-        ------
-        ShardLostError
-            A worker ended, perhaps because memory ran out.
-        HyrecallError
-            The error of a task.
-        """
+        """Run tasks; yield the number and the answer of each when it is done."""
         numbers = {self._threads.submit(self._do, task): at for at, task in enumerate(tasks)}
         try:
             for done in as_completed(numbers):

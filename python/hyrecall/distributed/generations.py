@@ -63,17 +63,7 @@ T_ = TypeVar("T_")
 
 
 class OpenShards(NamedTuple):
-    """Shards that were opened together.
-
-    Attributes
-    ----------
-    shards : list of Shard
-    folders : list of Path
-        The saved index of each.
-    placed : PlacedShards or None
-        What ``shards.json`` says; None: documents of a cell may lie in any shard.
-    facts : IndexFacts
-    """
+    """Shards that were opened together."""
 
     shards: list[Shard]
     folders: list[Path]
@@ -91,17 +81,7 @@ def n_replicas(shard: Shard) -> int:
 
 
 class Generation:
-    """Open shards that answer recalls together.
-
-    Attributes
-    ----------
-    shards : tuple of Shard
-    router : Router or None
-        Says which of them a query needs; None: all of them.
-    placed : PlacedShards or None
-    n_users : int
-        Calls that use it now.
-    """
+    """Open shards that answer recalls together."""
 
     def __init__(self, shards: Sequence[Shard], opened: OpenShards | None = None) -> None:
         """Take shards, and how they were opened by this package."""
@@ -129,13 +109,7 @@ class Generation:
 
     @property
     def facts(self) -> IndexFacts:
-        """The facts that all shards share.
-
-        Raises
-        ------
-        OptionError
-            All shards are objects of others.
-        """
+        """The facts that all shards share."""
         for one in self.shards:
             if isinstance(one, OpenShard):
                 return one.facts
@@ -215,15 +189,7 @@ class Generation:
     def _ask(
         self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, Fault], /
     ) -> list[tuple[N_, T_]]:
-        """Ask shards; record in ``lost`` those that do not answer or are damaged.
-
-        Raises
-        ------
-        ShardLostError
-            No shard answers.
-        CorruptIndexError
-            All shards are damaged.
-        """
+        """Ask shards; record in ``lost`` those that do not answer or are damaged."""
         results = results_of(shards, begin, self.pool)
         return answers_of(zip(shards, results, strict=True), lost)
 
@@ -255,10 +221,8 @@ class Generations:
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Make the locks and count no users, also in a forked child.
-
-        Threads of the parent, which may hold the locks and recall, do not run there.
-        """
+        """Make the locks and count no users, also in a forked child."""
+        # Threads of the parent, which may hold the locks and recall, do not run there.
         self._lock = threading.Lock()
         self._taking_up = threading.Lock()
         for one in (self.current, *self._retired):
@@ -266,13 +230,7 @@ class Generations:
 
     @contextmanager
     def used(self) -> Iterator[Generation]:
-        """Use the current generation, which stays open until the end.
-
-        Raises
-        ------
-        OptionError
-            The index was closed.
-        """
+        """Use the current generation, which stays open until the end."""
         with (lock := self._lock):
             if self._is_closed:
                 raise closed()
@@ -298,13 +256,7 @@ class Generations:
             return True
 
     def take_up(self) -> None:
-        """Replace the current generation by the one that ``shards.json`` names now.
-
-        Raises
-        ------
-        IndexNotFoundError, CorruptIndexError, OptionError, ShardLostError
-            The new generation cannot be opened, or has another schema. The current one stays.
-        """
+        """Replace the current generation by the one that ``shards.json`` names now."""
         with self._taking_up:
             while (placed := self.current.placed) is not None and not placed.is_current:
                 newer = PlacedShards.read(placed.folder)
@@ -362,12 +314,7 @@ def _without(shards: Iterable[Shard], others: Iterable[Shard]) -> list[Shard]:
 
 
 def _check_same(placed: PlacedShards, newer: PlacedShards) -> None:
-    """Refuse a generation of an index with another schema.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Refuse a generation of an index with another schema."""
     if newer.shards.index != placed.shards.index:
         wish = f"shards in {placed.folder} with the same schema, analyzers and dimensions"
         remedy = f"open them: ShardedIndex.open({str(placed.folder)!r})"

@@ -35,15 +35,7 @@ _FIELDS = {"more": "arms", "shaping": "shaping", "expansion": "expansion"}
 
 
 def take_graphs(index: object, options: Mapping[str, Any]) -> tuple[dict[str, Any], Graphs]:
-    """Return the options of a call with a name for each graph, and the graphs.
-
-    Raises
-    ------
-    OptionError
-        A name without a graph, a graph that nothing names, or one over another index.
-    DTypeError
-        ``graphs`` is not a mapping.
-    """
+    """Return the options of a call with a name for each graph, and the graphs."""
     given = dict(options)
     graphs = given.pop("graphs", None)
     recipe = given.get("recipe")
@@ -80,12 +72,7 @@ def take_graphs(index: object, options: Mapping[str, Any]) -> tuple[dict[str, An
 
 
 def _check_graph(index: object, argument: str, graph: object) -> None:
-    """Refuse what is no graph over the recalled index.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Refuse what is no graph over the recalled index."""
     if not isinstance(graph, GraphLike):
         raise error(OptionError, argument, "an hr.Graph in place of its name", repr(graph))
     if not isinstance(graph, Graph) or graph.nodes is not index:
@@ -106,19 +93,7 @@ class _HeldGraph:
 def hold_graphs(
     facts: IndexFacts, request: Request, graphs: Graphs, looking: Looking
 ) -> tuple[Request, Mapping[str, GraphLike]]:
-    """Hold graphs for a call as they are now.
-
-    Returns
-    -------
-    tuple
-        The request with what shards are told, and the graphs for the merge, which asks shards
-        which participants exist.
-
-    Raises
-    ------
-    ScopeError, OptionError, ShapeError, DTypeError
-        As :meth:`hyrecall.Index.recall`.
-    """
+    """Hold graphs for a call as they are now."""
 
     def ask(scopes: Sequence[object], keys: Sequence[pa.Array]) -> State:
         """Return a state of the documents of each scope that have one of its keys."""

@@ -47,19 +47,11 @@ class _Asked(NamedTuple):
 
 
 class Looking:
-    """The look-ups of one recall.
+    """The look-ups of one recall."""
 
-    All questions of a recall read one version of each shard. A shard that did not answer one of
-    them is not asked again. If it had answered others, a recall with tags or graphs begins again,
-    so that its reply lacks all or nothing of the shard.
-
-    Attributes
-    ----------
-    lost : dict of str to ShardLostError or CorruptIndexError
-        Why a shard did not answer, by its name.
-    versions : dict of str to tuple of str
-        The state of each shard that answered, by its name.
-    """
+    # All questions of a recall read one version of each shard. A shard that did not answer one of
+    # them is not asked again. If it had answered others, a recall with tags or graphs begins again,
+    # so that its reply lacks all or nothing of the shard.
 
     def __init__(
         self, shards: Sequence[Shard], router: Routing | None, threads: ShardThreads | None
@@ -82,17 +74,7 @@ class Looking:
             self.versions.pop(name, None)
 
     def ask(self, lookup: Lookup) -> list[pa.Table]:
-        """Ask the shards that a look-up needs; return the rows of each that answers.
-
-        Raises
-        ------
-        ShardLostError, CorruptIndexError
-            No shard that is asked answers, and none has answered before.
-        StaleStatisticsError
-            A shard has changed since its last answer.
-        OptionError, ScopeError, ShapeError
-            A shard refuses the question, or cannot answer it.
-        """
+        """Ask the shards that a look-up needs; return the rows of each that answers."""
         known = tuple(one for some in self.versions.values() for one in some)
         asked = self._asked(lookup)
         if all(one.name in self.versions for one in asked):  # else one may have any version
@@ -130,29 +112,14 @@ class Looking:
         return [one for one in asked if one.name not in self.lost and one.lookup.rows.num_rows]
 
     def note(self, name: str, versions: tuple[str, ...]) -> None:
-        """Record the version of a shard that answered.
-
-        Raises
-        ------
-        StaleStatisticsError
-            Another version than that of its last answer.
-        """
+        """Record the version of a shard that answered."""
         if self.versions.setdefault(name, versions) != versions:
             wish, remedy = "one version of each shard in a call", "call again"
             raise error(StaleStatisticsError, name, wish, "a newer one", remedy)
 
     def ask_ahead(self, lookup: Lookup) -> list[pa.Table]:
-        """Ask as :meth:`ask` does, for what is told with a request.
-
-        If no shard that is asked answers, others may still answer other queries of the request.
-
-        Raises
-        ------
-        ShardLostError, CorruptIndexError
-            No shard is left.
-        StaleStatisticsError, OptionError, ScopeError, ShapeError
-            As :meth:`ask`.
-        """
+        """Ask as :meth:`ask` does, for what is told with a request."""
+        # If no shard that is asked answers, others may still answer other queries of the request.
         try:
             return self.ask(lookup)
         except (ShardLostError, CorruptIndexError):
@@ -161,15 +128,7 @@ class Looking:
             return []
 
     def left(self, shards: Sequence[Shard]) -> list[Shard]:
-        """Return those of some shards that have answered every look-up so far.
-
-        Raises
-        ------
-        ShardLostError
-            There is none.
-        CorruptIndexError
-            There is none: the files of all are damaged.
-        """
+        """Return those of some shards that have answered every look-up so far."""
         left = [one for one in shards if one.name not in self.lost]
         if not left:
             raise all_lost(self.lost[one.name] for one in shards)

@@ -17,15 +17,7 @@ LOOK_AGAIN = 1.0
 
 
 class NewerVersions:
-    """Looks for newer versions of an index, and loads them in a thread.
-
-    Parameters
-    ----------
-    index : Index or ShardedIndex
-    threads : Executor
-    log : Logger
-        Is told of versions that are loaded, or cannot be read.
-    """
+    """Looks for newer versions of an index, and loads them in a thread."""
 
     def __init__(self, index: Index | ShardedIndex, threads: Executor, log: logging.Logger) -> None:
         """Count the open version as looked at now."""
@@ -35,11 +27,10 @@ class NewerVersions:
         self.loading: Future[None] | None = None
 
     async def look_again(self) -> None:
-        """Load a newer version if the last look is long ago.
-
-        Requests go on meanwhile. The first ones after a pause wait for it, at most LOOK_AGAIN:
-        nobody has looked during the pause, so the open version may be as old as the pause is long.
-        """
+        """Load a newer version if the last look is long ago."""
+        # Requests go on meanwhile. The first ones after a pause wait for it, at most LOOK_AGAIN:
+        # nobody has looked during the pause, so the open version may be as old as the
+        # pause is long.
         now = time.monotonic()
         is_busy = self.loading is not None and not self.loading.done()
         if not is_busy and now >= self._looked + LOOK_AGAIN:

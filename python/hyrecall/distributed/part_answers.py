@@ -28,10 +28,8 @@ Answer = tuple[int, Counts | None, HyrecallError | None]
 
 
 def answer_part(recall: BatchRecall, part: QueryPart, folder: Path) -> Answer:
-    """Answer a part and write its file unless it exists; return its counts or its error.
-
-    Errors of other classes, such as a full disk, are raised: the part does not cause them.
-    """
+    """Answer a part and write its file unless it exists; return its counts or its error."""
+    # Errors of other classes, such as a full disk, are raised: the part does not cause them.
     try:
         return part.number, write_answer(recall, part, folder / part.output), None
     except HyrecallError as fault:

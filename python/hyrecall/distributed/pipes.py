@@ -50,13 +50,7 @@ def write_frames(pipe: IO[bytes], *frames: bytes) -> None:
 
 
 def read_frames(pipe: IO[bytes]) -> list[bytes]:
-    """Receive a message.
-
-    Raises
-    ------
-    PipeClosed
-        The other end is closed.
-    """
+    """Receive a message."""
     (count,) = _COUNT.unpack(_read(pipe, _COUNT.size))
     if count > _MOST_FRAMES:
         raise PipeClosed(f"a message of {count} frames")
@@ -86,13 +80,7 @@ class Messages:
         self._n_bytes += len(data)
 
     def take(self) -> list[bytes] | None:
-        """Return the frames of the next message; None: it is not complete.
-
-        Raises
-        ------
-        PipeClosed
-            The bytes are not a message.
-        """
+        """Return the frames of the next message; None: it is not complete."""
         while self._n_bytes >= self._wanted:
             data = b"".join(self._pieces)
             self._pieces = [data]

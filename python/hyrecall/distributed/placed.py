@@ -23,28 +23,14 @@ CHECKED_CELLS = 10_000
 
 
 class PlacedShards(NamedTuple):
-    """A generation of the shards of a folder.
-
-    Attributes
-    ----------
-    folder : Path
-    shards : Shards
-    """
+    """A generation of the shards of a folder."""
 
     folder: Path
     shards: Shards
 
     @classmethod
     def read(cls, folder: Path) -> PlacedShards:
-        """Read ``shards.json``, and check that each saved index is the one that it names.
-
-        Raises
-        ------
-        IndexNotFoundError
-            There is no such file.
-        CorruptIndexError
-            The file is damaged, or a saved index is missing or has another seal.
-        """
+        """Read ``shards.json``, and check that each saved index is the one that it names."""
         while True:
             placed = cls(folder, Shards.read(folder))
             try:
@@ -73,21 +59,7 @@ class PlacedShards(NamedTuple):
     def check(
         self, opened: Sequence[tuple[IndexFacts, State]], most_cells: int | None = CHECKED_CELLS
     ) -> None:
-        """Check that opened indexes match ``shards.json``, and that their cells lie in place.
-
-        Parameters
-        ----------
-        opened : sequence of tuple
-            The facts and the state of each shard.
-        most_cells : int, optional
-            The number of cells of each shard that are looked up; None: all.
-
-        Raises
-        ------
-        CorruptIndexError
-            An index of another schema, with other documents, or with a cell that the placement
-            puts elsewhere.
-        """
+        """Check that opened indexes match ``shards.json``, and that their cells lie in place."""
         path = str(self.folder / SHARDS)
         placement = self.shards.placement
         for number, (entry, (facts, state)) in enumerate(
@@ -114,13 +86,7 @@ def _some(cells: list[bytes], most: int | None) -> list[bytes]:
 
 
 def verify_shards(folder: Path) -> Shards:
-    """Check every block of the saved indexes of a folder, and the place of every cell.
-
-    Raises
-    ------
-    IndexNotFoundError, CorruptIndexError
-        There are no shards, or a file is damaged, or a cell lies in the wrong shard.
-    """
+    """Check every block of the saved indexes of a folder, and the place of every cell."""
     placed = PlacedShards.read(folder)
     opened = []
     for path in placed.folders:

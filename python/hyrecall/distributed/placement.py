@@ -162,13 +162,7 @@ class Placement:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Placement:
-        """Make a placement from the result of :meth:`to_dict`.
-
-        Raises
-        ------
-        OptionError, ScopeError
-            The data is not that of a placement.
-        """
+        """Make a placement from the result of :meth:`to_dict`."""
         try:
             if data["hash"] != "xxh3_64":
                 raise error(OptionError, "hash", "'xxh3_64'", repr(data["hash"]))

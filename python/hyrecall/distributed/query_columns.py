@@ -25,17 +25,7 @@ Named = Callable[[str], str]
 
 @dataclass(frozen=True)
 class QueryColumns:
-    """The roles of columns in a table of queries; a str applies to all arms.
-
-    Attributes
-    ----------
-    text, vectors : str or dict of str to str, optional
-    scope : tuple of str
-        None: the scope is not in columns.
-    key : str, optional
-    equals : dict of str to str
-        Columns of the documents, each with the query column that it must equal.
-    """
+    """The roles of columns in a table of queries; a str applies to all arms."""
 
     text: str | dict[str, str] | None = None
     vectors: str | dict[str, str] | None = None
@@ -67,18 +57,7 @@ class QueryColumns:
         embed: tuple[str, StaticEmbedder] | None = None,
         named: Named = str,
     ) -> dict[str, Any]:
-        """Return the texts, vectors and scopes of a recall.
-
-        Parameters
-        ----------
-        queries : pyarrow.Table
-        has_texts : bool
-            Whether the index has a lexical arm.
-        scope : Scope or None
-            For all queries, if no column has scopes.
-        embed : tuple of str and StaticEmbedder, optional
-            The arm whose vectors come from the texts.
-        """
+        """Return the texts, vectors and scopes of a recall."""
         made: dict[str, Any] = {"scope": self._scopes(queries, named) if self.scope else scope}
         text, vectors = self.text, self.vectors
         if isinstance(text, dict):
@@ -98,10 +77,8 @@ class QueryColumns:
     def filters(
         self, queries: pa.Table, every: Any, *, named: Named = str
     ) -> list[Filter | None] | None:
-        """Return a filter for each query, joined with ``every``; None: no column is a filter.
-
-        A null in a column lets every document pass; a list lets any of its values pass.
-        """
+        """Return a filter for each query, joined with ``every``; None: no column is a filter."""
+        # A null in a column lets every document pass; a list lets any of its values pass.
         if not self.equals:
             return None
         columns = {of: _values(queries, name, named("equals")) for of, name in self.equals.items()}
@@ -122,10 +99,8 @@ class QueryColumns:
 def with_keys(
     hits: pa.Table, queries: pa.Table, key: str, *, argument: str, columns: str
 ) -> pa.Table:
-    """Add the column ``query_key`` after ``query``, which is a row number of ``queries``.
-
-    ``argument`` and ``columns`` are the caller's names for the key and the documents' columns.
-    """
+    """Add the column ``query_key`` after ``query``, which is a row number of ``queries``."""
+    # ``argument`` and ``columns`` are the caller's names for the key and the documents' columns.
     if QUERY_KEY in hits.column_names:
         raise error(OptionError, columns, f"no column named {QUERY_KEY}", "one")
     keys = queries.column(key).combine_chunks()

@@ -37,15 +37,8 @@ class QueryPart(NamedTuple):
 
 
 def query_files(paths: Sequence[Path]) -> list[Path]:
-    """Return the Parquet files of paths, and those in folders at any depth, sorted by name.
-
-    Names that begin with a dot or an underscore are skipped, as other readers do.
-
-    Raises
-    ------
-    OptionError
-        No file, the same file twice, or a folder with tables of other formats.
-    """
+    """Return the Parquet files of paths, and those in folders at any depth, sorted by name."""
+    # Names that begin with a dot or an underscore are skipped, as other readers do.
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
@@ -69,15 +62,7 @@ def _is_hidden(path: Path) -> bool:
 
 
 def parts_of(files: Sequence[Path], columns: Sequence[str], n_rows: int) -> list[QueryPart]:
-    """Cut files into parts of at most ``n_rows`` rows: consecutive row groups, or pieces of one.
-
-    Raises
-    ------
-    DTypeError
-        A file that is not Parquet.
-    OptionError
-        A file that lacks a column.
-    """
+    """Cut files into parts of at most ``n_rows`` rows: consecutive row groups, or pieces of one."""
     parts: list[QueryPart] = []
     for path in files:
         try:
@@ -104,13 +89,7 @@ def parts_of(files: Sequence[Path], columns: Sequence[str], n_rows: int) -> list
 
 
 def read_part(part: QueryPart, columns: Sequence[str], n_rows: int) -> Iterator[pa.Table]:
-    """Yield the rows of a part, at most ``n_rows`` at a time.
-
-    Raises
-    ------
-    DTypeError
-            The rows cannot be read.
-    """
+    """Yield the rows of a part, at most ``n_rows`` at a time."""
     try:
         yield from _read(part, columns, n_rows)
     except (pa.ArrowInvalid, OSError) as fault:

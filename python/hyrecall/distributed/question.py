@@ -13,16 +13,7 @@ T_ = TypeVar("T_")
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T_]):
-    """A question and the function that returns its answer.
-
-    Attributes
-    ----------
-    answer : callable
-        Returns the answer, or raises the error of the shard. Called once.
-    is_under_way : bool
-        True: the question was sent and ``answer`` only waits, so one thread may send several
-        questions and then wait for their answers. False: ``answer`` asks.
-    """
+    """A question and the function that returns its answer."""
 
     answer: Callable[[], T_]
     is_under_way: bool = False

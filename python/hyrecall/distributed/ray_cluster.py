@@ -51,13 +51,7 @@ class Node(NamedTuple):
 
 
 def connect(argument: str) -> Any:
-    """Return the module ray, connected to a cluster; a local one is started if there is none.
-
-    Raises
-    ------
-    MissingExtraError
-        Ray is not installed; ``argument`` is the option that needs it.
-    """
+    """Return the module ray, connected to a cluster; a local one is started if there is none."""
     try:
         import ray
     except ModuleNotFoundError as fault:
@@ -75,13 +69,7 @@ def nodes_of(ray: Any) -> list[Node]:
 
 
 def read_reserved(num_cpus: object, num_gpus: object) -> Reserved:
-    """Check what is to be reserved for each actor.
-
-    Raises
-    ------
-    OptionError, DTypeError
-        A negative number, or GPUs that are neither a part of one nor a whole number.
-    """
+    """Check what is to be reserved for each actor."""
     cpus = number("num_cpus", num_cpus, 0, MOST_RESERVED, "a number of cores, 0 or more")
     wish = "a number from 0 to 1, or a whole number of GPUs"
     gpus = number("num_gpus", num_gpus, 0, MOST_RESERVED, wish)
@@ -96,25 +84,17 @@ def most_actors(nodes: Sequence[Node], reserved: Reserved) -> int:
 
 
 def default_gpus(nodes: Sequence[Node], n: int, device: str, num_cpus: float) -> float:
-    """Return how many GPUs each of `n` actors reserves if the caller does not say.
-
-    An actor sees only the GPUs that are reserved for it. A named CUDA device needs one; ``"auto"``
-    gets one where every actor can have its own.
-    """
+    """Return how many GPUs each of `n` actors reserves if the caller does not say."""
+    # An actor sees only the GPUs that are reserved for it. A named CUDA device needs one;
+    # ``"auto"``
+    # gets one where every actor can have its own.
     if device == "auto":
         return float(most_actors(nodes, Reserved(num_cpus, 1)) >= n)
     return float(device.startswith("cuda"))
 
 
 def check_room(nodes: Sequence[Node], n: int, reserved: Reserved) -> None:
-    """Check that the nodes have room for `n` actors.
-
-    Raises
-    ------
-    OptionError
-        They have not: Ray would queue the last actors for ever. The message has the largest
-        number that each may reserve.
-    """
+    """Check that the nodes have room for `n` actors."""
     if most_actors(nodes, reserved) >= n:
         return
     cpus_fit = most_actors(nodes, reserved._replace(num_gpus=0)) >= n
@@ -135,13 +115,7 @@ def check_room(nodes: Sequence[Node], n: int, reserved: Reserved) -> None:
 
 
 def wait_for_start(ray: Any, actors: Sequence[Any], seconds: float | None) -> None:
-    """Wait until all actors have started; None: for :data:`START_SECONDS`.
-
-    Raises
-    ------
-    ShardLostError
-        Some have not, since other programs hold what they need, or cannot start.
-    """
+    """Wait until all actors have started; None: for :data:`START_SECONDS`."""
     limit = START_SECONDS if seconds is None else seconds
     asked = [one.__ray_ready__.remote() for one in actors]
     ready, late = ray.wait(asked, num_returns=len(asked), timeout=limit)

@@ -31,11 +31,11 @@ __all__ = ["RayShard", "ray_shards"]
 
 
 class RayShard(AskedShard):
-    """A shard in a Ray actor. Ray restarts an actor that ended, if it can.
+    """A shard in a Ray actor. Ray restarts an actor that ended, if it can."""
 
-    An actor that does not answer in time is ended, so that Ray restarts it. The time of a question
-    begins when the question before it is answered.
-    """
+    # An actor that does not answer in time is ended, so that Ray restarts it. The time of a
+    # question
+    # begins when the question before it is answered.
 
     def __init__(self, name: str, actor: Any, facts: IndexFacts, timeout: float | None) -> None:
         """Take an actor of :class:`Answering`."""
@@ -88,13 +88,7 @@ class RayShard(AskedShard):
         return bytes(answer)
 
     def _wait(self, asked: Any, timeout: float, n_killed: int) -> None:
-        """Wait until a question has its answer, or its actor has ended.
-
-        Raises
-        ------
-        ShardLostError
-            The actor took too long for this question, or for one before it, and was ended.
-        """
+        """Wait until a question has its answer, or its actor has ended."""
         import ray
 
         while True:
@@ -122,17 +116,7 @@ def ray_shards(
     num_gpus: float | None,
     start_timeout: float | None,
 ) -> list[Shard]:
-    """Start an actor for each saved index, or one for each of its replicas.
-
-    Raises
-    ------
-    MissingExtraError
-        Ray is not installed.
-    OptionError
-        The cluster has no room for the actors, and no ``start_timeout`` says that it may grow.
-    ShardLostError
-        Not all actors started in time.
-    """
+    """Start an actor for each saved index, or one for each of its replicas."""
     seconds = read_timeout(start_timeout, "start_timeout")
     ray = connect("on_ray")
     nodes, n = nodes_of(ray), len(saved) * replication.n

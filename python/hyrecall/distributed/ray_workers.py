@@ -47,32 +47,9 @@ class _Actor:
 
 
 class RayWorkers:
-    """Actors that take turns; Ray repeats questions that an actor did not answer before it ended.
+    """Actors that take turns; Ray repeats questions that an actor did not answer before it ended."""
 
-    So a question must be safe to ask twice.
-
-    Parameters
-    ----------
-    make : callable
-        Returns the function that answers; called once in each actor, which imports it by name.
-    workers : int, optional
-        Number of actors; default: as many as the cluster has room for.
-    num_gpus : float, optional
-        GPUs that Ray reserves for each actor, which sees no other GPUs. Default: 1 if the
-        cluster has a GPU for every actor, else 0.
-    start_timeout : float, optional
-        Seconds within which all actors must have started, also on nodes that the cluster adds.
-        Default: the cluster must have room for them now.
-
-    Raises
-    ------
-    MissingExtraError
-        Ray is not installed.
-    OptionError
-        The cluster has no room for the actors, and there is no ``start_timeout``.
-    ShardLostError
-        Not all actors started in time.
-    """
+    # So a question must be safe to ask twice.
 
     def __init__(
         self,

@@ -60,10 +60,8 @@ class ReplicatedShard:
         *,
         hedge: float | None = None,
     ) -> None:
-        """Take replicas, and a function that returns the version in their folder, or None.
-
-        ``hedge``: seconds after which an unanswered question is also sent to a second replica.
-        """
+        """Take replicas, and a function that returns the version in their folder, or None."""
+        # ``hedge``: seconds after which an unanswered question is also sent to a second replica.
         self.name = name
         self._replicas = [Replica(one, number) for number, one in enumerate(replicas)]
         self._stamp = stamp
@@ -187,17 +185,8 @@ class ReplicatedShard:
             raise error(ShardLostError, self.name, wish, "none")
 
     def _ask(self, call: Callable[[Replica], T_], rank: Rank) -> T_:
-        """Return the first answer; each replica is asked once at most.
-
-        Questions change nothing, and one answer is used, so nothing is counted twice.
-
-        Raises
-        ------
-        ShardLostError, CorruptIndexError
-            No replica answers; the files of all replicas are damaged.
-        StaleStatisticsError
-            No replica has the counted state any more.
-        """
+        """Return the first answer; each replica is asked once at most."""
+        # Questions change nothing, and one answer is used, so nothing is counted twice.
         if self._threads is not None:
             return self._hedged(self._threads, call, rank)
         asked: list[Replica] = []
@@ -292,20 +281,7 @@ class ReplicatedShard:
         return any(one.is_due(stamp) for one in self._replicas)
 
     def reload(self) -> str:
-        """Load the version that the folder holds, in one replica after another.
-
-        Returns
-        -------
-        str
-            The name of the state that serves now.
-
-        Raises
-        ------
-        ShardLostError
-            No replica answers.
-        CorruptIndexError, IndexNotFoundError
-            As :meth:`hyrecall.Index.open`; the replicas stay as they were.
-        """
+        """Load the version that the folder holds, in one replica after another."""
         with self._taking_up:
             lost = []
             for one in self._replicas:
@@ -319,10 +295,8 @@ class ReplicatedShard:
             return self._serving
 
     def _take_up(self, one: Replica) -> None:
-        """Let a replica load the saved version; others answer meanwhile.
-
-        The new state serves once at least half of the running replicas have it.
-        """
+        """Let a replica load the saved version; others answer meanwhile."""
+        # The new state serves once at least half of the running replicas have it.
         with self._drained(one):
             stamp = self._stamp()
             try:

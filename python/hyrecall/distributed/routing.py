@@ -47,17 +47,7 @@ Queries = npt.NDArray[np.int64]
 
 
 class Routes(NamedTuple):
-    """Which shards are asked which queries.
-
-    Attributes
-    ----------
-    scope : object
-        The scope of the request; a column was converted to a list.
-    queries : mapping of int to ndarray or None
-        By the number of the shard, the queries that it is asked; None: all queries.
-    blind : frozenset of int
-        Queries that see nothing. One shard is still asked them, to check their arguments.
-    """
+    """Which shards are asked which queries."""
 
     scope: Any
     queries: Mapping[int, Queries | None]
@@ -89,14 +79,7 @@ class Router:
         return self.of_scope(request.given["scope"])
 
     def of_scope(self, scope: object) -> Routes | None:
-        """Return which queries each shard is asked.
-
-        Returns
-        -------
-        Routes or None
-            None if the scopes cannot be read: then every shard is asked everything, and the shards
-            raise the error.
-        """
+        """Return which queries each shard is asked."""
         try:
             given = scope_entries(self._types, scope)
             needed = self._scopes(given)
@@ -154,16 +137,7 @@ class Router:
 
 
 class Routed(NamedTuple):
-    """Queries of a batch, and the shard that is asked them.
-
-    Attributes
-    ----------
-    shard : Shard
-    queries : ndarray of int64
-    request : Request
-        The request with these queries only.
-    share : Share
-    """
+    """Queries of a batch, and the shard that is asked them."""
 
     shard: Shard
     queries: Queries
@@ -184,23 +158,8 @@ def answer_routed(
     looking: Looking,
     graphs: Mapping[str, GraphLike],
 ) -> Hits | None:
-    """Answer a request by asking each shard its own queries.
-
-    Shards that ``looking`` has lost are not asked.
-
-    Returns
-    -------
-    Hits or None
-        None: a shard refuses its queries, so the caller must ask for the whole batch, which gives
-        the error of a single index, or a reply.
-
-    Raises
-    ------
-    ShardLostError, CorruptIndexError
-        No shard answers; all shards are damaged.
-    StaleStatisticsError
-        Documents changed meanwhile.
-    """
+    """Answer a request by asking each shard its own queries."""
+    # Shards that ``looking`` has lost are not asked.
     lost = looking.lost
     try:
         left = set(map(id, looking.left([shards[number] for number in routes.queries])))
@@ -296,13 +255,7 @@ def _routed(request: Request, scope: Sequence[object], shard: Shard, queries: Qu
 
 
 def _pick(name: str, value: Any, queries: Queries, n: int) -> Any:
-    """Return the entries of some queries.
-
-    Raises
-    ------
-    ShapeError
-        Another number of entries than queries, or none at all.
-    """
+    """Return the entries of some queries."""
     if value is None:
         return None
     if isinstance(value, Mapping):

@@ -32,18 +32,7 @@ Kinds = Sequence[tuple[str, str]]
 
 @dataclass
 class RowCounts:
-    """Numbers of rows by slot, cell and part.
-
-    Attributes
-    ----------
-    slots : ndarray of int64, shape (4096,)
-    cells : dict of bytes to int
-        For the cells of slots that ``add`` got as heavy.
-    parts : dict of bytes to ndarray of int64, shape (256,)
-        For the cells that ``add`` got as large.
-    values : dict of bytes to tuple
-        The values of the cells of ``cells`` and ``parts``.
-    """
+    """Numbers of rows by slot, cell and part."""
 
     slots: Numbers = field(default_factory=lambda: np.zeros(N_SLOTS, np.int64))
     cells: dict[bytes, int] = field(default_factory=dict)
@@ -97,19 +86,7 @@ class RowCounts:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """The cells of a table's rows.
-
-    Attributes
-    ----------
-    codes : ndarray of int64, shape (n_rows,)
-        The number of each row's cell among the table's distinct cells.
-    cells : list of bytes
-        The distinct cells.
-    values : list of tuple
-        Their values.
-    slots : ndarray of int64
-        Their slots.
-    """
+    """The cells of a table's rows."""
 
     codes: Numbers
     cells: list[bytes]
@@ -168,13 +145,7 @@ def cell_kinds(
 
 
 def rows_of(table: pa.Table, schema: Schema) -> Placed:
-    """Return the places of a table's rows; only its cells, keys and threads are read.
-
-    Raises
-    ------
-    DTypeError, KeyConflictError, OptionError
-        A column that the schema cannot take.
-    """
+    """Return the places of a table's rows; only its cells, keys and threads are read."""
     thread = () if schema.thread is None else (schema.thread,)
     names = tuple(dict.fromkeys((*schema.cell_columns, schema.key, *thread)))
     columns = read_rows(table, schema, names)

@@ -70,13 +70,7 @@ def seals_of(folders: Sequence[Path]) -> tuple[str, ...]:
 
 
 def check_seals(folders: Sequence[Path], seals: Sequence[str]) -> None:
-    """Refuse folders that got another version since a batch began.
-
-    Raises
-    ------
-    IndexMismatchError
-        The output would mix hits of two versions.
-    """
+    """Refuse folders that got another version since a batch began."""
     if seals_of(folders) != tuple(seals):
         wish = "the version with which the batch began, until it ends"
         raise error(IndexMismatchError, "index", wish, "another, saved since")
@@ -85,15 +79,8 @@ def check_seals(folders: Sequence[Path], seals: Sequence[str]) -> None:
 def recall_whole(
     index: Opened, given: Mapping[str, Any], options: Mapping[str, Any], embedders: Embedders
 ) -> tuple[Hits, dict[int, list[str]]]:
-    """Answer queries, whose texts these embedders embed; a batch has all hits of a query or none.
-
-    Return the hits, and why queries were not answered as asked.
-
-    Raises
-    ------
-    ShardLostError
-        A shard did not answer; its name is in the message.
-    """
+    """Answer queries, whose texts these embedders embed; a batch has all hits of a query or none."""
+    # Return the hits, and why queries were not answered as asked.
     fusion, recipe = options.get("fusion"), options.get("recipe")
     how = CallOptions(fusion=fusion, more=options.get("arms"), shaping=options.get("shaping"))
     before = Request(now=options["now"], text=given.get("text"), vectors=given.get("vectors"))

@@ -17,17 +17,7 @@ __all__ = ["SavedFolders", "find_folders", "read_folders"]
 
 
 class SavedFolders(NamedTuple):
-    """Saved indexes.
-
-    Attributes
-    ----------
-    folders : list of Path
-        The folder of each shard, or of the index if it has no shards.
-    placed : PlacedShards or None
-        The placement of shards that :func:`build_shards` wrote; None: cells may lie in any shard.
-    is_index : bool
-        Whether the path named a saved index itself.
-    """
+    """Saved indexes."""
 
     folders: list[Path]
     placed: PlacedShards | None
@@ -51,20 +41,9 @@ def read_folders(argument: str, value: object) -> tuple[Path, ...]:
 
 
 def find_folders(paths: Sequence[Path]) -> SavedFolders:
-    """Return the saved indexes of paths.
-
-    Several paths are the folders of the shards of one index. A single path is a saved index, a
-    folder with ``shards.json``, or a folder whose sub-folders are the shards, sorted by name.
-
-    Raises
-    ------
-    IndexNotFoundError
-        The single folder has no saved index, or an unfinished one.
-    CorruptIndexError
-        ``shards.json`` is damaged, or a saved index is not the one that it names.
-    OptionError
-        Several paths are shards of one folder, but not all of them.
-    """
+    """Return the saved indexes of paths."""
+    # Several paths are the folders of the shards of one index. A single path is a saved index, a
+    # folder with ``shards.json``, or a folder whose sub-folders are the shards, sorted by name.
     folder = paths[0]
     if len(paths) > 1:
         _check_whole(paths)

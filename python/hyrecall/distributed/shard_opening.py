@@ -19,13 +19,7 @@ __all__ = ["CheckedVersion", "ShardOpening"]
 
 @dataclass(frozen=True)
 class ShardOpening:
-    """Options of :meth:`hyrecall.Index.open` that hold for each shard, with the same names.
-
-    Raises
-    ------
-    OptionError
-        An unknown option, or parts to pin of an index that is in memory anyway.
-    """
+    """Options of :meth:`hyrecall.Index.open` that hold for each shard, with the same names."""
 
     device: str = "auto"
     threads: int | None = None
@@ -66,16 +60,10 @@ class ShardOpening:
 
 
 class CheckedVersion:
-    """The version of a folder that was opened last, with the checks that ``verify`` asks for.
+    """The version of a folder that was opened last, with the checks that ``verify`` asks for."""
 
-    The processes of a shard share it: one that takes the place of another one does not compare
-    the same version with its checksums again.
-
-    Attributes
-    ----------
-    seal : str or None
-        None: nothing was opened yet.
-    """
+    # The processes of a shard share it: one that takes the place of another one does not compare
+    # the same version with its checksums again.
 
     def __init__(self, seal: str | None = None) -> None:
         """Take the seal of a version that was checked."""

@@ -59,11 +59,10 @@ T_ = TypeVar("T_")
 
 
 class Shard(Protocol):
-    """The methods that a sharded index calls on each shard.
+    """The methods that a sharded index calls on each shard."""
 
-    ``statistics`` and ``candidates`` raise ShardLostError if the shard cannot be asked,
-    CorruptIndexError if its files are damaged, and the index's own errors.
-    """
+    # ``statistics`` and ``candidates`` raise ShardLostError if the shard cannot be asked,
+    # CorruptIndexError if its files are damaged, and the index's own errors.
 
     @property
     def name(self) -> str:
@@ -144,17 +143,7 @@ class Ask(Protocol):
 
 
 class SavedShard(NamedTuple):
-    """The saved index of a shard that another process opens.
-
-    Attributes
-    ----------
-    path : Path
-    seal : str or None
-        The seal of the only version that may be opened; None: the newest, loaded again when a
-        newer one was saved.
-    checked : CheckedVersion
-        The version whose checksums were compared last.
-    """
+    """The saved index of a shard that another process opens."""
 
     path: Path
     seal: str | None
@@ -219,12 +208,12 @@ class _Sent(NamedTuple):
 
 
 class ProcessShard(AskedShard):
-    """A shard in its own process, which opens the index of a path.
+    """A shard in its own process, which opens the index of a path."""
 
-    A process that ended is replaced: at once if ``tries`` is 2; if ``tries`` is 1, at the question
-    after the unanswered one. The new process does not compare the same version with its checksums
-    again. A forked child starts its own processes.
-    """
+    # A process that ended is replaced: at once if ``tries`` is 2; if ``tries`` is 1, at the
+    # question
+    # after the unanswered one. The new process does not compare the same version with its checksums
+    # again. A forked child starts its own processes.
 
     def __init__(
         self,
@@ -285,33 +274,19 @@ class ProcessShard(AskedShard):
             channel.forget()
 
     def _ask(self, *frames: bytes) -> bytes:
-        """Return the answer to a question.
-
-        Raises
-        ------
-        ShardLostError
-            The process ended in every try, or took too long.
-        """
+        """Return the answer to a question."""
         return self._begin(*frames).answer()
 
     def _begin(self, *frames: bytes) -> Question[bytes]:
-        """Send a question; start a process if none runs.
-
-        Raises
-        ------
-        ShardLostError
-            No process runs, and another replica can answer.
-        """
+        """Send a question; start a process if none runs."""
         sent = self._sent(frames)
         return Question(
             partial(self._answer, frames, sent), is_under_way=sent.question.is_under_way
         )
 
     def _answer(self, frames: Sequence[bytes], sent: _Sent) -> bytes:
-        """Return the answer to a question that was sent; if its process ended, ask a new one.
-
-        Questions change nothing, so asking twice counts nothing twice.
-        """
+        """Return the answer to a question that was sent; if its process ended, ask a new one."""
+        # Questions change nothing, so asking twice counts nothing twice.
         left = self._tries
         while True:
             turns.leave()
@@ -341,14 +316,7 @@ class ProcessShard(AskedShard):
                 return _Sent(channel, channel.send(*frames))
 
     def _started(self, *, may_wait: bool) -> Channel:
-        """Return the channel to a process that runs, as far as is known.
-
-        Raises
-        ------
-        ShardLostError
-            The process ended while it had no question, and this call may not wait for a start,
-            since another replica can answer.
-        """
+        """Return the channel to a process that runs, as far as is known."""
         with self._starting:
             if self._is_closed:
                 raise closed()

@@ -154,13 +154,7 @@ class Shards:
 
     @classmethod
     def from_bytes(cls, content: bytes, path: Path) -> Shards:
-        """Read the content of a file; ``path`` is for messages.
-
-        Raises
-        ------
-        CorruptIndexError
-            The file is damaged, not a ``shards.json``, or of another format.
-        """
+        """Read the content of a file; ``path`` is for messages."""
         try:
             data = json.loads(content)
             found, told = data.pop("xxh3_64"), data.get("format")
@@ -183,20 +177,7 @@ class Shards:
 
     @classmethod
     def read(cls, folder: str | Path) -> Shards:
-        """Read the ``shards.json`` of a folder.
-
-        Parameters
-        ----------
-        folder : path-like
-            A folder that :func:`build_shards` wrote.
-
-        Raises
-        ------
-        IndexNotFoundError
-            The folder has no ``shards.json``.
-        CorruptIndexError
-            It is a folder; or as :meth:`from_bytes`.
-        """
+        """Read the ``shards.json`` of a folder."""
         folder = read_path(folder)
         path = folder / SHARDS
         try:
@@ -217,13 +198,7 @@ def write_shards(folder: Path, shards: Shards) -> None:
 
 
 def check_seals(folder: Path, shards: Shards) -> None:
-    """Check that each saved index is the version that was built.
-
-    Raises
-    ------
-    CorruptIndexError
-        A saved index is missing, or was saved again since.
-    """
+    """Check that each saved index is the version that was built."""
     for one in shards.shards:
         path = folder / one.folder / MANIFEST
         wish = f"the version {one.manifest} that {SHARDS} names"
@@ -238,10 +213,8 @@ def check_seals(folder: Path, shards: Shards) -> None:
 
 
 def remove_unused(folder: Path, used: Sequence[ShardEntry]) -> None:
-    """Remove the folders of earlier generations and of unfinished work.
-
-    Files that a reader has opened stay readable for it.
-    """
+    """Remove the folders of earlier generations and of unfinished work."""
+    # Files that a reader has opened stay readable for it.
     kept = {one.folder for one in used}
     for path in list(folder.iterdir()):
         is_old = _FOLDER.fullmatch(path.name) is not None and path.name not in kept

@@ -25,17 +25,7 @@ _OF_A_QUERY = (DTypeError, OptionError, ScopeError, ShapeError)  # errors caused
 def slice_size(
     facts: IndexFacts, options: Mapping[str, Any], n_shards: int, most: int = MAX_QUERIES
 ) -> int:
-    """Return the number of queries whose lists fit into the memory of a slice.
-
-    Parameters
-    ----------
-    facts : IndexFacts
-    options : mapping
-        Arguments of the recall, of which ``recipe``, ``depth``, ``offset`` and ``limit`` count.
-    n_shards : int
-        Each shard returns its own lists, which are joined in one process.
-    most : int
-    """
+    """Return the number of queries whose lists fit into the memory of a slice."""
     recipe = options.get("recipe")
     held = max(options.get("depth", 100), options.get("offset", 0) + options.get("limit", 10))
     held, n_more = (held, 0) if recipe is None else (max(held, recipe.depth), len(recipe.more))
@@ -47,21 +37,8 @@ def slice_size(
 def answered(
     answer: Callable[[int, int], T_], first: int, n_queries: int
 ) -> Iterator[T_ | tuple[int, HyrecallError]]:
-    """Answer a slice at once; if it is refused, answer each half, down to single queries.
-
-    A reply does not depend on the other queries of its slice, so splitting does not change it.
-
-    Parameters
-    ----------
-    answer : callable
-        Takes the place of a query in the slice and the number of queries to answer from there.
-    first, n_queries : int
-
-    Yields
-    ------
-    object or tuple of int and HyrecallError
-        The result of ``answer``, or the place and the error of a refused query; in order.
-    """
+    """Answer a slice at once; if it is refused, answer each half, down to single queries."""
+    # A reply does not depend on the other queries of its slice, so splitting does not change it.
     try:
         made = answer(first, n_queries)
     except _OF_A_QUERY as fault:

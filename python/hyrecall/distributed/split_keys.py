@@ -23,16 +23,9 @@ __all__ = ["check_split_keys"]
 def check_split_keys(
     folder: Path, schema: Schema, placement: Placement, entries: Mapping[int, ShardEntry]
 ) -> None:
-    """Refuse a key that two threads of a split cell have in two shards.
-
-    In other cells all rows with a key lie in one shard, whose build refuses duplicate keys. This
-    check needs 8 bytes a row of the largest split cell.
-
-    Raises
-    ------
-    KeyConflictError
-        The message has the key.
-    """
+    """Refuse a key that two threads of a split cell have in two shards."""
+    # In other cells all rows with a key lie in one shard, whose build refuses duplicate keys. This
+    # check needs 8 bytes a row of the largest split cell.
     if schema.thread is None:
         return
     for cell, parts in placement.split:

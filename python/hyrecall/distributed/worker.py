@@ -85,17 +85,7 @@ class Answering:
         seal: str | None = None,
         checked: str | None = None,
     ) -> None:
-        """Take the path of a saved index. Nothing is opened yet.
-
-        Parameters
-        ----------
-        path : str
-        opening : ShardOpening
-        seal : str, optional
-            Of the only version that may be opened. Default: the newest version.
-        checked : str, optional
-            The seal of a version whose checksums another process has compared.
-        """
+        """Take the path of a saved index. Nothing is opened yet."""
         self._path = path
         self._opening = opening
         self._seal = seal
@@ -128,14 +118,7 @@ class Answering:
         return (self._told.encode(),)
 
     def _opened(self) -> Index:
-        """Open the index.
-
-        Raises
-        ------
-        ShardLostError
-            The folder is gone, or holds another version than the only one that may be opened: its
-            documents may also be in other shards, or be missing.
-        """
+        """Open the index."""
         try:
             index = self._checked_once()
         except IndexNotFoundError as fault:
@@ -167,13 +150,7 @@ class Answering:
             return None
 
     def _unless_damaged(self, read: Callable[[], T_]) -> T_:
-        """Return the result of ``read``, unless the saved version is known to be damaged.
-
-        Raises
-        ------
-        CorruptIndexError
-            The saved version is damaged.
-        """
+        """Return the result of ``read``, unless the saved version is known to be damaged."""
         seal = self._seal_now()
         if self._damaged is not None and self._damaged[0] == seal:
             raise self._damaged[1].with_traceback(None)
@@ -212,10 +189,8 @@ class Answering:
         raise error(InternalError, "verb", wish, verb)
 
     def _read(self, data: bytes) -> Request:
-        """Return the request of some bytes.
-
-        Both questions of a recall send the same bytes, with those of other recalls in between.
-        """
+        """Return the request of some bytes."""
+        # Both questions of a recall send the same bytes, with those of other recalls in between.
         found = self._recent.pop(data, None)
         if found is None:
             found = Request.from_bytes(data)

@@ -19,18 +19,7 @@ _Function = Callable[[Sequence[str]], Awaitable[object]]
 
 
 class AsyncEmbedder:
-    """Calls an async function on its own event loop; made by :func:`from_async`.
-
-    Parameters
-    ----------
-    function, model, dim
-        As in :func:`from_async`.
-
-    Raises
-    ------
-    DTypeError, OptionError
-        Not a function, or an invalid model name.
-    """
+    """Calls an async function on its own event loop; made by :func:`from_async`."""
 
     def __init__(self, function: _Function, *, model: str, dim: int | None) -> None:
         """Check the arguments; the first call starts the loop."""
@@ -46,36 +35,11 @@ class AsyncEmbedder:
         renew_in_children(self)
 
     def embed(self, texts: Sequence[str]) -> object:
-        """Return the function's result, or raise its exception.
-
-        Parameters
-        ----------
-        texts : sequence of str
-
-        Returns
-        -------
-        object
-            Not checked; a guard checks it.
-        """
+        """Return the function's result, or raise its exception."""
         return self._future(texts).result()
 
     def embed_within(self, texts: Sequence[str], seconds: float) -> object:
-        """Return the function's result, or cancel it after some seconds.
-
-        Parameters
-        ----------
-        texts : sequence of str
-        seconds : float
-
-        Returns
-        -------
-        object
-
-        Raises
-        ------
-        TimeoutError
-            The function has not returned in time.
-        """
+        """Return the function's result, or cancel it after some seconds."""
         future = self._future(texts)
         try:
             return future.result(seconds)

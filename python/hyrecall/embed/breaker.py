@@ -16,28 +16,11 @@ _LONGEST_REST = 86_400.0
 
 
 class Breaker:
-    """Counts failures in a row; after a number of them, admits no call for a while.
+    """Counts failures in a row; after a number of them, admits no call for a while."""
 
-    After this rest, one call is admitted as a probe. If it succeeds, all calls are admitted again;
-    if it fails, another rest begins. A breaker is thread-safe.
-
-    Parameters
-    ----------
-    failures : int, default 5
-        Number of failures in a row that start a rest.
-    rest : float, default 30
-        Length of a rest in seconds.
-    clock : callable, default ``time.monotonic``
-        Returns seconds.
-
-    Examples
-    --------
-    >>> breaker = Breaker(failures=2, rest=30.0)
-    >>> for _ in range(2):
-    ...     breaker.failed()
-    >>> breaker.admits(), breaker.state
-    (False, 'open')
-    """
+    # After this rest, one call is admitted as a probe. If it succeeds, all calls are admitted
+    # again;
+    # if it fails, another rest begins. A breaker is thread-safe.
 
     def __init__(
         self,

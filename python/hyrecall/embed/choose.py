@@ -118,18 +118,7 @@ def embedder(
 def named_timeout(
     environ: Mapping[str, str] | None = None, settings: Mapping[str, Any] | None = None
 ) -> float | None:
-    """Return the seconds that the environment, or a setting, gives an endpoint for a request.
-
-    Returns
-    -------
-    float or None
-        None: neither says anything.
-
-    Examples
-    --------
-    >>> named_timeout({"LTM_EMBED_TIMEOUT": "10s"}), named_timeout({}, {})
-    (10.0, None)
-    """
+    """Return the seconds that the environment, or a setting, gives an endpoint for a request."""
     _, timeout = _first(TIMEOUT, os.environ if environ is None else environ)
     timeout = timeout or (settings or {}).get("embed_timeout")
     seconds = timeout_of(timeout)

@@ -26,28 +26,7 @@ _MOST = 2**63 - 1  # nanoseconds: 292 years
 
 
 def duration(text: str) -> float:
-    """Convert a duration to seconds.
-
-    Parameters
-    ----------
-    text : str
-        An optional sign, then numbers with units (ns, us, ms, s, m, h); or 0.
-
-    Returns
-    -------
-    float
-        Seconds.
-
-    Raises
-    ------
-    OptionError
-        Not a duration, or longer than 292 years.
-
-    Examples
-    --------
-    >>> duration("1m30s"), duration("500ms"), duration("-1.5s")
-    (90.0, 0.5, -1.5)
-    """
+    """Convert a duration to seconds."""
     wish = "a duration like 500ms, 3s or 1m30s"
     if text in ("0", "+0", "-0"):
         return 0.0
@@ -60,13 +39,7 @@ def duration(text: str) -> float:
 
 
 def timeout_of(text: str | None, default: float = 5.0) -> float:
-    """Return a variable's seconds; the default if it is not set or not a positive duration.
-
-    Examples
-    --------
-    >>> timeout_of("250ms"), timeout_of("soon"), timeout_of("-1s"), timeout_of(None)
-    (0.25, 5.0, 5.0, 5.0)
-    """
+    """Return a variable's seconds; the default if it is not set or not a positive duration."""
     try:
         seconds = duration(text) if text else 0.0
     except OptionError:

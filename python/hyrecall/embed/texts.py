@@ -26,31 +26,7 @@ def embed_texts(
     tell: Callable[[int, int], object] | None = None,
     refused: dict[int, NoVectors] | None = None,
 ) -> npt.NDArray[np.float32]:
-    """Return one row per text.
-
-    Parameters
-    ----------
-    guard : Guard
-        Called with 64 texts at a time, each call with a limit of 60 seconds.
-    texts : sequence of str or None
-    seconds : float, default infinity
-        The limit for all texts together.
-    tell : callable, optional
-        ``tell(done, total)``, called after each call of the embedder.
-    refused : dict, optional
-        Gets the texts that the embedder refuses, by their number: they have a zero row. Without it
-        they are an error.
-
-    Returns
-    -------
-    ndarray, shape (len(texts), dim), float32
-        A zero row for a text that is None or blank. The dim is 1 if nothing says what it is.
-
-    Raises
-    ------
-    EmbedError
-        A call returned no vectors; no text follows. It names the first text that is refused.
-    """
+    """Return one row per text."""
     until = time.monotonic() + seconds
     found: list[tuple[range, npt.NDArray[np.float32]]] = []
     for first in range(0, len(texts), _TEXTS_AT_ONCE):

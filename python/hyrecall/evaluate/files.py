@@ -19,14 +19,7 @@ _VECTOR = "embedding"
 
 
 def read_rows(folder: Path, name: str) -> pa.Table:
-    """Read ``name.parquet`` or ``name.jsonl`` as a table with string ``id``, ``text``, ``title``.
-
-    Parameters
-    ----------
-    folder : Path
-    name : str
-        ``corpus`` or ``queries``.
-    """
+    """Read ``name.parquet`` or ``name.jsonl`` as a table with string ``id``, ``text``, ``title``."""
     found = [path for kind in ("parquet", "jsonl") if (path := folder / f"{name}.{kind}").is_file()]
     if len(found) != 1:
         wish = f"a folder with either {name}.parquet or {name}.jsonl"
@@ -120,10 +113,9 @@ def _vectors(values: list[Any], places: list[str]) -> pa.Array:
 
 
 def read_pairs(path: Path, n_fields: int, ids: set[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the lines of a TSV after its header: the place, for messages, and the fields.
-
-    A first line that begins with one of the ids or ends in a number is refused: it is not a header.
-    """
+    """Yield the lines of a TSV after its header: the place, for messages, and the fields."""
+    # A first line that begins with one of the ids or ends in a number is refused: it is not a
+    # header.
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             where = f"{path} line {number}"

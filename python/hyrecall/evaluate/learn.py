@@ -378,10 +378,8 @@ def _minimise(
 
 
 def _cross_entropy(pools: _Pools, weights: Floats) -> tuple[float, Floats]:
-    """Return the mean cross-entropy of the queries, and its gradient.
-
-    Each relevant candidate competes with the candidates that are not relevant, not with others.
-    """
+    """Return the mean cross-entropy of the queries, and its gradient."""
+    # Each relevant candidate competes with the candidates that are not relevant, not with others.
     with needs_extra():
         from scipy.special import xlogy
     begins, counts = pools.starts[:-1], np.diff(pools.starts)

@@ -16,13 +16,7 @@ _DOTS = 150  # per inch of a PNG
 
 
 def plot_format(path: Path, argument: str = "plot") -> str:
-    """Return the format of a picture by the suffix of its name.
-
-    Raises
-    ------
-    OptionError
-        The suffix is neither ``.svg`` nor ``.png``.
-    """
+    """Return the format of a picture by the suffix of its name."""
     ending = path.suffix.lower()
     if ending not in (".svg", ".png"):
         raise error(OptionError, argument, "a name that ends in .svg or .png", repr(path.name))

@@ -38,16 +38,7 @@ _SHOWN_TRIED = 10  # settings of a search in a table
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lay out rows in columns, as Markdown that is also readable as plain text.
-
-    Examples
-    --------
-    >>> print(table(["setting", "AP"], [["bm25", "0.5"], ["dense", "0.25"]]))
-    | setting |   AP |
-    | ------- | ---: |
-    | bm25    |  0.5 |
-    | dense   | 0.25 |
-    """
+    """Lay out rows in columns, as Markdown that is also readable as plain text."""
     shown = [[cell.replace("|", "/") for cell in row] for row in (headings, *rows)]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]

@@ -58,10 +58,8 @@ class AskedGraph(BoundGraph):
     def _near(
         self, scopes: list[object], sources: Sequence[Sequence[Any]], hops: int
     ) -> list[pa.Array]:
-        """Return the participants within some hops of the sources of each scope.
-
-        Which of them exist is not known here, so paths lead through all of them.
-        """
+        """Return the participants within some hops of the sources of each scope."""
+        # Which of them exist is not known here, so paths lead through all of them.
         kind = self.graph.key_type
         if not any(map(len, sources)):
             return [pa.array([], kind)] * len(scopes)
@@ -91,15 +89,7 @@ class AskedGraph(BoundGraph):
 
 
 def nodes_of(facts: IndexFacts, found: Sequence[pa.Table]) -> State:
-    """Make a state of documents that have only a key and a cell.
-
-    Parameters
-    ----------
-    facts : IndexFacts
-        Of their index.
-    found : sequence of pyarrow.Table
-        Answers to look-ups of the kind "keys"; a document may occur several times.
-    """
+    """Make a state of documents that have only a key and a cell."""
     schema = facts.schema
     names = ["key", *(cell_column(at) for at in range(len(schema.cell_columns)))]
     tables = [one.select(names) for one in found if one.num_rows]

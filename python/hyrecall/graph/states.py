@@ -27,15 +27,7 @@ __all__ = ["BoundGraph"]
 
 @dataclass(frozen=True, eq=False)
 class BoundGraph:
-    """A graph's state for the arms, signals and context of one call; every read names a scope.
-
-    Attributes
-    ----------
-    graph : GraphReads
-        The indexes of edges and nodes.
-    edges, nodes : State
-        They do not include later changes.
-    """
+    """A graph's state for the arms, signals and context of one call; every read names a scope."""
 
     graph: GraphReads
     edges: State

@@ -13,19 +13,7 @@ SEPARATOR = "\n"
 
 
 def join_texts(columns: Sequence[pa.Array]) -> pa.Array:
-    """Join the text columns of an arm, row by row.
-
-    Parameters
-    ----------
-    columns : sequence of pyarrow.Array of large_string
-        In the arm's order. One column is returned as it is.
-
-    Returns
-    -------
-    pyarrow.Array
-        The texts with a line break between them; null and blank ones are left out, unless there
-        is nothing else. Null where every column is null.
-    """
+    """Join the text columns of an arm, row by row."""
     import pyarrow.compute as pc
 
     if len(columns) == 1:

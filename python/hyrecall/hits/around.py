@@ -85,17 +85,7 @@ class ThreadRow:
 
 @dataclass(frozen=True, eq=False)
 class Around:
-    """What was found.
-
-    Attributes
-    ----------
-    context : sequence of sequence
-        Per query, of its first hits.
-    related : sequence of sequence
-        Per query.
-    near, threads : sequence of sequence, default ()
-        Per query, of each hit: the rows around it, the best rows of its thread. Empty: not asked.
-    """
+    """What was found."""
 
     context: Sequence[Sequence[tuple[Neighbour, ...]]]
     related: Sequence[Sequence[Related]]

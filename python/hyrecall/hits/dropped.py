@@ -14,12 +14,7 @@ __all__ = ["Dropped", "DroppedRow", "Peer", "StageDrops", "dropped_text"]
 @check_keywords
 @dataclass(frozen=True)
 class Peer:
-    """Another document of the same list.
-
-    Attributes
-    ----------
-    key, cell : object, tuple
-    """
+    """Another document of the same list."""
 
     key: Any
     cell: tuple[Any, ...]

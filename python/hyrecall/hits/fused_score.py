@@ -15,19 +15,7 @@ __all__ = ["FusedScore", "contributions", "fuse"]
 
 @dataclass(frozen=True)
 class FusedScore:
-    """What the fusion made of a document.
-
-    Attributes
-    ----------
-    score : float
-        What the stages start from: ``joined``, or its share of ``best``.
-    joined : float
-        The joined contributions of the arms.
-    best : float or None
-        With ``normalize``, the best score possible.
-    added : dict of int to dict of str to object
-        By the arm's place: its contribution, its weight and how its score was scaled.
-    """
+    """What the fusion made of a document."""
 
     score: float
     joined: float
@@ -36,10 +24,8 @@ class FusedScore:
 
 
 def contributions(reply: Reply, query: int, at: int) -> list[float]:
-    """Return what each arm adds to a hit's score, in the order of ``trace.arms``.
-
-    With ``normalize`` they are divided by the best score possible, so that they still add up.
-    """
+    """Return what each arm adds to a hit's score, in the order of ``trace.arms``."""
+    # With ``normalize`` they are divided by the best score possible, so that they still add up.
     known = {
         place: {"score": reply.cached("score", arm)[at], "rank": reply.cached("rank", arm)[at]}
         for place, arm in enumerate(reply.ran)
@@ -53,10 +39,8 @@ def contributions(reply: Reply, query: int, at: int) -> list[float]:
 
 
 def fuse(reply: Reply, query: int, parts: dict[int, dict[str, Any]]) -> FusedScore:
-    """Join the components as csrc/engine/fusion does; the pool's scales came with the reply.
-
-    ``parts`` has the score and the rank in each arm, by the arm's place among those that ran.
-    """
+    """Join the components as csrc/engine/fusion does; the pool's scales came with the reply."""
+    # ``parts`` has the score and the rank in each arm, by the arm's place among those that ran.
     math = _core.arithmetic
     fusion = reply.fusion
     scales = _scales(reply, query)

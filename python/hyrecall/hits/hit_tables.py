@@ -175,18 +175,7 @@ def _rest(n_hits: int) -> list[Line]:
 
 
 def hit_lines(reply: Reply, query: int, *, width: int, show: Show | None = None) -> list[Line]:
-    """Lay out all hits of a query as a table: rank, key, score, arms, cell; text beneath.
-
-    Parameters
-    ----------
-    reply : Reply
-    query : int
-        One that has hits.
-    width : int
-        Columns of the terminal.
-    show : callable, optional
-        Makes a styled line of a text; default: its beginning, on one line.
-    """
+    """Lay out all hits of a query as a table: rank, key, score, arms, cell; text beneath."""
     return _table_of(_hits(reply, query), reply.trace.arms, width=width, show=show)
 
 

@@ -64,24 +64,9 @@ class Source(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class BatchReply(ABC):
-    """What every reply to a batch has, whether one recipe answered the queries or several did.
+    """What every reply to a batch has, whether one recipe answered the queries or several did."""
 
-    It is frozen, and shared by the hits and tables that show it.
-
-    Attributes
-    ----------
-    facts : IndexFacts
-        Of the index that was asked.
-    arms : tuple of str
-        The index's own arms and those of the call, whether they ran or not.
-    columns : tuple of str
-        Row columns that tables have beside the results.
-    now : datetime
-        The time of the call.
-    trace : Trace
-    query_keys : pyarrow.Array or None
-        The caller's key of each query.
-    """
+    # It is frozen, and shared by the hits and tables that show it.
 
     facts: IndexFacts
     arms: tuple[str, ...]
@@ -168,13 +153,7 @@ class BatchReply(ABC):
         return python_values(read[kind](name))
 
     def check_arm(self, arm: str) -> None:
-        """Refuse an arm that the call did not know.
-
-        Raises
-        ------
-        OptionError
-            The arm is neither the index's nor the call's.
-        """
+        """Refuse an arm that the call did not know."""
         if arm not in self.arms:
             raise error(OptionError, "arm", f"an arm of {list(self.arms)}", repr(arm))
 
@@ -189,26 +168,7 @@ class BatchReply(ABC):
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Reply(BatchReply):
-    """The reply to a batch by one recipe, or by the options of a call.
-
-    Attributes
-    ----------
-    arrays : dict of str to ndarray
-        What native code returned: an entry a hit, or an entry a query.
-    ran, bases : tuple of str
-        The arms that ran, in the request's order, and the index's arm behind each: they differ
-        where an arm runs once for each table.
-    fusion : Fusion or None
-        None: one arm ran, and its score is the hit's.
-    normalize : bool
-        Whether scores are shares of the best score possible.
-    phases : sequence of Phase or None
-        The weights that ``SessionSignals`` took for each query; None: the stage did not run.
-    around : Around or None
-        What an expansion found.
-    kept_source : Source or None
-        None: the reply was unpickled, which has all row columns instead.
-    """
+    """The reply to a batch by one recipe, or by the options of a call."""
 
     arrays: Arrays
     ran: tuple[str, ...]
@@ -251,13 +211,7 @@ class Reply(BatchReply):
 
     @property
     def source(self) -> Source:
-        """The call that the reply came from.
-
-        Raises
-        ------
-        OptionError
-            There is none: the reply was unpickled.
-        """
+        """The call that the reply came from."""
         if self.kept_source is None:
             wish = "hits as a recall gives them"
             got = "unpickled ones, which hold values and no index"

@@ -15,17 +15,7 @@ __all__ = ["AddedTerms", "SecondLook", "SecondLooks"]
 
 @dataclass(frozen=True)
 class SecondLook:
-    """What :class:`hyrecall.Feedback` added to one query.
-
-    Attributes
-    ----------
-    rows : tuple
-        The keys of the rows that were heard, best first.
-    vectors : tuple of str
-        The vector arms whose query they moved.
-    terms : dict of str to dict of str to float
-        By text arm, each added term with its boost, the most telling first.
-    """
+    """What :class:`hyrecall.Feedback` added to one query."""
 
     rows: tuple[Any, ...]
     vectors: tuple[str, ...] = ()
@@ -48,18 +38,7 @@ class AddedTerms:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SecondLooks(Mapping[int, SecondLook]):
-    """The second looks of a batch, by query; only queries to which something was added.
-
-    Attributes
-    ----------
-    offsets : ndarray, shape (n_queries + 1,)
-        Query q has the keys from offsets[q] to offsets[q + 1].
-    row_keys : pyarrow.Array
-    moved : dict of str to ndarray of bool, shape (n_queries,)
-        By vector arm, which queries were moved.
-    added : dict of str to AddedTerms
-        By text arm.
-    """
+    """The second looks of a batch, by query; only queries to which something was added."""
 
     offsets: npt.NDArray[np.int64]
     row_keys: pa.Array

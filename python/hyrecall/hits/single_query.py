@@ -15,10 +15,8 @@ _PLACES = ("segment", "row")  # in the snapshot
 
 
 def single_query(hits: QueryHits) -> QueryHits:
-    """Return the hits of a query as values, as if it had been asked alone; like unpickled ones.
-
-    Nothing says how many other queries there were, which number this one had, or what they ask.
-    """
+    """Return the hits of a query as values, as if it had been asked alone; like unpickled ones."""
+    # Nothing says how many other queries there were, which number this one had, or what they ask.
     n, at = hits._reply.n_queries, hits.query
     reply = hits._alone()
     arrays = {name: one for name, one in reply.arrays.items() if name not in _PLACES}

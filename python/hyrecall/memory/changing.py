@@ -72,13 +72,7 @@ class Remembered:
 
 
 def episode_of(given: object, fields: Mapping[str, Any]) -> Episode:
-    """Return the episode that a call passes, or one made of a text and fields.
-
-    Raises
-    ------
-    DTypeError, OptionError
-        Neither; or fields beside an episode.
-    """
+    """Return the episode that a call passes, or one made of a text and fields."""
     if isinstance(given, str):
         return checked(Episode, {"output": given, **fields})
     if not isinstance(given, Episode):
@@ -209,15 +203,7 @@ def supersede(
     reason: str | None = None,
     embed_timeout: float | None = None,
 ) -> Remembered:
-    """Replace an old episode by a new one, in one transaction.
-
-    Raises
-    ------
-    NotFoundError
-        The caller has no such episode.
-    OptionError
-        The new one lies in another partition or is another user's.
-    """
+    """Replace an old episode by a new one, in one transaction."""
     store, by = view.store, view.by
     check_id("id", key)
     fields = {"user_id": by.user, "org": by.org, "workspace": by.workspace}
@@ -241,13 +227,7 @@ def forget(
     erased: bool = False,
     everything: bool = False,
 ) -> int:
-    """Take memories of one user out of recall, or erase them; return how many.
-
-    Raises
-    ------
-    OptionError
-        Nothing says which, as :func:`check_which` has it.
-    """
+    """Take memories of one user out of recall, or erase them; return how many."""
     store, by = view.store, view.by
     if by.user is EVERYONE:
         raise error(OptionError, "user_id", "a user, or None for the anonymous one", "EVERYONE")
@@ -338,13 +318,7 @@ def needed(reason: object) -> str:
 
 
 def writer(by: AskedBy) -> str:
-    """Return the name of an agent that writes.
-
-    Raises
-    ------
-    ScopeError
-        It has none.
-    """
+    """Return the name of an agent that writes."""
     if not isinstance(by.user, str) or not by.user.strip():
         raise error(ScopeError, "agent", "a name, to write", repr(by.user))
     return by.user

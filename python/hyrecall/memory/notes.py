@@ -353,13 +353,7 @@ def _hit(match: EpisodeMatch, query: str) -> NoteHit:
 
 
 def snippet(value: str, query: str) -> str:
-    """Return some words of a text around the first that was asked for, each of them marked.
-
-    Examples
-    --------
-    >>> snippet("green tea is tea", "TEA")
-    'green <<tea>> is <<tea>>'
-    """
+    """Return some words of a text around the first that was asked for, each of them marked."""
     asked = tuple(word.casefold() for word in _WORD.findall(query))
     words = list(_WORD.finditer(value))
 

@@ -41,14 +41,7 @@ def about_store(recipe: Recipe, layout: Layout, model: str | None, dim: int | No
 def open_database(
     path: str | os.PathLike[str], options: StoreOptions, about: About
 ) -> tuple[Database, Host | Connections | None]:
-    """Open the database of a folder, or make one in memory.
-
-    Returns
-    -------
-    Database
-    Host or Connections or None
-        As whom this process shares the store; None: it does not.
-    """
+    """Open the database of a folder, or make one in memory."""
     folder = read_path(path)
     if str(folder) == IN_MEMORY:
         return _in_memory(options), None

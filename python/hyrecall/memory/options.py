@@ -77,15 +77,7 @@ class StoreOptions:
         check_device(self.device)
 
     def at(self, path: str | os.PathLike[str]) -> StoreOptions:
-        """Return the options for a folder: a replica is opened for reading, if nothing is said.
-
-        Raises
-        ------
-        OptionError
-            The folder is a replica, and is to be opened for writing.
-        CorruptRemoteError
-            The file REMOTE of the folder is damaged, so that nobody knows whether it is a replica.
-        """
+        """Return the options for a folder: a replica is opened for reading, if nothing is said."""
         if self.read_only:
             return self  # whatever the folder is, and whatever became of its file REMOTE
         mark = replica_mark(read_path(path))

@@ -75,22 +75,7 @@ Reply = TypeVar("Reply")
 
 
 class Store:
-    """An open store. Threads may share it.
-
-    Attributes
-    ----------
-    options : StoreOptions
-    database : Database
-    guard : Guard
-    follower : Follower
-    layout : Layout
-    recipe : Recipe
-        By which a search ranks that names no other.
-    formula : Recipe
-        By which ``recall_scored`` ranks.
-    joining : Joining
-        How searches become batches while this process owns the store, also after a take-over.
-    """
+    """An open store. Threads may share it."""
 
     def __init__(self, path: str | os.PathLike[str], options: StoreOptions) -> None:
         """Open everything, or nothing."""
@@ -132,13 +117,7 @@ class Store:
         self._bounded = Bounded("hyrecall-sessions")
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Refuse to be pickled, and say how processes share a store.
-
-        Raises
-        ------
-        DTypeError
-            Always.
-        """
+        """Refuse to be pickled, and say how processes share a store."""
         remedy = "in each process MemorySync.open(path)"
         wish = "a folder that each process opens"
         raise error(DTypeError, "pickle", wish, "an open store", remedy)
@@ -229,13 +208,7 @@ class Store:
         return in_utc(self._clock())
 
     def check_recipe(self, recipe: object) -> Recipe:
-        """Return the recipe of a call; it must share the index of the store.
-
-        Raises
-        ------
-        DTypeError, OptionError
-            No recipe, or one that needs another index.
-        """
+        """Return the recipe of a call; it must share the index of the store."""
         if recipe is None:
             return self.recipe
         if not isinstance(recipe, Recipe):
@@ -257,13 +230,7 @@ class Store:
 
     @property
     def owner(self) -> Owner:
-        """The owner.
-
-        Raises
-        ------
-        StoreError
-            It is in another process.
-        """
+        """The owner."""
         owner = self._alone if self._shared is None else self._shared.owner
         if owner is None:
             raise error(StoreError, repr(self), "the process that owns the store", "another")
@@ -285,13 +252,7 @@ class Store:
         return self.owner.background
 
     def owner_state(self) -> OwnerState | None:
-        """Return who owns the store and who uses it; None: no process shares it.
-
-        Raises
-        ------
-        OwnerError
-            The owner does not answer.
-        """
+        """Return who owns the store and who uses it; None: no process shares it."""
         self.database.check_usable()
         if self._shared is not None:
             return self._shared.state()
@@ -339,14 +300,7 @@ class Store:
             self._settling.release()
 
     def given_vectors(self, vectors: object, n: int) -> Vectors | None:
-        """Check the vectors that a caller passes; None: there are none.
-
-        Raises
-        ------
-        ShapeError, DTypeError, OptionError
-            Another number or length of rows, no numbers, NaN or infinity, or a norm that no index
-            takes.
-        """
+        """Check the vectors that a caller passes; None: there are none."""
         if vectors is None:
             return None
         try:
@@ -371,13 +325,7 @@ class Store:
         return self.guard.model or GIVEN
 
     def wait_until_ready(self, timeout: float) -> bool:
-        """Wait until the embedder is loaded and the index is up to date; return whether both are.
-
-        Raises
-        ------
-        OptionError, DTypeError
-            The timeout is no number of seconds.
-        """
+        """Wait until the embedder is loaded and the index is up to date; return whether both are."""
         until = time.monotonic() + number("timeout", timeout, 0.0, 86_400.0, SECONDS)
         is_loaded = self.guard.wait_until_loaded(timeout)
         self.settle()
@@ -393,10 +341,8 @@ class Store:
     # ---- closing ----
 
     def close(self) -> None:
-        """Save the index and let go of everything. Closing twice is fine.
-
-        A forked child leaves the store to its parent.
-        """
+        """Save the index and let go of everything. Closing twice is fine."""
+        # A forked child leaves the store to its parent.
         if not self.database.is_here:
             return
         with ExitStack() as held:  # each is let go of, the last here first, whatever the others do

@@ -58,26 +58,13 @@ AT_A_TIME = 64
 
 @dataclass(frozen=True)
 class View:
-    """A store as one caller sees it.
-
-    Attributes
-    ----------
-    store : Store
-    by : AskedBy
-        The caller: a user, all users of a partition, several partitions, or an agent.
-    """
+    """A store as one caller sees it."""
 
     store: Store
     by: AskedBy
 
     def search(self, query: object, **options: Any) -> Matches:
-        """Answer one call of recall; its options are those of :func:`.call.read_ask`.
-
-        Raises
-        ------
-        OptionError, DTypeError
-            The argument is named.
-        """
+        """Answer one call of recall; its options are those of :func:`.call.read_ask`."""
         recipe = self.store.check_recipe(options.pop("recipe", None))
         recipe = weighted(recipe, options.pop("weights", None))
         ask = read_ask(query, self.by, recipe, **options)
@@ -142,10 +129,8 @@ class View:
         return None
 
     def history(self, key: object) -> Versions:
-        """Return every version of a memory: of the one that is there, else of the last that was.
-
-        Of others' memories, only what is there is told, and not why it was changed.
-        """
+        """Return every version of a memory: of the one that is there, else of the last that was."""
+        # Of others' memories, only what is there is told, and not why it was changed.
         name = check_id("id", key)
         with self.store.database.reading() as connection:
             cells = audience(connection, self.by).cells
@@ -260,11 +245,10 @@ def _order(last: Change) -> tuple[bool, int]:
 
 
 def _as_others_see(versions: Versions) -> Versions:
-    """Return the versions since the memory was last taken away, without reasons, for other users.
-
-    What was forgotten, moved or followed by another was so for its user, and so are the reason and
-    the id of what followed.
-    """
+    """Return the versions since the memory was last taken away, without reasons, for other users."""
+    # What was forgotten, moved or followed by another was so for its user, and so are the
+    # reason and
+    # the id of what followed.
     kept: Versions = []
     for version in reversed(versions):
         if version.status != "live":

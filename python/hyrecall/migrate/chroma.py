@@ -18,19 +18,9 @@ _INCLUDED = ["documents", "metadatas", "embeddings", "uris"]
 
 @contextmanager
 def read(path: Path, options: Reading) -> Iterator[Source]:
-    """Open a collection; without ``collection``, the only one.
-
-    A document is a text, an embedding a vector. Chroma itself opens the folder, so that a newer
-    chromadb may bring its files to its own format.
-
-    Raises
-    ------
-    OptionError
-        No folder of Chroma, or a client of this process has it open; no such collection, or
-        several and none is named.
-    MissingExtraError
-        The package chromadb is not installed.
-    """
+    """Open a collection; without ``collection``, the only one."""
+    # A document is a text, an embedding a vector. Chroma itself opens the folder, so that a newer
+    # chromadb may bring its files to its own format.
     with needs_package("chromadb", "chromadb"):
         import chromadb
         from chromadb.config import Settings

@@ -18,18 +18,9 @@ __all__ = ["read"]
 
 @contextmanager
 def read(path: Path, options: Reading) -> Iterator[Source]:
-    """Open a table; without ``collection``, the only one of the folder.
-
-    The columns of ids and texts are "id" and "text" unless they are named. Without
-    ``vector_field``, the only column of vectors is read. Other columns become metadata.
-
-    Raises
-    ------
-    OptionError
-        No folder; no such table or column, or several and none is named.
-    MissingExtraError
-        The package lancedb is not installed.
-    """
+    """Open a table; without ``collection``, the only one of the folder."""
+    # The columns of ids and texts are "id" and "text" unless they are named. Without
+    # ``vector_field``, the only column of vectors is read. Other columns become metadata.
     with needs_package("lancedb", "lancedb"):
         import lancedb
     if not path.is_dir():  # LanceDB would make it

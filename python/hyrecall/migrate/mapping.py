@@ -18,22 +18,7 @@ __all__ = ["Mapped", "Mapper", "check_source", "map_records"]
 
 @dataclass(frozen=True)
 class Mapped:
-    """A record as it is kept here.
-
-    Attributes
-    ----------
-    key, user, text : str
-    metadata : dict
-        JSON.
-    at : datetime or None
-        When it was made, in UTC.
-    session_id : str or None
-    vector : ndarray, shape (dim,), float32, or None
-    vector_fault : str or None
-        Why there is no vector.
-    dropped : tuple of str
-        Fields that have no place here.
-    """
+    """A record as it is kept here."""
 
     key: str
     user: str
@@ -48,13 +33,7 @@ class Mapped:
 
 @dataclass(frozen=True)
 class Mapper:
-    """How records are mapped: whose they are, and which field has their time.
-
-    Attributes
-    ----------
-    owners : Owners
-    time_from : str or None
-    """
+    """How records are mapped: whose they are, and which field has their time."""
 
     owners: Owners
     time_from: str | None
@@ -65,13 +44,7 @@ class Mapper:
             check_id("time_from", self.time_from)
 
     def of(self, record: Record) -> Mapped:
-        """Map a record.
-
-        Raises
-        ------
-        Refused
-            It has no id, user, text or time that can be kept.
-        """
+        """Map a record."""
         key, user = read_key(record), self.owners.of(record)
         text, at = record_text(record), read_time(record, self.time_from)
         metadata, lost = json_fields(record.metadata)

@@ -20,21 +20,7 @@ class Refused(Exception):  # noqa: N818
 
 @dataclass(frozen=True)
 class Owners:
-    """Whose the records are: one user's, or that of a field of each record.
-
-    Parameters
-    ----------
-    user : str, optional
-    user_from : str, optional
-        A field, or its path with dots. Exactly one of the two is given: a scope is never guessed.
-
-    Raises
-    ------
-    ScopeError
-        None or both of them.
-    OptionError, DTypeError
-        A user that no store takes; a blank field.
-    """
+    """Whose the records are: one user's, or that of a field of each record."""
 
     user: str | None = None
     user_from: str | None = None
@@ -51,13 +37,7 @@ class Owners:
             check_id("user_from", self.user_from)
 
     def of(self, record: Record) -> str:
-        """Return the user of a record; an int names the user of that number.
-
-        Raises
-        ------
-        Refused
-            The field is not there, or names no user.
-        """
+        """Return the user of a record; an int names the user of that number."""
         if self.user is not None:
             return self.user
         name = self.user_from or ""
@@ -78,13 +58,7 @@ class Owners:
 
 
 def read_key(record: Record) -> str:
-    """Return the id of a record as text.
-
-    Raises
-    ------
-    Refused
-        It has none, or one that no store takes.
-    """
+    """Return the id of a record as text."""
     if isinstance(record.id, bool) or not isinstance(record.id, str | int):
         raise Refused("no id: it is no text and no int")
     try:
@@ -94,13 +68,7 @@ def read_key(record: Record) -> str:
 
 
 def record_text(record: Record) -> str:
-    """Return the text of a record.
-
-    Raises
-    ------
-    Refused
-        It has none.
-    """
+    """Return the text of a record."""
     if record.text is None or (isinstance(record.text, str) and not record.text.strip()):
         raise Refused("no text")
     if not isinstance(record.text, str):
@@ -113,15 +81,8 @@ def record_text(record: Record) -> str:
 
 
 def read_time(record: Record, time_from: str | None) -> datetime | None:
-    """Return when a record was made, in UTC; None if nothing says so.
-
-    A text is ISO 8601, a number counts seconds from 1970 on; what has no zone is UTC.
-
-    Raises
-    ------
-    Refused
-        The field holds no such time.
-    """
+    """Return when a record was made, in UTC; None if nothing says so."""
+    # A text is ISO 8601, a number counts seconds from 1970 on; what has no zone is UTC.
     found = record.created_at
     if time_from is not None:
         found = field_of(record.metadata, time_from)

@@ -24,20 +24,12 @@ _SECONDS = 60  # that a server has for a reply
 
 @contextmanager
 def read(path: Path | str, options: Reading) -> Iterator[Source]:
-    """Open a collection; without ``collection``, the only one.
-
-    A file is a snapshot, a str is the URL of a server. The text is the field "text" of the payload,
-    unless another is named. Without ``vector_field``, the only dense vector is read; sparse vectors
-    and lists of vectors have no place here.
-
-    Raises
-    ------
-    OptionError
-        Not Qdrant's; no such collection or vector, or several and none is named; a server that does
-        not answer, or refuses.
-    MissingExtraError
-        The package qdrant-client, or qdrant-edge-py of a snapshot, is not installed.
-    """
+    """Open a collection; without ``collection``, the only one."""
+    # A file is a snapshot, a str is the URL of a server. The text is the field "text" of the
+    # payload,
+    # unless another is named. Without ``vector_field``, the only dense vector is read; sparse
+    # vectors
+    # and lists of vectors have no place here.
     if isinstance(path, Path) and path.is_file():
         if options.collection is not None:
             wish = "none: a snapshot has one collection"
@@ -105,10 +97,8 @@ def _points(client: Any, name: str, path: Path | str) -> Iterator[Any]:
 
 @contextmanager
 def _answers(path: Path | str) -> Iterator[None]:
-    """Name a server that does not answer, or refuses; nothing of its reply is told but the status.
-
-    A local folder raises none of these errors, and what else it raises is its own.
-    """
+    """Name a server that does not answer, or refuses; nothing of its reply is told but the status."""
+    # A local folder raises none of these errors, and what else it raises is its own.
     from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
     from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
@@ -147,10 +137,8 @@ def _records(points: Iterator[Any], text: str, vector: str | None) -> Iterator[R
 
 
 def _vector_of(given: Any, name: str | None) -> tuple[Any, tuple[str, ...]]:
-    """Return the vector of a name, and the names of what else a point has, such as lists of rows.
-
-    A vector without a name has the name "" where a point has named ones beside it.
-    """
+    """Return the vector of a name, and the names of what else a point has, such as lists of rows."""
+    # A vector without a name has the name "" where a point has named ones beside it.
     own = name or ""
     every = given if isinstance(given, Mapping) else {own: given}
     row = as_vector(every.get(own))

@@ -24,16 +24,7 @@ __all__ = ["Points", "open_snapshot"]
 
 @dataclass(frozen=True)
 class Points:
-    """The points of a collection.
-
-    Attributes
-    ----------
-    n_points : int
-    dense : list of str or None
-        Names of the dense vectors that are one row; None if there is one without a name.
-    points : iterator
-        Of objects with an id, a payload and a vector.
-    """
+    """The points of a collection."""
 
     n_points: int
     dense: list[str] | None
@@ -42,15 +33,7 @@ class Points:
 
 @contextmanager
 def open_snapshot(path: Path) -> Iterator[Points]:
-    """Open a snapshot; it is unpacked to a temporary folder.
-
-    Raises
-    ------
-    OptionError
-        No snapshot of a collection or a shard, or one that the package cannot read.
-    MissingExtraError
-        The package qdrant-edge-py is not installed.
-    """
+    """Open a snapshot; it is unpacked to a temporary folder."""
     with needs_package("qdrant_edge", "qdrant-edge-py"):
         from qdrant_edge import CountRequest, EdgeShard
     with ExitStack() as stack:

@@ -18,15 +18,7 @@ PAGE = 500
 
 @dataclass(frozen=True)
 class Reading:
-    """What a caller says of the records; a reader takes what its system leaves open.
-
-    Attributes
-    ----------
-    collection : str, optional
-        A collection, or a table.
-    id_field, text_field, vector_field : str, optional
-        Fields of a record.
-    """
+    """What a caller says of the records; a reader takes what its system leaves open."""
 
     collection: str | None = None
     id_field: str | None = None
@@ -35,13 +27,7 @@ class Reading:
 
 
 def one_of(argument: str, names: Sequence[str], given: str | None) -> str:
-    """Return the name that was given, or the only one.
-
-    Raises
-    ------
-    OptionError
-        The name that was given is not there; or none was given, and there are none or several.
-    """
+    """Return the name that was given, or the only one."""
     if given is None and len(names) == 1:
         return names[0]
     if given is None or given not in names:
@@ -52,15 +38,7 @@ def one_of(argument: str, names: Sequence[str], given: str | None) -> str:
 
 
 def read_json(path: Path, what: str) -> Any:
-    """Return the content of a file of JSON.
-
-    Raises
-    ------
-    OptionError
-        It is none.
-    OSError
-        It cannot be read.
-    """
+    """Return the content of a file of JSON."""
     try:
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as fault:

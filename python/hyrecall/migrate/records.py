@@ -122,10 +122,8 @@ def vector_fault(row: Vector) -> str | None:
 
 
 def json_fields(fields: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
-    """Return the fields that JSON can hold, and the names of the others.
-
-    Times and UUIDs become text, numbers of NumPy those of Python.
-    """
+    """Return the fields that JSON can hold, and the names of the others."""
+    # Times and UUIDs become text, numbers of NumPy those of Python.
     kept: dict[str, Any] = {}
     dropped = []
     for name, value in fields.items():

@@ -82,14 +82,7 @@ class _Reasons:
 
 
 class Tally:
-    """Counts one migration.
-
-    Parameters
-    ----------
-    system : str
-    dropped : Mapping of str to int
-        What the source has beside records.
-    """
+    """Counts one migration."""
 
     def __init__(self, system: str, dropped: Mapping[str, int]) -> None:
         """Start with nothing read."""

@@ -16,13 +16,7 @@ Kinds = Mapping[str, Any]
 
 
 def check_arrays(argument: str, arrays: Mapping[str, Any], kinds: Kinds) -> None:
-    """Refuse missing arrays and wrong dtypes or dimensions; further arrays are allowed.
-
-    Raises
-    ------
-    OptionError
-        The message names the array.
-    """
+    """Refuse missing arrays and wrong dtypes or dimensions; further arrays are allowed."""
     for name, kind in kinds.items():
         array = arrays.get(name)
         if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype != kind:

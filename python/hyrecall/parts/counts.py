@@ -30,17 +30,7 @@ Array = npt.NDArray[Any]
 
 
 class Counts(NamedTuple):
-    """The counts of one native request, for each lexical arm and each query in it.
-
-    Attributes
-    ----------
-    queries : ndarray of int64
-        The queries of the call that the request has, ascending.
-    arms : tuple of str
-        The lexical arms, in their order.
-    arrays : mapping of str to ndarray of int64
-        As ``_core.Statistics.arrays`` returns them.
-    """
+    """The counts of one native request, for each lexical arm and each query in it."""
 
     queries: npt.NDArray[np.int64]
     arms: tuple[str, ...]
@@ -110,10 +100,8 @@ class Counts(NamedTuple):
     def native(
         self, queries: Array, arms: Sequence[str], asked: npt.NDArray[np.bool_] | None
     ) -> _core.Statistics:
-        """Return the statistics of some queries and arms in the form that the engine takes.
-
-        Queries that are not ``asked`` count as without a text.
-        """
+        """Return the statistics of some queries and arms in the form that the engine takes."""
+        # Queries that are not ``asked`` count as without a text.
         kept = None if asked is None else np.tile(asked, len(arms))
         made = self._picked(self._entries(queries, arms), kept)
         return _core.Statistics.from_arrays(made, len(arms), len(queries))
@@ -218,15 +206,7 @@ class Statistics:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Statistics:
-        """Make statistics from the bytes of :meth:`to_bytes`.
-
-        Raises
-        ------
-        OptionError
-            The bytes are not statistics, of another version, or damaged.
-        DTypeError
-            Not bytes.
-        """
+        """Make statistics from the bytes of :meth:`to_bytes`."""
         header, arrays = unpack(KIND, data)
         with reading("the bytes of statistics"):
             runs = {}

@@ -87,13 +87,7 @@ class IndexParts:
             return candidates_of(self._facts, state, *given)
 
     def _look_up(self, lookup: Lookup) -> Looked:
-        """Answer a question about the documents that some queries may see.
-
-        Raises
-        ------
-        OptionError, ScopeError, ShapeError, StaleStatisticsError
-            As :func:`hyrecall.parts.looking_up.look_up`.
-        """
+        """Answer a question about the documents that some queries may see."""
         from hyrecall.parts.looking_up import look_up
 
         state = self._state

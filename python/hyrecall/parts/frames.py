@@ -34,10 +34,8 @@ Array = npt.NDArray[Any]
 
 @contextmanager
 def reading(wish: str) -> Iterator[None]:
-    """Refuse what a peer sent with :class:`OptionError`, whatever its bytes break in a reader.
-
-    ``wish`` says what the bytes should be. An :class:`OptionError` of the body passes as it is.
-    """
+    """Refuse what a peer sent with :class:`OptionError`, whatever its bytes break in a reader."""
+    # ``wish`` says what the bytes should be. An :class:`OptionError` of the body passes as it is.
     try:
         yield
     except (*MALFORMED, OSError) as fault:
@@ -63,10 +61,8 @@ def pack(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array | byte
 
 
 def _column(array: Array | bytes) -> pa.Array:
-    """Return numbers or bytes as a column of one row, without a copy.
-
-    It is built from buffers: with Arrow constructors, packing an answer takes a third longer.
-    """
+    """Return numbers or bytes as a column of one row, without a copy."""
+    # It is built from buffers: with Arrow constructors, packing an answer takes a third longer.
     ends = pa.py_buffer(np.array([0, len(array)], np.int64))
     if isinstance(array, bytes):
         return pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, pa.py_buffer(array)])
@@ -77,15 +73,7 @@ def _column(array: Array | bytes) -> pa.Array:
 
 
 def unpack(kind: str, data: object) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the header and the arrays that :func:`pack` packed, as views of the bytes.
-
-    Raises
-    ------
-    DTypeError
-        Not bytes.
-    OptionError
-        The bytes are of another kind or version, or damaged.
-    """
+    """Return the header and the arrays that :func:`pack` packed, as views of the bytes."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise error(DTypeError, "data", "bytes", type(data).__name__)
     wish = f"the bytes of a {kind} of version {VERSION}"
@@ -111,13 +99,7 @@ def unpack(kind: str, data: object) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _check_plain(stream: pa.Buffer) -> None:
-    """Refuse compressed messages: a few bytes could expand to very many.
-
-    Raises
-    ------
-    OptionError
-        A message is compressed.
-    """
+    """Refuse compressed messages: a few bytes could expand to very many."""
     for message in pa.ipc.MessageReader.open_stream(stream):
         if is_compressed(message):
             wish = "record batches without compression, as they are packed here"
@@ -141,13 +123,7 @@ def pack_table(table: pa.Table) -> bytes:
 
 
 def unpack_table(data: bytes) -> pa.Table:
-    """Return the table that :func:`pack_table` packed, checked.
-
-    Raises
-    ------
-    OptionError
-        The bytes are not such a table.
-    """
+    """Return the table that :func:`pack_table` packed, checked."""
     with reading("the bytes of a table"):
         _check_plain(pa.py_buffer(data))
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:

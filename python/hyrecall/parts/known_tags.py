@@ -21,13 +21,7 @@ TOLD = {"tag": pa.large_string(), "hops": pa.uint8(), "documents": pa.int64()}
 
 
 def with_known_tags(plan: Plan, told: Told | None) -> Plan:
-    """Return a plan whose arms ``Tags`` list documents by the tags that its request tells.
-
-    Raises
-    ------
-    OptionError
-        The request does not tell what an arm asks.
-    """
+    """Return a plan whose arms ``Tags`` list documents by the tags that its request tells."""
     searches = plan.searches
     if searches is None:
         return plan

@@ -18,17 +18,7 @@ __all__ = ["look_up"]
 
 
 def look_up(facts: IndexFacts, state: State, version: str, lookup: Lookup) -> Looked:
-    """Answer a look-up from one state of an index.
-
-    Raises
-    ------
-    OptionError
-        A kind that this version does not know.
-    StaleStatisticsError
-        The index has changed since the states that the look-up names.
-    ScopeError, ShapeError
-        As in :meth:`hyrecall.Index.recall`.
-    """
+    """Answer a look-up from one state of an index."""
     answer = LOOKUPS.get(lookup.kind)
     if answer is None:
         raise error(OptionError, "kind", f"one of {sorted(LOOKUPS)}", repr(lookup.kind))

@@ -47,27 +47,7 @@ Queries = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """A question about the documents that some queries may see.
-
-    Attributes
-    ----------
-    kind : str
-        A key of ``LOOKUPS`` in ``hyrecall.parts.looking_up``.
-    request : str
-        The ``id`` of the request that it belongs to.
-    n_queries : int
-    scope : object
-        One scope for all queries, or a list with one entry per query.
-    rows : pyarrow.Table
-        What is asked: the column ``query``, ascending, and columns that the kind reads.
-    filter : object
-        One filter for all queries, or a list with one entry per query.
-    settings : mapping of str to value
-        What is asked of all queries; plain data for JSON.
-    versions : tuple of str
-        States of the shards. A shard in another state refuses the question. Empty: a shard answers
-        from its newest state.
-    """
+    """A question about the documents that some queries may see."""
 
     kind: str
     request: str
@@ -109,15 +89,7 @@ class Lookup:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Lookup:
-        """Make a question from the bytes of :meth:`to_bytes`.
-
-        Raises
-        ------
-        OptionError
-            The bytes are not a question, of another version, or damaged.
-        DTypeError
-            Not bytes.
-        """
+        """Make a question from the bytes of :meth:`to_bytes`."""
         header, arrays = unpack(KIND, data)
         with reading("the bytes of a look-up"):
             n, rows = int(header["n_queries"]), unpack_table(arrays["rows"])
@@ -132,19 +104,7 @@ class Lookup:
 
 @dataclass(frozen=True, eq=False)
 class Looked:
-    """The answer of one shard to a look-up.
-
-    Attributes
-    ----------
-    request : str
-        The ``id`` of the request.
-    index : str
-        A hash of the schema, analyzers and types of the index.
-    version : str
-        The state of the shard that was read.
-    rows : pyarrow.Table
-        The column ``query``, ascending, and columns that the kind names.
-    """
+    """The answer of one shard to a look-up."""
 
     request: str
     index: str
@@ -158,15 +118,7 @@ class Looked:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Looked:
-        """Make an answer from the bytes of :meth:`to_bytes`.
-
-        Raises
-        ------
-        OptionError
-            The bytes are not an answer, of another version, or damaged.
-        DTypeError
-            Not bytes.
-        """
+        """Make an answer from the bytes of :meth:`to_bytes`."""
         header, arrays = unpack(ANSWER, data)
         with reading("the answer to a look-up"):
             request, index, version = (str(header[one]) for one in ("request", "index", "version"))
@@ -217,13 +169,7 @@ def audience_of(facts: IndexFacts, state: State, lookup: Lookup) -> _core.arms.A
 def sound_rows(
     rows: pa.Table, kinds: Mapping[str, pa.DataType], others: Sequence[str] = ()
 ) -> pa.Table:
-    """Return some columns of an answer, which may come from another process.
-
-    Raises
-    ------
-    OptionError
-        A column is missing, or has another type than ``kinds`` says.
-    """
+    """Return some columns of an answer, which may come from another process."""
     names, schema = [*kinds, *others], rows.schema
     for name in names:
         kind = kinds.get(name)
@@ -247,21 +193,7 @@ def lookup_keys(
 def join_looked(
     lookup: Lookup, answers: list[tuple[Looked, Queries | None]]
 ) -> tuple[tuple[Looked, pa.Table], ...]:
-    """Return the answers of shards with the query numbers of the whole look-up.
-
-    Parameters
-    ----------
-    lookup : Lookup
-    answers : list of (Looked, ndarray of int64 or None)
-        Each with the queries that the shard was asked; None: all.
-
-    Raises
-    ------
-    OptionError
-        The answer to another look-up.
-    ShapeError
-        The answer names a query that was not asked.
-    """
+    """Return the answers of shards with the query numbers of the whole look-up."""
     out = []
     for looked, queries in answers:
         if looked.request != lookup.request or looked.index != answers[0][0].index:

@@ -107,11 +107,10 @@ def merge_parts(
     graphs: Mapping[str, GraphLike],
     look_up: Ask | None,
 ) -> Hits:
-    """Merge as :func:`merge` does.
-
-    Stages and expansions read ``graphs``, by their names. ``look_up`` asks the shards for documents
-    beside the hits.
-    """
+    """Merge as :func:`merge` does."""
+    # Stages and expansions read ``graphs``, by their names. ``look_up`` asks the shards for
+    # documents
+    # beside the hits.
     _check(request, parts, degraded)
     pools = pools_of(parts)
     if any(len(run.arrays["found"]) for part in parts for run in part.runs.values()):

@@ -33,10 +33,8 @@ def with_newest(
     plan: Plan,
     request: _core.BatchRequest,
 ) -> list[dict[str, Array]]:
-    """Return the pools of the parts, with lists of each arm Newest computed over all parts.
-
-    ``request`` has all arms; the rows of the pools are those of ``state``.
-    """
+    """Return the pools of the parts, with lists of each arm Newest computed over all parts."""
+    # ``request`` has all arms; the rows of the pools are those of ``state``.
     out = list(pools)
     arms, searches = plan.call_arms, plan.searches
     n_exact = 0 if plan.exact is None else len(plan.exact.lists)

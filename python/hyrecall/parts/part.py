@@ -50,17 +50,7 @@ class Vectors(NamedTuple):
 
 
 class RunPart(NamedTuple):
-    """The candidates of one run of the call.
-
-    Attributes
-    ----------
-    n_arms, n_exact : int
-        Arms of the pools; the last ``n_exact`` have rows that contain a query as a whole.
-    arrays : mapping of str to ndarray
-        As ``_core.Candidates.arrays`` returns them, but with ``doc``, a row of the part, instead
-        of ``segment`` and ``row``, and with ``holds``: a bit for each text that is found whole,
-        and ``refused``: why the text of each query in each text arm was not searched, if any.
-    """
+    """The candidates of one run of the call."""
 
     n_arms: int
     n_exact: int
@@ -160,22 +150,7 @@ class Part:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, facts: IndexFacts | None = None) -> Part:
-        """Make a part from the bytes of :meth:`to_bytes`.
-
-        Parameters
-        ----------
-        data : bytes
-        facts : IndexFacts, optional
-            The facts of an open shard. Needed if an analyzer of the index is a callable.
-
-        Raises
-        ------
-        OptionError
-            The bytes are not a part, of another version, or damaged; an analyzer is a callable
-            and ``facts`` is missing.
-        DTypeError
-            Not bytes.
-        """
+        """Make a part from the bytes of :meth:`to_bytes`."""
         header, arrays = unpack(KIND, data)
         with reading("the bytes of a part"):
             rows = unpack_table(arrays["rows"])
@@ -221,11 +196,9 @@ class Part:
 
 
 def version_of(state: State, seals: Sequence[str]) -> str:
-    """Name a state of an index: each change except :meth:`hyrecall.Index.compact` makes a new name.
-
-    ``seals`` are those of the saved version: a folder may get another index of the same size.
-    The name is a hash, since the number of documents would reveal something about all cells.
-    """
+    """Name a state of an index: each change except :meth:`hyrecall.Index.compact` makes a new name."""
+    # ``seals`` are those of the saved version: a folder may get another index of the same size.
+    # The name is a hash, since the number of documents would reveal something about all cells.
     told = [*seals, state.next_seq, state.n_docs]
     return xxhash.xxh3_128_hexdigest(json.dumps(told).encode())
 

@@ -25,16 +25,7 @@ _SHARD = "shard of a row"  # beside columns of the index; users do not choose su
 
 
 def check_shards(shards: Sequence[tuple[str, IndexFacts, State]]) -> None:
-    """Check that indexes are shards of one index; each has a name for messages.
-
-    Raises
-    ------
-    OptionError
-        Schemas, analyzers, dimensions or types differ; two shards have the same insertion number;
-        a thread has rows in two shards.
-    KeyConflictError
-        Two shards have the same key in a cell.
-    """
+    """Check that indexes are shards of one index; each has a name for messages."""
     first, facts, _ = shards[0]
     for name, own, _ in shards[1:]:
         if hash_of(own) != hash_of(facts):
@@ -78,13 +69,7 @@ def _check_seqs(seqs: np.ndarray) -> None:
 
 
 def _check_threads(rows: pa.Table, schema: Schema) -> None:
-    """Refuse a thread with rows in two shards; the table has the shard of each row.
-
-    Raises
-    ------
-    OptionError
-        The message names the thread.
-    """
+    """Refuse a thread with rows in two shards; the table has the shard of each row."""
     if schema.thread is None:
         return
     kept = rows.filter(pc.is_valid(rows[schema.thread]))

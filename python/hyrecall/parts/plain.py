@@ -87,13 +87,7 @@ _KIND, _OF, _PART, _EVERY = "kind", "of", "part", "ANY"
 
 
 def encode(argument: str, value: Any) -> Any:
-    """Return an argument of a call as plain data.
-
-    Raises
-    ------
-    DTypeError
-        A value that has no plain form, such as a function.
-    """
+    """Return an argument of a call as plain data."""
     value = python_scalar(as_list(value))
     if isinstance(value, np.ndarray) and value.ndim == 1:
         value = value.tolist()
@@ -115,13 +109,7 @@ def encode(argument: str, value: Any) -> Any:
 
 
 def decode(argument: str, data: Any) -> Any:
-    """Return the argument that :func:`encode` encoded.
-
-    Raises
-    ------
-    OptionError
-        The data is not an encoded argument.
-    """
+    """Return the argument that :func:`encode` encoded."""
     try:
         return _decode(argument, data)
     except OptionError:

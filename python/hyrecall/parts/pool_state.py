@@ -25,16 +25,7 @@ __all__ = ["Pools", "pools_of"]
 
 
 class Pools(NamedTuple):
-    """The content of the parts of a request, as the merge reads it.
-
-    Attributes
-    ----------
-    facts, brought : IndexFacts
-        The facts of the shards; the same with only those stored columns that the parts have.
-    state : State
-    runs : sequence of dict of str to RunPart
-        For each part; ``segment`` and ``row`` name rows of the state.
-    """
+    """The content of the parts of a request, as the merge reads it."""
 
     facts: IndexFacts
     brought: IndexFacts

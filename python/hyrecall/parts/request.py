@@ -131,10 +131,8 @@ class Request:
 
     @classmethod
     def _asking(cls, given: Mapping[str, Any], told: Told | None = None) -> Request:
-        """Make a request with parts that read more than a shard, which names them.
-
-        Shards answer it once :meth:`_with_told` has added what they cannot know.
-        """
+        """Make a request with parts that read more than a shard, which names them."""
+        # Shards answer it once :meth:`_with_told` has added what they cannot know.
         given = {**_DEFAULTS, "expansion": (), **given}
         given["now"] = call_time(given["now"])
         _check_parts(given, may_ask=True)
@@ -203,15 +201,7 @@ class Request:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Request:
-        """Make a request from the bytes of :meth:`to_bytes`.
-
-        Raises
-        ------
-        OptionError
-            The bytes are not a request, of another version, or damaged.
-        DTypeError
-            Not bytes.
-        """
+        """Make a request from the bytes of :meth:`to_bytes`."""
         header, arrays = unpack(KIND, data)
         with reading("the bytes of a request"):
             given = {name: decode(name, one) for name, one in header["given"].items()}
@@ -290,10 +280,8 @@ def _column(value: Any, argument: str) -> pa.Array:
 
 
 def _check_parts(given: Mapping[str, Any], *, may_ask: bool) -> None:
-    """Refuse arguments that need more of an index than candidates.
-
-    ``may_ask``: parts that name what they read outside of a shard are allowed.
-    """
+    """Refuse arguments that need more of an index than candidates."""
+    # ``may_ask``: parts that name what they read outside of a shard are allowed.
     recipe = given["recipe"]
     options = CallOptions(
         more=given["arms"], shaping=given["shaping"], expansion=given.get("expansion")

@@ -47,18 +47,7 @@ _THREADS = " threads"
 
 
 class Run(NamedTuple):
-    """One run of a call.
-
-    Attributes
-    ----------
-    name : str
-    how : Recipe or CallOptions
-    request : Request
-        The request as this run reads it.
-    ranking : Ranking
-    selected : ndarray of bool or None
-        The queries that it answers; None: all queries.
-    """
+    """One run of a call."""
 
     name: str
     how: Recipe | CallOptions
@@ -80,10 +69,8 @@ def has_forms(facts: IndexFacts, call: Call) -> bool:
 
 
 def _recipe_runs(call: Call, sees: bool | Asked | None) -> list[tuple[str, Recipe, Asked | None]]:
-    """Return each recipe of a call with its name and its queries.
-
-    ``sees``: which queries see threads; None: not known yet, so every recipe runs in both forms.
-    """
+    """Return each recipe of a call with its name and its queries."""
+    # ``sees``: which queries see threads; None: not known yet, so every recipe runs in both forms.
     chosen = [(with_options(one, call.options), own) for one, own in by_recipe(call.recipe)]
     if all(recipe.with_threads is None for recipe, _ in chosen):
         return [(str(number), *one) for number, one in enumerate(chosen)]

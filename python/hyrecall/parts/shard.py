@@ -171,11 +171,9 @@ class _Found:
             self._again(run, self._run(run))
 
     def _again(self, run: Run, unanswered: npt.NDArray[np.bool_]) -> None:
-        """Search again for the queries for which a run finds nothing in this shard.
-
-        Queries that the second search refuses are left out: another shard may answer them, and if
-        none does, the merge refuses them as a single index does.
-        """
+        """Search again for the queries for which a run finds nothing in this shard."""
+        # Queries that the second search refuses are left out: another shard may answer them, and if
+        # none does, the merge refuses them as a single index does.
         kept = accepted(self._facts, self._call, run, unanswered, self._check)
         more = again(self._facts, self._call, run, kept)
         if more is not None:

@@ -25,24 +25,7 @@ _ORDER = [(QUERY, "ascending"), ("shared", "descending"), ("seq", "ascending")]
 
 
 def find_related(reply: Reply, part: SharedTags, request: Request, ask: Ask) -> list[list[Related]]:
-    """Return the documents of all shards that are near each query's hits by their tags.
-
-    Parameters
-    ----------
-    reply : Reply
-        Of merged parts.
-    part : SharedTags
-    request : Request
-    ask : callable
-        Asks the shards a look-up.
-
-    Raises
-    ------
-    OptionError, DTypeError
-        As :func:`hyrecall.recall.related.related_documents`.
-    HyrecallError
-        The errors of ``ask``.
-    """
+    """Return the documents of all shards that are near each query's hits by their tags."""
     facts, n_queries, arrays = reply.facts, reply.n_queries, reply.arrays
     tag_attribute("column", part.column, facts)
     given, segments = request.read(facts).asked, reply.source.state.segments

@@ -25,17 +25,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """The queries of a batch that a shard is asked.
-
-    Attributes
-    ----------
-    queries : ndarray of int64
-        Ascending.
-    n_queries : int
-        The number of queries in the whole batch.
-    recipes : sequence of int
-        The number in the batch of each recipe of these queries: it is part of the name of a run.
-    """
+    """The queries of a batch that a shard is asked."""
 
     queries: npt.NDArray[np.int64]
     n_queries: int
@@ -55,18 +45,7 @@ class Share:
 def sum_shares(
     parts: Sequence[tuple[Statistics, Share]],
 ) -> tuple[Statistics, list[Statistics]]:
-    """Sum the counts of shards, each for its own queries.
-
-    Returns
-    -------
-    tuple of Statistics and list of Statistics
-        The sum for the whole batch, and for each share the sum for its queries, for its shard.
-
-    Raises
-    ------
-    ShapeError, OptionError
-        The counts are not of one request, or not of the queries of their share.
-    """
+    """Sum the counts of shards, each for its own queries."""
     for statistics, share in parts:
         check_alike(parts[0][0], statistics)
         if len(statistics.sees_threads) not in (1, len(share.queries)):
@@ -173,10 +152,8 @@ def _taken(summed: Counts, own: Counts, share: Share) -> Counts:
 
 
 def joined_alone(parts: Sequence[tuple[Part, Share]]) -> list[Part]:
-    """Return the parts of shards that were asked alone; no query went to two shards.
-
-    The sums for a query are the counts of its only shard, so the parts get one common sum.
-    """
+    """Return the parts of shards that were asked alone; no query went to two shards."""
+    # The sums for a query are the counts of its only shard, so the parts get one common sum.
     sees = np.zeros(parts[0][1].n_queries, np.bool_)
     for part, share in parts:
         if len(part.sees_threads) not in (1, len(share.queries)):
@@ -193,18 +170,7 @@ def joined_alone(parts: Sequence[tuple[Part, Share]]) -> list[Part]:
 def spread_part(
     part: Part, share: Share, sees: npt.NDArray[np.bool_], likes: Mapping[str, RunPart]
 ) -> Part:
-    """Return the part that a shard would return if it were asked all queries.
-
-    Parameters
-    ----------
-    part : Part
-        For the queries of the share.
-    share : Share
-    sees : ndarray of bool
-        ``sees_threads`` of the batch.
-    likes : mapping of str to RunPart
-        For each run of any shard, by its name in the batch, a part with all of its arms.
-    """
+    """Return the part that a shard would return if it were asked all queries."""
     own = {share.named(name): run for name, run in part.runs.items()}
     runs = {
         name: _spread(own[name], like, share) if name in own else _nothing(like, share.n_queries)
@@ -254,15 +220,8 @@ def _nothing(like: RunPart, n_queries: int) -> RunPart:
 
 
 def widest_runs(parts: Sequence[tuple[Part, Share]]) -> dict[str, RunPart]:
-    """Return for each run, by its name in the batch, the part with the most arms.
-
-    It has the values that the sums give for each query of the whole batch (``length_shares``).
-
-    Raises
-    ------
-    ShapeError
-        Parts that are not of the queries of their share.
-    """
+    """Return for each run, by its name in the batch, the part with the most arms."""
+    # It has the values that the sums give for each query of the whole batch (``length_shares``).
     for part, share in parts:
         n = len(share.queries)
         for run in part.runs.values():

@@ -25,12 +25,10 @@ __all__ = ["documents_sharing", "named_tags", "tags_beside"]
 
 
 def named_tags(facts: IndexFacts, state: State, lookup: Lookup) -> pa.Table:
-    """Find the tags that share a token with a query.
-
-    The question has the ``text`` of each query, and the settings ``column``, ``analyzer`` and
-    ``partial`` of the arm. The answer has ``tag`` and ``documents``, the number of documents in
-    scope that have it.
-    """
+    """Find the tags that share a token with a query."""
+    # The question has the ``text`` of each query, and the settings ``column``, ``analyzer`` and
+    # ``partial`` of the arm. The answer has ``tag`` and ``documents``, the number of documents in
+    # scope that have it.
     texts: list[bytes | None] = [None] * lookup.n_queries
     given = _column(lookup, "text", pa.large_binary()).to_pylist()
     for query, text in zip(lookup.query.tolist(), given, strict=True):
@@ -59,12 +57,10 @@ def tags_beside(facts: IndexFacts, state: State, lookup: Lookup) -> pa.Table:
 
 
 def documents_sharing(facts: IndexFacts, state: State, lookup: Lookup) -> pa.Table:
-    """Find the ``n`` documents with most of some tags, for each query.
-
-    Each row of the question has a ``tag``, or the insertion number ``seq`` of a document that is
-    left out. The answer has ``key``, the parts of the cell, ``seq`` and ``shared``, the number of
-    these tags.
-    """
+    """Find the ``n`` documents with most of some tags, for each query."""
+    # Each row of the question has a ``tag``, or the insertion number ``seq`` of a document that is
+    # left out. The answer has ``key``, the parts of the cell, ``seq`` and ``shared``, the number of
+    # these tags.
     tags, seqs = _column(lookup, "tag", pa.large_string()), _column(lookup, "seq", pa.int64())
     query = lookup.query
     is_tag, is_seq = (np.asarray(one.is_valid()) for one in (tags, seqs))

@@ -48,23 +48,7 @@ def _options(given: Mapping[str, Any]) -> CallOptions:
 
 
 def follow_tags(request: Request, ask: Ask, types: CellTypes) -> dict[str, ToldLists]:
-    """Return the tags that the queries of a request reach, by the question of each arm ``Tags``.
-
-    Parameters
-    ----------
-    request : Request
-    ask : callable
-        Asks the shards a look-up.
-    types : mapping of str to DataType
-        Of the cell columns.
-
-    Raises
-    ------
-    ScopeError, ShapeError
-        The scopes cannot be read.
-    HyrecallError
-        The errors of ``ask``.
-    """
+    """Return the tags that the queries of a request reach, by the question of each arm ``Tags``."""
     scope = scope_entries(types, request.given["scope"])
     told = {}
     for arm, texts in _asking_arms(request).items():

@@ -29,22 +29,7 @@ Arm = EdgeLexical | Regex
 
 
 def tell_edges(facts: IndexFacts, request: Request, graphs: BoundGraphs) -> Told:
-    """Search the edges of graphs for a request.
-
-    Parameters
-    ----------
-    facts : IndexFacts
-        Of the nodes.
-    request : Request
-        It has names of graphs.
-    graphs : mapping of str to BoundGraph
-        By these names.
-
-    Raises
-    ------
-    ScopeError, OptionError, ShapeError, DTypeError
-        As in :meth:`hyrecall.Index.recall`.
-    """
+    """Search the edges of graphs for a request."""
     call = request.read(facts)
     asking = _Asking(facts, graphs)
     for run in runs_of(facts, call, None):
@@ -63,13 +48,7 @@ def tell_edges(facts: IndexFacts, request: Request, graphs: BoundGraphs) -> Told
 
 
 class _Asking:
-    """What the runs of a request ask of edges.
-
-    Attributes
-    ----------
-    arms : dict of str to (EdgeLexical or Regex, int)
-        By question, the arm with its depth.
-    """
+    """What the runs of a request ask of edges."""
 
     def __init__(self, facts: IndexFacts, graphs: BoundGraphs) -> None:
         self._facts = facts

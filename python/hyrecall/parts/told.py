@@ -25,16 +25,7 @@ __all__ = ["Told", "ToldLists", "pack_told", "question_of", "told_to", "unpack_t
 
 @dataclass(frozen=True, eq=False)
 class ToldLists:
-    """A list of rows for each query; queries that ask the same may share one.
-
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (n_lists + 1,)
-        List i has the rows offsets[i] to offsets[i + 1].
-    rows : pyarrow.Table
-    number : ndarray of int64, shape (n_queries,)
-        The list of each query.
-    """
+    """A list of rows for each query; queries that ask the same may share one."""
 
     offsets: npt.NDArray[np.int64]
     rows: pa.Table
@@ -53,13 +44,7 @@ class ToldLists:
 
     @property
     def own_sizes(self) -> npt.NDArray[np.int64]:
-        """The number of rows of each query, which share no list: rows are ordered by query.
-
-        Raises
-        ------
-        OptionError
-            Queries share lists. A few bytes could then stand for more rows than memory holds.
-        """
+        """The number of rows of each query, which share no list: rows are ordered by query."""
         sizes = np.diff(self.offsets)
         if not np.array_equal(self.number, np.arange(len(sizes))):
             raise error(OptionError, "request", "a list of answers for each query", "shared ones")
@@ -94,21 +79,13 @@ Told: TypeAlias = Mapping[str, ToldLists]
 
 
 def question_of(arm: object, *more: object) -> str:
-    """Return the name of what an arm asks; arms with equal settings ask the same.
-
-    The arm must be plain data: it has the name of a graph, not the graph.
-    """
+    """Return the name of what an arm asks; arms with equal settings ask the same."""
+    # The arm must be plain data: it has the name of a graph, not the graph.
     return json.dumps([to_data(arm), *more], sort_keys=True)
 
 
 def told_to(told: Told | None, question: str, n_queries: int | None = None) -> ToldLists:
-    """Return the answers to a question of a request.
-
-    Raises
-    ------
-    OptionError
-        There are none, or those of another number of queries.
-    """
+    """Return the answers to a question of a request."""
     found = None if told is None else told.get(question)
     if found is None:
         raise error(OptionError, "request", f"answers to {question}", "none")
@@ -129,15 +106,7 @@ def pack_told(told: Told) -> dict[str, npt.NDArray[Any] | bytes]:
 
 
 def unpack_told(questions: Sequence[Any], arrays: Mapping[str, Any]) -> dict[str, ToldLists]:
-    """Return the answers that :func:`pack_told` packed, checked.
-
-    Raises
-    ------
-    OptionError
-        The arrays do not fit together.
-    KeyError
-        An array is missing.
-    """
+    """Return the answers that :func:`pack_told` packed, checked."""
     named = [f"told.{at}.{one}" for at in range(len(questions)) for one in ("offsets", "number")]
     check_arrays("data", arrays, dict.fromkeys(named, np.int64))
     out = {}

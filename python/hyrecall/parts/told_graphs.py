@@ -68,9 +68,7 @@ class ToldGraph:
 
 
 def told_graphs(facts: IndexFacts, how: HasParts, told: Told | None) -> BoundGraphs:
-    """Return what stands for the graphs of a recipe, or of options, in one shard.
-
-    A shard searches arms. It does not walk along edges, which stages and expansions do.
-    """
+    """Return what stands for the graphs of a recipe, or of options, in one shard."""
+    # A shard searches arms. It does not walk along edges, which stages and expansions do.
     graph = ToldGraph(facts.row_types[facts.schema.key], told)
     return cast(BoundGraphs, {name: graph for name, _ in names_in(how)})

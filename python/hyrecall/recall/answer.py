@@ -29,18 +29,8 @@ def answer(
     told: Told = NOTHING_TOLD,
     steps: Steps = LOCAL,
 ) -> BatchReply:
-    """Answer a batch as its options say, or as a recipe, or a list of one for each query.
-
-    The trace has what was ``told`` before, too.
-
-    Raises
-    ------
-    OptionError
-        An option of the call that the recipe has too, an arm that the index lacks, another analyzer
-        than a recipe is meant for, a graph that is missing or of no use.
-    DTypeError, ShapeError
-        Not a recipe; another number of recipes than queries.
-    """
+    """Answer a batch as its options say, or as a recipe, or a list of one for each query."""
+    # The trace has what was ``told`` before, too.
     began = time.time_ns()
     with span(RECALL) as made:
         reply: BatchReply

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from hyrecall.recall.fused_lists import Array
+
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
 __all__ = ["CallableResults"]
-
-Array: TypeAlias = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,10 +28,8 @@ def expand(
     related: FindRelated,
     sessions: Sequence[Session | None] = (),
 ) -> Around:
-    """Look around the hits of a reply, within the scopes and the snapshot of the call.
-
-    Neighbours that a query's conversation has received come before its other neighbours.
-    """
+    """Look around the hits of a reply, within the scopes and the snapshot of the call."""
+    # Neighbours that a query's conversation has received come before its other neighbours.
     n = reply.n_queries
     context: Sequence[Sequence[tuple[Neighbour, ...]]] = [()] * n
     near: Sequence[Sequence[Related]] = [[] for _ in range(n)]

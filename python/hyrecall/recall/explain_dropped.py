@@ -52,18 +52,7 @@ _WhyOf: TypeAlias = Callable[[int], _Why]
 def explain_dropped(
     plan: Plan, state: State, results: CallableResults | None, reply: Reply, query: int, most: int
 ) -> Dropped:
-    """Run the stages again for one query and say what each dropped.
-
-    Parameters
-    ----------
-    plan, state
-        Of the call.
-    results : CallableResults or None
-        What callables of its stages returned; None: it has no stages.
-    reply : Reply
-    query, most : int
-        Which query, and how many rows are described at most.
-    """
+    """Run the stages again for one query and say what each dropped."""
     with _core.arithmetic.RoundToNearest():
         return Dropped(tuple(_Again(plan, state, results, reply, query).run(most)))
 
@@ -241,10 +230,8 @@ class _Again:
 
     @staticmethod
     def _beyond(pool: FusedLists, entry: int, kept: FusedLists, last: int | None) -> _Why:
-        """Say that an entry comes after the last that stays, with both scores.
-
-        Rows that lead stay whatever their score, so nothing is compared with theirs.
-        """
+        """Say that an entry comes after the last that stays, with both scores."""
+        # Rows that lead stay whatever their score, so nothing is compared with theirs.
         bound = None if last is None else float(kept.score[last])
         if last is not None and "exact" in kept.arrays:
             leads = bool(kept.arrays["exact"][last]) and not pool.arrays["exact"][entry]
@@ -254,10 +241,8 @@ class _Again:
     # ---- rows that are shown with another ----
 
     def _ungrouped(self, pool: FusedLists) -> tuple[FusedLists, _WhyOf]:
-        """Return the hits and what is behind them, and why others left.
-
-        Behind the last hit of a full page a row leaves only for a hit that it is shown with.
-        """
+        """Return the hits and what is behind them, and why others left."""
+        # Behind the last hit of a full page a row leaves only for a hit that it is shown with.
         page = self._plan._replace(offset=0, limit=self._plan.offset + self._plan.limit)
         grouper = make_grouper(self._facts, self._state, page, ())
         assert grouper is not None

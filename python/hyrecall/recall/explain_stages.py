@@ -72,10 +72,8 @@ def explain_stages(
     fused_of: Callable[[Place], float],
     execution: _core.Execution,
 ) -> tuple[Step, ...]:
-    """Return a step per stage; ``fused_of`` is the fused score of any document of the query.
-
-    ``execution`` is that of the query alone.
-    """
+    """Return a step per stage; ``fused_of`` is the fused score of any document of the query."""
+    # ``execution`` is that of the query alone.
     steps: list[Step] = []
     score = fused
     stages = recalled.plan.stages

@@ -35,16 +35,13 @@ def fill_lists(
     selected: Array,
     before: FusedLists,
 ) -> FusedLists:
-    """Add the newest documents to lists below offset + limit, behind all others.
-
-    Lists whose rows are grouped become as long as the depth, whatever part of them is asked for.
-
-    Documents of one time come in the order of the recipe's tie-break.
-
-    A query that says nothing gets them with score 1, any other with 0: it was asked and they do not
-    match, which their score in a text arm says too. ``from_fill`` tells them from hits. Queries
-    that are not ``selected`` get none, and nothing of the list ``before`` the stages comes back.
-    """
+    """Add the newest documents to lists below offset + limit, behind all others."""
+    # Lists whose rows are grouped become as long as the depth, whatever part of them is asked for.
+    # Documents of one time come in the order of the recipe's tie-break.
+    # A query that says nothing gets them with score 1, any other with 0: it was asked and
+    # they do not
+    # match, which their score in a text arm says too. ``from_fill`` tells them from hits. Queries
+    # that are not ``selected`` get none, and nothing of the list ``before`` the stages comes back.
     fill = plan.fill
     assert fill is not None
     pool = pool.with_arrays(from_fill=np.zeros(len(pool), np.bool_))
@@ -95,10 +92,8 @@ def fill_lists(
 def newest_in_order(
     facts: IndexFacts, state: State, request: _core.BatchRequest, column: str, n: int, plan: Plan
 ) -> tuple[Array, Array, Array]:
-    """Return each query's n newest documents, those of one time in the order of the tie-break.
-
-    Queries with the same scope and filter have the same ones, which are found once.
-    """
+    """Return each query's n newest documents, those of one time in the order of the tie-break."""
+    # Queries with the same scope and filter have the same ones, which are found once.
     if not plan.tie_break or n == 0:
         return newest_rows(facts, state, request, column, n)
     groups = _core.arms.Audience(state.snapshot, request).group_of
@@ -116,10 +111,8 @@ def newest_in_order(
 def _newest_of_one(
     facts: IndexFacts, state: State, request: _core.BatchRequest, column: str, n: int, plan: Plan
 ) -> tuple[Array, Array]:
-    """Return (segment, row) of the n newest documents of a request's only query.
-
-    All documents that share the time of the last one are looked at, however many they are.
-    """
+    """Return (segment, row) of the n newest documents of a request's only query."""
+    # All documents that share the time of the last one are looked at, however many they are.
     import pyarrow.compute as pc
 
     most = n + 1

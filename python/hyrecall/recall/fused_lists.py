@@ -30,11 +30,10 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class FusedLists:
-    """The lists of a batch back to back: query q has the entries offsets[q] to offsets[q + 1].
+    """The lists of a batch back to back: query q has the entries offsets[q] to offsets[q + 1]."""
 
-    ``arrays`` holds an array per entry: segment, row, score, arm_scores, arm_ranks, and what the
-    stages found out.
-    """
+    # ``arrays`` holds an array per entry: segment, row, score, arm_scores, arm_ranks, and what the
+    # stages found out.
 
     offsets: npt.NDArray[np.int64]
     arrays: dict[str, Array]

@@ -66,15 +66,7 @@ def with_groups(reply: Reply, grouper: Grouper) -> Reply:
 
 
 class Grouper:
-    """Groups and surrounds the lists of one call; keeps what its hits show beside them.
-
-    Attributes
-    ----------
-    around : list
-        For each query of the pieces so far, and each hit on its page: the rows around it.
-    threads : list
-        The same for the best rows of its thread.
-    """
+    """Groups and surrounds the lists of one call; keeps what its hits show beside them."""
 
     def __init__(
         self,
@@ -235,15 +227,7 @@ class Grouper:
 
 
 class _Threads(NamedTuple):
-    """The threads of the entries of a pool.
-
-    Attributes
-    ----------
-    numbers : ndarray of int
-        The thread of each entry; -1: it is in none.
-    values : list
-        The cell and the value of each thread.
-    """
+    """The threads of the entries of a pool."""
 
     numbers: npt.NDArray[np.int64]
     values: list[Thread]
@@ -274,17 +258,7 @@ class _Threads(NamedTuple):
 
 
 class _Walk:
-    """One list from its best row on.
-
-    Attributes
-    ----------
-    hits : list of int
-        The entries that are hits so far.
-    around : list
-        Of each hit the rows around it with their distances.
-    end : int
-        Where the list ends in the pool.
-    """
+    """One list from its best row on."""
 
     def __init__(
         self,

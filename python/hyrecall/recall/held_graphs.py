@@ -15,23 +15,9 @@ __all__ = ["hold_graphs"]
 
 
 def hold_graphs(facts: IndexFacts, state: State, parts: Iterable[object]) -> BoundGraphs:
-    """Hold each graph of some arms, stages and expansions as it is now.
-
-    So all parts of a call, and the explanations of its reply, read the same, whatever is written
-    meanwhile.
-
-    Parameters
-    ----------
-    facts, state
-        Of the index that is asked: the graphs' nodes are read in this state.
-    parts : iterable
-        Without names of graphs.
-
-    Raises
-    ------
-    OptionError
-        No graph, or one over another index.
-    """
+    """Hold each graph of some arms, stages and expansions as it is now."""
+    # So all parts of a call, and the explanations of its reply, read the same, whatever is written
+    # meanwhile.
     held: dict[object, BoundGraph] = {}
     for part in parts:
         for argument, given in graphs_of(part):

@@ -51,24 +51,7 @@ def choose_leading(
     tokens: npt.NDArray[np.int64],
     tokens_fit: int | None,
 ) -> Any:
-    """Choose again where some rows of a list lead: among them first, then among the others.
-
-    Parameters
-    ----------
-    pool, piece
-        What is chosen from.
-    found : dict
-        What ``_core.shaping.diversify`` chose, for which all rows are alike.
-    mmr, column
-        Which similarity counts, and whose; None: none does.
-    n_wanted, tokens, tokens_fit
-        How many of each list; what each entry takes, of how much; None: no matter.
-
-    Returns
-    -------
-    dict
-        As ``found``.
-    """
+    """Choose again where some rows of a list lead: among them first, then among the others."""
     if "exact" not in pool.arrays:
         return found
     offsets, entries = found["chosen"]

@@ -162,10 +162,8 @@ def _best(values: Floats, places: list[int]) -> Floats:
 
 
 def _agreement(scaled: Floats, pool: FusedLists, plan: Plan) -> Floats:
-    """Return the least of each row's scaled scores, over the arms that list a row of its query.
-
-    Which arms ran for other queries of the batch, and in how many tables, makes no difference.
-    """
+    """Return the least of each row's scaled scores, over the arms that list a row of its query."""
+    # Which arms ran for other queries of the batch, and in how many tables, makes no difference.
     least = np.full(len(pool), np.inf)
     query, known = pool.query, pool.arrays["arm_ranks"] > 0
     for arm in dict.fromkeys(plan.bases):
@@ -176,10 +174,8 @@ def _agreement(scaled: Floats, pool: FusedLists, plan: Plan) -> Floats:
 
 
 def _scaled_scores(pool: FusedLists) -> Floats:
-    """Scale each arm's scores to [0, 1] over the candidates of a query; 0 where there is none.
-
-    If all scores of a query are equal, they are 1. An arm that lists none of them has no scores.
-    """
+    """Scale each arm's scores to [0, 1] over the candidates of a query; 0 where there is none."""
+    # If all scores of a query are equal, they are 1. An arm that lists none of them has no scores.
     scores = pool.arrays["arm_scores"].astype(np.float64)
     counts = np.diff(pool.offsets)
     begins = pool.offsets[:-1][counts > 0]

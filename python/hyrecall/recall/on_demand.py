@@ -166,10 +166,8 @@ def check_shaping(facts: IndexFacts, plan: Plan) -> None:
 def look_twice(
     facts: IndexFacts, state: State, plan: Plan, parts: Sequence[tuple[int, int]]
 ) -> tuple[Plan, Mapping[int, Mapping[str, FoundDocs]], Mapping[int, SecondLook], float | None]:
-    """Search with each part of a batch first, if the stage ``Feedback`` is among the stages.
-
-    Returns what :class:`hyrecall.recall.second_look.Looked` has.
-    """
+    """Search with each part of a batch first, if the stage ``Feedback`` is among the stages."""
+    # Returns what :class:`hyrecall.recall.second_look.Looked` has.
     if plan.feedback is None:
         return plan, {}, {}, None
     from hyrecall.recall.second_look import look_twice

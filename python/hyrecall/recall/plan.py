@@ -75,11 +75,9 @@ class Plan(NamedTuple):
         *,
         is_first: bool = False,
     ) -> dict[str, FoundDocs]:
-        """Add all other arms to a part of the request; return what those of the call found.
-
-        ``known`` has what they found before. ``is_first``: for the first search of a second look,
-        which ends with the fusion.
-        """
+        """Add all other arms to a part of the request; return what those of the call found."""
+        # ``known`` has what they found before. ``is_first``: for the first search of a second look,
+        # which ends with the fusion.
         if known is None:
             searches = self.searches
             found = {} if searches is None else searches.add_to(request, first_query)
@@ -101,10 +99,8 @@ class Plan(NamedTuple):
             request.add_listed(arm, own.offsets, own.segment, own.row, own.score, floor)
 
     def again(self, query: int, **joining: Any) -> _core.BatchRequest:
-        """Return the request of one query for its whole list, with what other arms found for it.
-
-        ``joining`` replaces how its arms are joined.
-        """
+        """Return the request of one query for its whole list, with what other arms found for it."""
+        # ``joining`` replaces how its arms are joined.
         n_lists = len(self.joining["weights"])
         most = whole_list(self.depth, n_lists, self.evidence)
         request = self.request.slice(query, query + 1, most)

@@ -222,13 +222,7 @@ def _by_table(
     weights: tuple[float, ...],
     tables: Tables | None,
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[float, ...]]:
-    """Return each arm of the index once for each table, as "table.arm", and the others once.
-
-    Returns
-    -------
-    tuple
-        The arm without its table, its name, and its weight, of each.
-    """
+    """Return each arm of the index once for each table, as "table.arm", and the others once."""
     if tables is None:
         return arms, arms, weights
     bases, names, shares = [], [], []

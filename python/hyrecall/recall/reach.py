@@ -15,15 +15,7 @@ __all__ = ["Reach", "Reaches"]
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """A graph as some queries see it.
-
-    Attributes
-    ----------
-    bound : BoundGraph
-        The places of edges mean something in its state only.
-    adjacency : _core.arms.Adjacency
-        Of these queries.
-    """
+    """A graph as some queries see it."""
 
     bound: BoundGraph
     adjacency: _core.arms.Adjacency

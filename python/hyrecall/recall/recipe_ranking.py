@@ -38,13 +38,7 @@ def rank_by_recipe(
     recipe: Recipe,
     selected: npt.NDArray[np.bool_] | None = None,
 ) -> Ranking:
-    """Return the ranking that carries out a recipe for the selected queries; None: for all.
-
-    Raises
-    ------
-    OptionError
-        An arm that the index lacks, another analyzer than the recipe is meant for.
-    """
+    """Return the ranking that carries out a recipe for the selected queries; None: for all."""
     lexical = _arms(facts, recipe, Lexical, facts.text_arms)
     dense = _arms(facts, recipe, Dense, facts.vector_arms)
     _check_analyzer(facts, recipe, lexical)
@@ -118,10 +112,8 @@ def _exact(
     weighed: Mapping[str, Lexical | Dense],
     selected: npt.NDArray[np.bool_] | None,
 ) -> tuple[ExactTexts | None, Notes]:
-    """Return what rows that come first must hold whole, and what the trace should say of it.
-
-    None: the recipe puts none first.
-    """
+    """Return what rows that come first must hold whole, and what the trace should say of it."""
+    # None: the recipe puts none first.
     if not recipe.exact:
         return None, {}
     arms = [arm for arm in lexical if arm in weighed]

@@ -66,10 +66,8 @@ def related(
 def related_documents(
     reply: Reply, column: str, n: int, columns: Sequence[str] = (), *, hops: int = 0
 ) -> list[list[Related]]:
-    """Return the related documents of each query of a reply by one recipe; see :func:`related`.
-
-    With a hop, documents of tags beside those of the results come after the others.
-    """
+    """Return the related documents of each query of a reply by one recipe; see :func:`related`."""
+    # With a hop, documents of tags beside those of the results come after the others.
     facts, source = reply.facts, reply.source
     attribute = tag_attribute("column", column, facts)
     n = integer("n", n, 1, 1000)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hyrecall.recall.fused_lists import Floats
+
 import inspect
 import time
 from collections import Counter
@@ -18,8 +20,6 @@ from hyrecall.base.pool import AllHungError, LateError, Pool
 __all__ = ["rerank_scores", "told_of"]
 
 _LATE = "out of time"
-
-Floats = npt.NDArray[np.float64]
 
 
 def rerank_scores(

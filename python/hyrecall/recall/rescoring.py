@@ -26,11 +26,9 @@ def rescored(
     now: datetime,
     threads: int,
 ) -> FusedLists:
-    """Return the lists after a stage whose new score of an entry depends on that entry alone.
-
-    Equal scores are ordered as the fused lists order them, or by place where a rerank chose the
-    places. What comes first for what it holds stays there.
-    """
+    """Return the lists after a stage whose new score of an entry depends on that entry alone."""
+    # Equal scores are ordered as the fused lists order them, or by place where a rerank chose the
+    # places. What comes first for what it holds stays there.
     entries = _Entries(pool, state, threads)
     if isinstance(stage, Provenance):
         return _by_weight(stage, entries)

@@ -26,19 +26,7 @@ __all__ = ["Looked", "look_twice"]
 
 
 class Looked(NamedTuple):
-    """What a batch is answered by after its first search.
-
-    Attributes
-    ----------
-    plan : Plan
-        Of the second search.
-    found : dict of int to dict of str to FoundDocs
-        What other arms found for the part that begins at a query; they are not asked again.
-    looks : mapping of int to SecondLook
-        What was added, by query.
-    seconds : float or None
-        Wall time of all this; None: there was no first search.
-    """
+    """What a batch is answered by after its first search."""
 
     plan: Plan
     found: Mapping[int, dict[str, FoundDocs]]

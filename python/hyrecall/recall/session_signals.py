@@ -73,22 +73,7 @@ def session_signals(
     reach: Callable[[object, Sequence[Sequence[Any]], int], Reach],
     now: datetime,
 ) -> tuple[Floats, Floats]:
-    """Return (topical, session) of documents, per query back to back.
-
-    Parameters
-    ----------
-    stage : SessionSignals
-    facts : IndexFacts
-        Of the index that is asked.
-    sessions : tuple of Session or None
-        Per query.
-    offsets, keys : ndarray, pyarrow.Array
-        Query q has the documents keys[offsets[q]:offsets[q + 1]].
-    reach : callable
-        Gives a graph as these queries see it, within some hops of their sources.
-    now : datetime
-        Of the call.
-    """
+    """Return (topical, session) of documents, per query back to back."""
     import pyarrow.compute as pc
 
     half_life = read_duration("half_life", stage.half_life)

@@ -71,11 +71,9 @@ class Shaper:
         known: CallableResults | None = None,
         grouper: Grouper | None = None,
     ) -> None:
-        """Take what the stages may need; ``texts`` are the queries' own, for rerankers.
-
-        ``known``: what callables returned before, for one query that is shaped again; None: they
-        are called, and ``results`` keeps what they return.
-        """
+        """Take what the stages may need; ``texts`` are the queries' own, for rerankers."""
+        # ``known``: what callables returned before, for one query that is shaped again; None: they
+        # are called, and ``results`` keeps what they return.
         self._facts = facts
         self._state = state
         self._plan = plan
@@ -197,10 +195,8 @@ class Shaper:
         return pool.take(_core.shaping.order(pool.native, ties, self._facts.threads))
 
     def _ordered(self, pool: FusedLists) -> FusedLists:
-        """Order by score; ties as the fused list's, or by place where a rerank chose the places.
-
-        What comes first for what it holds stays there.
-        """
+        """Order by score; ties as the fused list's, or by place where a rerank chose the places."""
+        # What comes first for what it holds stays there.
         ties = pool.arrays["tie_rank"]
         return lead(pool.take(_core.shaping.order(pool.native, [ties], self._facts.threads)))
 

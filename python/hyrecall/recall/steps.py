@@ -33,21 +33,7 @@ __all__ = ["LOCAL", "Ran", "Steps"]
 
 
 class Ran(NamedTuple):
-    """What the native steps of one piece of a batch came to.
-
-    Attributes
-    ----------
-    reads : _core.Execution
-        Which has read the texts of the piece.
-    execution : _core.Execution
-        Through which stages read rows.
-    arrays : dict of str to ndarray
-        The hits, before any stage.
-    found : dict of str to FoundDocs
-        What each arm of ``arms=`` found.
-    seconds : dict of str to float
-        Wall time by step.
-    """
+    """What the native steps of one piece of a batch came to."""
 
     reads: _core.Execution
     execution: _core.Execution

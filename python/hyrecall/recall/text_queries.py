@@ -21,10 +21,8 @@ __all__ = ["add_lexical", "read_texts"]
 def read_texts(
     facts: IndexFacts, text: object, readers: tuple[str, ...]
 ) -> dict[str, Sequence[object]]:
-    """Return the queries of each arm that reads texts: lists, whose entries are valid Unicode.
-
-    Their types are not checked yet.
-    """
+    """Return the queries of each arm that reads texts: lists, whose entries are valid Unicode."""
+    # Their types are not checked yet.
     if text is None:
         return {}
     names = (*facts.text_arms, *readers)

@@ -29,11 +29,9 @@ MOST_KNOWN = 10_000
 def by_threads(
     chosen: Sequence[Chosen], sees: Callable[[], bool | npt.NDArray[np.bool_]]
 ) -> list[Chosen]:
-    """Give each recipe with a form for threads the queries of either form.
-
-    Which form answers a query depends on the live rows of its scope alone: ``sees`` returns what
-    :func:`sees_threads` does.
-    """
+    """Give each recipe with a form for threads the queries of either form."""
+    # Which form answers a query depends on the live rows of its scope alone: ``sees`` returns what
+    # :func:`sees_threads` does.
     if all(one.with_threads is None for one, _ in chosen):
         return list(chosen)
     return by_form(chosen, sees())

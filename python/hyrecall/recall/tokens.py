@@ -13,13 +13,7 @@ __all__ = ["token_counts"]
 
 
 def token_counts(budget: Budget, texts: pa.Array) -> npt.NDArray[np.int64]:
-    """Return the tokens of each text, by the budget's own estimate if it has one.
-
-    Raises
-    ------
-    ShapeError, DTypeError
-        The estimate gives another number of counts, or no ints >= 0.
-    """
+    """Return the tokens of each text, by the budget's own estimate if it has one."""
     import pyarrow.compute as pc
 
     if budget.estimate is None:

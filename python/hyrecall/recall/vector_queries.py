@@ -53,11 +53,9 @@ def read_vectors(
     *,
     may_stay: bool,
 ) -> tuple[dict[str, _core.Guest], dict[str, Matrix]]:
-    """Return, by arm, the queries that the search reads where they lie, and those on the host.
-
-    ``may_stay`` False: all are read to the host and checked. Else :func:`add_dense` looks for NaN
-    as it copies them, and :func:`check_idle` in the vectors of arms that will not run.
-    """
+    """Return, by arm, the queries that the search reads where they lie, and those on the host."""
+    # ``may_stay`` False: all are read to the host and checked. Else :func:`add_dense` looks for NaN
+    # as it copies them, and :func:`check_idle` in the vectors of arms that will not run.
     guests = {}
     if snapshot.device is not None and may_stay:
         folder, ordinal = snapshot.device

@@ -15,17 +15,8 @@ __all__ = ["folder_lock"]
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder for pushes and pulls; a crash releases it.
-
-    The lock is on the folder itself. Writers of an index or a store lock their file LOCK instead.
-
-    Raises
-    ------
-    IndexNotFoundError
-        The folder does not exist.
-    WriterBusyError
-        Another push or pull holds it.
-    """
+    """Hold the lock of a folder for pushes and pulls; a crash releases it."""
+    # The lock is on the folder itself. Writers of an index or a store lock their file LOCK instead.
     with ExitStack() as held:
         try:
             held.enter_context(locked(folder, os.O_RDONLY | os.O_DIRECTORY, wait=0.0))

@@ -68,10 +68,8 @@ class FolderRemote:
                 self._changed.add(path.parent)
 
     def has(self, name: str) -> bool:
-        """Return whether the file exists.
-
-        An interrupted push may not have synced its folder; :meth:`settle` then does so.
-        """
+        """Return whether the file exists."""
+        # An interrupted push may not have synced its folder; :meth:`settle` then does so.
         path = self._root / name
         with self._named(name):
             is_there = path.is_file()

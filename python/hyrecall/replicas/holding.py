@@ -112,13 +112,7 @@ def promote(path: str | os.PathLike[str]) -> None:
 
 
 def version_of(folder: Path) -> str | None:
-    """Return the version that a folder holds, as a generation names it; None: it holds nothing.
-
-    Raises
-    ------
-    CorruptIndexError, StoreError
-        The folder cannot be read.
-    """
+    """Return the version that a folder holds, as a generation names it; None: it holds nothing."""
     kind = kind_of(folder)
     if kind is None:
         return None

@@ -25,17 +25,8 @@ _GUARD = free_in_children(threading.Lock())
 
 
 def open_object_remote(url: str) -> ObjectRemote:
-    """Open an object store by its URL; credentials and endpoint come from the environment.
-
-    ``memory://NAME`` lives as long as the process; equal names are the same store.
-
-    Raises
-    ------
-    MissingExtraError
-        ``obstore`` is not installed.
-    OptionError
-        ``obstore`` does not know such URLs, or lacks a setting for it.
-    """
+    """Open an object store by its URL; credentials and endpoint come from the environment."""
+    # ``memory://NAME`` lives as long as the process; equal names are the same store.
     _obstore()
     from obstore.exceptions import BaseError
     from obstore.store import MemoryStore, from_url
@@ -119,10 +110,8 @@ class ObjectRemote:
             self._obstore.put(self._store, HEAD, content, mode=mode, use_multipart=False)
 
     def _check_conditions(self) -> None:
-        """Refuse a server that ignores conditions: a push could silently replace another.
-
-        Both conditions are tested on an object that nobody else reads.
-        """
+        """Refuse a server that ignores conditions: a push could silently replace another."""
+        # Both conditions are tested on an object that nobody else reads.
         if self._is_checked:
             return
         from obstore.exceptions import AlreadyExistsError, PreconditionError

@@ -19,21 +19,7 @@ __all__ = ["open_remote"]
 
 
 def open_remote(place: Place) -> Remote:
-    """Open a remote place.
-
-    Parameters
-    ----------
-    place : str or obstore store
-        ``file://`` and a path, ``memory://`` and a name, or a URL that ``obstore`` opens:
-        ``s3://``, ``gs://``, ``az://``.
-
-    Raises
-    ------
-    OptionError, DTypeError
-        The URL or object is not a place.
-    MissingExtraError
-        ``obstore`` is needed and not installed.
-    """
+    """Open a remote place."""
     if isinstance(place, Path):
         got = f"the path {str(place)!r}"
         raise error(OptionError, "url", "a URL such as file:///srv/notes", got)

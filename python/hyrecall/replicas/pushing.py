@@ -209,13 +209,7 @@ def _looks(file: PushedFile | SourceFile) -> tuple[str, int, int]:
 def publish(
     folder: Path, remote: Remote, mark: Mark | None, made: Generation, tag: str | None, prunes: int
 ) -> Noted:
-    """Write the list of files, note it in the folder, and let HEAD name it.
-
-    Raises
-    ------
-    MovedError
-        HEAD changed since the push began.
-    """
+    """Write the list of files, note it in the folder, and let HEAD name it."""
     content = made.to_bytes()
     head = Head(made.number, hash_of(content), prunes)
     noted = made.noted(remote.url, head.manifest)
@@ -240,10 +234,8 @@ def _check_follows(remote: Remote, broken: str | None, *, overwrite: bool) -> No
 
 
 def _gap(source: Captured, parent: Generation) -> str | None:
-    """Return why a folder does not follow the newest generation: another store, or an older copy.
-
-    None if it follows.
-    """
+    """Return why a folder does not follow the newest generation: another store, or an older copy."""
+    # None if it follows.
     if source.kind != parent.kind:
         return f"the generations of another kind of folder ({parent.kind})"
     if source.kind != STORE:
@@ -256,10 +248,8 @@ def _gap(source: Captured, parent: Generation) -> str | None:
 
 
 def _is_same(source: Captured, files: tuple[PushedFile, ...], parent: Generation) -> bool:
-    """Return whether a generation holds exactly this state.
-
-    The number of a store's last change is not enough: some fields change without a new number.
-    """
+    """Return whether a generation holds exactly this state."""
+    # The number of a store's last change is not enough: some fields change without a new number.
     return dict(source.state) == dict(parent.state) and files == parent.files
 
 

@@ -34,11 +34,10 @@ class Listed:
 
 
 class Remote(Protocol):
-    """Named objects that are written as a whole, and a HEAD that is replaced on a condition.
+    """Named objects that are written as a whole, and a HEAD that is replaced on a condition."""
 
-    Every method raises RemoteError if the place cannot be reached or refuses the request. Threads
-    may share a remote.
-    """
+    # Every method raises RemoteError if the place cannot be reached or refuses the request. Threads
+    # may share a remote.
 
     @property
     def url(self) -> str:

@@ -32,15 +32,7 @@ _TRIES = 5
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file to push.
-
-    Attributes
-    ----------
-    name, size, mark, chunk_bytes
-        As in :class:`hyrecall.replicas.generation.PushedFile`.
-    read : callable
-        Takes an offset and a number of bytes; returns these bytes.
-    """
+    """One file to push."""
 
     name: str
     size: int
@@ -51,15 +43,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Captured:
-    """One state of a folder.
-
-    Attributes
-    ----------
-    kind : str
-    state : dict
-        As in :class:`hyrecall.replicas.generation.Generation`.
-    files : tuple of SourceFile
-    """
+    """One state of a folder."""
 
     kind: str
     state: Mapping[str, str | int]
@@ -79,15 +63,7 @@ def kind_of(folder: Path) -> str | None:
 
 @contextmanager
 def captured(folder: Path) -> Iterator[Captured]:
-    """Hold one state of a folder, even if others save or write there meanwhile.
-
-    Raises
-    ------
-    IndexNotFoundError
-        The folder holds neither an index nor a store.
-    CorruptIndexError, CorruptStoreError, StoreError
-        The folder cannot be read.
-    """
+    """Hold one state of a folder, even if others save or write there meanwhile."""
     kind = kind_of(folder)
     if kind is None:
         wish = "the folder of a saved index or of a store"

@@ -34,25 +34,7 @@ PART = ".part"
 def put_index(
     folder: Path, generation: Generation, transfer: Transfer, *, over: str | None
 ) -> None:
-    """Write the index of a generation to a folder.
-
-    Parameters
-    ----------
-    folder : Path
-    generation : Generation
-    transfer : Transfer
-    over : str or None
-        The seal of the index that may be replaced; None: there must be none.
-
-    Raises
-    ------
-    WriterBusyError
-        A save is under way there, or replaced that index a moment ago.
-    AbsentError, CorruptRemoteError, RemoteError
-        From the place; the folder is unchanged.
-    OSError
-        From the disk; likewise.
-    """
+    """Write the index of a generation to a folder."""
     with disk.writer_lock(folder):
         path = folder / MANIFEST
         if (read_seal(path) if path.exists() else None) != over:
@@ -62,24 +44,10 @@ def put_index(
 
 
 def put_store(folder: Path, generation: Generation, transfer: Transfer) -> None:
-    """Write the store of a generation to a folder.
-
-    The database is written first, then the saved index, which records the store and the state that
-    it belongs to. So an index is never ahead of its database.
-
-    Raises
-    ------
-    WriterBusyError
-        A writer has the store open.
-    OptionError
-        The folder holds another store, or a later state.
-    AbsentError, CorruptRemoteError, RemoteError
-        From the place; the folder is unchanged.
-    StoreFormatError
-        A newer version has written the store; likewise.
-    OSError
-        From the disk; likewise.
-    """
+    """Write the store of a generation to a folder."""
+    # The database is written first, then the saved index, which records the store and the
+    # state that
+    # it belongs to. So an index is never ahead of its database.
     from hyrecall.memory.derived.snapshots import drop_snapshot
     from hyrecall.memory.sql.copying import put_database
     from hyrecall.memory.sql.index_header import HEADER as HEADER_NAME
@@ -111,13 +79,7 @@ def put_store(folder: Path, generation: Generation, transfer: Transfer) -> None:
 
 
 def tidy_store(folder: Path) -> None:
-    """Empty the log of a replica that holds the newest generation.
-
-    Raises
-    ------
-    WriterBusyError, StoreError
-        As :func:`put_store`.
-    """
+    """Empty the log of a replica that holds the newest generation."""
     from hyrecall.memory.sql.connecting import LOG
     from hyrecall.memory.sql.copying import empty_log
     from hyrecall.memory.sql.lock import WriterLock
@@ -130,22 +92,15 @@ def tidy_store(folder: Path) -> None:
 
 
 def drop_parts(folder: Path) -> None:
-    """Remove the files of an interrupted pull; the caller holds the lock for pushes and pulls.
-
-    They may hold texts that are erased later, and only the next pull would remove them.
-    """
+    """Remove the files of an interrupted pull; the caller holds the lock for pushes and pulls."""
+    # They may hold texts that are erased later, and only the next pull would remove them.
     index = folder / "index"
     for one in (folder, index, *(index / part for part in INDEX_PARTS)):
         disk.remove(one.glob(f"*{PART}"))
 
 
 def check_store(folder: Path, generation: Generation) -> None:
-    """Refuse a folder that holds another store than the generation, or a later state.
-
-    Raises
-    ------
-    OptionError, CorruptStoreError, StoreError
-    """
+    """Refuse a folder that holds another store than the generation, or a later state."""
     from hyrecall.memory.sql.copying import state_of
 
     found = state_of(folder)
@@ -160,10 +115,8 @@ def check_store(folder: Path, generation: Generation) -> None:
 
 
 def _check_received(path: Path, generation: Generation, transfer: Transfer) -> None:
-    """Refuse a database that this version cannot read, or whose state is not the generation's.
-
-    The folder then keeps its present database.
-    """
+    """Refuse a database that this version cannot read, or whose state is not the generation's."""
+    # The folder then keeps its present database.
     from hyrecall.memory.sql.copying import received_state
 
     found, told = asdict(received_state(path)), dict(generation.state)
@@ -183,10 +136,8 @@ def _within(files: Mapping[str, PushedFile], part: str) -> dict[str, PushedFile]
 
 
 def _fetch_index(folder: Path, files: Mapping[str, PushedFile], transfer: Transfer) -> bytes:
-    """Fetch the files of an index that a folder lacks; return the new MANIFEST, not yet written.
-
-    A file without ``.part`` is complete: names of files are unique, and given after the sync.
-    """
+    """Fetch the files of an index that a folder lacks; return the new MANIFEST, not yet written."""
+    # A file without ``.part`` is complete: names of files are unique, and given after the sync.
     text = _fetch_small(folder / MANIFEST, files[MANIFEST], transfer)
     try:
         listed = Manifest.from_bytes(text, folder / MANIFEST).files

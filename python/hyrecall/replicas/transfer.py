@@ -26,21 +26,7 @@ T = TypeVar("T")
 
 
 class Transfer:
-    """One push or pull.
-
-    Parameters
-    ----------
-    remote : Remote
-    total : int
-        Bytes of all files.
-    tell : callable or None
-        Called with (done, total) on the thread of the caller.
-
-    Attributes
-    ----------
-    n_moved, bytes_moved : int
-        Number of chunks that were sent or fetched, and their bytes.
-    """
+    """One push or pull."""
 
     def __init__(self, remote: Remote, total: int, tell: ProgressFunction | None) -> None:
         """Start with nothing moved."""
@@ -75,16 +61,7 @@ class Transfer:
     # ---- to the place ----
 
     def send(self, file: SourceFile, held: Mapping[str, str], epoch: str) -> PushedFile:
-        """Send the chunks of a file that the place lacks.
-
-        Parameters
-        ----------
-        file : SourceFile
-        held : dict of str to str
-            Chunks of the newest generation: their names by SHA-256.
-        epoch : str
-            The end of the names of new chunks.
-        """
+        """Send the chunks of a file that the place lacks."""
         begins = range(0, file.size, file.chunk_bytes)
         jobs = (partial(self._send_chunk, file, held, epoch, at) for at in begins)
         names = []
@@ -118,23 +95,7 @@ class Transfer:
     # ---- from the place ----
 
     def fetch(self, file: PushedFile, handle: int, *, is_fresh: bool) -> None:
-        """Write a file; chunks that it already holds are kept.
-
-        Parameters
-        ----------
-        file : PushedFile
-        handle : int
-            Descriptor of a file that is open for reading and writing.
-        is_fresh : bool
-            The file is new, so nothing in it can be kept.
-
-        Raises
-        ------
-        AbsentError
-            The place lacks a chunk.
-        CorruptRemoteError, RemoteError
-            A chunk does not match its name; the place cannot be reached.
-        """
+        """Write a file; chunks that it already holds are kept."""
         os.ftruncate(handle, file.size)
         first: dict[str, int] = {}
         for number, chunk in enumerate(file.chunks):
@@ -211,10 +172,8 @@ class Transfer:
             yield waiting.popleft().result()
 
     def _give_up(self) -> None:
-        """Return when no job runs any more, before the caller closes the file.
-
-        A job that is still running would write to the next file with the same descriptor.
-        """
+        """Return when no job runs any more, before the caller closes the file."""
+        # A job that is still running would write to the next file with the same descriptor.
         for one in self._waiting:
             one.cancel()
         wait([one for one in self._waiting if not one.cancelled()])

@@ -190,10 +190,8 @@ class CrossEncoder:
         self._session.close()
 
     def _batches(self, encoded: Sequence[Any]) -> Iterator[list[int]]:
-        """Return the places of the pairs of each pass; pairs of similar length are together.
-
-        A model without a mask would read padding as text, so its passes have pairs of one length.
-        """
+        """Return the places of the pairs of each pass; pairs of similar length are together."""
+        # A model without a mask would read padding as text, so its passes have pairs of one length.
         order = sorted(range(len(encoded)), key=lambda at: len(encoded[at].ids))
         has_mask = "attention_mask" in self._inputs
         batch: list[int] = []

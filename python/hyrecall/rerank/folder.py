@@ -31,13 +31,7 @@ class PairTokenizer:
 
 
 def model_file(folder: Path, given: str | None) -> Path:
-    """Return the ONNX file of a folder: the one with this name, or a usual one.
-
-    Raises
-    ------
-    OptionError
-        There is no such file.
-    """
+    """Return the ONNX file of a folder: the one with this name, or a usual one."""
     names = _FILES if given is None else (given,)
     for name in names:
         if (folder / name).is_file():
@@ -47,16 +41,9 @@ def model_file(folder: Path, given: str | None) -> Path:
 
 
 def read_tokenizer(folder: Path, max_length: int | None) -> PairTokenizer:
-    """Return the tokenizer of a folder, which cuts each pair to the most tokens.
-
-    Without ``max_length`` the most tokens are the least of what the tokenizer, its configuration
-    and the model's configuration say.
-
-    Raises
-    ------
-    OptionError
-        There is no tokenizer, a file is damaged, or ``max_length`` does not fit the model.
-    """
+    """Return the tokenizer of a folder, which cuts each pair to the most tokens."""
+    # Without ``max_length`` the most tokens are the least of what the tokenizer, its configuration
+    # and the model's configuration say.
     path = folder / _TOKENIZER
     if not path.is_file():
         raise error(OptionError, "folder", f"a folder with {_TOKENIZER}", str(folder))

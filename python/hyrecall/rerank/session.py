@@ -19,18 +19,7 @@ _ERRORS_ONLY = 3  # severity from which onnxruntime prints messages
 
 
 class Session:
-    """A loaded model. Threads may share it.
-
-    Parameters
-    ----------
-    path : Path
-    threads : int
-
-    Raises
-    ------
-    OptionError
-        The file is not a model.
-    """
+    """A loaded model. Threads may share it."""
 
     def __init__(self, path: Path, threads: int) -> None:
         """Load the model."""
@@ -68,10 +57,8 @@ class Session:
             return self._loaded
 
     def renew(self) -> None:
-        """Forget the parent's model in a forked child.
-
-        Its threads do not exist in the child, and its destructor would wait for them for ever.
-        """
+        """Forget the parent's model in a forked child."""
+        # Its threads do not exist in the child, and its destructor would wait for them for ever.
         leave_to_parent(self._loaded)
         self._loaded = None
         self._lock = threading.Lock()

@@ -141,13 +141,7 @@ def _told(embedded: EmbeddedArm) -> str:
 
 
 def embedded_by(batch: pa.RecordBatch) -> EmbeddedArm | None:
-    """Return what a file of vectors says of its embedder; None if it says nothing.
-
-    Raises
-    ------
-    ValueError, TypeError, KeyError
-        Something else is there.
-    """
+    """Return what a file of vectors says of its embedder; None if it says nothing."""
     told = (batch.schema.metadata or {}).get(_EMBEDDED)
     if told is None:
         return None
@@ -194,13 +188,7 @@ def _piece_sums(values: pa.Buffer) -> dict[bytes, bytes]:
 
 
 def piece_sums(batch: pa.RecordBatch) -> tuple[int, npt.NDArray[np.uint64]] | None:
-    """Return the bytes of a piece and each piece's checksum; None where a file has none.
-
-    Raises
-    ------
-    ValueError
-        Something else is there.
-    """
+    """Return the bytes of a piece and each piece's checksum; None where a file has none."""
     told = (batch.schema.metadata or {}).get(_PIECES)
     if told is None:
         return None

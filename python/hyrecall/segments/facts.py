@@ -87,11 +87,9 @@ class IndexFacts:
 
     @cached_property
     def joined_bm25(self) -> dict[str, BM25]:
-        """The BM25 constants of each text arm under the default fusion.
-
-        An arm keeps constants that its schema names, or that differ from ``BM25()``; other arms
-        have ``DEFAULT_BM25``.
-        """
+        """The BM25 constants of each text arm under the default fusion."""
+        # An arm keeps constants that its schema names, or that differ from ``BM25()``; other arms
+        # have ``DEFAULT_BM25``.
         named = {arm: text.bm25 is not None for arm, text in self.schema.text_arms.items()}
         default = BM25()
         return {

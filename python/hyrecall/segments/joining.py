@@ -39,25 +39,7 @@ _BYTES_A_ROW_HELD = 48  # directories of the parts, which a merge holds beside t
 
 @dataclass(frozen=True)
 class Joining:
-    """The join of a folder's segments into another folder.
-
-    Attributes
-    ----------
-    parts : Path
-        The folder with the parts; it is not changed.
-    folder : Path
-        The folder to write; it may hold what an interrupted run has saved.
-    analyzers : dict of str to Analyzer
-        The analyzers of arms that have callables.
-    threads : int
-    room : int
-        Bytes of memory for all that the join takes.
-    least : int
-        Without so many bytes for a piece, the parts stay as they are.
-    progress : callable or None
-        Told the number of rows that are joined, and that of all rows: at the beginning, and after
-        each piece.
-    """
+    """The join of a folder's segments into another folder."""
 
     parts: Path
     folder: Path
@@ -68,15 +50,7 @@ class Joining:
     progress: ProgressFunction | None = None
 
     def run(self) -> bool:
-        """Join the parts; return False if cells would not lie in half as many segments as now.
-
-        Raises
-        ------
-        CorruptIndexError
-            A part is damaged.
-        OSError
-            The disk failed, or is full: it must hold the parts and the result.
-        """
+        """Join the parts; return False if cells would not lie in half as many segments as now."""
         facts, state = self._open(self.parts)
         most_rows = self._most_rows(state)
         if len(state.segments) < 2 or most_rows == 0:

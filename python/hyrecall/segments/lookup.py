@@ -40,10 +40,8 @@ def rows_where(
 def rows_of_keys(
     facts: IndexFacts, state: State, keys: object, scope: object, where: object = None
 ) -> tuple[npt.NDArray[np.int64], Rows, Rows]:
-    """Return (number of the key, segment, row) of each document with a key in that key's scope.
-
-    A scope of several cells may hold a key several times. A filter drops rows that do not pass.
-    """
+    """Return (number of the key, segment, row) of each document with a key in that key's scope."""
+    # A scope of several cells may hold a key several times. A filter drops rows that do not pass.
     wanted = read_keys(keys, facts.row_types[facts.schema.key])
     scope = scope_entries(facts.cell_types, scope, "key")
     n = len(wanted) if isinstance(scope, list) else 1

@@ -50,17 +50,7 @@ _SEAL_BYTES = len(b"xxh3_64 0123456789abcdef\n")
 
 @dataclass(frozen=True)
 class SegmentEntry:
-    """One segment of a saved index.
-
-    Attributes
-    ----------
-    name : str
-        16 random hex digits, set when the segment is first saved; the same in every folder.
-    n_rows, n_dead : int
-    files : dict of str to FileEntry
-        By role: ``rows``, ``vectors-0``, ``documents-0``, ``terms-0``, ... (numbered by the arms
-        of each kind), and ``dead`` if rows are deleted.
-    """
+    """One segment of a saved index."""
 
     name: str
     n_rows: int
@@ -76,18 +66,7 @@ class SegmentEntry:
 
 @dataclass(frozen=True)
 class TextFacts:
-    """The analyzer and the BM25 constants of a lexical arm.
-
-    Attributes
-    ----------
-    analyzer : dict
-        As :meth:`hyrecall.Analyzer.to_dict` returns it.
-    analyzer_hash : str
-    bm25 : dict
-        variant, k1, b, and delta if the variant has one.
-    in_schema : tuple of str
-        Which of "analyzer" and "bm25" the schema names; the others were defaults of the build.
-    """
+    """The analyzer and the BM25 constants of a lexical arm."""
 
     analyzer: Mapping[str, Any]
     analyzer_hash: str
@@ -105,23 +84,7 @@ class TextFacts:
 
 @dataclass(frozen=True)
 class Manifest:
-    """One version of a saved index.
-
-    Attributes
-    ----------
-    generator : str
-        The program that wrote it, for example "hyrecall 0.1.0".
-    version : int
-        Counts the saves into this folder, from 1.
-    next_seq : int
-        The insertion number of the next row.
-    schema : dict
-        As :meth:`hyrecall.Schema.to_dict` returns it.
-    texts : dict of str to TextFacts
-    dims : dict of str to int
-        Dimension of each dense arm.
-    segments : tuple of SegmentEntry
-    """
+    """One version of a saved index."""
 
     generator: str
     version: int
@@ -169,13 +132,7 @@ class Manifest:
 
     @classmethod
     def from_bytes(cls, text: bytes, path: Path) -> Manifest:
-        """Make a manifest from its text form; ``path`` is for messages.
-
-        Raises
-        ------
-        CorruptIndexError
-            Not a MANIFEST, damaged, or of another format.
-        """
+        """Make a manifest from its text form; ``path`` is for messages."""
         body, seal = text[:-_SEAL_BYTES], seal_of(text, path)
         if xxhash.xxh3_64_hexdigest(body) != seal:
             raise error(CorruptIndexError, str(path), "a body with its checksum", "another body")
@@ -204,13 +161,7 @@ class Manifest:
 
 
 def seal_of(text: bytes, path: Path) -> str:
-    """Return the seal of a version: the checksum in the last line of its MANIFEST.
-
-    Raises
-    ------
-    CorruptIndexError
-        The line is missing; ``path`` is for the message.
-    """
+    """Return the seal of a version: the checksum in the last line of its MANIFEST."""
     found = _SEAL.fullmatch(text[-_SEAL_BYTES:])
     if found is None:
         raise error(CorruptIndexError, str(path), "a last line with its checksum", "none")

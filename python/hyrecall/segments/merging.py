@@ -33,10 +33,8 @@ def merge_order(
     schema: Schema,
     part: Sequence[tuple[int, int]] | None = None,
 ) -> tuple[Rows, Rows]:
-    """Return (segment, row) of the live rows of several segments, in the order of one segment.
-
-    ``part`` has the first row of each segment that is wanted, and the one behind the last.
-    """
+    """Return (segment, row) of the live rows of several segments, in the order of one segment."""
+    # ``part`` has the first row of each segment that is wanted, and the one behind the last.
     cluster: list[npt.NDArray[np.int64]] = []
     if schema.cluster is not None:
         cluster = [attribute_column(s.column(schema.cluster)).sort_codes for s in segments]
@@ -47,10 +45,8 @@ def merge_order(
 def take_rows(
     segments: Sequence[Segment], source: Rows, source_row: Rows, schema: Schema, threads: int = 1
 ) -> Segment:
-    """Make a segment of the rows (source[i], source_row[i]), which are in the order of one.
-
-    Heads of vectors are learnt and made on up to ``threads`` threads.
-    """
+    """Make a segment of the rows (source[i], source_row[i]), which are in the order of one."""
+    # Heads of vectors are learnt and made on up to ``threads`` threads.
     for segment in segments:
         for arm in (*schema.text_arms, *schema.vector_arms):
             segment.check_whole(arm)  # damaged rows must not be saved with a new checksum

@@ -19,23 +19,7 @@ LateBytes = tuple[_core.files.BlockChecks, int, int]
 
 @dataclass(frozen=True)
 class OpenedFile:
-    """One file of a segment.
-
-    Attributes
-    ----------
-    path : Path
-        For messages.
-    batch : pyarrow.RecordBatch
-    checks : _core.files.BlockChecks or None
-        Of a file of which only the structure was checked; None if all was.
-    address : int
-        Where the file lies in memory.
-    mapped : _core.files.MappedFile or None
-        Of a mapped file of which only the structure was checked: the system is told how its
-        columns are read.
-    ends : tuple of int
-        How many bytes at the beginning of the file, and at its end, were checked beside blocks.
-    """
+    """One file of a segment."""
 
     path: Path
     batch: pa.RecordBatch
@@ -70,11 +54,9 @@ class OpenedFile:
                 self.mapped.read_in_order(part.address, part.size)
 
     def read_apart(self, *columns: int) -> None:
-        """Tell the system that a few rows of columns will be read, by default of all columns.
-
-        A page fault then brings one page. Else it brings as much as the device reads ahead, which
-        may be megabytes, and drives out what scans read.
-        """
+        """Tell the system that a few rows of columns will be read, by default of all columns."""
+        # A page fault then brings one page. Else it brings as much as the device reads ahead, which
+        # may be megabytes, and drives out what scans read.
         if self.mapped is not None:
             for part in self._parts(columns):
                 self.mapped.read_apart(part.address, part.size)

@@ -61,27 +61,7 @@ T_ = TypeVar("T_")
 
 @dataclass(frozen=True)
 class Opening:
-    """The options of opening an index, which a reload uses again.
-
-    Parameters
-    ----------
-    analyzer : Analyzer or mapping of str to Analyzer, optional
-        For arms whose analyzer has a callable, or for all arms if none has. It must have the stored
-        hash.
-    memory : {"mmap", "ram"}
-        With "ram", the folder is not needed after opening.
-    verify : {"full", "structure"} or None
-        "full" checks all data now, "structure" checks most of it when it is first read. None means
-        "full" below 8 GB.
-    threads : int
-    pin : sequence of str
-        The parts whose files are locked in memory, of ``pinning.PINNED_PARTS``.
-
-    Raises
-    ------
-    OptionError
-        An unknown option, or pinned parts of an index that is in memory anyway.
-    """
+    """The options of opening an index, which a reload uses again."""
 
     analyzer: Analyzer | Mapping[str, Analyzer] | None = None
     memory: str = "mmap"
@@ -101,33 +81,7 @@ class Opening:
 def open_index(
     path: Path, how: Opening, held: tuple[IndexFacts, State] | None = None
 ) -> tuple[IndexFacts, State, str]:
-    """Open the current version of a folder.
-
-    Parameters
-    ----------
-    path : Path
-    how : Opening
-    held : tuple of IndexFacts and State, optional
-        The facts and state of an index that reloads. Its facts stay the same, and segments that it
-        already has are not read again: a segment's name always means the same documents.
-
-    Returns
-    -------
-    tuple of IndexFacts, State and str
-        The str is the seal of the version.
-
-    Raises
-    ------
-    IndexNotFoundError
-        There is nothing at ``path``, no MANIFEST yet, or shards of an index.
-    CorruptIndexError
-        A file is missing, damaged or of a newer format, or a stored analyzer now gives other terms.
-    IndexMismatchError
-        The folder holds vectors of another embedder than ``held`` has.
-    OptionError
-        An analyzer is missing, or is not the one that the index was built with; or the folder holds
-        an index with another schema than ``held``.
-    """
+    """Open the current version of a folder."""
     manifest, seal = _read_manifest(path)
     while True:
         try:

@@ -65,30 +65,7 @@ def _remove(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class PartsBuild:
-    """The options of one build in parts.
-
-    Attributes
-    ----------
-    path : Path
-        The folder of the index; it must not exist.
-    schema : Schema
-    memory_limit : int
-        Bytes, at least ``LEAST_MEMORY``.
-    analyzer, bm25, threads
-        As in :meth:`hyrecall.Index.build`.
-    total : int or None
-        The number of rows of the stream, for ``progress``.
-    progress : callable or None
-    seq_column : str or None
-        An int64 column of the stream that has the rising insertion numbers of the rows; None: they
-        are numbered from 0 on.
-    dims : mapping of str to int
-        The dimensions of vector arms that the first rows may not show.
-    join : bool
-        Join the parts at the end.
-    join_progress : callable or None
-        Told how many rows are joined, and how many there are.
-    """
+    """The options of one build in parts."""
 
     path: Path
     schema: Schema
@@ -107,14 +84,7 @@ class PartsBuild:
     )
 
     def run(self, batches: Iterable[pa.RecordBatch], *, resume: bool) -> None:
-        """Build, save and name the index.
-
-        Raises
-        ------
-        OptionError
-            The folder exists, or an unfinished build that is not resumed; or a build is resumed
-            with other rows.
-        """
+        """Build, save and name the index."""
         folder = unfinished_folder(self.path)
         if resume and self.path.exists() and (folder / _FINISHED).exists():
             _remove(folder)  # an earlier call was interrupted when it had named its result
@@ -253,13 +223,7 @@ def _parts(batches: Iterable[pa.RecordBatch], room: Any) -> Iterator[pa.Table]:
 
 
 def batches_of(source: object) -> Iterable[pa.RecordBatch]:
-    """Return the batches of an Arrow stream, or of an iterable of tables and batches.
-
-    Raises
-    ------
-    DTypeError
-        Something else.
-    """
+    """Return the batches of an Arrow stream, or of an iterable of tables and batches."""
     if hasattr(source, "__arrow_c_stream__"):
         return _flat([source])
     if not isinstance(source, Iterable) or isinstance(source, str | bytes | Mapping):

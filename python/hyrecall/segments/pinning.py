@@ -17,13 +17,7 @@ PINNED_PARTS = ("plane", "terms", "documents", "rows", "vectors")
 
 
 def read_pin(pin: object) -> tuple[str, ...]:
-    """Return the parts to pin: a name of ``PINNED_PARTS``, or a sequence of names.
-
-    Raises
-    ------
-    OptionError
-        Something else.
-    """
+    """Return the parts to pin: a name of ``PINNED_PARTS``, or a sequence of names."""
     named = (pin,) if isinstance(pin, str) else as_items(pin)
     if named is None or not all(is_one_of(name, PINNED_PARTS) for name in named):
         raise error(OptionError, "pin", f"parts of {list(PINNED_PARTS)}", repr(pin))

@@ -8,11 +8,11 @@ __all__ = ["Reading"]
 
 
 class Reading:
-    """Refuses a call whose mapped files were cut or changed, before it or during it.
+    """Refuses a call whose mapped files were cut or changed, before it or during it."""
 
-    A read of a page that is lost sees zeros, so what such a call made is not returned, and its own
-    error is replaced by the one that names the file.
-    """
+    # A read of a page that is lost sees zeros, so what such a call made is not returned, and
+    # its own
+    # error is replaced by the one that names the file.
 
     __slots__ = ("_files",)
 
@@ -21,21 +21,9 @@ class Reading:
         self._files = files
 
     def __enter__(self) -> None:
-        """Check the files.
-
-        Raises
-        ------
-        CorruptIndexError
-            A file is not as it was opened.
-        """
+        """Check the files."""
         self._files.check()
 
     def __exit__(self, *exc: object) -> None:
-        """Check that no read since then met a page that is lost.
-
-        Raises
-        ------
-        CorruptIndexError
-            One did.
-        """
+        """Check that no read since then met a page that is lost."""
         self._files.check_reads()

@@ -14,13 +14,7 @@ __all__ = ["Lineage"]
 
 
 class Lineage:
-    """The last version of each folder that an index was opened from or saved to.
-
-    Attributes
-    ----------
-    home : pathlib.Path or None
-        The folder that the index was opened from or last saved to; None before the first save.
-    """
+    """The last version of each folder that an index was opened from or saved to."""
 
     def __init__(self) -> None:
         """Start without any version."""
@@ -37,13 +31,7 @@ class Lineage:
         return any(seal in seals for seals in self._seals.values())
 
     def check(self, folder: Path, seal: str, version: int) -> None:
-        """Refuse to replace a version that may have documents which this index does not contain.
-
-        Raises
-        ------
-        SaveConflictError
-            The index was neither opened from this version nor saved as it.
-        """
+        """Refuse to replace a version that may have documents which this index does not contain."""
         if self.holds(seal):
             return
         known = self._seals.get(folder.absolute())
@@ -59,10 +47,8 @@ class Lineage:
         raise error(SaveConflictError, "path", wish, got, remedy)
 
     def expect(self, folder: Path, seal: str) -> None:
-        """Add a version that is about to be committed.
-
-        A commit whose last sync fails raises an error, but its version may be in place.
-        """
+        """Add a version that is about to be committed."""
+        # A commit whose last sync fails raises an error, but its version may be in place.
         self._seals.setdefault(folder.absolute(), set()).add(seal)
 
     def settle(self, folder: Path, seal: str) -> None:

@@ -30,37 +30,7 @@ __all__ = ["save_index"]
 def save_index(
     path: Path, facts: IndexFacts, state: State, lineage: Lineage, *, overwrite: bool
 ) -> State:
-    """Save a state to a folder: write the files that it lacks, then replace its MANIFEST.
-
-    Parameters
-    ----------
-    path : Path
-        Made if it does not exist.
-    facts : IndexFacts
-    state : State
-    lineage : Lineage
-        The versions that the index contains; the new version is added.
-    overwrite : bool
-        Replace any index that the folder holds.
-
-    Returns
-    -------
-    State
-        The same state, with the name of every segment in the folder.
-
-    Raises
-    ------
-    WriterBusyError
-        Another thread or process is saving to the folder.
-    SaveConflictError
-        The folder holds a version that is not in ``lineage``, and ``overwrite`` is False.
-    CorruptIndexError
-        The folder's MANIFEST is damaged or of a newer format (the folder is not changed), or
-        vectors of this index that were not read since it was opened are damaged.
-    OSError
-        The disk failed. The folder still holds the earlier version, or, if only the last sync
-        failed, the new one.
-    """
+    """Save a state to a folder: write the files that it lacks, then replace its MANIFEST."""
     disk.make_folder(path)
     with disk.writer_lock(path):
         before = _version_to_replace(path, lineage, overwrite=overwrite)

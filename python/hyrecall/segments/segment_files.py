@@ -56,30 +56,7 @@ def segment_of(
     mapped: Sequence[_core.files.MappedFile],
     next_seq: int,
 ) -> Segment:
-    """Make a segment from its files.
-
-    Parameters
-    ----------
-    name : str
-    n_rows : int
-        The number of rows according to the MANIFEST.
-    open_role : callable
-        Opens a role's file.
-    has_role : callable
-        Returns whether an optional role has a file.
-    schema : Schema
-    dims : mapping of str to int
-    threads : int
-    mapped : sequence of _core.files.MappedFile
-        What ``open_role`` has mapped so far; empty if files are read into memory.
-    next_seq : int
-        What all insertion numbers must be below.
-
-    Raises
-    ------
-    CorruptIndexError
-        A file whose columns or length do not fit its role, or with content that no save writes.
-    """
+    """Make a segment from its files."""
 
     def take(role: str, *wanted: pa.Schema) -> OpenedFile:
         file = open_role(role)

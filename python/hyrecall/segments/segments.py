@@ -50,32 +50,7 @@ SMALL_ROWS = 4096
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """An immutable run of documents: the engine's segment, and the columns that hits return.
-
-    Attributes
-    ----------
-    core : _core.Segment
-    rows : pyarrow.Table
-        The schema's row columns in the segment's row order, one chunk each.
-    lexical, dense : dict
-        The native column of each arm, in schema order.
-    name : str or None
-        Its name in a saved index; None until it is saved.
-    late : mapping of str to callable
-        The delayed check of each arm. That of a text arm comes before the arm is first read; that
-        of a dense arm checks whole files, while scans check what they read.
-    late_columns : mapping of str to callable
-        The delayed check of row columns, to be called before they are first read as a whole.
-    row_checks : _core.files.BlockChecks or None
-        The checks of these columns' file, for who reads some rows.
-    in_order, apart : sequence of callable
-        Tell the system that mapped files will be read in order, or row by row as queries do.
-    guests : mapping of str to (object, ndarray)
-        For dense arms, the caller's tensor on a CUDA device, and the tensor's row for each row.
-        Empty after the segment is placed.
-    files : sequence of _core.files.MappedFile
-        The mapped files that its columns lie in; empty if they lie in memory.
-    """
+    """An immutable run of documents: the engine's segment, and the columns that hits return."""
 
     core: _core.Segment
     rows: pa.Table
@@ -182,11 +157,10 @@ class State:
         )
 
     def check_texts(self, request: _core.BatchRequest | None = None) -> None:
-        """Run the delayed checks of text arms; none but after open(verify="structure").
-
-        With ``request``, only in the segments that have a cell of one of its scopes: a search reads
-        no others.
-        """
+        """Run the delayed checks of text arms; none but after open(verify="structure")."""
+        # With ``request``, only in the segments that have a cell of one of its scopes: a
+        # search reads
+        # no others.
         if not self._late_segments:
             return
         reached = None if request is None else request.reached(self.snapshot)
@@ -233,10 +207,8 @@ def build_segment(
     row_name: str = "row",
     seqs: npt.NDArray[np.int64] | None = None,
 ) -> Segment:
-    """Build a segment: sort the rows, copy each column in that order, and index the arms.
-
-    Rows are numbered from ``first_seq`` on, or have the insertion numbers ``seqs``.
-    """
+    """Build a segment: sort the rows, copy each column in that order, and index the arms."""
+    # Rows are numbered from ``first_seq`` on, or have the insertion numbers ``seqs``.
     n_rows = columns.n_rows
     cells = [one_array(columns.rows.column(name)) for name in schema.cell_columns]
     cluster = np.zeros(0, np.int64)
@@ -302,11 +274,9 @@ def segment_from_parts(
     files: Sequence[_core.files.MappedFile] = (),
     late: tuple[list[LateBytes], list[LateBytes], int] | None = None,
 ) -> Segment:
-    """Make a segment from columns that are already in its row order.
-
-    ``late`` has what the engine compares before it reads rows, and before it reads keys, and what
-    all insertion numbers must be below.
-    """
+    """Make a segment from columns that are already in its row order."""
+    # ``late`` has what the engine compares before it reads rows, and before it reads keys, and what
+    # all insertion numbers must be below.
     late_rows, late_keys, next_seq = late or ([], [], None)
     is_opened = late is not None or bool(files)
     thread, place = (

@@ -56,11 +56,9 @@ def tier(n_rows: int) -> int:
 
 
 def settle(pairs: Sequence[Pair], facts: IndexFacts) -> list[Pair]:
-    """Merge segments until no tier has too many and no segment has too many dead rows.
-
-    At a factor of 8, at most 7 crumbs, one collecting segment and 7 segments of each tier remain:
-    29 for two million documents.
-    """
+    """Merge segments until no tier has too many and no segment has too many dead rows."""
+    # At a factor of 8, at most 7 crumbs, one collecting segment and 7 segments of each tier remain:
+    # 29 for two million documents.
     held = [pair for pair in pairs if pair[1].n_live > 0]
     while True:
         group = _next_merge(held)
@@ -96,11 +94,9 @@ def build(
     seqs: npt.NDArray[np.int64] | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> tuple[IndexFacts, State]:
-    """Build an index of one segment; analyzer and bm25 are for text arms without their own.
-
-    ``seqs``: rising insertion numbers of the rows, in the place of those from ``first_seq`` on.
-    ``dims``: required dimensions of vector arms, which rows without vectors do not show.
-    """
+    """Build an index of one segment; analyzer and bm25 are for text arms without their own."""
+    # ``seqs``: rising insertion numbers of the rows, in the place of those from ``first_seq`` on.
+    # ``dims``: required dimensions of vector arms, which rows without vectors do not show.
     analyzers = _of_arms("analyzer", Analyzer, schema, analyzer)
     formulas = _of_arms("bm25", BM25, schema, bm25)
     columns = read_table(table, schema, vectors=vectors, dims=dims)
@@ -163,11 +159,10 @@ def append(
     progress: ProgressFunction | None = None,
     seqs: npt.NDArray[np.int64] | None = None,
 ) -> State:
-    """Add rows with the next insertion numbers, or from ``first_seq`` on, or with rising ``seqs``.
-
-    Documents that exist are refused or replaced. Without ``merge`` the rows stay a segment of their
-    own, whatever segments there are.
-    """
+    """Add rows with the next insertion numbers, or from ``first_seq`` on, or with rising ``seqs``."""
+    # Documents that exist are refused or replaced. Without ``merge`` the rows stay a segment
+    # of their
+    # own, whatever segments there are.
     if seqs is not None and len(seqs):
         first_seq = int(seqs[0])
     begin = state.next_seq if first_seq is None else read_seq(first_seq)
@@ -210,13 +205,7 @@ def delete(
     *,
     everything: object = False,
 ) -> tuple[State, int]:
-    """Delete documents by key, filter or both within a scope; return the new state and the number.
-
-    Raises
-    ------
-    OptionError
-        Neither keys nor a filter with a condition without ``everything``, or either with it.
-    """
+    """Delete documents by key, filter or both within a scope; return the new state and the number."""
     _check_which(keys, where, everything)
     if keys is None:
         segments, rows = rows_where(facts, state, scope, where)
@@ -235,10 +224,8 @@ def delete(
 
 
 def _check_which(keys: object, where: object, everything: object) -> None:
-    """Refuse a delete of a whole scope without ``everything``.
-
-    Keys or a filter that are None or empty by mistake must not remove all documents of a scope.
-    """
+    """Refuse a delete of a whole scope without ``everything``."""
+    # Keys or a filter that are None or empty by mistake must not remove all documents of a scope.
     if not isinstance(everything, bool):
         raise error(DTypeError, "everything", "True or False", repr(everything))
     is_narrow = keys is not None or where is not None

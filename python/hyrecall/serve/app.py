@@ -125,11 +125,10 @@ def create_app(
 
 
 class _NamedCallers:
-    """Lets requests call the store without a user, without a warning.
+    """Lets requests call the store without a user, without a warning."""
 
-    Such a request means the anonymous user of its token, and asks for no other. Calls of the same
-    program beside the service warn as ever.
-    """
+    # Such a request means the anonymous user of its token, and asks for no other. Calls of the same
+    # program beside the service warn as ever.
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -44,17 +44,7 @@ _Fits = Callable[[pa.DataType], bool]
 
 @dataclass(frozen=True)
 class Kind:
-    """What a column holds.
-
-    Attributes
-    ----------
-    wish : str
-        The types in words, for errors.
-    fits : callable
-        Whether a type is one of them.
-    is_json : bool
-        Whether its texts are JSON.
-    """
+    """What a column holds."""
 
     wish: str
     fits: _Fits
@@ -132,27 +122,7 @@ def _check_types(schema: pa.Schema, wanted: Mapping[str, Kind]) -> None:
 
 
 def read_table(body: bytes, wanted: Mapping[str, Kind], sizes: ServiceOptions, most: int) -> Any:
-    """Read and check a stream; nothing that it says of sizes is believed.
-
-    Parameters
-    ----------
-    body : bytes
-    wanted : mapping
-        The columns that it may have.
-    sizes : ServiceOptions
-    most : int
-        Rows that it may have.
-
-    Returns
-    -------
-    pyarrow.Table
-        Its buffers are parts of `body`.
-
-    Raises
-    ------
-    ServiceError
-        422: no valid stream, other columns, or too much of something.
-    """
+    """Read and check a stream; nothing that it says of sizes is believed."""
     try:
         messages = iter(pa.ipc.MessageReader.open_stream(pa.py_buffer(body)))
         schema = _schema(next(messages, None))
@@ -235,13 +205,7 @@ def _list_lengths(column: pa.ChunkedArray) -> tuple[int, int]:
 
 
 def check_count(table: pa.Table, wanted: Mapping[str, Kind], sizes: ServiceOptions) -> None:
-    """Refuse columns whose lists and JSON hold too many values in all to become Python's objects.
-
-    Raises
-    ------
-    ServiceError
-        422.
-    """
+    """Refuse columns whose lists and JSON hold too many values in all to become Python's objects."""
     n_values = 0
     for name in table.column_names:
         column = table[name]
@@ -253,13 +217,7 @@ def check_count(table: pa.Table, wanted: Mapping[str, Kind], sizes: ServiceOptio
 
 
 def values_of(column: pa.ChunkedArray | pa.Table, name: str) -> list[Any]:
-    """Return a column, or the rows of a table, as values of Python.
-
-    Raises
-    ------
-    ServiceError
-        422: a time that Python cannot hold, the only value that can fail.
-    """
+    """Return a column, or the rows of a table, as values of Python."""
     try:
         made: list[Any] = column.to_pylist()
     except (pa.ArrowException, ValueError, OverflowError, LookupError, OSError):

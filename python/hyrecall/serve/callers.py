@@ -37,13 +37,7 @@ class Tokens(Protocol):
 
 
 async def caller(request: Request) -> Caller:
-    """Return who calls, as the dependency of every route.
-
-    Raises
-    ------
-    ServiceError
-        401: no token, or an unknown one.
-    """
+    """Return who calls, as the dependency of every route."""
     if request.app.state.tokens is None:
         return ANYBODY
     found = identify(request.app.state.tokens, request.headers)
@@ -52,13 +46,7 @@ async def caller(request: Request) -> Caller:
 
 
 def identify(tokens: Tokens, headers: Headers) -> Caller:
-    """Return whose token the headers have.
-
-    Raises
-    ------
-    ServiceError
-        401.
-    """
+    """Return whose token the headers have."""
     given = headers.getlist("authorization")
     scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
     if scheme.lower() != "bearer" or not token.strip():
@@ -74,13 +62,7 @@ CallerOf: TypeAlias = Annotated[Caller, Depends(caller)]
 
 
 def require(who: Caller, right: Right) -> Caller:
-    """Return the caller if it has a right.
-
-    Raises
-    ------
-    ServiceError
-        403.
-    """
+    """Return the caller if it has a right."""
     if right not in who.rights:
         raise ServiceError(403, "Forbidden", f"the token lacks the right {right!r}")
     return who
@@ -112,24 +94,7 @@ An editor writes, and the reply shows what the store holds, so that it has to ha
 
 
 def narrow(who: Caller, asked: Mapping[str, Any] | object) -> dict[str, str | None]:
-    """Return ``user_id``, ``org`` and ``workspace`` of a request: the caller's, narrowed by it.
-
-    Parameters
-    ----------
-    who : Caller
-    asked : mapping or object
-        The body, with some of ``user_id``, ``org`` and ``workspace``; None or absent: not named.
-
-    Returns
-    -------
-    dict
-        For methods of a store.
-
-    Raises
-    ------
-    ServiceError
-        403: another user or partition than the token's. The message does not name it.
-    """
+    """Return ``user_id``, ``org`` and ``workspace`` of a request: the caller's, narrowed by it."""
     found: dict[str, str | None] = {}
     free = free_names(who)
     for name in ("user_id", "org", "workspace"):

@@ -86,16 +86,7 @@ class ErrorBody(BaseModel):
 
 
 class ServiceError(Exception):
-    """A refusal of the service itself: a status, a word, a sentence, and how long to wait.
-
-    Parameters
-    ----------
-    status : int
-    kind : str
-    message : str
-    retry_after : int, optional
-        Seconds.
-    """
+    """A refusal of the service itself: a status, a word, a sentence, and how long to wait."""
 
     def __init__(
         self, status: int, kind: str, message: str, *, retry_after: int | None = None
@@ -146,10 +137,8 @@ def error_response(
 
 
 def plain_message(fault: BaseException) -> str:
-    """Return an error's message without the remedy, which is Python code, and without values.
-
-    What follows ``, got `` may quote the request, so it is left out of replies and of logs.
-    """
+    """Return an error's message without the remedy, which is Python code, and without values."""
+    # What follows ``, got `` may quote the request, so it is left out of replies and of logs.
     text, remedy = str(fault), getattr(fault, "remedy", "")
     if remedy:
         text = text.replace(f"; {remedy}", "")

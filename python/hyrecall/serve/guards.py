@@ -95,15 +95,7 @@ class Reply:
 
 
 class Guard:
-    """The outermost layer of the service.
-
-    Parameters
-    ----------
-    app : ASGI app
-    options : ServiceOptions
-    state : State
-        Of the app: its ``tokens``, its ``index``, and its ``metrics``, which count requests.
-    """
+    """The outermost layer of the service."""
 
     def __init__(self, app: ASGIApp, *, options: ServiceOptions, state: State) -> None:
         """Admit nobody yet."""
@@ -284,11 +276,9 @@ class Guard:
 
 
 def check_client(scope: Scope) -> None:
-    """Refuse a client of another machine where no token says who it is.
-
-    :func:`hyrecall.serve.run` listens at loopback then, but another server may be told to listen
-    elsewhere, and the header Host is the client's word.
-    """
+    """Refuse a client of another machine where no token says who it is."""
+    # :func:`hyrecall.serve.run` listens at loopback then, but another server may be told to listen
+    # elsewhere, and the header Host is the client's word.
     with contextlib.suppress(ValueError):  # a path of a socket, or a name of a test's client
         client = scope.get("client")
         if client is not None and not ipaddress.ip_address(client[0]).is_loopback:
@@ -297,11 +287,10 @@ def check_client(scope: Scope) -> None:
 
 
 def check_host(hosts: set[str], options: ServiceOptions, headers: Headers) -> None:
-    """Refuse another Host than the service's own: a page whose name was made to point here.
-
-    An address in place of a name cannot have been made so; where only loopback listens, it must be
-    a loopback address.
-    """
+    """Refuse another Host than the service's own: a page whose name was made to point here."""
+    # An address in place of a name cannot have been made so; where only loopback listens, it
+    # must be
+    # a loopback address.
     given = headers.getlist("host")
     if len(given) != 1:
         raise ServiceError(400, "BadRequest", "Host: expected one")

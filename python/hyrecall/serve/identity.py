@@ -45,10 +45,8 @@ class Caller:
 
 
 def free_names(who: Caller) -> tuple[str, ...]:
-    """Return which of ``user_id``, ``org`` and ``workspace`` a request of a caller may name.
-
-    They are those that the caller leaves open and may choose; an agent leaves no user open.
-    """
+    """Return which of ``user_id``, ``org`` and ``workspace`` a request of a caller may name."""
+    # They are those that the caller leaves open and may choose; an agent leaves no user open.
     may = {"user_id": who.may_choose_user and who.agent is None}
     may |= dict.fromkeys(("org", "workspace"), who.may_choose_partition)
     return tuple(name for name, is_free in may.items() if is_free and getattr(who, name) is None)

@@ -52,13 +52,7 @@ def check_lists(options: ServiceOptions, **fields: Any) -> None:
 
 
 def check_size(name: str, size: int, most: int, unit: str) -> None:
-    """Refuse a number above the most; the message does not repeat what a request says.
-
-    Raises
-    ------
-    ServiceError
-        422.
-    """
+    """Refuse a number above the most; the message does not repeat what a request says."""
     if size > most:
         wish = f"<= {most}{f' {unit}' if unit else ''}"
         raise ServiceError(422, "Invalid", f"{name}: expected {wish}")

@@ -198,15 +198,8 @@ def encode(data: Any) -> bytes:
 
 
 def encode_within(data: dict[str, Any], most: int) -> bytes:
-    """Return an object as JSON of at most so many bytes.
-
-    Lists and iterators are encoded item by item, so that too long a reply never lies in memory.
-
-    Raises
-    ------
-    ServiceError
-        422: it would be longer.
-    """
+    """Return an object as JSON of at most so many bytes."""
+    # Lists and iterators are encoded item by item, so that too long a reply never lies in memory.
     parts: list[bytes] = []
     n_bytes = 0
 

@@ -40,14 +40,7 @@ Name: TypeAlias = Annotated[str | None, Query(max_length=512)]
 
 @dataclass(frozen=True)
 class RequestScope:
-    """On whose behalf a request reads or writes, after its token has been asked.
-
-    Attributes
-    ----------
-    user_id, org, workspace : str or None
-    agent : str or None
-        Reads by this agent's policy, and writes its own memories; then there is no user.
-    """
+    """On whose behalf a request reads or writes, after its token has been asked."""
 
     user_id: str | None = None
     org: str | None = None
@@ -61,13 +54,7 @@ class RequestScope:
 
 
 def scope_of(who: Caller, asked: Any) -> RequestScope:
-    """Narrow a caller to what a request names in its body or its query string.
-
-    Raises
-    ------
-    ServiceError
-        403: a request that would widen the token.
-    """
+    """Narrow a caller to what a request names in its body or its query string."""
     names = narrow(who, asked)
     if who.agent is None:
         return RequestScope(**names)
@@ -99,13 +86,7 @@ EditScope: TypeAlias = Annotated[RequestScope, Depends(_scope_to_edit)]
 
 
 def memory_of(request: Request) -> Memory:
-    """Return the store that is served.
-
-    Raises
-    ------
-    ServiceError
-        503: the store is not open yet, or no longer.
-    """
+    """Return the store that is served."""
     memory: Memory | None = request.app.state.memory
     if memory is None:
         raise ServiceError(503, "Unavailable", "the store is not open", retry_after=1)
@@ -113,18 +94,7 @@ def memory_of(request: Request) -> Memory:
 
 
 class ScopedStore:
-    """The store, bound to one scope.
-
-    Parameters
-    ----------
-    memory : Memory
-    scope : RequestScope
-
-    Attributes
-    ----------
-    memory : Memory
-    scope : RequestScope
-    """
+    """The store, bound to one scope."""
 
     def __init__(self, memory: Memory, scope: RequestScope) -> None:
         """Hold them."""
@@ -140,13 +110,7 @@ class ScopedStore:
         return await self.memory._run(work, self)
 
     def sync(self, name: str, *args: Any, **options: Any) -> Any:
-        """Call a method of the store within the scope; blocks.
-
-        Raises
-        ------
-        ServiceError
-            403: an agent has no such method.
-        """
+        """Call a method of the store within the scope; blocks."""
         if self.scope.agent is None:
             return getattr(self.memory._sync, name)(*args, **options, **self.scope.names)
         method = getattr(self._agent(), name, None)
@@ -163,26 +127,14 @@ class ScopedStore:
         return await self.memory._run(getattr(self.memory._sync, name), *args, **options)
 
     async def existing(self, key: str) -> Episode:
-        """Return a memory.
-
-        Raises
-        ------
-        NotFoundError
-            The scope has none of this id, whoever else may have one.
-        """
+        """Return a memory."""
         found: Episode | None = await self.call("get", key)
         if found is None:
             raise error(NotFoundError, "id", "a memory of the caller", "none")
         return found
 
     async def forget(self, key: str, **options: Any) -> int:
-        """Take a memory out of recall.
-
-        Raises
-        ------
-        NotFoundError
-            The scope has none of this id, whoever else may have one.
-        """
+        """Take a memory out of recall."""
         n_gone: int = await self.call("forget", key, **options)
         if not n_gone:
             raise error(NotFoundError, "id", "a memory of the caller", "none")
@@ -213,15 +165,8 @@ class ScopedStore:
         return self.memory.browse(**self.scope.names)
 
     def recipe_for(self, wanted: Recipe) -> Recipe:
-        """Return the store's own recipe where it is a form of the wanted one, else the wanted one.
-
-        So a store that was opened with other weights or half-lives keeps them.
-
-        Raises
-        ------
-        ServiceError
-            409: the store's index cannot answer the wanted recipe.
-        """
+        """Return the store's own recipe where it is a form of the wanted one, else the wanted one."""
+        # So a store that was opened with other weights or half-lives keeps them.
         if self.opened.recipe.name == wanted.name:
             return self.opened.recipe
         try:
@@ -238,12 +183,6 @@ class ScopedStore:
 
 
 def scoped_store(request: Request, who: Caller, asked: Any) -> ScopedStore:
-    """Return the store within the caller's scope, narrowed by a body or a query string.
-
-    Raises
-    ------
-    ServiceError
-        403: a wider scope than the token's; 503: the store is not open.
-    """
+    """Return the store within the caller's scope, narrowed by a body or a query string."""
     scope = scope_of(who, asked)
     return ScopedStore(memory_of(request), scope)

@@ -37,22 +37,7 @@ _log = logging.getLogger("hyrecall.serve")
 
 @dataclass(frozen=True)
 class IndexQuery:
-    """One query, read and checked; what must be equal to join others is in ``shared``.
-
-    Attributes
-    ----------
-    text, vector : dict
-        By arm; an arm that is not named has none.
-    scope : Scope or None
-        None: the index has one audience.
-    filter : Filter or None
-    shared : tuple
-        Names and values of options that hold for a whole batch.
-    columns : tuple of str
-    explain : bool
-    began : float
-        By ``time.perf_counter``.
-    """
+    """One query, read and checked; what must be equal to join others is in ``shared``."""
 
     text: dict[str, str]
     vector: dict[str, list[float]]
@@ -76,17 +61,7 @@ class IndexQuery:
 
 
 class ServedIndex:
-    """Answers queries of an index.
-
-    Parameters
-    ----------
-    index : Index or ShardedIndex
-    join : bool
-        Whether queries that wait are one batch.
-    max_joined : int
-    max_reply : int
-        Bytes of one reply.
-    """
+    """Answers queries of an index."""
 
     def __init__(self, index: AnyIndex, *, join: bool, max_joined: int, max_reply: int) -> None:
         """Answer nothing yet."""
@@ -108,13 +83,7 @@ class ServedIndex:
         return await self._joiner.call(query, query.key)
 
     async def recall_batch(self, queries: Sequence[IndexQuery], *, most_bytes: int) -> list[bytes]:
-        """Return the replies to a batch of a caller's own, as if each were alone.
-
-        Raises
-        ------
-        ServiceError
-            422: they are longer together.
-        """
+        """Return the replies to a batch of a caller's own, as if each were alone."""
         await self._versions.look_again()
         n_bytes = 0
 
@@ -138,13 +107,7 @@ class ServedIndex:
         return {"queries": self._joiner.n_calls, "batches": self._joiner.n_batches}
 
     def lost_shards(self) -> list[str]:
-        """Return the names of shards of which no replica answers; blocks. An index has none.
-
-        Raises
-        ------
-        ShardLostError
-            No shard answers.
-        """
+        """Return the names of shards of which no replica answers; blocks. An index has none."""
         if not isinstance(self.index, ShardedIndex):
             return []
         health = self.index.health()
@@ -199,12 +162,7 @@ class ServedIndex:
 
 
 def recipe_named(name: str) -> Recipe:
-    """Return a recipe by its name.
-
-    Raises
-    ------
-    OptionError
-    """
+    """Return a recipe by its name."""
     if name not in recipes.__all__:
         raise error(OptionError, "recipe", f"one of {', '.join(recipes.__all__)}", "another")
     found: Recipe = getattr(recipes, name)

@@ -29,10 +29,9 @@ MAX_HEADERS = 64 << 10
 
 
 class Protocol(H11Protocol):
-    """A connection that is closed when a request's headers, or a client's reading, take too long.
+    """A connection that is closed when a request's headers, or a client's reading, take too long."""
 
-    The seconds are those of the app's options.
-    """
+    # The seconds are those of the app's options.
 
     _for_headers: asyncio.TimerHandle | None = None
     _for_room: asyncio.TimerHandle | None = None
@@ -109,13 +108,7 @@ def settings_of(options: ServiceOptions) -> dict[str, Any]:
 
 
 def listen(options: ServiceOptions) -> socket.socket:
-    """Return a socket that listens at the options' address.
-
-    Raises
-    ------
-    OptionError
-        Nothing can listen there: the port is taken, or the host is not this machine's.
-    """
+    """Return a socket that listens at the options' address."""
     address, family = (options.host, options.port), _family(options)
     try:
         return socket.create_server(address, family=family, backlog=1024)

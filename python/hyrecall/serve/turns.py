@@ -11,19 +11,7 @@ __all__ = ["Turns"]
 
 
 class Turns:
-    """A semaphore whose waiters are let in by turns of their names, on one event loop.
-
-    Parameters
-    ----------
-    most : int
-        Inside at a time.
-    share : int
-        Of these of one name; the name "" has no bound of its own.
-
-    Attributes
-    ----------
-    n_waiting : int
-    """
+    """A semaphore whose waiters are let in by turns of their names, on one event loop."""
 
     def __init__(self, most: int, share: int) -> None:
         """Let nobody in yet."""

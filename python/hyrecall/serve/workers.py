@@ -50,27 +50,10 @@ def run_workers(
     *,
     started: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve from several processes, each of which makes its app; one that ends is started again.
-
-    This process first makes the app once, opens the store and closes it: a store that no worker can
-    open is an error here, and nothing is started. It ends too if later no worker can start.
-
-    Parameters
-    ----------
-    factory : str
-        ``"module:function"``, which returns the app.
-    options : ServiceOptions
-    workers : int
-    started : callable, optional
-        Called with the URL before the processes start.
-
-    Raises
-    ------
-    OptionError
-        Nothing can listen at the address.
-    HyrecallError
-        The store cannot be opened, or no longer.
-    """
+    """Serve from several processes, each of which makes its app; one that ends is started again."""
+    # This process first makes the app once, opens the store and closes it: a store that no
+    # worker can
+    # open is an error here, and nothing is started. It ends too if later no worker can start.
     with listen(options) as sock:
         asyncio.run(_try_out(import_from_string(factory)()))
         if started is not None:
@@ -164,18 +147,7 @@ class _Worker:
 
 
 class Supervisor:
-    """Keeps so many processes at work.
-
-    Parameters
-    ----------
-    work : callable
-        What each does, with a link as its first argument.
-    args : tuple
-        The others.
-    n_workers : int
-    drain : float
-        Seconds that they have to end.
-    """
+    """Keeps so many processes at work."""
 
     def __init__(
         self, work: Callable[..., None], args: tuple[Any, ...], n_workers: int, drain: float
@@ -189,13 +161,7 @@ class Supervisor:
         self._is_stopped = False
 
     def run(self) -> bool:
-        """Start the workers and replace those that end, until a signal comes.
-
-        Returns
-        -------
-        bool
-            False: none of them can start any more.
-        """
+        """Start the workers and replace those that end, until a signal comes."""
         kinds = (signal.SIGINT, signal.SIGTERM)
         before = [signal.signal(kind, self._stop) for kind in kinds]
         try:

@@ -97,10 +97,8 @@ def join_column(
     where: Callable[[int], str],
     shown: str,
 ) -> pa.ChunkedArray:
-    """Cast a column to the index's type for it; refuse a cast that would change a value.
-
-    ``given`` is the column as the caller has it, and ``shown`` the code of its table in messages.
-    """
+    """Cast a column to the index's type for it; refuse a cast that would change a value."""
+    # ``given`` is the column as the caller has it, and ``shown`` the code of its table in messages.
     found = column.type
     if found == kind:
         return column
@@ -129,16 +127,7 @@ _PYTHON_NAMES = {"double": "float64", "float": "float32", "halffloat": "float16"
 
 
 def cast_line(column: pa.ChunkedArray, kind: pa.DataType, name: str, shown: str = "table") -> str:
-    """Return code that turns a column into a type; empty if it would fail.
-
-    Examples
-    --------
-    >>> cast_line(pa.chunked_array([["2026-11-28"]]), pa.timestamp("us"), "at")
-    "cast it: pc.cast(table['at'], pa.timestamp('us'))"
-    >>> cast_line(pa.chunked_array([[["a", "b"]]]), pa.string(), "tags")
-    "write it as text: pa.array([None if row is None else ' '.join(str(one) for one in row if one \
-is not None) for row in table['tags'].to_pylist()], pa.string())"
-    """
+    """Return code that turns a column into a type; empty if it would fail."""
     made = _spell(kind)
     if not made:
         return ""

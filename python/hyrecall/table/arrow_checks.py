@@ -34,30 +34,13 @@ def is_list(kind: pa.DataType) -> bool:
 def check_column(
     column: pa.ChunkedArray | pa.Array, argument: str, where: Callable[[int], str]
 ) -> None:
-    """Refuse a column with values that its type does not allow.
-
-    It checks the offsets of strings and lists in every layout, dictionary indices and run ends, and
-    that text is UTF-8, a date64 a whole day, a time within its day and a decimal within its
-    precision; also inside lists and structs. Arrow's own offsets and lengths, which other programs
-    set, must be at least 0.
-
-    Parameters
-    ----------
-    column : pyarrow.ChunkedArray or pyarrow.Array
-    argument : str
-        Name of the column in messages.
-    where : callable
-        Describes a row number in messages.
-
-    Raises
-    ------
-    OptionError
-        A value that is not allowed; the message names the row if it can be found.
-
-    Notes
-    -----
-    One pass over strings (about 5 GB/s for ASCII) and dates; numbers cost nothing.
-    """
+    """Refuse a column with values that its type does not allow."""
+    # It checks the offsets of strings and lists in every layout, dictionary indices and run
+    # ends, and
+    # that text is UTF-8, a date64 a whole day, a time within its day and a decimal within its
+    # precision; also inside lists and structs. Arrow's own offsets and lengths, which other
+    # programs
+    # set, must be at least 0.
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     first_row = 0
     for chunk in chunks:
@@ -84,10 +67,8 @@ def _refusal(kind: pa.DataType, fault: Exception, argument: str, place: str | No
 
 
 def first_bad(n_rows: int, is_good: Callable[[int, int], bool]) -> int:
-    """Return the first bad row of `n_rows` by bisection; at least one must be bad.
-
-    `is_good(start, n)` returns whether n rows from `start` are all good.
-    """
+    """Return the first bad row of `n_rows` by bisection; at least one must be bad."""
+    # `is_good(start, n)` returns whether n rows from `start` are all good.
     low, high = 0, n_rows
     while high - low > 1:
         middle = (low + high) // 2

@@ -24,11 +24,9 @@ _PLAIN = {
 
 
 def plain_column(column: pa.ChunkedArray, *, fixed_too: bool = False) -> pa.ChunkedArray:
-    """Return the column in its plain layout, chunk by chunk; unchanged buffers are shared.
-
-    Strings become large_string, binaries large_binary, lists (with `fixed_too` also fixed-size
-    lists) large_list, also inside lists and structs. Other types stay.
-    """
+    """Return the column in its plain layout, chunk by chunk; unchanged buffers are shared."""
+    # Strings become large_string, binaries large_binary, lists (with `fixed_too` also fixed-size
+    # lists) large_list, also inside lists and structs. Other types stay.
     if column.type.id in _PLAIN:
         return column
     chunks = [_plain(chunk, fixed_too) for chunk in column.chunks]

@@ -24,17 +24,12 @@ _TIMELESS = frozenset(
 
 
 def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Return the values of a column, None for nulls.
-
-    Bytes of text that are not UTF-8 become U+FFFD. Times become types of ``datetime`` if that holds
-    them exactly. Other times, also inside lists and structs, become ``numpy.datetime64`` (in UTC if
-    the column has a time zone); durations and times of day become ``numpy.timedelta64``.
-
-    Examples
-    --------
-    >>> python_values(pa.array([1_000, 1_001], pa.duration("ns")))
-    [datetime.timedelta(microseconds=1), np.timedelta64(1001,'ns')]
-    """
+    """Return the values of a column, None for nulls."""
+    # Bytes of text that are not UTF-8 become U+FFFD. Times become types of ``datetime`` if
+    # that holds
+    # them exactly. Other times, also inside lists and structs, become ``numpy.datetime64``
+    # (in UTC if
+    # the column has a time zone); durations and times of day become ``numpy.timedelta64``.
     kind = array.type if array.type.id in _TIMELESS else _in_microseconds(array.type)
     try:
         values: list[Any] = (array if array.type == kind else array.cast(kind)).to_pylist()
@@ -44,10 +39,8 @@ def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 
 def readable(array: pa.Array) -> pa.Array:
-    """Replace bytes of text that are not UTF-8 by U+FFFD; return other arrays unchanged.
-
-    Text is checked on input, but a forged file may hold any bytes.
-    """
+    """Replace bytes of text that are not UTF-8 by U+FFFD; return other arrays unchanged."""
+    # Text is checked on input, but a forged file may hold any bytes.
     if not pa.types.is_large_string(array.type):
         return array
     try:

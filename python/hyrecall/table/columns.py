@@ -30,23 +30,7 @@ MOST_ROWS = 2**32 - 2
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """A checked table, ready for the engine.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows of the input.
-    rows : pyarrow.Table
-        The schema's row columns in its order, chunked as given. The key is int64 or large_string
-        without nulls, a cell column large_string, int64 or bool; the others have the types
-        :func:`read_table` lists.
-    texts : dict of str to tuple of pyarrow.ChunkedArray
-        Columns of each text arm, each large_string; a null is a missing text.
-    vectors : dict of str to VectorInput
-        Vectors of each dense arm.
-    shown : str
-        Code that makes an Arrow table of the input, for messages.
-    """
+    """A checked table, ready for the engine."""
 
     n_rows: int
     rows: pa.Table
@@ -64,60 +48,7 @@ def read_table(
     dims: Mapping[str, int] | None = None,
     types: Mapping[str, pa.DataType] | None = None,
 ) -> Columns:
-    """Read and check the columns that a schema names.
-
-    Parameters
-    ----------
-    source : object
-        Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``: pyarrow Table, RecordBatch or
-        RecordBatchReader, polars, pandas, duckdb. A stream is read once, and columns that the
-        schema does not name are dropped batch by batch.
-    schema : Schema
-        The roles of the columns.
-    vectors : mapping of str to array, optional
-        Rows of dense arms that the table does not hold: NumPy, ml_dtypes, torch (CPU, or CUDA
-        copied to the host), any ``__dlpack__`` object or an Arrow list column, of shape (n_rows,
-        dim).
-    row_name : str
-        The word for a row in messages.
-    dims : mapping of str to int, optional
-        Required dimension of dense arms, for rows that join an index.
-    types : mapping of str to pyarrow.DataType, optional
-        Required types of row columns, for rows that join an index. A column is cast if no value
-        changes; a column of only nulls gets the type.
-
-    Returns
-    -------
-    Columns
-        float32, float16 and bfloat16 rows and all values of fixed width share the input's memory.
-
-    Raises
-    ------
-    DTypeError
-        A column whose type its role does not allow; the message shows the cast.
-    KeyConflictError
-        A null key. The engine finds duplicates.
-    ShapeError
-        Vectors of another shape, rows of different lengths, or too many rows.
-    OptionError
-        A column that is missing, ambiguous or given twice; a value that its type does not allow
-        (text that is not UTF-8, offsets that point outside the column); NaN or infinity.
-
-    Notes
-    -----
-    A key is a string or an integer that fits int64. A cell is a string, integer or boolean. An
-    attribute is a boolean, integer, float, string, date, time, timestamp or duration, or a list of
-    those. A stored column has any Arrow type. Every value must be valid for its type: text is
-    UTF-8, a date64 a whole day, a time lies within its day. float64 vectors are rounded once, to
-    float32 or to the arm's own dtype.
-
-    Examples
-    --------
-    >>> table = pa.table({"id": [1, 2], "text": ["one", None], "v": [[1.0, 0.0], [0.0, 2.0]]})
-    >>> columns = read_table(table, Schema(key="id", cell=None, text="text", vector="v"))
-    >>> columns.n_rows, columns.vectors["v"].dtype, columns.vectors["v"].dim
-    (2, 'float32', 2)
-    """
+    """Read and check the columns that a schema names."""
     given = {} if vectors is None else vectors
     check_arms(given, schema)
     shown = "table" if isinstance(source, pa.Table) else "pa.table(table)"
@@ -159,20 +90,7 @@ def read_texts(
     vectors: Mapping[str, object],
     columns: Mapping[str, Sequence[str]],
 ) -> tuple[pa.Table, dict[str, list[pa.ChunkedArray]]]:
-    """Return a table, and the text columns of each arm for which it has no vectors.
-
-    Parameters
-    ----------
-    source, schema, vectors
-        As for :func:`read_table`, which takes the table that is returned.
-    columns : mapping of str to sequence of str
-        The text columns that vectors of a dense arm are made of.
-
-    Raises
-    ------
-    DTypeError, OptionError
-        As :func:`read_table`.
-    """
+    """Return a table, and the text columns of each arm for which it has no vectors."""
     check_arms(vectors, schema)
     found = open_source(source)
     names = {arm: schema.vector_arms[arm].column for arm in columns}
@@ -212,10 +130,8 @@ class _Reader:
         return describe_row(self.row_name, row)
 
     def wrong_type(self, name: str, wish: str, *targets: pa.DataType) -> DTypeError:
-        """Make the error for a column whose type its role, or the index, does not allow.
-
-        It shows how the column becomes the first of the targets that it can become.
-        """
+        """Make the error for a column whose type its role, or the index, does not allow."""
+        # It shows how the column becomes the first of the targets that it can become.
         kind = self.types.get(name)
         if kind is not None:
             wish, targets = f"{kind}, the index's type", (kind,)

@@ -25,27 +25,9 @@ def is_on_cuda(value: Any, ordinal: int | None = None) -> bool:
 
 
 def take_guest(value: Any, *, folder: str, ordinal: int, dim: int) -> _core.Guest | None:
-    """Import a matrix on the device ``cuda:<ordinal>`` by DLPack.
-
-    The producer makes our stream wait for its own. The tensor is read after that, and held until
-    the read is finished.
-
-    Parameters
-    ----------
-    value : object
-        The array.
-    folder : str
-        The folder of ``libhyrecall_cuda.so``.
-    ordinal : int
-        The N of ``cuda:N``.
-    dim : int
-        Values in a row.
-
-    Returns
-    -------
-    Guest or None
-        None if it is elsewhere or cannot be read there; :mod:`.tensors` then reads or refuses it.
-    """
+    """Import a matrix on the device ``cuda:<ordinal>`` by DLPack."""
+    # The producer makes our stream wait for its own. The tensor is read after that, and held until
+    # the read is finished.
     if not is_on_cuda(value, ordinal):
         return None
     gate = _core.Gate(folder, ordinal)

@@ -7,13 +7,7 @@ __all__ = ["read_analyzer"]
 
 
 def read_analyzer(argument: str, given: object) -> Analyzer | None:
-    """Return the analyzer that is given, or that has the given name; None for None.
-
-    Raises
-    ------
-    DTypeError, OptionError
-        Neither an analyzer nor a name, or an unknown name.
-    """
+    """Return the analyzer that is given, or that has the given name; None for None."""
     if given is None or isinstance(given, Analyzer):
         return given
     if not isinstance(given, str):

@@ -130,13 +130,7 @@ class Regex:
 
 
 def check_pattern(arm: Regex, pattern: str, argument: str) -> str | None:
-    """Return the fault of an invalid pattern that the arm will search as text; None if it is valid.
-
-    Raises
-    ------
-    OptionError
-        The pattern is invalid and the arm has ``on_bad="error"``.
-    """
+    """Return the fault of an invalid pattern that the arm will search as text; None if it is valid."""
     fault = pattern_fault(pattern)
     if fault is not None and arm.on_bad == "error":
         raise error(OptionError, argument, PATTERN_WISH, f"{pattern!r}: {fault}")
@@ -158,16 +152,9 @@ def pattern_fault(pattern: str) -> str | None:
 
 
 def open_states(pattern: str) -> int:
-    """Count the states that a pattern's repetitions can hold open at once.
-
-    Each letter, class or dot under a repetition counts, as often as it is repeated at most: RE2's
-    time for a byte of text grows with their number, where many texts match in part.
-
-    Examples
-    --------
-    >>> open_states("tea and milk"), open_states("tea.*milk"), open_states("(a.{0,30}){4}")
-    (0, 1, 124)
-    """
+    """Count the states that a pattern's repetitions can hold open at once."""
+    # Each letter, class or dot under a repetition counts, as often as it is repeated at most: RE2's
+    # time for a byte of text grows with their number, where many texts match in part.
     groups = [[0, 0]]  # of each open group: states, and those of them that are under a repetition
     last = (0, 0)  # of what a repetition would repeat
     for part in _PARTS.finditer(pattern):
@@ -199,10 +186,8 @@ def open_states(pattern: str) -> int:
 
 
 def without_edges(arm: ArmT) -> ArmT | None:
-    """Return a regex arm without its :class:`Edges` columns, or None if no column is left.
-
-    Arms of other kinds are returned unchanged.
-    """
+    """Return a regex arm without its :class:`Edges` columns, or None if no column is left."""
+    # Arms of other kinds are returned unchanged.
     if not isinstance(arm, Regex):
         return arm
     columns = tuple(column for column in arm.columns if isinstance(column, str))

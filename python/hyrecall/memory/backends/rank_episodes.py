@@ -43,15 +43,7 @@ def check_recall(
 def ranked(
     episodes: Sequence[Episode], ask: Ask, vectors: Rows | None = None
 ) -> list[EpisodeMatch]:
-    """Rank the episodes of one partition, which all may be seen.
-
-    Parameters
-    ----------
-    episodes : sequence of Episode
-    ask : Ask
-    vectors : ndarray, shape (len(episodes), dim), optional
-        A row each; a zero row has none.
-    """
+    """Rank the episodes of one partition, which all may be seen."""
     if not episodes:
         return []
     layout: Layout = layout_of(loom)

@@ -17,29 +17,15 @@ Reply = TypeVar("Reply")
 
 
 class Change(ABC, Generic[Reply]):
-    """A change of memories. Subclasses are frozen dataclasses of plain data.
+    """A change of memories. Subclasses are frozen dataclasses of plain data."""
 
-    Everything that needs no database is done before: arguments are checked, texts are embedded.
-
-    Attributes
-    ----------
-    is_offered : bool
-        Whether the rows that the index takes are made before the commit, so that the change is
-        refused if no index could take them. Otherwise the index reads them when it follows.
-    """
+    # Everything that needs no database is done before: arguments are checked, texts are embedded.
 
     is_offered: ClassVar[bool] = True
 
     @abstractmethod
     def run(self, connection: apsw.Connection, now: datetime) -> Reply:
-        """Make the change inside a transaction, which the caller rolls back after an error.
-
-        Parameters
-        ----------
-        connection : apsw.Connection
-        now : datetime
-            When versions and edges count as recorded.
-        """
+        """Make the change inside a transaction, which the caller rolls back after an error."""
 
     def numbers(self, reply: Reply) -> Numbers:
         """Return what is kept of a reply beside the id of its write."""

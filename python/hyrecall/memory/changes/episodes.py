@@ -60,10 +60,9 @@ class Remember(Change[tuple[int, ...]]):
 
 @dataclass(frozen=True, eq=False)
 class RememberFact(Change[tuple[int, int, bool]]):
-    """Keep a fact, and end the interval of the fact that it follows.
+    """Keep a fact, and end the interval of the fact that it follows."""
 
-    Replies with the row of the version that says it, its number, and whether it has a vector.
-    """
+    # Replies with the row of the version that says it, its number, and whether it has a vector.
 
     fact: Fact
     vector: Vector | None = None
@@ -77,10 +76,9 @@ class RememberFact(Change[tuple[int, int, bool]]):
 
 @dataclass(frozen=True)
 class EndFact(Change[tuple[int, bool]]):
-    """Set when a fact of a caller ends; replies with its version and whether that has a vector.
+    """Set when a fact of a caller ends; replies with its version and whether that has a vector."""
 
-    ``end``: None is where the next fact begins, or never; at the latest at ``latest``.
-    """
+    # ``end``: None is where the next fact begins, or never; at the latest at ``latest``.
 
     by: AskedBy
     key: str
@@ -98,20 +96,7 @@ class EndFact(Change[tuple[int, bool]]):
 
 @dataclass(frozen=True, eq=False)
 class Update(Change[tuple[int, bool]]):
-    """Append a version with other fields; replies with its number and whether it has a vector.
-
-    Attributes
-    ----------
-    by : AskedBy
-        Who changes it.
-    key : str
-    changes : mapping of str to object
-        Fields of an episode, as the caller gave them.
-    text : str
-        The text that was embedded; if the episode has another one by now, the vector is left out.
-    vector, model, reason
-        As given; None: none.
-    """
+    """Append a version with other fields; replies with its number and whether it has a vector."""
 
     by: AskedBy
     key: str

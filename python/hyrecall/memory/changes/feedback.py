@@ -19,17 +19,7 @@ __all__ = ["GiveFeedback", "asker"]
 
 @dataclass(frozen=True)
 class GiveFeedback(Change[int]):
-    """Keep which memories helped a caller; replies with how many are new for the query.
-
-    Attributes
-    ----------
-    by : AskedBy
-        One user or agent.
-    query : str
-    used : tuple of str
-        Ids.
-    at : datetime
-    """
+    """Keep which memories helped a caller; replies with how many are new for the query."""
 
     is_offered: ClassVar[bool] = False
 
@@ -39,13 +29,7 @@ class GiveFeedback(Change[int]):
     at: datetime
 
     def run(self, connection: apsw.Connection, now: datetime) -> int:
-        """Find each memory where the caller would read it, and insert the rows.
-
-        Raises
-        ------
-        NotFoundError
-            The caller sees no memory of one of the ids, whether or not somebody else has it.
-        """
+        """Find each memory where the caller would read it, and insert the rows."""
         del now
         cells = own_first(audience(connection, self.by).cells, self.by)
         found = []
@@ -59,13 +43,7 @@ class GiveFeedback(Change[int]):
 
 
 def asker(by: AskedBy) -> Asker:
-    """Return a caller as the rows of feedback name it.
-
-    Raises
-    ------
-    OptionError
-        It is all users of a partition.
-    """
+    """Return a caller as the rows of feedback name it."""
     if by.user is EVERYONE:
         raise error(OptionError, "user_id", "a user, or None for the anonymous one", "EVERYONE")
     return by.org, by.workspace, by.user

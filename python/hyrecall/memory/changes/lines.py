@@ -33,10 +33,9 @@ _REPEATED = "refused; why is not known any more, import again to see it"
 
 
 class ImportedLines(NamedTuple):
-    """The reply to a page: how many lines were new or known, and what is wrong with the others.
+    """The reply to a page: how many lines were new or known, and what is wrong with the others."""
 
-    An error is the place of its line in the page, from 0, and a text.
-    """
+    # An error is the place of its line in the page, from 0, and a text.
 
     n_new: int
     n_known: int
@@ -45,14 +44,7 @@ class ImportedLines(NamedTuple):
 
 @dataclass(frozen=True)
 class ImportLines(Change[ImportedLines]):
-    """Merge lines of an export into the store; one that cannot be kept changes nothing.
-
-    Attributes
-    ----------
-    lines : tuple of Line
-    recorded_at : datetime
-        When edges count as recorded.
-    """
+    """Merge lines of an export into the store; one that cannot be kept changes nothing."""
 
     is_offered: ClassVar[bool] = False
 
@@ -104,27 +96,9 @@ def import_lines(
     now: datetime,
     progress: ProgressFunction | None = None,
 ) -> Imported:
-    """Merge lines into the store; existing memories stay as they are.
-
-    Lines are kept in pages: what was imported before a crash stays, and importing the same file
-    again skips it. A line whose row in the store is damaged is an error that names the row.
-
-    Parameters
-    ----------
-    write : callable
-        Commits a change.
-    lines : iterable of (int, Line or LineError)
-        Numbered, from :func:`hyrecall.memory.faces.transfer.read_lines` or another source.
-    now : datetime
-        When edges count as recorded.
-    progress : callable, optional
-        Called with (lines done, lines seen).
-
-    Raises
-    ------
-    StoreError
-        The disk or SQLite refuses; the page at work is not kept.
-    """
+    """Merge lines into the store; existing memories stay as they are."""
+    # Lines are kept in pages: what was imported before a crash stays, and importing the same file
+    # again skips it. A line whose row in the store is damaged is an error that names the row.
     n_new = n_known = done = 0
     errors: list[LineError] = []
     left = iter(lines)

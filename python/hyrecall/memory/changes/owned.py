@@ -23,13 +23,7 @@ def own(connection: apsw.Connection, by: AskedBy) -> dict[int, Cell]:
 
 
 def owned(connection: apsw.Connection, by: AskedBy, key: str) -> tuple[Cell, Episode]:
-    """Return the cell of a user that has an id, and the episode.
-
-    Raises
-    ------
-    NotFoundError
-        None of its cells has it.
-    """
+    """Return the cell of a user that has an id, and the episode."""
     for number, cell in own(connection, by).items():
         episode = episode_by_id(connection, number, key)
         if episode is not None:

@@ -18,15 +18,7 @@ __all__ = ["RecordConversations", "Touch"]
 
 @dataclass(frozen=True)
 class Touch(Change[int]):
-    """Count an access of each memory that a recall gave; replies with the number of live ones.
-
-    Attributes
-    ----------
-    rows : tuple of int
-        The rows of their versions.
-    at : datetime
-        The time of the recall.
-    """
+    """Count an access of each memory that a recall gave; replies with the number of live ones."""
 
     is_offered: ClassVar[bool] = False
 

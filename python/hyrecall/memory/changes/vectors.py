@@ -17,17 +17,7 @@ __all__ = ["SetVectors"]
 
 @dataclass(frozen=True)
 class SetVectors(Change[int]):
-    """Write the vectors of a page of rows; replies with how many of these are still live.
-
-    Attributes
-    ----------
-    rows : tuple of (int, bytes, str)
-        Row, vector and model.
-    note : str or None
-        How far the run came, for the next one; None: leave what is there.
-    is_last : bool
-        Whether the run ends: its note is removed.
-    """
+    """Write the vectors of a page of rows; replies with how many of these are still live."""
 
     is_offered: ClassVar[bool] = False
 

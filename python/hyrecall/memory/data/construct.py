@@ -16,25 +16,9 @@ Model_ = TypeVar("Model_", bound=BaseModel)
 def construct(
     kind: type[Model_], fields: dict[str, Any], private: dict[str, Any] | None = None
 ) -> Model_:
-    """Return a model with these fields, which it keeps: all that it has, in their order.
-
-    ``model_construct`` does the same, and looks at each field's alias and default first. A search
-    makes three models a match.
-
-    Parameters
-    ----------
-    kind : type
-    fields : dict of str
-        Valid, of the types that the model has after it has checked them.
-    private : dict of str, optional
-        All private attributes, if the model has any.
-
-    Examples
-    --------
-    >>> from hyrecall.memory import Participant
-    >>> construct(Participant, {"id": "a", "role": None}) == Participant(id="a", role=None)
-    True
-    """
+    """Return a model with these fields, which it keeps: all that it has, in their order."""
+    # ``model_construct`` does the same, and looks at each field's alias and default first. A search
+    # makes three models a match.
     made = kind.__new__(kind)
     set_fields(
         made,

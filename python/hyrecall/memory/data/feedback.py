@@ -38,15 +38,7 @@ class QueryFeedback:
 
 
 def read_query(query: object) -> str:
-    """Check the query of a feedback.
-
-    Raises
-    ------
-    DTypeError
-        No str.
-    OptionError
-        Blank, longer than 65,536 bytes, with a NUL, or not valid Unicode.
-    """
+    """Check the query of a feedback."""
     if not isinstance(query, str):
         raise error(DTypeError, "query", "a str", type(query).__name__)
     try:
@@ -60,15 +52,7 @@ def read_query(query: object) -> str:
 
 
 def read_used(used: object) -> tuple[str, ...]:
-    """Check the ids of a feedback, and return each once.
-
-    Raises
-    ------
-    DTypeError
-        No sequence of str.
-    OptionError
-        None, more than 1,000, or what no id can be.
-    """
+    """Check the ids of a feedback, and return each once."""
     if isinstance(used, str | bytes) or not isinstance(used, Sequence):
         raise error(DTypeError, "used", "a sequence of ids", type(used).__name__)
     if not 0 < len(used) <= MOST_USED:

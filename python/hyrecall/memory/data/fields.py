@@ -42,15 +42,7 @@ def flag(argument: str, value: object) -> bool:
 
 
 def check_id(argument: str, value: object) -> str:
-    """Check an id or a name.
-
-    Raises
-    ------
-    DTypeError
-        No str.
-    OptionError
-        Blank, longer than 512 bytes, with a NUL, or not valid Unicode.
-    """
+    """Check an id or a name."""
     if not isinstance(value, str):
         raise error(DTypeError, argument, "a str", f"{type(value).__name__} {value!r}")
     n_bytes = len(_check_unicode(argument, value).encode())
@@ -61,17 +53,8 @@ def check_id(argument: str, value: object) -> str:
 
 
 def check_user(argument: str, value: object) -> str | None:
-    """Check a user, an org, a workspace or an agent; the empty str is a value of its own.
-
-    None is the anonymous bucket, never "all".
-
-    Raises
-    ------
-    DTypeError
-        Neither a str nor None.
-    OptionError
-        A reserved name, or an id that :func:`check_id` refuses.
-    """
+    """Check a user, an org, a workspace or an agent; the empty str is a value of its own."""
+    # None is the anonymous bucket, never "all".
     if value is None:
         return None
     if isinstance(value, str) and not value:
@@ -84,13 +67,7 @@ def check_user(argument: str, value: object) -> str | None:
 
 
 def in_utc(time: datetime, argument: str = "time") -> datetime:
-    """Return a time in UTC; one without a zone is UTC.
-
-    Raises
-    ------
-    OptionError
-        UTC has no such year: the first or the last day, in another zone.
-    """
+    """Return a time in UTC; one without a zone is UTC."""
     try:
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except OverflowError:

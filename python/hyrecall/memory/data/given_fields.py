@@ -57,16 +57,7 @@ class Changes(_Fields, total=False):
 
 
 def checked(kind: type[Model_], fields: Mapping[str, Any]) -> Model_:
-    """Make a model of fields, with errors that name the wrong field.
-
-    Raises
-    ------
-    UnknownOptionError
-        A field that the model does not have.
-    DTypeError, OptionError
-        The first field whose value cannot be taken, by its name; the value is shown only where it
-        is a number or one of a few words.
-    """
+    """Make a model of fields, with errors that name the wrong field."""
     try:
         return kind.model_validate(dict(fields))
     except ValidationError as fault:

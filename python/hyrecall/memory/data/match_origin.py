@@ -29,20 +29,9 @@ class Ranked(Protocol):
 
 
 class Origin:
-    """The search behind a match; it does not take part in comparisons and pickles.
+    """The search behind a match; it does not take part in comparisons and pickles."""
 
-    All origins are equal, and a pickle or a copy through JSON has an empty one.
-
-    Parameters
-    ----------
-    ranked : Ranked, optional
-        What the index gave; None: no index ranked the match. The state of the index at the search
-        lives as long as it does.
-    place : int, default 0
-        The match's among what was ranked.
-    missing : str
-        What a match is that no index ranked.
-    """
+    # All origins are equal, and a pickle or a copy through JSON has an empty one.
 
     ranked: Ranked | None = None
     place = 0
@@ -55,13 +44,7 @@ class Origin:
         self.ranked, self.place, self.missing = ranked, place, missing
 
     def explain(self) -> Explanation:
-        """Recompute the score of the match.
-
-        Raises
-        ------
-        OptionError
-            No index ranked it.
-        """
+        """Recompute the score of the match."""
         if self.ranked is None:
             wish = "one that an index ranked in this process"
             raise error(OptionError, "match", wish, self.missing)

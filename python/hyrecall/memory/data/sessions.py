@@ -18,14 +18,7 @@ MOST_SESSIONS = 10_000
 
 
 class SessionName(NamedTuple):
-    """Names a conversation: within one reader's partition, so that nobody meets another's.
-
-    Attributes
-    ----------
-    org, workspace, user : str or None
-        Who recalls; None is the anonymous user, and a partition of its own.
-    session_id : str
-    """
+    """Names a conversation: within one reader's partition, so that nobody meets another's."""
 
     org: str | None
     workspace: str | None
@@ -116,10 +109,8 @@ class InProcessSessions:
 
 
 def still_known(session: Session, last: datetime, now: datetime) -> Session:
-    """Return a session without what is older than 24 hours.
-
-    A clock that was set back takes nothing away: an access in the future is one of just now.
-    """
+    """Return a session without what is older than 24 hours."""
+    # A clock that was set back takes nothing away: an access in the future is one of just now.
     if now - last >= LONGEST:
         return Session()
     recent = {key: at for key, at in session.accessed.items() if now - at < LONGEST}

@@ -245,13 +245,7 @@ _SEPARATORS = re.compile(r"[\s_-]+")
 
 
 def normal_predicate(predicate: str) -> str:
-    """Return the form by which predicates are compared.
-
-    Examples
-    --------
-    >>> {normal_predicate(one) for one in ("lives in", "Lives In", "lives_in", "LIVES-IN")}
-    {'lives in'}
-    """
+    """Return the form by which predicates are compared."""
     folded = unicodedata.normalize("NFKC", predicate).casefold()
     return _SEPARATORS.sub(" ", folded).strip() or folded
 

@@ -28,18 +28,7 @@ _FAULTS = (HyrecallError, MemoryError, OSError)  # that pass: the thread goes on
 
 
 class Background:
-    """Applies changes after commits, builds an index that opening left for later, saves snapshots.
-
-    Parameters
-    ----------
-    follower : Follower
-    snapshot_every : int, default 10,000
-        Changes after which a snapshot is saved.
-    quiet : float, default 60
-        Seconds without a change after which those there are get saved.
-    clock : callable, default time.monotonic
-        Seconds.
-    """
+    """Applies changes after commits, builds an index that opening left for later, saves snapshots."""
 
     def __init__(
         self,
@@ -76,10 +65,8 @@ class Background:
             self._wake.notify()
 
     def until_done(self, name: str, due: Callable[[], bool]) -> None:
-        """Call a function about once a second until it returns True or the store is closed.
-
-        A function of the same name replaces the earlier one; those of other names are called too.
-        """
+        """Call a function about once a second until it returns True or the store is closed."""
+        # A function of the same name replaces the earlier one; those of other names are called too.
         with self._wake:
             self._dues[name] = due
             self._wake.notify()

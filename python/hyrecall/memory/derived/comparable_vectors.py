@@ -39,14 +39,7 @@ class ComparableVectors:
         self._kept: dict[tuple[object, ...], str] = {}
 
     def told(self, ready: Ready, cells: tuple[tuple[int, Cell], ...]) -> str:
-        """Say how many memories of cells have no usable vector; "" if all have one.
-
-        Parameters
-        ----------
-        ready : Ready
-        cells : tuple of (int, Cell)
-            Their numbers, and the cells themselves.
-        """
+        """Say how many memories of cells have no usable vector; "" if all have one."""
         key = (ready.sequence, ready.model, ready.dim, tuple(number for number, _ in cells))
         found = self._kept.get(key)
         if found is None:

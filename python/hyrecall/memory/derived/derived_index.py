@@ -32,18 +32,7 @@ MOST_JOINED = 32
 
 @dataclass(frozen=True)
 class Wish:
-    """What an index is to be built from: layout, model, length of vectors.
-
-    Attributes
-    ----------
-    layout : Layout
-    model : str or None
-        Whose vectors are indexed; None: of whatever model.
-    dim : int
-        Their length; others are left out.
-    device, threads
-        As in :meth:`hyrecall.Index.build`.
-    """
+    """What an index is to be built from: layout, model, length of vectors."""
 
     layout: Layout
     model: str | None
@@ -65,11 +54,12 @@ class Wish:
 
 @dataclass(frozen=True)
 class Derived:
-    """An index and a graph with every change up to ``sequence`` and erasure up to ``erasures``.
+    """An index and a graph with every change up to ``sequence`` and erasure up to ``erasures``."""
 
-    Both indexes change in place; a new one of these says that they did. ``holds_erased``: rows that
-    an erasure removed are deleted here, but their bytes are in the segments until :func:`compact`.
-    """
+    # Both indexes change in place; a new one of these says that they did. ``holds_erased``:
+    # rows that
+    # an erasure removed are deleted here, but their bytes are in the segments until
+    # :func:`compact`.
 
     wish: Wish
     index: Index
@@ -81,11 +71,11 @@ class Derived:
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of transactions, as rows for an index.
+    """The changes of transactions, as rows for an index."""
 
-    They follow the change ``after`` and end with the change ``last``. No document and no edge is in
-    them twice.
-    """
+    # They follow the change ``after`` and end with the change ``last``. No document and no
+    # edge is in
+    # them twice.
 
     wish: Wish
     after: int
@@ -94,10 +84,9 @@ class Changes:
     edges: projection.Batch | None
 
     def followed_by(self, next_: Changes) -> Changes | None:
-        """Return both as one, or None if they must be read from the database again.
-
-        That is so where they do not follow each other, change one document twice, or are too many.
-        """
+        """Return both as one, or None if they must be read from the database again."""
+        # That is so where they do not follow each other, change one document twice, or
+        # are too many.
         if self.wish != next_.wish or self.last != next_.after:
             return None
         pairs = (
@@ -138,10 +127,8 @@ def _names(batch: projection.Batch, key: str) -> set[tuple[object, ...]]:
 
 
 def project(connection: apsw.Connection, wish: Wish, after: int) -> Changes | None:
-    """Return the changes after a sequence as rows for an index.
-
-    It fails where an index could not take the changes. None: they are too many to be kept.
-    """
+    """Return the changes after a sequence as rows for an index."""
+    # It fails where an index could not take the changes. None: they are too many to be kept.
     last = int(meta(connection, "sequence"))
     kept: list[projection.Batch | None] = []
     is_small = True
@@ -193,27 +180,8 @@ def build(
 def apply(
     connection: apsw.Connection, held: Derived, made: Changes | None = None
 ) -> tuple[Derived, int, int]:
-    """Bring an index to the state that this transaction sees.
-
-    What fails half-way may be applied again: that changes nothing that was right.
-
-    Parameters
-    ----------
-    connection : apsw.Connection
-        In a transaction.
-    held : Derived
-    made : Changes, optional
-        Changes that need not be read again, if they follow what is held and this transaction sees
-        all of them.
-
-    Returns
-    -------
-    Derived
-    int
-        How many changes were applied.
-    int
-        How many documents and edges an erasure had left behind.
-    """
+    """Bring an index to the state that this transaction sees."""
+    # What fails half-way may be applied again: that changes nothing that was right.
     wish = held.wish
     now = wish.header(connection)
     documents: Iterable[projection.Batch | None]

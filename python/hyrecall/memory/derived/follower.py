@@ -51,21 +51,7 @@ _log = logging.getLogger("hyrecall.memory")
 
 
 class Follower:
-    """The index of a store, with every committed change applied. Threads may share it.
-
-    Parameters
-    ----------
-    database : Database
-        Close the follower first.
-    folder : Path or None
-        Where the snapshot is; None: none is kept.
-    layout, model, dim, device, threads
-        As in :class:`hyrecall.memory.derived.derived_index.Wish`.
-    may_save : bool
-        Write snapshots: for the one process that writes the store.
-    clock : callable, default time.monotonic
-        Seconds.
-    """
+    """The index of a store, with every committed change applied. Threads may share it."""
 
     def __init__(
         self,
@@ -102,22 +88,7 @@ class Follower:
     def open(
         self, *, progress: ProgressFunction | None = None, background: bool = False
     ) -> OpenReport:
-        """Open the saved index, or build it anew.
-
-        Parameters
-        ----------
-        progress : callable, optional
-            As in :meth:`hyrecall.Index.build`.
-        background : bool, default False
-            Leave the building of a large index to the next :meth:`catch_up`.
-
-        Raises
-        ------
-        StoreError
-            The store itself cannot be read.
-        DeviceUnavailableError
-            The device is not there.
-        """
+        """Open the saved index, or build it anew."""
         with self._lock:
             return self._open(progress, background)
 
@@ -194,13 +165,7 @@ class Follower:
         dim: int,
         progress: ProgressFunction | None = None,
     ) -> None:
-        """Build the index anew for another layout, model or length.
-
-        Raises
-        ------
-        IndexNotReadyError
-            It could not be built.
-        """
+        """Build the index anew for another layout, model or length."""
         with self._lock, self._database.reading() as connection:
             self._wish = replace(self._wish, layout=layout, model=model, dim=dim)
             self._held = None
@@ -239,11 +204,10 @@ class Follower:
     # ---- following ----
 
     def project(self, connection: apsw.Connection, *, after: int) -> Changes | None:
-        """Return a transaction's changes as rows for the index, before its commit.
-
-        They are for :meth:`offer`; None: there are too many. It fails where an index could not take
-        the changes.
-        """
+        """Return a transaction's changes as rows for the index, before its commit."""
+        # They are for :meth:`offer`; None: there are too many. It fails where an index
+        # could not take
+        # the changes.
         return derived.project(connection, self._wish, after)
 
     def offer(self, changes: Changes | None) -> None:
@@ -263,22 +227,7 @@ class Follower:
             return offered
 
     def ready(self, *, budget: float | None = None) -> Ready:
-        """Return the index with every change that was committed before the call.
-
-        Parameters
-        ----------
-        budget : float, optional
-            Seconds to wait for another thread that applies changes. After them a reading handle
-            takes the index as it is, which lacks changes of another process and says so; a writing
-            handle would lack its own, and is refused.
-
-        Raises
-        ------
-        IndexNotReadyError
-            There is none: it is being built, or could not be.
-        StoreError
-            The store itself cannot be read.
-        """
+        """Return the index with every change that was committed before the call."""
         sequence = self._database.sequence()
         held = self._held
         if held is not None and held.sequence == sequence:
@@ -301,38 +250,12 @@ class Follower:
         )
 
     def catch_up(self) -> int:
-        """Apply the changes committed since the last call, or build the index if there is none.
-
-        Returns
-        -------
-        int
-            How many changes were applied.
-
-        Raises
-        ------
-        IndexNotReadyError
-            It could not be done.
-        StoreError
-            The store itself cannot be read.
-        """
+        """Apply the changes committed since the last call, or build the index if there is none."""
         with self._lock:
             return self._current()[1]
 
     def reconcile(self) -> int:
-        """Remove erased rows from the index in memory and on the disk.
-
-        Returns
-        -------
-        int
-            How many documents and edges the index still had.
-
-        Raises
-        ------
-        IndexNotReadyError
-            There is no index: what is saved is removed then.
-        StoreError
-            The store itself cannot be read.
-        """
+        """Remove erased rows from the index in memory and on the disk."""
         with self._lock:
             before = self._counts["dropped"]
             try:
@@ -394,11 +317,10 @@ class Follower:
         return 0 if held is None or self._save_to is None else max(held.sequence - self._saved, 0)
 
     def snapshot(self) -> bool:
-        """Save the index, so that the next process need not build it; return whether it was saved.
-
-        It never saves the bytes of what was erased. A fault is logged and counted, not raised: the
-        store has everything. If an older snapshot still holds those bytes then, it is removed.
-        """
+        """Save the index, so that the next process need not build it; return whether it was saved."""
+        # It never saves the bytes of what was erased. A fault is logged and counted, not
+        # raised: the
+        # store has everything. If an older snapshot still holds those bytes then, it is removed.
         if self._save_to is None:
             return False
         with self._lock:

@@ -60,11 +60,10 @@ _TAGS = pa.list_(_TEXT)
 
 @dataclass(frozen=True)
 class Column:
-    """A column of an index, and the SQL that reads it from a store.
+    """A column of an index, and the SQL that reads it from a store."""
 
-    ``sql`` speaks of a document d, its head version v, its cell c and its fact f (nulls if it is
-    none); for an edge, of the edge e and its cell c. ``read`` makes the value of what that gives.
-    """
+    # ``sql`` speaks of a document d, its head version v, its cell c and its fact f (nulls if it is
+    # none); for an edge, of the edge e and its cell c. ``read`` makes the value of what that gives.
 
     sql: str
     type: pa.DataType
@@ -151,30 +150,7 @@ _EDGE_SCHEMA = GraphSchema(
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns, texts and analyzer of a store's index.
-
-    Attributes
-    ----------
-    key : str
-        What the column of ids is called: recipes name it to break ties.
-    texts : tuple of str
-        The columns of the lexical arm.
-    analyzer : Analyzer
-        How they become words.
-    stored : tuple of str
-        Columns that stages and arms read beside the attributes. ``row`` says which version of a
-        document was indexed, ``text`` is for rerankers and budgets.
-
-    Examples
-    --------
-    >>> from hyrecall import recipes
-    >>> layout_of(recipes.default) == layout_of(recipes.honeycomb)
-    True
-    >>> layout_of(recipes.default).analyzer, layout_of(recipes.loom).analyzer
-    (Analyzer('unicode:english'), Analyzer('word'))
-    >>> layout_of(recipes.l0).texts
-    ('id', 'input', 'output', 'tag_words')
-    """
+    """The columns, texts and analyzer of a store's index."""
 
     key: str = "id"
     texts: tuple[str, ...] = ("input", "output")
@@ -223,22 +199,9 @@ class Layout:
 
 
 def layout_of(recipe: Recipe, analyzer: Analyzer | None = None) -> Layout:
-    """Return the layout that a recipe needs.
-
-    A recipe that breaks ties by ``key`` calls the id so, and speaks of nodes with a description
-    and data; every other one speaks of what was said, with l0 counting id and tags as words.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    analyzer : Analyzer, optional
-        How texts become words; default: what the recipe states, else :data:`ANALYZER`.
-
-    Raises
-    ------
-    OptionError
-        The recipe states another analyzer, or reads a column that no memory has.
-    """
+    """Return the layout that a recipe needs."""
+    # A recipe that breaks ties by ``key`` calls the id so, and speaks of nodes with a description
+    # and data; every other one speaks of what was said, with l0 counting id and tags as words.
     if analyzer is None:
         name = recipe.analyzer or _OWN_ANALYZERS.get(recipe.name, ANALYZER)
         analyzer = Analyzer(name)
@@ -259,10 +222,8 @@ def layout_of(recipe: Recipe, analyzer: Analyzer | None = None) -> Layout:
 
 
 def serves(layout: Layout, recipe: Recipe) -> bool:
-    """Return whether a recipe can recall from an index of a layout.
-
-    A recipe that states no analyzer takes the layout's.
-    """
+    """Return whether a recipe can recall from an index of a layout."""
+    # A recipe that states no analyzer takes the layout's.
     if recipe.analyzer not in (None, layout.analyzer.name):
         return False
     return layout_of(recipe, layout.analyzer) == layout

@@ -30,11 +30,10 @@ class IndexNotReadyError(Exception):
 
 @dataclass(frozen=True)
 class Ready:
-    """An index that has applied every change up to ``sequence``.
+    """An index that has applied every change up to ``sequence``."""
 
-    ``graph`` is there without edges too: recipes name it. ``behind``: changes of another process
-    are being applied, and it lacks them.
-    """
+    # ``graph`` is there without edges too: recipes name it. ``behind``: changes of another process
+    # are being applied, and it lacks them.
 
     index: Index
     graph: Graph
@@ -47,16 +46,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class OpenReport:
-    """How a follower got its index: opened, built, or left for later.
-
-    Attributes
-    ----------
-    how : {"snapshot", "rebuilt", "later", "failed"}
-        "later": it is built by the first :meth:`Follower.catch_up`.
-    reason : str
-        Why the snapshot was not taken; empty if it was.
-    seconds : float
-    """
+    """How a follower got its index: opened, built, or left for later."""
 
     how: How
     reason: str

@@ -36,15 +36,7 @@ _PAUSE = 0.02  # seconds
 
 
 def take_snapshot(folder: Path, wish: Wish, now: Header) -> Derived:
-    """Open the saved index if it is of a state of this store; checks every block.
-
-    Raises
-    ------
-    StaleError
-        It is not, or is damaged.
-    DeviceUnavailableError
-        The device is not there.
-    """
+    """Open the saved index if it is of a state of this store; checks every block."""
     for _ in range(_TRIES):
         header = read_header(folder)
         reason = header.reason_against(now)
@@ -73,15 +65,7 @@ def _open(folder: Path, wish: Wish, header: Header) -> Derived:
 
 
 def keep_snapshot(folder: Path, held: Derived, header: Header) -> None:
-    """Save an index with a header that names its state of the store.
-
-    Raises
-    ------
-    CorruptIndexError
-        What is saved there is no index that can be replaced.
-    OSError
-        From the disk.
-    """
+    """Save an index with a header that names its state of the store."""
     nodes, edges = (folder / part for part in PARTS)
     # The store's own lock keeps other writers away, and HEADER tells what the folders are of.
     held.index.save(nodes, overwrite=True)
@@ -99,13 +83,7 @@ def drop_snapshot(folder: Path) -> None:
 
 
 def saved_rows(part: Path) -> Iterator[pa.RecordBatch]:
-    """Read the rows of each segment in a part of a snapshot, deleted rows included.
-
-    Raises
-    ------
-    CorruptIndexError, OSError
-        A file is damaged or not there.
-    """
+    """Read the rows of each segment in a part of a snapshot, deleted rows included."""
     path = part / MANIFEST
     for segment in Manifest.from_bytes(disk.read_bytes(path), path).segments:
         file = segment.files["rows"]
@@ -115,17 +93,7 @@ def saved_rows(part: Path) -> Iterator[pa.RecordBatch]:
 
 
 def may_hold_erased(folder: Path, connection: apsw.Connection, *, full: bool) -> bool:
-    """Return whether the files of a saved index may contain erased rows.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the snapshot.
-    connection : apsw.Connection
-        Reading the store.
-    full : bool
-        Compare every saved row with the store, instead of the number of erasures only.
-    """
+    """Return whether the files of a saved index may contain erased rows."""
     n_erasures = int(meta(connection, "erasures"))
     for _ in range(_TRIES):
         files = (file for part in PARTS for file in (folder / part).glob("*.arrow"))

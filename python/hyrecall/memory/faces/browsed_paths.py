@@ -39,17 +39,7 @@ _LINE_ENDS = r"\r\n|[\n\r\x0b\x0c\x1c-\x1e\x{85}\x{2028}\x{2029}]"  # those of s
 
 @dataclass(frozen=True)
 class Line:
-    """A line that :meth:`hyrecall.memory.Browse.grep` found.
-
-    Attributes
-    ----------
-    path : str
-        The memory's.
-    number : int
-        Of the line in the texts, from 1.
-    text : str
-        The line.
-    """
+    """A line that :meth:`hyrecall.memory.Browse.grep` found."""
 
     path: str
     number: int
@@ -128,11 +118,9 @@ def memories(seen: Seen, rows: Sequence[int]) -> Iterator[Episode]:
 def matching_lines(
     seen: Seen, rows: Iterable[int], matcher: Callable[[Any], Any], *, within_lines: bool
 ) -> Iterator[Line]:
-    """Yield the matching lines of memories, in the order of the rows.
-
-    ``within_lines``: what matches a line matches the text around it, so that other texts are not
-    split. Lines are Arrow's; only those that match become Python's.
-    """
+    """Yield the matching lines of memories, in the order of the rows."""
+    # ``within_lines``: what matches a line matches the text around it, so that other texts are not
+    # split. Lines are Arrow's; only those that match become Python's.
     for page in _pages(seen.connection, iter(rows)):
         texts = texts_of_rows(seen.connection, page)
         kept = [  # a damaged one is not

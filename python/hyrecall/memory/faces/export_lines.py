@@ -72,13 +72,7 @@ class VersionLine(BaseModel):
         return Fact.model_validate(self._whole(self.fact))
 
     def check_counts(self) -> None:
-        """Refuse a version or a count of accesses that leaves no room to grow.
-
-        Raises
-        ------
-        OptionError
-            One of them is greater than 2**52.
-        """
+        """Refuse a version or a count of accesses that leaves no room to grow."""
         for name, value in (("version", self.version), ("access_count", self.access_count)):
             if value > _MOST:
                 raise error(OptionError, name, f"at most {_MOST}", value)

@@ -39,23 +39,7 @@ _KEPT = (
 
 
 def merge_version(connection: apsw.Connection, line: VersionLine) -> bool:
-    """Insert a version beside the others of its memory; the highest counts (E39).
-
-    Returns
-    -------
-    bool
-        Whether it is new; False: the same is there.
-
-    Raises
-    ------
-    KeyConflictError
-        There is another version of that number.
-    CorruptStoreError
-        There is a version of that number, and its row is damaged; or the row of the cell is.
-    OptionError
-        A version that is not deleted says nothing, or a deleted one something; a number that
-        leaves no room to grow.
-    """
+    """Insert a version beside the others of its memory; the highest counts (E39)."""
     line.check_counts()
     fact = line.read_fact()
     episode = line.read_episode() if fact is None else as_episode(fact)
@@ -76,13 +60,7 @@ def merge_version(connection: apsw.Connection, line: VersionLine) -> bool:
 
 
 def merge_edge(connection: apsw.Connection, edge: Edge, now: datetime) -> bool:
-    """Insert an edge; return whether it is new. One that was removed here stays removed.
-
-    Raises
-    ------
-    KeyConflictError
-        The cell has, or had, another edge of that id.
-    """
+    """Insert an edge; return whether it is new. One that was removed here stays removed."""
     cell = find_cell(connection, cell_of(edge))
     known = None if cell is None else edge_ever(connection, cell, edge.id)
     if known is None:
@@ -95,15 +73,7 @@ def merge_edge(connection: apsw.Connection, edge: Edge, now: datetime) -> bool:
 
 
 def merge_agent(connection: apsw.Connection, line: AgentLine) -> bool:
-    """Insert the read policy of an agent; return whether it is new.
-
-    Raises
-    ------
-    KeyConflictError
-        It is there with another policy: what an agent may read changes by no import.
-    OptionError
-        There is no such policy.
-    """
+    """Insert the read policy of an agent; return whether it is new."""
     known = read_policy(connection, line.org, line.workspace, line.agent)
     if known == ReadPolicy(line.policy, line.policy_group):
         return False
@@ -115,15 +85,7 @@ def merge_agent(connection: apsw.Connection, line: AgentLine) -> bool:
 
 
 def merge_feedback(connection: apsw.Connection, line: FeedbackLine) -> bool:
-    """Insert a piece of feedback; return whether it is new.
-
-    Raises
-    ------
-    NotFoundError
-        The memory that it names is not there.
-    OptionError
-        A query that cannot be kept.
-    """
+    """Insert a piece of feedback; return whether it is new."""
     query = read_query(line.query)
     homes = find_cells(connection, line.cell)
     for number, home in homes.items():

@@ -16,14 +16,7 @@ _TITLE = 80  # characters
 
 
 def memory_page(episode: Episode) -> str:
-    """Show a memory: what is known of it between two lines of dashes, then what it says.
-
-    Examples
-    --------
-    >>> page = memory_page(Episode(id="m1", user_id="ann", output="tea", tags=("drink",)))
-    >>> page.splitlines()[1], page.splitlines()[-1]
-    ('id: "m1"', 'tea')
-    """
+    """Show a memory: what is known of it between two lines of dashes, then what it says."""
     known: dict[str, Any] = {
         "id": episode.id,
         "kind": episode.kind,
@@ -75,14 +68,7 @@ def edges_page(edges: Iterable[Edge]) -> str:
 def index_page(
     pinned: Sequence[Episode], newest: Sequence[Episode], sessions: Sequence[str]
 ) -> str:
-    """Show what there is to browse; a 51st of a section only says that there are more.
-
-    Parameters
-    ----------
-    pinned, newest : sequence of Episode
-        At most 51 are looked at.
-    sessions : sequence of str
-    """
+    """Show what there is to browse; a 51st of a section only says that there are more."""
     parts = ["# Memories\n"]
     sections = (
         ("Pinned", [_entry(one) for one in pinned[: IN_A_SECTION + 1]], "/pinned"),

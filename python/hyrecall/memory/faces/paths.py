@@ -45,21 +45,7 @@ _EMPTY: Final = "%"
 
 @dataclass(frozen=True)
 class Place:
-    """What a path names, whether or not it exists.
-
-    Attributes
-    ----------
-    kind : {"folder", "index", "memory", "session", "fact", "graph"}
-    top : str
-        The first folder; "" is the root.
-    user : str or None
-        Below ``/shared``, once ``has_user``.
-    memory_kind : str or None
-        Kind of memories, where the path says one.
-    id : str or None
-        Of a file: a memory's, a session's, a subject.
-    has_user : bool
-    """
+    """What a path names, whether or not it exists."""
 
     kind: PlaceKind
     top: str = ""
@@ -70,20 +56,7 @@ class Place:
 
 
 def read_place(path: object) -> Place:  # noqa: PLR0911
-    """Return what a path names; ignores the mount point up to the last ``/memory/``.
-
-    Raises
-    ------
-    DTypeError, OptionError
-        No str, longer than 8,192 characters, or not valid Unicode.
-
-    Examples
-    --------
-    >>> read_place("/memories/episodic/a%2Fb.md").id
-    'a/b'
-    >>> read_place("/mnt/memory/index.md").kind
-    'index'
-    """
+    """Return what a path names; ignores the mount point up to the last ``/memory/``."""
     if not isinstance(path, str):
         raise error(DTypeError, "path", "a str", type(path).__name__)
     if len(path) > _LONGEST:
@@ -124,15 +97,7 @@ def _memory(top: str, rest: list[str], *, user: str | None = None, has_user: boo
 
 
 def memory_path(episode: Episode) -> str:
-    """Return the path of a memory.
-
-    Examples
-    --------
-    >>> memory_path(Episode(id="a/b"))
-    '/memories/episodic/a%2Fb.md'
-    >>> memory_path(Episode(id="x", kind="note", user_id="ann", visibility="global"))
-    '/shared/ann/note/x.md'
-    """
+    """Return the path of a memory."""
     inside = f"{folder_name(episode.kind)}/{name_of(episode.id)}"
     if episode.visibility == "private":
         return f"/memories/{inside}"
@@ -174,13 +139,7 @@ def _user_of(folder: str) -> str | None:
 
 
 def folder_name(name: str) -> str:
-    """Quote a name; one of dots alone would be a way out of the folder, and "memory" a mount.
-
-    Examples
-    --------
-    >>> folder_name("a b"), folder_name(".."), folder_name("memory")
-    ('a%20b', '%2E%2E', '%6Demory')
-    """
+    """Quote a name; one of dots alone would be a way out of the folder, and "memory" a mount."""
     if name == _MOUNT:
         return _NO_MOUNT
     quoted = quote(name, safe="")

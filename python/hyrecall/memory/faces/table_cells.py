@@ -25,10 +25,8 @@ def divide(connection: apsw.Connection) -> None:
 
 
 def settle(connection: apsw.Connection) -> int:
-    """Move memories without a table to the table of their source; return how many.
-
-    One of which a version is damaged stays where it is.
-    """
+    """Move memories without a table to the table of their source; return how many."""
+    # One of which a version is damaged stays where it is.
     if not has_tables(connection):
         return 0
     source = f"iif(f.row IS NULL, v.source, '{FACT_SOURCE}')"
@@ -46,10 +44,8 @@ def settle(connection: apsw.Connection) -> int:
 
 
 def cell_of_line(connection: apsw.Connection, line: VersionLine) -> int:
-    """Return the cell that an imported version goes to.
-
-    A line that names no table belongs to the memory of its id that has moved to one, if any.
-    """
+    """Return the cell that an imported version goes to."""
+    # A line that names no table belongs to the memory of its id that has moved to one, if any.
     if line.table is None and has_tables(connection):
         select = "SELECT 1 FROM documents WHERE cell = ? AND id = ?"
         for number in find_cells(connection, line.cell):

@@ -70,16 +70,7 @@ class LineError:
 
 @dataclass(frozen=True)
 class Imported:
-    """The result of an import; lines with errors change nothing.
-
-    Attributes
-    ----------
-    imported : int
-        Lines that were new.
-    skipped : int
-        Lines of which the store had the same.
-    errors : tuple of LineError
-    """
+    """The result of an import; lines with errors change nothing."""
 
     imported: int
     skipped: int
@@ -101,20 +92,7 @@ def export_lines(
     history: bool = False,
     vectors: bool = True,
 ) -> Iterator[str]:
-    """Yield the contents of cells as lines, in the order of their last changes.
-
-    Parameters
-    ----------
-    connection : apsw.Connection
-        Reading, until the last line is taken.
-    cells : collection of int
-    askers : callable, default all
-        Says of an (org, workspace, user) whether its feedback on these memories goes along.
-    history : bool, default False
-        Every version, also of what is deleted; otherwise what is live.
-    vectors : bool, default True
-        With the vectors, so that whoever imports it need not embed again.
-    """
+    """Yield the contents of cells as lines, in the order of their last changes."""
     yield _told(Line(format=FORMAT))
     homes = cells_by_number(connection, cells)
     n_bad = 0
@@ -181,10 +159,8 @@ def _versions(
 def _version_line(
     homes: dict[int, Cell], row: tuple[Any, ...], *, vectors: bool
 ) -> VersionLine | None:
-    """Return the line of a version; None: its row is damaged.
-
-    No checksum covers the counts of a document: a damaged count or time becomes 0 or None.
-    """
+    """Return the line of a version; None: its row is damaged."""
+    # No checksum covers the counts of a document: a damaged count or time becomes 0 or None.
     successor, head, pinned, access_count, last_accessed, blob, model, seal, *columns = row
     checked, fact_columns = columns[:N_CHECKED], columns[N_CHECKED:]
     _, cell, key, version, status, reason, recorded_at, *_ = checked
@@ -234,15 +210,7 @@ def _is_vector(blob: object, model: object) -> bool:
 
 
 def read_lines(lines: Iterable[str]) -> Iterator[Numbered]:
-    """Read the lines of an export, each with its number from 1; blank ones are passed over.
-
-    Raises
-    ------
-    OptionError
-        The first says of no format.
-    StoreFormatError
-        The format is another one than this version writes.
-    """
+    """Read the lines of an export, each with its number from 1; blank ones are passed over."""
     is_first = True
     for at, text in enumerate(lines, start=1):
         if not text.strip():

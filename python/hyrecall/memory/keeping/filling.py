@@ -40,25 +40,10 @@ LONGEST_WAIT = 60.0  # between two tries of an embedder that fails
 
 
 class Filling:
-    """Embeds memories without a usable vector, the newest first, while there are any.
+    """Embeds memories without a usable vector, the newest first, while there are any."""
 
-    What is left to do is what the store's rows say, so it goes on after an interruption. A text
-    that the embedder refuses is left alone until the store is opened again, or until ``reembed``.
-
-    Parameters
-    ----------
-    database : Database
-        For reading.
-    guard : Guard
-        With an embedder.
-    follower : Follower
-    write : callable
-        Commits vectors.
-    take_dim : callable
-        Lets the index take vectors of a length.
-    at_once : bool, default True
-        False: not before somebody has used the embedder, which then has its model.
-    """
+    # What is left to do is what the store's rows say, so it goes on after an interruption. A text
+    # that the embedder refuses is left alone until the store is opened again, or until ``reembed``.
 
     def __init__(
         self,

@@ -43,15 +43,7 @@ Reply = TypeVar("Reply")
 
 
 class _Waiting:
-    """A change that a thread waits for.
-
-    Attributes
-    ----------
-    group : _Group or None
-        The last one that it was part of.
-    reply, fault : object
-        What became of it there: valid once the group is settled.
-    """
+    """A change that a thread waits for."""
 
     __slots__ = ("_woken", "change", "fault", "group", "now", "reply", "write_id")
 
@@ -79,18 +71,7 @@ class _Waiting:
 
 
 class _Group(Outcome):
-    """The changes of one transaction.
-
-    Attributes
-    ----------
-    members : sequence of _Waiting
-    fault : Exception or None
-        Why all of it failed.
-    changes : Changes or None
-        What the index takes after the commit.
-    is_offered : bool
-        Whether there is something for the index.
-    """
+    """The changes of one transaction."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,19 +91,9 @@ class _ApartError(Exception):
 
 
 class GroupCommit:
-    """Commits changes, those that wait together in one transaction. Threads may share it.
+    """Commits changes, those that wait together in one transaction. Threads may share it."""
 
-    A change that is refused fails alone; if a commit fails, all of its group fails.
-
-    Parameters
-    ----------
-    database : Database
-    follower : Follower
-        Which takes what was committed.
-    poke : callable
-        Called after a commit that the follower has something of.
-    clock : callable
-    """
+    # A change that is refused fails alone; if a commit fails, all of its group fails.
 
     def __init__(
         self,
@@ -197,10 +168,9 @@ class GroupCommit:
             one.wake()
 
     def _gather(self) -> None:
-        """Wait a little for threads that wrote together before: they come back one by one.
-
-        A thread that writes alone never waits, and nobody waits longer than a quarter of a commit.
-        """
+        """Wait a little for threads that wrote together before: they come back one by one."""
+        # A thread that writes alone never waits, and nobody waits longer than a quarter
+        # of a commit.
         until = time.monotonic() + min(self._last_seconds / 4, MOST_GATHERING)
         while len(self._waiting) < self._n_last and time.monotonic() < until:
             time.sleep(GATHERING_STEP)

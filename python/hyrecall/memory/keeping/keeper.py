@@ -58,36 +58,11 @@ class Keeper(Protocol):
     def write(
         self, change: Change[Reply], *, write_id: bytes | None = None, now: datetime | None = None
     ) -> Reply:
-        """Commit a change: it is on the disk when this returns.
-
-        Parameters
-        ----------
-        change : Change
-        write_id : bytes, optional
-            16 bytes; a change with the id of one that is committed is not made again, and gets the
-            reply of that one.
-        now : datetime, optional
-            When it counts as recorded; None: by the owner's clock.
-
-        Raises
-        ------
-        HyrecallError
-            It is refused, or the disk or SQLite fails; nothing of it is kept.
-        """
+        """Commit a change: it is on the disk when this returns."""
         ...
 
     def search_index(self, question: Question) -> FoundRows:
-        """Rank the rows that a caller may see.
-
-        Raises
-        ------
-        IndexNotReadyError
-            There is no index now.
-        CorruptIndexError, MemoryError
-            The index cannot be asked.
-        OptionError, DTypeError
-            A filter that asks what is not there.
-        """
+        """Rank the rows that a caller may see."""
         ...
 
     def run(self, task: Task[Reply]) -> Reply:

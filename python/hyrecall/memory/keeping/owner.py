@@ -31,46 +31,11 @@ Reply = TypeVar("Reply")
 
 
 class Owner:
-    """Keeps a store in this process. Threads may share it.
+    """Keeps a store in this process. Threads may share it."""
 
-    A handle that only reads has one too: its database refuses changes, and its index follows those
-    of the process that writes.
-
-    Parameters
-    ----------
-    database : Database
-        The owner closes it.
-    layout : Layout
-    model : str or None
-        Whose vectors are indexed.
-    dim : int
-        Their length.
-    clock : callable
-        When changes count as recorded that do not say so.
-    joining : Joining
-        How searches of several threads become one batch.
-    snapshot_every : int
-        Changes after which the index is saved.
-    device, threads, progress
-        As in :meth:`hyrecall.Index.build`.
-    opens_soon : bool, default False
-        Open the index on a thread, so that changes need not wait for it.
-    guard : Guard, optional
-        Embeds by itself what has no vector of its model.
-    fills_at_once : bool, default True
-        Whether it may, before somebody has used the embedder.
-
-    Attributes
-    ----------
-    database : Database
-    follower : Follower
-    background : Background
-    layout : Layout
-    opened : OpenReport or None
-        How the index was opened; None: on a thread.
-    filling : Filling or None
-        Embeds by itself what has no usable vector; None: this process cannot.
-    """
+    # A handle that only reads has one too: its database refuses changes, and its index
+    # follows those
+    # of the process that writes.
 
     def __init__(
         self,

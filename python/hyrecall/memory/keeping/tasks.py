@@ -50,16 +50,7 @@ IndexState: TypeAlias = Literal["ready", "behind", "not_ready", "unavailable"]
 
 @dataclass(frozen=True)
 class Compacted:
-    """The result of a compaction.
-
-    Attributes
-    ----------
-    bytes_before, bytes_after : int
-        Size of the database and its write-ahead log.
-    wal_truncated : bool
-        Whether the log was emptied too. If not, a reader still sees the state before; the file
-        shrinks after it has left.
-    """
+    """The result of a compaction."""
 
     bytes_before: int
     bytes_after: int
@@ -68,11 +59,10 @@ class Compacted:
 
 @dataclass(frozen=True)
 class Erase(Task[int]):
-    """Remove every byte of memories, from the database and the index; replies with their number.
+    """Remove every byte of memories, from the database and the index; replies with their number."""
 
-    What cannot be removed yet, because a reader or the disk is in the way, is removed later. The
-    reply is kept by the id of the write, so that a retry gets the first one.
-    """
+    # What cannot be removed yet, because a reader or the disk is in the way, is removed later. The
+    # reply is kept by the id of the write, so that a retry gets the first one.
 
     selection: Selection
     write_id: bytes
@@ -90,10 +80,8 @@ class Erase(Task[int]):
 
 
 def scrub(owner: Parts) -> bool:
-    """Remove erased rows from the index and the log; return whether all are gone.
-
-    A fault is logged, not raised: the erasure is committed, and this can be called again.
-    """
+    """Remove erased rows from the index and the log; return whether all are gone."""
+    # A fault is logged, not raised: the erasure is committed, and this can be called again.
     try:
         with contextlib.suppress(IndexNotReadyError):  # then nothing of an index is there
             owner.follower.reconcile()
@@ -161,10 +149,9 @@ class TellLayout(Task[Layout | None]):
 
 @dataclass(frozen=True)
 class TakeVectors(Task[None]):
-    """Let the index take vectors of a model and length, unless it takes these already.
+    """Let the index take vectors of a model and length, unless it takes these already."""
 
-    Raises ``IndexNotReadyError`` if it cannot be made anew.
-    """
+    # Raises ``IndexNotReadyError`` if it cannot be made anew.
 
     model: str | None
     dim: int
@@ -213,13 +200,7 @@ class AwaitIndex(Task[IndexState]):
 
 @dataclass(frozen=True)
 class CheckIndex(Task[tuple[Check, ...]]):
-    """Check the index; replies with checks for the report of ``doctor``.
-
-    Attributes
-    ----------
-    full : bool
-        Whether the saved index is read too.
-    """
+    """Check the index; replies with checks for the report of ``doctor``."""
 
     full: bool
 

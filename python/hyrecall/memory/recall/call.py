@@ -45,40 +45,7 @@ _MOST: Final = 2**31 - 1  # what a depth may be
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """The checked arguments of one recall.
-
-    Attributes
-    ----------
-    query : str
-    by : AskedBy
-        Who asks.
-    recipe, by_words : Recipe
-        As the call asks for it, where there is a vector and where there is none: then alpha, which
-        may leave the words out, has no effect.
-    kind, time_range, tags
-        As asked, checked.
-    valid_at : datetime or None
-        Only facts, and of these what holds then.
-    own_filter : Filter or None
-        The caller's own, on columns of an index.
-    limit, offset : int
-    vector : ndarray or None
-        In place of the query's embedding.
-    session_id : str or None
-    touch : bool
-        Whether the memories given back count as accessed.
-    embed_timeout : float or None
-        Seconds for the embedder; None: the handle's.
-    now : datetime or None
-    candidates : tuple of str, or dict of str to float, or None
-        Memories that the caller names.
-    around : int
-        How many memories on either side of a match in its session are shown with it.
-    include_ended : bool
-        Whether facts that do not hold may be found: that have ended, or not begun.
-    holds_at : datetime or None
-        When facts must hold to be found or shown; None: it does not matter, or there are none.
-    """
+    """The checked arguments of one recall."""
 
     query: str
     by: AskedBy
@@ -184,13 +151,7 @@ def read_ask(
     include_ended: bool = False,
     deepen: bool = False,
 ) -> Ask:
-    """Check the arguments of a recall; ``deepen`` lets the recipe's depth follow the limit.
-
-    Raises
-    ------
-    DTypeError, OptionError
-        The argument is named.
-    """
+    """Check the arguments of a recall; ``deepen`` lets the recipe's depth follow the limit."""
     if by.user is EVERYONE:
         raise error(OptionError, "user_id", "a user, or None for the anonymous one", "EVERYONE")
     text = _text(query)
@@ -313,10 +274,8 @@ def read_tags(tags: object) -> tuple[str, ...] | None:
 
 
 def read_times(time_range: object) -> tuple[datetime | None, datetime | None] | None:
-    """Read a first and a last time, both included, as datetimes in UTC.
-
-    None is an open end, a date the whole day; naive times are UTC.
-    """
+    """Read a first and a last time, both included, as datetimes in UTC."""
+    # None is an open end, a date the whole day; naive times are UTC.
     if time_range is None:
         return None
     if not isinstance(time_range, tuple | list) or len(time_range) != 2:

@@ -37,10 +37,8 @@ def matches_of(
     context: Context | None,
     holds_at: datetime | None,
 ) -> Matches:
-    """Read the episodes of ranked rows at some places.
-
-    Those that are damaged or no longer live are left out.
-    """
+    """Read the episodes of ranked rows at some places."""
+    # Those that are damaged or no longer live are left out.
     rows = [ranked.rows[at] for at in wanted]
     episodes = episodes_of_rows(connection, rows, seen.cells, damaged, shown=True)
     ends = ends_of(connection, rows, tuple(seen.cells))

@@ -44,18 +44,7 @@ class _Asked(NamedTuple):
 
 
 class IndexSearch:
-    """Searches the index that a follower keeps. Threads may share it.
-
-    Parameters
-    ----------
-    follower : Follower
-    joining : Joining
-
-    Attributes
-    ----------
-    joined : JoinedSearch
-        Joins questions of several threads to one batch.
-    """
+    """Searches the index that a follower keeps. Threads may share it."""
 
     def __init__(self, follower: Follower, joining: Joining) -> None:
         """Hold the follower."""
@@ -64,11 +53,9 @@ class IndexSearch:
         self.joined: JoinedSearch[_Asked, FoundRows] = JoinedSearch(self._search, joining)
 
     def __call__(self, question: Question) -> FoundRows:
-        """Rank the rows that a caller may see, as :meth:`Keeper.search_index`.
-
-        A question that can be answered together with others joins those that wait. Before that it
-        waits for the changes by itself, so that no batch waits and no budget is another's.
-        """
+        """Rank the rows that a caller may see, as :meth:`Keeper.search_index`."""
+        # A question that can be answered together with others joins those that wait. Before that it
+        # waits for the changes by itself, so that no batch waits and no budget is another's.
         asked = _Asked(question, self._follower.ready(budget=question.budget))
         if self.joined.joining.most > 1 and _joins(question):
             return self.joined(asked, _may_join)

@@ -30,17 +30,9 @@ Reply_ = TypeVar("Reply_")
 
 @dataclass
 class Joining:
-    """How calls are joined, and how many were.
+    """How calls are joined, and how many were."""
 
-    A store has one of them, whichever process owns it: so it outlives a take-over.
-
-    Attributes
-    ----------
-    most : int
-        Calls in a batch; 1 joins none. It may be changed.
-    n_calls, n_batches : int
-        How many there were.
-    """
+    # A store has one of them, whichever process owns it: so it outlives a take-over.
 
     most: int = MOST_JOINED
     n_calls: int = 0
@@ -48,14 +40,7 @@ class Joining:
 
 
 class _Batch(Generic[Reply_]):
-    """Calls that run together.
-
-    Attributes
-    ----------
-    replies : sequence or None
-        In the order of the calls; empty: the batch failed, and each of them has to run alone. None:
-        it runs, or its leader was interrupted and they are to be part of another.
-    """
+    """Calls that run together."""
 
     __slots__ = ("replies",)
 
@@ -64,15 +49,7 @@ class _Batch(Generic[Reply_]):
 
 
 class _Waiting(Generic[Call_, Reply_]):
-    """A call that a thread waits for.
-
-    Attributes
-    ----------
-    batch : _Batch or None
-        The last one that it was part of.
-    place : int
-        Of the call in it.
-    """
+    """A call that a thread waits for."""
 
     __slots__ = ("_woken", "batch", "call", "place")
 
@@ -106,14 +83,7 @@ class _Waiting(Generic[Call_, Reply_]):
 
 
 class JoinedSearch(Generic[Call_, Reply_]):
-    """Runs calls of several threads, those that wait together as one batch.
-
-    Parameters
-    ----------
-    run : callable
-        ``run(calls) -> replies``, in their order.
-    joining : Joining
-    """
+    """Runs calls of several threads, those that wait together as one batch."""
 
     def __init__(
         self, run: Callable[[Sequence[Call_]], Sequence[Reply_]], joining: Joining
@@ -124,20 +94,7 @@ class JoinedSearch(Generic[Call_, Reply_]):
         self._waiting: dict[_Waiting[Call_, Reply_], None] = {}  # in the order in which they came
 
     def __call__(self, call: Call_, may_join: Callable[[Call_, Call_], bool]) -> Reply_:
-        """Return the reply of a call; blocks.
-
-        Parameters
-        ----------
-        call : object
-        may_join : callable
-            Says of two calls whether one batch can hold both.
-
-        Raises
-        ------
-        Exception
-            What the call raises alone: the failure of a batch is nobody's, so that each of its
-            calls is then run alone, by its own thread.
-        """
+        """Return the reply of a call; blocks."""
         mine = _Waiting[Call_, Reply_](call)
         try:
             self._waiting[mine] = None

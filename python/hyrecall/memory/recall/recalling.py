@@ -58,30 +58,7 @@ Vector = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Means:
-    """The parts of a store that a recall uses.
-
-    Attributes
-    ----------
-    database : Database
-        For reading.
-    search_index : callable
-        Ranks rows, as :meth:`hyrecall.memory.keeping.keeper.Keeper.search_index`.
-    touch : callable
-        Counts an access of the memories of rows, at a time.
-    guard : Guard
-    sessions : SessionTracker
-    bounded : Bounded
-        For calls of a tracker that may hang.
-    clock : callable
-    layout : Layout
-        What an index of the store holds.
-    settle : callable
-        Lets the index take vectors of the length that an embedder turned out to give.
-    budget : float
-        Seconds for the embedder where a call says nothing.
-    patience : float
-        Seconds for changes that another thread is applying to the index.
-    """
+    """The parts of a store that a recall uses."""
 
     database: Database
     search_index: Callable[[Question], FoundRows]
@@ -97,15 +74,7 @@ class Means:
 
 
 def recall(means: Means, ask: Ask) -> Matches:
-    """Answer one recall.
-
-    Raises
-    ------
-    OptionError, DTypeError
-        A filter that asks what is not there.
-    StoreError
-        Content cannot be read.
-    """
+    """Answer one recall."""
     now = means.clock() if ask.now is None else ask.now
     with means.database.reading() as connection:
         seen = audience(connection, ask.by)

@@ -51,37 +51,7 @@ def adapted(
     min_score: Floors = None,
     token_budget: int | None = None,
 ) -> Recipe:
-    """Return the recipe with the options of one call, except alpha.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    reranker : callable, optional
-        Puts the fused list in the order of its scores, if it gives them within a second, or within
-        the seconds of its own attribute ``timeout``.
-    diversity : float, optional
-        In [0, 1]; 0 is the recipe as it is.
-    normalize : bool, default False
-        Scores over the best possible.
-    min_score : float or Above, or mapping of str to float or Above, optional
-        Least final score; or of "bm25" and "cosine" the least of each, of which a match reaches
-        one at least. Nothing fills the list then.
-    token_budget : int, optional
-        Matches are taken while their texts fit, as the recipe's ``budget_mmr`` chooses them;
-        the recipe's ``fill`` steps aside. 0 or less: no budget.
-
-    Notes
-    -----
-    Rerankers and budgets of the recipe that name no column read the whole text of a memory.
-
-    Examples
-    --------
-    >>> from hyrecall import recipes
-    >>> adapted(recipes.loom, diversity=0.25).shaping
-    (MMR(relevance_weight=0.75, relevance='max', vector=None),)
-    >>> adapted(recipes.loom) is recipes.loom
-    True
-    """
+    """Return the recipe with the options of one call, except alpha."""
     recipe = _reading_texts(recipe)
     if reranker is not None:
         function = _function(reranker)
@@ -130,11 +100,9 @@ def _budgeted(recipe: Recipe, given: object) -> Recipe:
 
 
 def _floored(recipe: Recipe, floors: Mapping[str, float | Above]) -> Recipe:
-    """Return a recipe whose arms list nothing below their floors.
-
-    Rows that no arm lists are left out: what a recipe takes where nothing matched, rows of the
-    session around a match, and with a floor for words those that hold the query whole.
-    """
+    """Return a recipe whose arms list nothing below their floors."""
+    # Rows that no arm lists are left out: what a recipe takes where nothing matched, rows of the
+    # session around a match, and with a floor for words those that hold the query whole.
     of_kind: dict[type[Lexical | Dense], float | Above] = {}
     for name, floor in floors.items():
         if name not in ARMS:
@@ -154,13 +122,7 @@ def _floored(recipe: Recipe, floors: Mapping[str, float | Above]) -> Recipe:
 
 
 def check_floors(recipe: Recipe, floors: Floors) -> None:
-    """Refuse floors of scores that no arm of the recipe gives.
-
-    Raises
-    ------
-    OptionError
-        The floor is named.
-    """
+    """Refuse floors of scores that no arm of the recipe gives."""
     for name, floor in floors.items() if isinstance(floors, Mapping) else ():
         kind, what = ARMS[name]
         if not any(isinstance(arm, kind) and arm.weight > 0 for arm in recipe.arms):
@@ -174,13 +136,7 @@ def _without_fill(recipe: Recipe) -> Recipe:
 
 
 def weighted(recipe: Recipe, given: object) -> Recipe:
-    """Return a recipe whose composite score has the weights of a call.
-
-    Raises
-    ------
-    OptionError, DTypeError
-        Weights that no composite score has, or for a recipe without one.
-    """
+    """Return a recipe whose composite score has the weights of a call."""
     asked = _read_weights(given)
     if not asked:
         return recipe
@@ -225,12 +181,11 @@ def with_stage(recipe: Recipe, stage: Stage) -> Recipe:
 
 
 def balanced(recipe: Recipe, given: float | None) -> Recipe:
-    """Return the recipe weighted by alpha: 0 is words alone, 1 vectors alone, 0.5 no change.
-
-    A sum has the weights 2 alpha and 2 (1 - alpha), one that balances its arms by itself alpha and
-    1 - alpha, a maximum the same cut at 1: whatever alpha is, scores keep their scale and make no
-    jump, also where one arm is left.
-    """
+    """Return the recipe weighted by alpha: 0 is words alone, 1 vectors alone, 0.5 no change."""
+    # A sum has the weights 2 alpha and 2 (1 - alpha), one that balances its arms by itself
+    # alpha and
+    # 1 - alpha, a maximum the same cut at 1: whatever alpha is, scores keep their scale and make no
+    # jump, also where one arm is left.
     alpha = 0.5 if given is None else number("alpha", given, 0.0, 1.0, "a number in [0, 1]")
     if alpha == 0.5:
         return recipe

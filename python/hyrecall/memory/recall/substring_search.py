@@ -38,22 +38,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What narrows a search, as the filters of a recall do; None does not narrow.
-
-    Attributes
-    ----------
-    kind : str or None
-    since, until : datetime or None
-        Of ``occurred_at``, inclusive.
-    tags : collection of str or None
-        One of them is enough.
-    valid_at : datetime or None
-        Only facts that hold then.
-    passes : Filter or None
-        On columns of an index.
-    worth : Provenance or None
-        What memories of a source are worth: those of the greatest come first.
-    """
+    """What narrows a search, as the filters of a recall do; None does not narrow."""
 
     kind: str | None = None
     since: datetime | None = None
@@ -66,15 +51,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Substrings:
-    """What was found.
-
-    Attributes
-    ----------
-    rows : list of int
-        Version rows by what their source is worth, newest first; equal times: the one changed last.
-    cut : str
-        Which limit ended the search before it had looked at everything; "" if none did.
-    """
+    """What was found."""
 
     rows: list[int]
     cut: str = ""
@@ -91,34 +68,9 @@ def find(
     limit: int,
     damaged: set[int] | None = None,
 ) -> Substrings:
-    """Find the live documents in some cells that hold every word of a text.
-
-    A word may stand inside a longer one, in whatever case. A text without words is searched as it
-    is, and every document holds a blank one. Nothing is scored.
-
-    Parameters
-    ----------
-    connection : apsw.Connection
-        In a transaction.
-    layout : Layout
-        Which texts are searched.
-    text : str
-        Its first :data:`MOST_WORDS` different words count.
-    cells : collection of int
-        Nothing of any other cell is read.
-    wanted : Wanted, optional
-    whole : str, optional
-        What holds it, between words and in whatever case, comes before all others.
-    limit : int
-    damaged : set of int, optional
-        Takes the rows that are left out because they are damaged.
-
-    Returns
-    -------
-    Substrings
-        Of the newest :data:`MOST_ROWS` documents, as far as
-        :data:`MOST_CHARACTERS` of their texts reach.
-    """
+    """Find the live documents in some cells that hold every word of a text."""
+    # A word may stand inside a longer one, in whatever case. A text without words is searched as it
+    # is, and every document holds a blank one. Nothing is scored.
     folded = text.casefold()
     words = list(dict.fromkeys(_WORD.findall(folded))) or [folded.strip()]
     told = [f"{MOST_WORDS} of {len(words):,} words"] if len(words) > MOST_WORDS else []

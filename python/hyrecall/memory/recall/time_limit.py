@@ -15,23 +15,10 @@ T_ = TypeVar("T_")
 
 
 class Bounded:
-    """Runs a function on its own thread and waits for it with a time limit.
+    """Runs a function on its own thread and waits for it with a time limit."""
 
-    A call that hangs is left behind; while as many hang as are allowed, further ones are refused
-    at once. Threads may share it.
-
-    Parameters
-    ----------
-    name : str
-        Of the threads.
-    most : int, default 8
-        How many calls may be under way.
-
-    Examples
-    --------
-    >>> Bounded("adder").call(lambda: 1 + 1, timeout=5.0)
-    2
-    """
+    # A call that hangs is left behind; while as many hang as are allowed, further ones are refused
+    # at once. Threads may share it.
 
     def __init__(self, name: str, *, most: int = 8) -> None:
         """Start nothing yet."""
@@ -39,13 +26,7 @@ class Bounded:
         self._free = threading.Semaphore(most)
 
     def call(self, function: Callable[[], T_], *, timeout: float) -> T_:
-        """Return what the function gives, or raise what it raises.
-
-        Raises
-        ------
-        TimeoutError
-            It has not come back in time, or too many hang already.
-        """
+        """Return what the function gives, or raise what it raises."""
         if not self._free.acquire(blocking=False):
             raise TimeoutError("too many calls hang")
         said: queue.SimpleQueue[tuple[T_ | None, BaseException | None]] = queue.SimpleQueue()

@@ -27,16 +27,9 @@ def answer(
     cells: Collection[int],
     damaged: set[int] | None = None,
 ) -> tuple[list[int], float, str]:
-    """Return the rows that answer a call, their scores, and whether rows were left unsearched.
-
-    Nothing is right, more is not: where only an index knows what is asked for, there are no rows.
-    The damaged ones that were left out go into ``damaged``.
-
-    Raises
-    ------
-    OptionError
-        The query is a bad pattern, where the recipe takes it for one.
-    """
+    """Return the rows that answer a call, their scores, and whether rows were left unsearched."""
+    # Nothing is right, more is not: where only an index knows what is asked for, there are no rows.
+    # The damaged ones that were left out go into ``damaged``.
     # As with an index: without a query every row has the full score.
     score = 1.0 if ask.is_blank else 0.0
     recipe = ask.by_words

@@ -37,18 +37,7 @@ About: TypeAlias = Mapping[str, str | int | None]
 
 @dataclass(frozen=True)
 class Asked:
-    """A change to commit, once under its id, or a question of the index, or a task.
-
-    Attributes
-    ----------
-    what : Change or Question or Task
-    write_id : bytes or None
-    now : datetime or None
-    layout : mapping or None
-        What searches the index says for which layout it is made: of the process's :data:`About`.
-    caller : str or None
-        Whose long scans the owner counts.
-    """
+    """A change to commit, once under its id, or a question of the index, or a task."""
 
     what: Change[Any] | Question | Task[Any]
     write_id: bytes | None = None
@@ -61,13 +50,7 @@ Answered: TypeAlias = Any
 
 
 def answer(owner: Owner, asked: object) -> Answered:
-    """Do what a client asks.
-
-    Raises
-    ------
-    OptionError
-        It is nothing that an owner does.
-    """
+    """Do what a client asks."""
     if isinstance(asked, Asked):
         what = asked.what
         if isinstance(what, Change):
@@ -82,16 +65,7 @@ def answer(owner: Owner, asked: object) -> Answered:
 
 @dataclass(frozen=True)
 class ExplainRow(Task[Explanation]):
-    """Ask a question again and explain one of its rows, if it still has the same score.
-
-    Attributes
-    ----------
-    question : Question
-    place : int
-        Of the row, from 0.
-    row : int
-    score : float
-    """
+    """Ask a question again and explain one of its rows, if it still has the same score."""
 
     question: Question
     place: int
@@ -99,13 +73,7 @@ class ExplainRow(Task[Explanation]):
     score: float
 
     def run(self, owner: Parts) -> Explanation:
-        """Search and explain.
-
-        Raises
-        ------
-        OptionError
-            The index has changed, and with it the score.
-        """
+        """Search and explain."""
         found = owner.search_index(self.question)
         is_there = 0 <= self.place < len(found.rows)
         if (
@@ -122,16 +90,7 @@ class ExplainRow(Task[Explanation]):
 
 @dataclass(frozen=True)
 class ExplainDropped(Task[Dropped]):
-    """Ask a question again and say what was left out, if it still finds the same rows.
-
-    Attributes
-    ----------
-    question : Question
-    rows : tuple of int
-    scores : tuple of float
-    most : int
-        How many memories are described.
-    """
+    """Ask a question again and say what was left out, if it still finds the same rows."""
 
     question: Question
     rows: tuple[int, ...]
@@ -139,13 +98,7 @@ class ExplainDropped(Task[Dropped]):
     most: int
 
     def run(self, owner: Parts) -> Dropped:
-        """Search and say what was left out.
-
-        Raises
-        ------
-        OptionError
-            The index has changed, and with it the rows or their scores.
-        """
+        """Search and say what was left out."""
         found = owner.search_index(self.question)
         is_same = (found.rows, found.scores) == (self.rows, self.scores)
         if found.ranked is None or not is_same:
@@ -156,14 +109,7 @@ class ExplainDropped(Task[Dropped]):
 
 
 class RemoteRows:
-    """Explains rows that the owner ranked, by asking it again.
-
-    Parameters
-    ----------
-    keeper : Keeper
-    question : Question
-    found : FoundRows
-    """
+    """Explains rows that the owner ranked, by asking it again."""
 
     def __init__(self, keeper: Keeper, question: Question, found: FoundRows) -> None:
         """Remember what was asked and found."""
@@ -185,15 +131,8 @@ _OF_LAYOUTS = ("layout", "analyzer", "recipe")
 
 
 def compare(own: About, other: About, pid: int) -> None:
-    """Compare what owner and client know of their store, when the client connects.
-
-    A side without an embedder differs in neither model nor length.
-
-    Raises
-    ------
-    StoreMismatchError
-        They differ; the error names in what.
-    """
+    """Compare what owner and client know of their store, when the client connects."""
+    # A side without an embedder differs in neither model nor length.
     has_models = own.get("model") is not None and other.get("model") is not None
     for name in _COMPARED:
         mine, theirs = own.get(name), other.get(name)
@@ -214,15 +153,8 @@ def layout_told(about: About) -> About:
 
 
 def compare_layouts(own: About, other: About | None, pid: int) -> None:
-    """Compare the layout of the index with the one that a search is made for.
-
-    Recipes may differ as long as they read the same index.
-
-    Raises
-    ------
-    StoreMismatchError
-        They differ; the error names in what.
-    """
+    """Compare the layout of the index with the one that a search is made for."""
+    # Recipes may differ as long as they read the same index.
     told: About = {} if other is None else other
     if own.get("layout") != told.get("layout"):
         name = "recipe" if own.get("analyzer") == told.get("analyzer") else "analyzer"

@@ -55,27 +55,10 @@ Connect = Callable[[], socket.socket]
 
 
 class Link:
-    """One connection to an owner, after its hello.
-
-    Attributes
-    ----------
-    pid : int
-        Of the owner.
-    welcome : Welcome
-    """
+    """One connection to an owner, after its hello."""
 
     def __init__(self, connect: Connect, codec: Codec, hello: Hello) -> None:
-        """Connect and say hello.
-
-        Raises
-        ------
-        ConnectionLost
-            There is no owner, or it is just leaving.
-        OwnerError
-            It does not answer.
-        HyrecallError
-            It refuses: StoreMismatchError, StoreBusyError.
-        """
+        """Connect and say hello."""
         self._codec = codec
         self._numbers = itertools.count()
         self.is_clean = False  # whether it may carry another request
@@ -117,25 +100,7 @@ class Link:
         seconds: float | None = None,
         is_alive: Callable[[], None] | None = None,
     ) -> Any:
-        """Return the reply to a message. After an error that is not of the reply, close the link.
-
-        Parameters
-        ----------
-        message : object
-        seconds : float, optional
-            That it may wait for its turn.
-        is_alive : callable, optional
-            Called each time that the owner was silent for ``LOOK_SECONDS``: raises if it hangs.
-
-        Raises
-        ------
-        ConnectionLost
-            The owner is gone; the message may have had its effect.
-        OwnerError
-            The owner hangs.
-        CallStopped
-            Who asked has left.
-        """
+        """Return the reply to a message."""
         mine: list[Callable[..., Any]] = []
 
         def number_of(function: Callable[..., Any]) -> int:
@@ -179,15 +144,7 @@ class Link:
 
 
 class Connections:
-    """A pool of connections to one owner. Threads may share it.
-
-    Parameters
-    ----------
-    connect : callable
-        Returns a connected socket, or raises OSError.
-    codec : Codec
-    hello : Hello
-    """
+    """A pool of connections to one owner. Threads may share it."""
 
     def __init__(self, connect: Connect, codec: Codec, hello: Hello) -> None:
         """Connect once, so that an owner that refuses is known at once; raises as :class:`Link`."""
@@ -203,23 +160,7 @@ class Connections:
         weakref.finalize(self, _close_all, self._birth, self._idle)
 
     def ask(self, message: object, *, seconds: float | None = None) -> Any:
-        """Return the owner's reply to a message; raises what the owner raised.
-
-        Parameters
-        ----------
-        message : object
-        seconds : float, optional
-            That it may wait for a connection and for its turn; without, for as long as it takes.
-
-        Raises
-        ------
-        StoreBusyError
-            The owner, or this pool, was too busy for so long.
-        ConnectionLost
-            The owner is gone; the message may have had its effect.
-        OwnerError
-            The owner hangs.
-        """
+        """Return the owner's reply to a message; raises what the owner raised."""
         begun = time.monotonic()
         with self._link(seconds) as link:
             if seconds is not None:
@@ -299,17 +240,7 @@ def _close_all(birth: Birth, links: list[Link]) -> None:
 
 
 def state_of(connect: Connect, codec: Codec) -> OwnerState:
-    """Ask an owner who it is and who uses the store, as an observer.
-
-    Raises
-    ------
-    ConnectionLost
-        There is no owner.
-    OwnerError
-        It does not answer.
-    HyrecallError
-        It refuses.
-    """
+    """Ask an owner who it is and who uses the store, as an observer."""
     link = Link(connect, codec, Hello(os.getpid(), is_observer=True))
     try:
         until = time.monotonic() + HUNG_SECONDS

@@ -48,15 +48,8 @@ def _address(folder: Path) -> Iterator[str]:
 
 
 def listen_in(folder: Path) -> socket.socket:
-    """Return a listening socket in a folder, for processes of this user only.
-
-    The caller holds the writer's lock, so an older socket is nobody's.
-
-    Raises
-    ------
-    OSError
-        The file system or the system has no such sockets.
-    """
+    """Return a listening socket in a folder, for processes of this user only."""
+    # The caller holds the writer's lock, so an older socket is nobody's.
     with contextlib.suppress(FileNotFoundError):
         (folder / SOCKET).unlink()
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -78,15 +71,7 @@ def remove_socket(folder: Path) -> None:
 
 
 def connect_to(folder: Path) -> socket.socket:
-    """Return a connection to the owner of a folder.
-
-    Raises
-    ------
-    OSError
-        There is none, or it is just leaving.
-    TimeoutError
-        It accepts no connection.
-    """
+    """Return a connection to the owner of a folder."""
     until = time.monotonic() + HUNG_SECONDS
     while True:
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -107,31 +92,7 @@ def connect_to(folder: Path) -> socket.socket:
 
 
 def elect(folder: Path, connect: Callable[[], T], *, wait: float = 0.0) -> WriterLock | T:
-    """Connect to the owner of a folder, or take the lock and become it.
-
-    Parameters
-    ----------
-    folder : Path
-    connect : callable
-        Connects, or raises ConnectionLost where there is no owner.
-    wait : float, default 0
-        Seconds to wait for a writer that does not share the store.
-
-    Returns
-    -------
-    WriterLock or what ``connect`` returns
-
-    Raises
-    ------
-    WriterBusyError
-        A writer that does not share the store, or a reader, holds the lock.
-    OwnerError
-        The owner does not answer, or sockets are not possible here.
-    HyrecallError
-        From ``connect``: the owner refuses.
-    OSError
-        From the disk.
-    """
+    """Connect to the owner of a folder, or take the lock and become it."""
     begun = time.monotonic()
     while True:
         try:

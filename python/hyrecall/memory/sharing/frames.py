@@ -30,13 +30,7 @@ class ConnectionLost(Exception):  # noqa: N818
 
 
 class Frames:
-    """A connection that carries frames. One thread receives at a time; any thread may send.
-
-    Parameters
-    ----------
-    connection : socket
-        It is closed with this object.
-    """
+    """A connection that carries frames. One thread receives at a time; any thread may send."""
 
     def __init__(self, connection: socket.socket) -> None:
         """Take over the connection."""
@@ -47,23 +41,7 @@ class Frames:
         renew_in_children(self)
 
     def send(self, payload: bytes, *, patience: float | None = None) -> None:
-        """Send a frame. After any error the connection is of no use: half a frame may be sent.
-
-        Parameters
-        ----------
-        payload : bytes
-        patience : float, optional
-            Seconds to wait while the other side takes nothing.
-
-        Raises
-        ------
-        ConnectionLost
-            The other side is gone.
-        WireError
-            The frame is too long.
-        TimeoutError
-            The other side takes nothing.
-        """
+        """Send a frame. After any error the connection is of no use: half a frame may be sent."""
         if len(payload) > MOST_BYTES:
             raise error(WireError, "message", f"at most {MOST_BYTES} bytes", len(payload))
         head = _LENGTH.pack(len(payload))
@@ -89,23 +67,7 @@ class Frames:
                 self._wait(select.POLLOUT, patience)
 
     def receive(self, *, most: int = MOST_BYTES, timeout: float | None = None) -> bytes:
-        """Return the next frame.
-
-        Parameters
-        ----------
-        most : int
-            Bytes of the frame.
-        timeout : float, optional
-            Seconds. After a TimeoutError it can be called again, and goes on where it was.
-
-        Raises
-        ------
-        ConnectionLost
-            The other side is gone.
-        WireError
-            The frame is longer than ``most``.
-        TimeoutError
-        """
+        """Return the next frame."""
         until = None if timeout is None else time.monotonic() + timeout
         try:
             self._fill(_LENGTH.size, until)

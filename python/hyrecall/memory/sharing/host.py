@@ -44,22 +44,7 @@ _log = logging.getLogger("hyrecall.memory")
 
 
 def find_owner(folder: Path, about: About, *, wait: float = 0.0) -> Host | Connections:
-    """Connect to the owner of a folder, or become it: then its clients wait for the opening.
-
-    Parameters
-    ----------
-    folder : Path
-        That exists.
-    about : mapping
-        What this process knows of the store.
-    wait : float, default 0
-        Seconds to wait for a writer that does not share the store.
-
-    Raises
-    ------
-    HyrecallError, OSError
-        As :func:`elect`.
-    """
+    """Connect to the owner of a folder, or become it: then its clients wait for the opening."""
     hello = Hello(os.getpid(), about=about)
     connect = partial(Connections, partial(connect_to, folder), CODEC, hello)
     found = elect(folder, connect, wait=wait)
@@ -67,16 +52,7 @@ def find_owner(folder: Path, about: About, *, wait: float = 0.0) -> Host | Conne
 
 
 class Host:
-    """The owner's side of a shared store: the lock, the server, and the owner once it is open.
-
-    Parameters
-    ----------
-    folder : Path
-    lock : WriterLock
-        Whoever opens the database with it releases it.
-    about : mapping
-        What this process knows of the store.
-    """
+    """The owner's side of a shared store: the lock, the server, and the owner once it is open."""
 
     def __init__(self, folder: Path, lock: WriterLock, about: About) -> None:
         """Listen; clients wait until :meth:`open_for`."""
@@ -112,26 +88,13 @@ class Host:
         return self._owner
 
     def open_for(self, owner: Owner, layout: About | None = None) -> None:
-        """Answer clients from now on.
-
-        Parameters
-        ----------
-        owner : Owner
-        layout : mapping, optional
-            What is to be said of the owner's layout, if it is not the one of this process.
-        """
+        """Answer clients from now on."""
         self._owner = owner
         self._about = {**self._about, **(layout or {})}
         self._server.ready()
 
     def claim(self, layout: Layout, about: About) -> None:
-        """Make the index anew for this process, which searches it, if it has another layout.
-
-        Raises
-        ------
-        IndexNotReadyError
-            It could not be made.
-        """
+        """Make the index anew for this process, which searches it, if it has another layout."""
         if self._about["layout"] == layout.hash:
             return
         with self._claiming:

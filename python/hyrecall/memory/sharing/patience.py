@@ -18,13 +18,7 @@ T_ = TypeVar("T_")
 
 
 class Patience:
-    """How long one call still waits for a busy owner. One thread uses it.
-
-    Parameters
-    ----------
-    seconds : float
-        From now on.
-    """
+    """How long one call still waits for a busy owner. One thread uses it."""
 
     def __init__(self, seconds: float) -> None:
         """Start the time."""
@@ -37,13 +31,7 @@ class Patience:
         return max(self._until - time.monotonic(), 0.0)
 
     def run(self, ask: Callable[[], T_]) -> T_:
-        """Call a function until it raises no StoreBusyError, or the time is over.
-
-        Raises
-        ------
-        StoreBusyError
-            The last one, when the time is over.
-        """
+        """Call a function until it raises no StoreBusyError, or the time is over."""
         while True:
             try:
                 return ask()

@@ -59,13 +59,7 @@ class _Greeting:
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Self:
-        """Read the frame.
-
-        Raises
-        ------
-        WireError
-            It is another frame, or none.
-        """
+        """Read the frame."""
         try:
             return msgspec.msgpack.decode(data, type=cls)
         except (msgspec.MsgspecError, UnicodeDecodeError) as fault:
@@ -74,19 +68,7 @@ class _Greeting:
 
 @dataclass(frozen=True)
 class Hello(_Greeting):
-    """The first frame of a client. Its form outlives protocols: a map of plain values.
-
-    Attributes
-    ----------
-    pid : int
-    is_observer : bool
-        It asks for the state of the owner only, and is compared in nothing.
-    about : mapping
-        What the client knows of its store, by name, to be compared by the owner.
-    protocol : int
-    version : str
-        Of the package.
-    """
+    """The first frame of a client. Its form outlives protocols: a map of plain values."""
 
     pid: int
     is_observer: bool = False
@@ -97,23 +79,7 @@ class Hello(_Greeting):
 
 @dataclass(frozen=True)
 class Welcome(_Greeting):
-    """The reply to a hello.
-
-    Attributes
-    ----------
-    pid : int
-        Of the owner.
-    is_opening : bool
-        The owner is still opening the store: another reply follows.
-    refused : str or None
-        Why the client is not served; what follows is not for it.
-    kind : str
-        The class of the error for ``refused``.
-    about : mapping
-        What the owner knows of the store.
-    protocol, version
-        As of :class:`Hello`.
-    """
+    """The reply to a hello."""
 
     pid: int
     is_opening: bool = False
@@ -126,16 +92,7 @@ class Welcome(_Greeting):
 
 @dataclass(frozen=True)
 class ClientState:
-    """A process that uses a store through its owner.
-
-    Attributes
-    ----------
-    pid : int
-    since : datetime
-        When its first connection was made, of those that are open.
-    requests : int
-        How many it made since then.
-    """
+    """A process that uses a store through its owner."""
 
     pid: int
     since: datetime
@@ -144,15 +101,7 @@ class ClientState:
 
 @dataclass(frozen=True)
 class OwnerState:
-    """The process that owns a store, and those that use it through the owner.
-
-    Attributes
-    ----------
-    pid : int
-    since : datetime
-        When it became the owner.
-    clients : tuple of ClientState
-    """
+    """The process that owns a store, and those that use it through the owner."""
 
     pid: int
     since: datetime
@@ -160,22 +109,14 @@ class OwnerState:
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:
-    """Return the process and the user at the other end of a Unix socket, as the kernel knows them.
-
-    Of a listening socket's owner it is the process that began to listen.
-    """
+    """Return the process and the user at the other end of a Unix socket, as the kernel knows them."""
+    # Of a listening socket's owner it is the process that began to listen.
     given = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(given)
     return int(pid), int(uid)
 
 
 def check_peer(uid: int) -> None:
-    """Refuse a process of another user.
-
-    Raises
-    ------
-    WireError
-        It is another user's.
-    """
+    """Refuse a process of another user."""
     if uid != os.geteuid():
         raise error(WireError, "peer", f"a process of user {os.geteuid()}", f"one of user {uid}")

@@ -66,18 +66,7 @@ class _Peer:
 
 
 class Server:
-    """The owner's end of the connections to a store.
-
-    Parameters
-    ----------
-    codec : Codec
-    answer : callable
-        Returns the reply to a message, which may take long and raise anything.
-    admit : callable
-        Compares what a client knows of the store with what the owner knows, and returns the
-        latter; raises StoreMismatchError where they differ.
-    limits : Limits, optional
-    """
+    """The owner's end of the connections to a store."""
 
     def __init__(
         self,
@@ -109,13 +98,7 @@ class Server:
     # ---- its life ----
 
     def start(self, listener: socket.socket) -> None:
-        """Accept connections of a listening socket; hellos are answered after :meth:`ready`.
-
-        Raises
-        ------
-        RuntimeError
-            There can be no thread.
-        """
+        """Accept connections of a listening socket; hellos are answered after :meth:`ready`."""
         threads.start(lambda: self._accept(listener), name="hyrecall-owner", stop=self.stop)
         self._listener, self.was_started = listener, True
 
@@ -140,15 +123,8 @@ class Server:
             frames.end()
 
     def close(self, *, wait: float = 10.0) -> None:
-        """Accept nothing more, let requests at work be answered, and end all connections.
-
-        A request that is not answered is lost for its client, which asks the next owner.
-
-        Parameters
-        ----------
-        wait : float, default 10
-            Seconds to wait for requests at work.
-        """
+        """Accept nothing more, let requests at work be answered, and end all connections."""
+        # A request that is not answered is lost for its client, which asks the next owner.
         if not self._birth.is_here:
             return  # the connections are the parent's
         with self._state:

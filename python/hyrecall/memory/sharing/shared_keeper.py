@@ -56,13 +56,7 @@ Reply = TypeVar("Reply")
 
 
 def observe(folder: Path | None) -> OwnerState | None:
-    """Return the owner of a folder and its clients, without becoming one; None: nobody shares it.
-
-    Raises
-    ------
-    OwnerError
-        The owner does not answer.
-    """
+    """Return the owner of a folder and its clients, without becoming one; None: nobody shares it."""
     if folder is None:
         return None
     try:
@@ -80,28 +74,7 @@ class MakesOwner(Protocol):
 
 
 class SharedKeeper:
-    """Keeps a store with other processes. Threads may share it.
-
-    Parameters
-    ----------
-    database : Database
-        It reads; its writer is there as long as this process is the owner.
-    place : Host or Connections
-    about : mapping
-        What this process knows of the store.
-    layout : Layout
-        By which this process searches.
-    make_owner : MakesOwner
-        Makes the owner on the database: at the beginning, or after a take-over.
-    clock : callable
-        When a change of this process counts as recorded.
-    patience : float
-        Seconds that a call waits for an owner that has too much to do.
-
-    Attributes
-    ----------
-    database : Database
-    """
+    """Keeps a store with other processes. Threads may share it."""
 
     def __init__(
         self,

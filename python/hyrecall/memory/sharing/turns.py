@@ -14,19 +14,7 @@ __all__ = ["Limits", "Turns"]
 
 @dataclass(frozen=True)
 class Limits:
-    """What an owner does at a time.
-
-    Attributes
-    ----------
-    at_work : int
-        Requests.
-    waiting : int
-        Requests that wait for their turn; one more is refused at once.
-    seconds : float
-        That a request waits for its turn at most.
-    connections : int or None
-        None: 1,000, or half of the descriptors that the process may have.
-    """
+    """What an owner does at a time."""
 
     at_work: int = 64
     waiting: int = 1_000
@@ -35,12 +23,7 @@ class Limits:
 
 
 class Turns:
-    """Lets a bounded number of requests run, and a bounded number wait.
-
-    Parameters
-    ----------
-    limits : Limits
-    """
+    """Lets a bounded number of requests run, and a bounded number wait."""
 
     def __init__(self, limits: Limits) -> None:
         """Let nobody wait yet."""
@@ -51,13 +34,7 @@ class Turns:
 
     @contextmanager
     def turn(self, seconds: float | None) -> Iterator[None]:
-        """Wait for a turn and keep it for the block.
-
-        Raises
-        ------
-        StoreBusyError
-            Too many wait, or none has ended in time.
-        """
+        """Wait for a turn and keep it for the block."""
         if not self._free.acquire(blocking=False):
             self._wait(self._limits.seconds if seconds is None else seconds)
         try:

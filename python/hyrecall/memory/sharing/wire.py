@@ -68,19 +68,7 @@ class WireError(HyrecallError, ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """How instances of a class cross.
-
-    Attributes
-    ----------
-    of : type
-    parts : callable
-        Returns the values from which an instance is made.
-    make : callable
-        Makes an instance of these values.
-    is_kept : bool, default False
-        Remember the bytes of the last instances, and the instances of the last bytes: for frozen
-        classes whose instances are large and few, as recipes are.
-    """
+    """How instances of a class cross."""
 
     of: type
     parts: Callable[[Any], Iterable[Any]]
@@ -89,13 +77,7 @@ class Kind:
 
     @classmethod
     def read(cls, of: type) -> Kind:
-        """Return the kind of a dataclass, a named tuple or a pydantic model.
-
-        Raises
-        ------
-        TypeError
-            It is none of these, or a dataclass with a field that its constructor does not take.
-        """
+        """Return the kind of a dataclass, a named tuple or a pydantic model."""
         if dataclasses.is_dataclass(of):
             names = tuple(field.name for field in dataclasses.fields(of))
             is_made = vars(of)["__dataclass_params__"].init
@@ -118,19 +100,7 @@ class Kind:
 
 
 class Codec:
-    """Encodes and decodes messages. Threads may share it.
-
-    Parameters
-    ----------
-    classes : iterable of type or Kind
-        The classes whose instances may cross; enumerations are among them.
-
-    Examples
-    --------
-    >>> codec = Codec([])
-    >>> codec.decode(codec.encode({"pair": (1, float("inf")), 2: [None, b"bytes"]}))
-    {'pair': (1, inf), 2: [None, b'bytes']}
-    """
+    """Encodes and decodes messages. Threads may share it."""
 
     def __init__(self, classes: Iterable[type | Kind]) -> None:
         """Read the classes; two of one name are refused."""
@@ -152,19 +122,7 @@ class Codec:
             self._names[of] = of.__name__
 
     def encode(self, value: object, name: Naming | None = None) -> bytes:
-        """Return the bytes of a value.
-
-        Parameters
-        ----------
-        value : object
-        name : callable, optional
-            Numbers the callables in it; without it they are refused.
-
-        Raises
-        ------
-        WireError
-            A part of it is of a class that does not cross, or it is nested too deeply.
-        """
+        """Return the bytes of a value."""
         try:
             return msgspec.msgpack.encode(self._lower(value, name))
         except RecursionError:
@@ -173,21 +131,7 @@ class Codec:
             raise error(WireError, "message", "texts of Unicode", "a lone surrogate") from None
 
     def decode(self, data: bytes | bytearray, call: Calling | None = None) -> Any:
-        """Return the value of bytes.
-
-        Parameters
-        ----------
-        data : bytes
-        call : callable, optional
-            Makes the functions that stand for callables; without it they are refused.
-
-        Raises
-        ------
-        WireError
-            The bytes are no message, or name a class that does not cross.
-        HyrecallError
-            From the constructor of a class, which refuses its values.
-        """
+        """Return the value of bytes."""
         try:
             return self._raise(_decoder.decode(data), call)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as fault:
@@ -385,10 +329,8 @@ def _mapping(parts: list[Any]) -> dict[Any, Any]:
 
 
 def _spread(given: list[Any]) -> list[Any]:
-    """Refuse values chosen to collide, as multiples of 2^61 - 1, or pairs that begin with them.
-
-    A set or a dict of them takes quadratic time; constructors of classes make some of lists.
-    """
+    """Refuse values chosen to collide, as multiples of 2^61 - 1, or pairs that begin with them."""
+    # A set or a dict of them takes quadratic time; constructors of classes make some of lists.
     if len(given) > MOST_ALIKE and not set(map(type, given)) <= _AS_IS:
         check_hashes(given)
         check_hashes([one[0] for one in given if type(one) in (tuple, list) and one])

@@ -23,13 +23,7 @@ MOST_FORGOTTEN = 1_000
 
 
 def check_write_id(given: object) -> bytes:
-    """Check the id of a write.
-
-    Raises
-    ------
-    OptionError
-        It is not 16 bytes.
-    """
+    """Check the id of a write."""
     if not isinstance(given, bytes) or len(given) != ID_BYTES:
         raise error(OptionError, "write_id", f"{ID_BYTES} bytes", repr(given))
     return given

@@ -33,16 +33,11 @@ __all__ = [
 
 
 class Cell(NamedTuple):
-    """The owner of a memory, its partition, and its visibility. None is a value of its own.
+    """The owner of a memory, its partition, and its visibility. None is a value of its own."""
 
-    In a store with tables, what has another source lies in another cell, so that an id may stand in
-    several tables. Edges, and everything in a store without tables, have None there.
-
-    Examples
-    --------
-    >>> Cell(None, None, "alice", "private").identity()["user_id"]
-    'alice'
-    """
+    # In a store with tables, what has another source lies in another cell, so that an id may
+    # stand in
+    # several tables. Edges, and everything in a store without tables, have None there.
 
     org: str | None
     workspace: str | None
@@ -72,35 +67,21 @@ FACT_SOURCE = "memory"
 
 
 def cell_of(kept: Any) -> Cell:
-    """Return the cell of an episode, or of an edge, which has no source.
-
-    The source counts in a store with tables only: :func:`find_cell` and :func:`make_cell` drop it
-    elsewhere.
-    """
+    """Return the cell of an episode, or of an edge, which has no source."""
+    # The source counts in a store with tables only: :func:`find_cell` and :func:`make_cell` drop it
+    # elsewhere.
     source = getattr(kept, "source", None)
     return Cell(kept.org, kept.workspace, kept.user_id, kept.visibility, source)
 
 
 def find_cell(connection: apsw.Connection, cell: Cell) -> int | None:
-    """Return the number of a cell, or None if nothing was ever kept there.
-
-    Raises
-    ------
-    CorruptStoreError
-        The row of the cell is damaged, or the index of cells points to the row of another cell.
-    """
+    """Return the number of a cell, or None if nothing was ever kept there."""
     cell = as_kept(connection, cell)
     return next(iter(_found(connection, _FIND, cell, len(cell))), None)
 
 
 def find_cells(connection: apsw.Connection, cell: Cell) -> dict[int, Cell]:
-    """Return the cells of a user with one visibility, whatever their source, by number.
-
-    Raises
-    ------
-    CorruptStoreError
-        As of :func:`find_cell`.
-    """
+    """Return the cells of a user with one visibility, whatever their source, by number."""
     return _found(connection, _OF_USER, cell, len(cell) - 1)
 
 
@@ -149,10 +130,8 @@ def make_cell(connection: apsw.Connection, cell: Cell) -> int:
 
 
 def add_cell(connection: apsw.Connection, cell: Cell, number: int) -> int:
-    """Add a new cell, as :func:`as_kept` returns it, under a change number; return its number.
-
-    A number is never used again, also not after an erase: somebody may still hold the old one.
-    """
+    """Add a new cell, as :func:`as_kept` returns it, under a change number; return its number."""
+    # A number is never used again, also not after an erase: somebody may still hold the old one.
     insert = (
         "INSERT INTO cells (cell, org, workspace, user, visibility, source) "
         "SELECT max(?, ifnull(max(cell), 0) + 1), ?, ?, ?, ?, ? FROM cells RETURNING cell"
@@ -181,12 +160,12 @@ def cells_of(
     *,
     visibility: str | None = None,
 ) -> dict[int, Cell]:
-    """Return the cells of a partition by number, all or only those of one visibility.
-
-    Leaves out a row that is damaged, or that a damaged index wrongly puts into the partition. Where
-    all cells are asked for, a warning tells how many; a reader of one visibility learns nothing of
-    others' damage.
-    """
+    """Return the cells of a partition by number, all or only those of one visibility."""
+    # Leaves out a row that is damaged, or that a damaged index wrongly puts into the
+    # partition. Where
+    # all cells are asked for, a warning tells how many; a reader of one visibility learns
+    # nothing of
+    # others' damage.
     select, given = f"{CELLS} WHERE {_IN_PARTITION}", (org, workspace)
     if visibility is None:
         read = list(rows(connection, select, given))
@@ -210,10 +189,8 @@ def has_named_users(connection: apsw.Connection, org: str | None, workspace: str
 
 
 def every_cell(connection: apsw.Connection) -> dict[int, Cell]:
-    """Return every cell by number, for the store's upkeep only, never for a user's request.
-
-    A warning tells how many were left out because their row is damaged.
-    """
+    """Return every cell by number, for the store's upkeep only, never for a user's request."""
+    # A warning tells how many were left out because their row is damaged.
     read = list(rows(connection, CELLS))
     found = _cells(read)
     warn_of_damage(len(read) - len(found))

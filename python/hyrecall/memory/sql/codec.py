@@ -43,13 +43,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def to_micros(time: datetime) -> int:
-    """Return a time as microseconds since 1970.
-
-    Examples
-    --------
-    >>> to_micros(datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC))
-    -1
-    """
+    """Return a time as microseconds since 1970."""
     return (time - _EPOCH) // _MICROSECOND
 
 
@@ -62,20 +56,7 @@ def from_micros(micros: int) -> datetime:
 
 
 def encode_vector(vector: npt.ArrayLike) -> bytes:
-    """Return the bytes of a vector: little-endian float32, no header.
-
-    Raises
-    ------
-    ShapeError
-        It is not one row of one number or more.
-    OptionError
-        It has a NaN or an infinity, of its own or as a float32.
-
-    Examples
-    --------
-    >>> encode_vector([1.0, -2.0]).hex()
-    '0000803f000000c0'
-    """
+    """Return the bytes of a vector: little-endian float32, no header."""
     with np.errstate(over="ignore"):  # what overflows is refused below
         row = np.asarray(vector, dtype="<f4")
     if row.ndim != 1 or not row.size:
@@ -86,13 +67,7 @@ def encode_vector(vector: npt.ArrayLike) -> bytes:
 
 
 def decode_vector(blob: bytes) -> npt.NDArray[np.float32]:
-    """Return the vector of bytes from :func:`encode_vector`.
-
-    Raises
-    ------
-    OptionError
-        The bytes are none: not a multiple of four, nothing, or with a NaN or an infinity.
-    """
+    """Return the vector of bytes from :func:`encode_vector`."""
     if not blob or len(blob) % 4:
         raise error(OptionError, "blob", "a multiple of 4 bytes", f"{len(blob)} bytes")
     row = np.frombuffer(blob, dtype="<f4")
@@ -172,13 +147,7 @@ N_BEFORE_CONTENT = N_CHECKED - len(EpisodeColumns._fields)
 
 
 def is_sound(checked: Sequence[Any]) -> bool:
-    """Return whether a version is undamaged.
-
-    Parameters
-    ----------
-    checked : sequence
-        The columns :data:`CHECKED`.
-    """
+    """Return whether a version is undamaged."""
     found, *kept = checked
     return bool(checksum(*kept) == found)
 
@@ -199,10 +168,8 @@ def content_of(checked: Sequence[Any]) -> EpisodeColumns:
 def episode_of(
     cell: Cell, key: str, pinned: int, columns: Sequence[Any], stored: int | None = None
 ) -> Episode:
-    """Return the episode that is kept in these columns, in the order of ``EPISODE_COLUMNS``.
-
-    It was checked when it was written, and is not checked again.
-    """
+    """Return the episode that is kept in these columns, in the order of ``EPISODE_COLUMNS``."""
+    # It was checked when it was written, and is not checked again.
     kind, source, session_id, given, output, occurred_at, importance, tags, metadata = columns
     time = from_micros(occurred_at)
     try:

@@ -79,12 +79,10 @@ _cut: set[tuple[int, int]] = set()  # databases that the parent was using when i
 
 
 def inherit(folder: Path, connections: Sequence[apsw.Connection]) -> None:
-    """Let go of a parent's connections to a folder's database, in a forked child.
-
-    SQLite takes no lock that it believes to have, and it counts the parent's: a connection that a
-    child opened beside inherited ones would have no locks. So these are closed, which changes no
-    file. Those that the parent was using at the fork cannot be.
-    """
+    """Let go of a parent's connections to a folder's database, in a forked child."""
+    # SQLite takes no lock that it believes to have, and it counts the parent's: a connection that a
+    # child opened beside inherited ones would have no locks. So these are closed, which changes no
+    # file. Those that the parent was using at the fork cannot be.
     if not uses.was_cut:
         for one in connections:
             with contextlib.suppress(apsw.Error):
@@ -109,16 +107,7 @@ def _check_not_cut(folder: Path) -> None:
 def connect(
     folder: Path, *, writing: bool, vfs: str | None = None, is_fixed: bool = False
 ) -> apsw.Connection:
-    """Connect to the database of a folder.
-
-    Parameters
-    ----------
-    folder : Path
-    writing : bool
-    vfs : str, optional
-    is_fixed : bool, default False
-        Nobody changes the file as long as the connection is open.
-    """
+    """Connect to the database of a folder."""
     _check_not_cut(folder)
     flags = apsw.SQLITE_OPEN_READWRITE if writing else apsw.SQLITE_OPEN_READONLY
     path = str(folder / DATABASE)
@@ -142,14 +131,7 @@ def _has_log(folder: Path) -> bool:
 
 
 def connect_in_memory(name: str, *, writing: bool) -> apsw.Connection:
-    """Connect to a database in memory; connections of one name share it, the first one makes it.
-
-    Parameters
-    ----------
-    name : str
-        Beginning with a slash; this process's own.
-    writing : bool
-    """
+    """Connect to a database in memory; connections of one name share it, the first one makes it."""
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     connection = _set_up(apsw.Connection(name, flags=flags, vfs="memdb"), writing=writing)
     if writing:
@@ -180,19 +162,12 @@ def _set_up(connection: apsw.Connection, *, writing: bool) -> apsw.Connection:
 def connect_to_read(
     folder: Path, *, vfs: str | None, may_lock: bool
 ) -> tuple[apsw.Connection, Shared | None]:
-    """Connect to read, also where SQLite cannot make the file for the memory that it shares.
-
-    That is so on a full disk, on a file system that is mounted read-only, and in a folder that may
-    not be written. While there is no writer, the database and its log do not change: they are read
-    as they are, and writers are kept out until what is given beside the connection is closed.
-
-    Parameters
-    ----------
-    folder : Path
-    vfs : str, optional
-    may_lock : bool
-        Whether writers may be kept out.
-    """
+    """Connect to read, also where SQLite cannot make the file for the memory that it shares."""
+    # That is so on a full disk, on a file system that is mounted read-only, and in a folder
+    # that may
+    # not be written. While there is no writer, the database and its log do not change: they
+    # are read
+    # as they are, and writers are kept out until what is given beside the connection is closed.
     until = time.monotonic() + SECONDS_FOR_A_WRITER
     while True:
         try:

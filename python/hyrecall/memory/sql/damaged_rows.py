@@ -23,13 +23,7 @@ class DamageWarning(UserWarning):
 
 
 def checksum(*values: str | bytes | float | None) -> int:
-    """Return the checksum of a row's values, as an integer that SQLite can keep.
-
-    Examples
-    --------
-    >>> checksum("a", None, 1) == checksum("a", None, 1), checksum("a") == checksum(b"a")
-    (True, False)
-    """
+    """Return the checksum of a row's values, as an integer that SQLite can keep."""
     # In one loop, the frequent types first: each row that is read comes by here.
     parts = [
         b"None"
@@ -63,11 +57,9 @@ def _is_unicode(texts: Iterable[Any]) -> bool:
 def rows(
     connection: apsw.Connection, select: str, given: tuple[Any, ...] = ()
 ) -> Iterator[tuple[Any, ...]]:
-    """Return the rows of a SELECT, also where a text is not UTF-8.
-
-    The bytes of such a text come as lone surrogates, so one damaged row stops no other. The order
-    of the rows must be the same each time the SELECT runs.
-    """
+    """Return the rows of a SELECT, also where a text is not UTF-8."""
+    # The bytes of such a text come as lone surrogates, so one damaged row stops no other. The order
+    # of the rows must be the same each time the SELECT runs.
     n_given = 0
     try:
         for row in connection.execute(select, given):

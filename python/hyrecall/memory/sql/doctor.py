@@ -45,15 +45,7 @@ _NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "gluster", "fuse.sshfs", 
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check.
-
-    Attributes
-    ----------
-    name : str
-    ok : bool
-    detail : str
-        What is wrong, or what is known; no text, id or user.
-    """
+    """The result of one check."""
 
     name: str
     ok: bool
@@ -62,15 +54,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Report:
-    """The results of all checks, and counts.
-
-    Attributes
-    ----------
-    checks : tuple of Check
-    counts : dict of str to int
-        How many memories, versions, facts, edges, cells, models, rows of feedback and erasures
-        there are, and memories without a vector; empty where the database is damaged.
-    """
+    """The results of all checks, and counts."""
 
     checks: tuple[Check, ...]
     counts: dict[str, int]
@@ -88,29 +72,7 @@ def examine(
     more: Iterable[Check] = (),
     empty_log: Callable[[], bool] | None = None,
 ) -> Report:
-    """Run all checks on a store.
-
-    Parameters
-    ----------
-    database : Database
-    full : bool, default False
-        Compare the database's indexes with its tables, and read every row and every vector;
-        otherwise only the rows of cells.
-    more : iterable of Check
-        Of parts that are not the database's: they come last.
-    empty_log : callable, optional
-        Moves the write-ahead log into the database and returns whether it is empty then, where
-        another process writes.
-
-    Returns
-    -------
-    Report
-
-    Raises
-    ------
-    StoreError
-        The disk cannot be read.
-    """
+    """Run all checks on a store."""
     problems = database.problems(full=full)
     checks = [Check("database", not problems, "; ".join(problems[:3]))]
     if database.folder is not None:
@@ -230,10 +192,8 @@ _ROWS: dict[str, tuple[str, str, Callable[[Sequence[Any]], bool]]] = {
 
 
 def _rows(connection: apsw.Connection, *, full: bool) -> Check:
-    """Return the numbers of damaged rows; without ``full``, of cells only.
-
-    Cells are few, and one damaged row of them hides all that its user has.
-    """
+    """Return the numbers of damaged rows; without ``full``, of cells only."""
+    # Cells are few, and one damaged row of them hides all that its user has.
     told = []
     for table, (number, select, is_whole) in _ROWS.items():
         if table != "cells" and not full:

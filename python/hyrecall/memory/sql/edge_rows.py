@@ -65,15 +65,8 @@ class EdgeChange(NamedTuple):
 
 
 def link(connection: apsw.Connection, edge: Edge, now: datetime) -> int:
-    """Insert an edge into its cell and return its change number.
-
-    Its participants may come later, or be gone: who follows the graph passes over such an edge.
-
-    Raises
-    ------
-    KeyConflictError
-        The cell has an edge of that id.
-    """
+    """Insert an edge into its cell and return its change number."""
+    # Its participants may come later, or be gone: who follows the graph passes over such an edge.
     cell = make_cell(connection, cell_of(edge))
     status = connection.execute(
         "SELECT status FROM edges WHERE cell = ? AND id = ?", (cell, edge.id)
@@ -122,10 +115,8 @@ def unlink_incident(
     reason: str | None,
     now: datetime,
 ) -> int:
-    """Remove the edges of a cell that have one of the nodes; return how many.
-
-    Where memories lie in tables, a node is an id in any of them: it is there as long as one is.
-    """
+    """Remove the edges of a cell that have one of the nodes; return how many."""
+    # Where memories lie in tables, a node is an id in any of them: it is there as long as one is.
     home = home_of_edges(connection, cell)
     if home is None:
         return 0
@@ -225,13 +216,7 @@ def incident(connection: apsw.Connection, cells: Collection[int], node: str) -> 
 
 
 def edges_between(connection: apsw.Connection, nodes: Collection[tuple[int, str]]) -> list[Edge]:
-    """Return the edges with two or more ends among nodes of the cells, in insertion order.
-
-    Parameters
-    ----------
-    nodes : collection of (int, str)
-        Cell and id.
-    """
+    """Return the edges with two or more ends among nodes of the cells, in insertion order."""
     select = (
         f"{_EDGE} WHERE (e.cell, e.id) IN (SELECT p.cell, p.edge FROM json_each(?) n "
         "CROSS JOIN participants p ON p.cell = n.value ->> 0 AND p.node = n.value ->> 1 "
@@ -275,12 +260,6 @@ def _read(
 
 
 def is_sound_edge(columns: Sequence[Any]) -> bool:
-    """Return whether an edge is undamaged.
-
-    Parameters
-    ----------
-    columns : sequence
-        Those of :data:`EDGE_COLUMNS`.
-    """
+    """Return whether an edge is undamaged."""
     found, *kept = columns
     return bool(checksum(*kept) == found)

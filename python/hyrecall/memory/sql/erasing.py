@@ -22,16 +22,7 @@ _LISTED = "(SELECT value FROM json_each(?))"
 
 @dataclass(frozen=True)
 class Erased:
-    """The result of an erasure.
-
-    Attributes
-    ----------
-    n : int
-        Memories that are gone, those among them that were deleted or superseded before included.
-    wal_truncated : bool
-        Whether the write-ahead log was emptied too. If not, a reader still sees the state before,
-        or the disk refused; the next checkpoint that succeeds empties the log.
-    """
+    """The result of an erasure."""
 
     n: int
     wal_truncated: bool
@@ -40,29 +31,9 @@ class Erased:
 def erase(
     database: Database, selection: Selection, *, write_id: bytes | None = None, wait: float = 5.0
 ) -> Erased:
-    """Remove documents with all their versions and edges, and overwrite where they were.
-
-    A cell in which nothing is left goes too, and with it the entry in the roster of an agent that
-    has no other.
-
-    Parameters
-    ----------
-    database : Database
-    selection : Selection
-    write_id : bytes, optional
-        16 bytes; an erasure with the id of one that is committed gets the number of that one, and
-        empties the log.
-    wait : float, default 5
-        Seconds to wait for readers that still see an older state.
-
-    Raises
-    ------
-    CorruptStoreError
-        A row differs from its entry in an index, or the database is damaged; nothing is erased. For
-        all of a user, indexes are made anew first.
-    StoreError
-        The disk or SQLite refuses; nothing is erased then.
-    """
+    """Remove documents with all their versions and edges, and overwrite where they were."""
+    # A cell in which nothing is left goes too, and with it the entry in the roster of an agent that
+    # has no other.
     try:
         with database.transaction() as connection:
             n_erased = _delete_once(connection, selection, write_id)

@@ -67,10 +67,8 @@ def add_feedback(
     used: Iterable[tuple[int, str]],
     at: datetime,
 ) -> int:
-    """Keep that memories, by cell and id, helped with a query; return how many are new for it.
-
-    What was there before gets the later of both times, and is whole again where it was damaged.
-    """
+    """Keep that memories, by cell and id, helped with a query; return how many are new for it."""
+    # What was there before gets the later of both times, and is whole again where it was damaged.
     known = f"SELECT b.row, {FEEDBACK_COLUMNS} FROM feedback b WHERE {_OF_ASKER} "
     known += "AND b.query = ?4 AND b.cell = ?5 AND b.id = ?6"
     insert = (
@@ -93,18 +91,14 @@ def add_feedback(
 def feedback_by(
     connection: apsw.Connection, asker: Asker, cells: Collection[int]
 ) -> list[FeedbackRow]:
-    """Return what helped an asker, oldest first: live memories of the cells only.
-
-    A warning tells how many damaged rows were left out.
-    """
+    """Return what helped an asker, oldest first: live memories of the cells only."""
+    # A warning tells how many damaged rows were left out.
     return _found(connection, cells, asker)
 
 
 def feedback_on(connection: apsw.Connection, cells: Collection[int]) -> list[FeedbackRow]:
-    """Return what helped anybody, oldest first, of the live memories of cells: for an export.
-
-    A warning tells how many damaged rows were left out.
-    """
+    """Return what helped anybody, oldest first, of the live memories of cells: for an export."""
+    # A warning tells how many damaged rows were left out.
     return _found(connection, cells, None)
 
 
@@ -159,16 +153,7 @@ def move_feedback(connection: apsw.Connection, cell: int, key: str, target: int)
 
 
 def erase_feedback_on(connection: apsw.Connection, which: str, *given: Any) -> None:
-    """Delete every row of the queries, whoever asked them, of which a row is selected.
-
-    Parameters
-    ----------
-    connection : apsw.Connection
-    which : str
-        A condition in SQL on cell and id, of trusted text.
-    *given : object
-        Its values.
-    """
+    """Delete every row of the queries, whoever asked them, of which a row is selected."""
     same = (
         f"SELECT b.row FROM (SELECT * FROM feedback WHERE {which}) a "
         f"JOIN feedback b ON {_SAME_ASKER} AND b.query = a.query"

@@ -46,22 +46,7 @@ class StaleError(Exception):
 
 @dataclass(frozen=True)
 class Header:
-    """The store, change, layout and model that a snapshot is of.
-
-    Attributes
-    ----------
-    store_id : str
-    sequence : int
-        The last change that is in it.
-    erasures : int
-        How many erasures it knows of.
-    layout : str
-        Hash of the layout.
-    model : str or None
-        Whose vectors it holds; None: of whatever model.
-    dim : int
-        Their length.
-    """
+    """The store, change, layout and model that a snapshot is of."""
 
     store_id: str
     sequence: int
@@ -93,13 +78,7 @@ def write_header(folder: Path, header: Header) -> None:
 
 
 def read_header(folder: Path) -> Header:
-    """Read the header of the two indexes in a folder, and compare it with their manifests.
-
-    Raises
-    ------
-    StaleError
-        There is none, it is damaged, of a newer format, or one of other manifests than are there.
-    """
+    """Read the header of the two indexes in a folder, and compare it with their manifests."""
     header, manifests = _read(folder)
     if manifests != _manifests(folder):
         raise StaleError("HEADER is of other manifests")
@@ -107,13 +86,7 @@ def read_header(folder: Path) -> Header:
 
 
 def read_sealed(folder: Path) -> Header:
-    """Read the header alone, without comparing manifests.
-
-    Raises
-    ------
-    StaleError
-        There is none, it is damaged, or of a newer format.
-    """
+    """Read the header alone, without comparing manifests."""
     return _read(folder)[0]
 
 

@@ -65,10 +65,8 @@ class Witness:
 
 
 def witnesses(folder: Path) -> list[Witness]:
-    """Read the changes that LOCK and the saved index name. Read them before the database.
-
-    A store that has made no change has nothing to lose: it is not among them.
-    """
+    """Read the changes that LOCK and the saved index name. Read them before the database."""
+    # A store that has made no change has nothing to lose: it is not among them.
     found = [Witness.of_note(read_note(folder))]
     try:
         header = read_sealed(folder / INDEX)
@@ -81,14 +79,8 @@ def witnesses(folder: Path) -> list[Witness]:
 def check_is_there(
     database: Path, log: Path, known: Iterable[Witness], *, remedy: str = _REMEDY
 ) -> None:
-    """Refuse a folder with a missing or empty database if the files beside it name one.
-
-    A store that was never completely made has neither: SQLite writes the database before the log.
-
-    Raises
-    ------
-    CorruptStoreError
-    """
+    """Refuse a folder with a missing or empty database if the files beside it name one."""
+    # A store that was never completely made has neither: SQLite writes the database before the log.
     if _size(database):
         return
     left = ["the log"] if _size(log) else []
@@ -101,21 +93,7 @@ def check_is_there(
 
 
 def check_is_whole(path: str, found: Witness | None, known: Iterable[Witness]) -> None:
-    """Refuse a database that lacks changes which the files beside it name.
-
-    Parameters
-    ----------
-    path : str
-        For the message.
-    found : Witness or None
-        Where the database ends; None: there is nothing in it.
-    known : iterable of Witness
-        From :func:`witnesses`.
-
-    Raises
-    ------
-    CorruptStoreError
-    """
+    """Refuse a database that lacks changes which the files beside it name."""
     named = list(known)
     own = [one.sequence for one in named if found is not None and one.store_id == found.store_id]
     last = max((one.sequence for one in named), default=0) if not own else max(own)
@@ -135,13 +113,7 @@ def check_is_whole(path: str, found: Witness | None, known: Iterable[Witness]) -
 
 
 def last_change(connection: apsw.Connection, path: str) -> Witness:
-    """Read which store a database is and its last change. It must have tables.
-
-    Raises
-    ------
-    CorruptStoreError
-        The table ``meta`` is damaged.
-    """
+    """Read which store a database is and its last change. It must have tables."""
     store_id, *counts = connection.execute(_LAST_CHANGE).get
     if not isinstance(store_id, str) or not all(isinstance(one, int) for one in counts):
         raise error(CorruptStoreError, path, "an id and counts in the table meta", "other values")
@@ -149,10 +121,8 @@ def last_change(connection: apsw.Connection, path: str) -> Witness:
 
 
 def forget_losses(connection: apsw.Connection, path: str, known: Iterable[Witness]) -> None:
-    """Continue after the last known change, so that no number is used twice.
-
-    It counts as an erasure: indexes that hold what is lost are not taken any more.
-    """
+    """Continue after the last known change, so that no number is used twice."""
+    # It counts as an erasure: indexes that hold what is lost are not taken any more.
     found = last_change(connection, path)
     last = max((one.sequence for one in known if one.store_id == found.store_id), default=0)
     if last > found.sequence:

@@ -25,22 +25,7 @@ _HEAD_BYTES = 2 * 4096
 
 @dataclass(frozen=True)
 class _Content:
-    """What says of which state the bytes are.
-
-    Attributes
-    ----------
-    size : int
-        Of the database.
-    head : bytes
-        The first two pages of the database file: its header, and the table ``meta``, whose numbers
-        grow with each change. The time of the last write is not compared: ``touch`` and backup
-        tools set it, too.
-    log_size : int
-    log_salt : bytes
-        Another one each time that the log begins anew.
-    n_copied : int
-        Frames of the log that are in the database, by SQLite's index of the log.
-    """
+    """What says of which state the bytes are."""
 
     size: int
     head: bytes
@@ -50,12 +35,7 @@ class _Content:
 
 
 class OwnFiles:
-    """The files of an open database, as far as they are known.
-
-    Parameters
-    ----------
-    folder : Path
-    """
+    """The files of an open database, as far as they are known."""
 
     def __init__(self, folder: Path) -> None:
         """Know none; the folder is found after a change of the working folder too."""
@@ -99,11 +79,9 @@ class OwnFiles:
         return ""
 
     def changed(self, writer: apsw.Connection, is_older: Callable[[], bool]) -> str:
-        """Say which file was changed by something else than SQLite; empty: none.
-
-        The writer is in no transaction. ``is_older``: whether the writer
-        reads an earlier state of the store than it has read before.
-        """
+        """Say which file was changed by something else than SQLite; empty: none."""
+        # The writer is in no transaction. ``is_older``: whether the writer
+        # reads an earlier state of the store than it has read before.
         known, found = self._content, self._found(writer)
         if known is None or found is None or found == known:
             return ""
@@ -120,12 +98,7 @@ class OwnFiles:
         return ""
 
     def refuse(self, name: str, found: str) -> None:
-        """Refuse to go on where something was found.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Refuse to go on where something was found."""
         if found:
             remedy = "close it, put its files back, and open it again"
             made = error(StoreError, name, "the files that were opened", found, remedy)

@@ -44,13 +44,7 @@ def set_policy(
     policy: str,
     group: str | None,
 ) -> None:
-    """Insert or replace the read policy of an agent.
-
-    Raises
-    ------
-    OptionError
-        There is no such policy, or a blank agent or group.
-    """
+    """Insert or replace the read policy of an agent."""
     check_id("agent", agent)
     if not isinstance(policy, str) or policy not in POLICIES:
         raise error(OptionError, "policy", " | ".join(map(repr, POLICIES)), repr(policy))

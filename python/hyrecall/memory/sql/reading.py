@@ -103,10 +103,8 @@ class Accesses(NamedTuple):
 
 
 def changed_since(connection: apsw.Connection, sequence: int, limit: int) -> list[Change]:
-    """Return the documents that changed after a number, in the order of their last change.
-
-    After number 0: all there are.
-    """
+    """Return the documents that changed after a number, in the order of their last change."""
+    # After number 0: all there are.
     select = (
         "SELECT d.changed, d.cell, d.id, iif(v.status = 'live', v.row, NULL) "
         f"FROM {_HEAD} WHERE d.changed > ? ORDER BY d.changed LIMIT ?"
@@ -122,14 +120,11 @@ def episodes_of_rows(
     *,
     shown: bool = False,
 ) -> dict[int, Episode]:
-    """Return the episodes of version rows, by row; those to be ``shown`` take room of a reply.
-
-    Cells that come with their numbers were read before, and are not read again.
-
-    A row is left out if it is not its document's live version (any more), or lies in none of the
-    cells: nothing of it but that is looked at. One that is damaged is left out and put into
-    ``damaged``; without that, a warning tells how many were.
-    """
+    """Return the episodes of version rows, by row; those to be ``shown`` take room of a reply."""
+    # Cells that come with their numbers were read before, and are not read again.
+    # A row is left out if it is not its document's live version (any more), or lies in none of the
+    # cells: nothing of it but that is looked at. One that is damaged is left out and put into
+    # ``damaged``; without that, a warning tells how many were.
     # The document may be missing only because the id in the row is damaged. One that points to a
     # version below the highest is damaged itself.
     select = (
@@ -188,13 +183,7 @@ def last_changes(
 def episode_by_id(
     connection: apsw.Connection, cell: int, key: str, damaged: set[int] | None = None
 ) -> Episode | None:
-    """Return the live episode of an id in a cell.
-
-    Raises
-    ------
-    CorruptStoreError
-        Its row is damaged, and there is no ``damaged`` to put the number of the row into.
-    """
+    """Return the live episode of an id in a cell."""
     select = f"SELECT v.row FROM {_HEAD} WHERE d.cell = ? AND d.id = ?"
     row: int | None = connection.execute(select, (cell, key)).get
     if row is None:
@@ -212,10 +201,8 @@ def episode_by_id(
 def episodes_by_id(
     connection: apsw.Connection, homes: Collection[tuple[int, str]], damaged: set[int]
 ) -> dict[tuple[int, str], Episode]:
-    """Return the live episodes of ids in cells, by (cell, id), in two reads for all of them.
-
-    The rows of damaged ones are put into ``damaged``.
-    """
+    """Return the live episodes of ids in cells, by (cell, id), in two reads for all of them."""
+    # The rows of damaged ones are put into ``damaged``.
     if not homes:
         return {}
     cells = to_json(sorted({cell for cell, _ in homes}))
@@ -251,11 +238,9 @@ def accesses(
 
 
 def history(connection: apsw.Connection, cell: int, key: str) -> list[Version]:
-    """Return every version of a document, oldest first; an erased one, or none, has no version.
-
-    A pin is the document's: each version shows the one there is now. A warning tells how many
-    versions were left out because they are damaged.
-    """
+    """Return every version of a document, oldest first; an erased one, or none, has no version."""
+    # A pin is the document's: each version shows the one there is now. A warning tells how many
+    # versions were left out because they are damaged.
     select = (
         f"SELECT v.successor, d.pinned, {CHECKED} FROM versions v JOIN documents d "
         "USING (cell, id) WHERE v.cell = ? AND v.id = ? ORDER BY v.version"
@@ -298,23 +283,7 @@ def newest(
     limit: int = 200,
     offset: int = 0,
 ) -> list[Episode]:
-    """Return the live episodes of cells, newest first; equal times: the one written last.
-
-    Parameters
-    ----------
-    connection : apsw.Connection
-    cells : collection of int
-        Their numbers; none sees nothing.
-    kind, session_id : str, optional
-        Only such.
-    tags : collection of str, optional
-        Only with one of them; an empty one gives nothing.
-    pinned : bool, optional
-        Only pinned ones, or only others.
-    limit : int, default 200
-    offset : int, default 0
-        How many to pass over first.
-    """
+    """Return the live episodes of cells, newest first; equal times: the one written last."""
     found = newest_rows(
         connection, cells, kind=kind, tags=tags, pinned=pinned, session_id=session_id,
         limit=limit, offset=offset,
@@ -336,10 +305,8 @@ def newest_rows(
     limit: int = -1,
     offset: int = 0,
 ) -> list[tuple[int, str]]:
-    """Return row and id of live episodes, in the order of :func:`newest`, and nothing else of them.
-
-    ``in_session``: only those of a session, whichever. ``limit``: -1 is all.
-    """
+    """Return row and id of live episodes, in the order of :func:`newest`, and nothing else of them."""
+    # ``in_session``: only those of a session, whichever. ``limit``: -1 is all.
     wanted, given = _wanted(cells, kind=kind, pinned=pinned, session_id=session_id, tags=tags)
     if in_session:
         wanted += " AND v.session_id IS NOT NULL"
@@ -426,11 +393,6 @@ def newest_model(connection: apsw.Connection) -> tuple[str, int] | None:
 def is_sound_vector(blob: object, model: object, kept: object) -> bool:
     """Return whether a vector is as it was written; without a checksum (see the trigger
     ``versions_vector``), whether it can be one.
-
-    Parameters
-    ----------
-    blob, model, kept : object
-        ``embedding``, ``embedding_model`` and ``embedding_checksum`` of a row.
     """
     if not (isinstance(blob, bytes) and blob and len(blob) % 4 == 0):
         return False

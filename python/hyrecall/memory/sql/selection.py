@@ -31,20 +31,7 @@ _LAST_SESSION = (
 
 @dataclass(frozen=True)
 class Selection:
-    """Which documents: those of cells, narrowed by whatever else is given.
-
-    Attributes
-    ----------
-    cells : collection of int
-        None of them selects nothing.
-    ids : collection of str, optional
-    session_id : str, optional
-    before : datetime, optional
-        Only what happened before; of facts, what was stored before: since when a fact holds does
-        not say how old it is.
-    owner : tuple of (org, workspace, user), optional
-        Whose cells they are: conversations are erased with their user.
-    """
+    """Which documents: those of cells, narrowed by whatever else is given."""
 
     cells: Collection[int]
     ids: Collection[str] | None = None
@@ -59,25 +46,8 @@ class Selection:
 
 
 def check_which(user: object, *narrower: object, everything: object) -> None:
-    """Refuse a removal that nothing but its user narrows, unless the caller says ``everything``.
-
-    An id that is missing by mistake must not remove all that a user has.
-
-    Parameters
-    ----------
-    user : str or None
-    *narrower : object
-        An id, a session, a time; None: not given.
-    everything : bool
-        Whether the caller asks for all of a named user.
-
-    Raises
-    ------
-    OptionError
-        Nothing says which; or ``everything`` beside something that does, or without a user.
-    DTypeError
-        ``everything`` is no bool.
-    """
+    """Refuse a removal that nothing but its user narrows, unless the caller says ``everything``."""
+    # An id that is missing by mistake must not remove all that a user has.
     if not isinstance(everything, bool):
         raise error(DTypeError, "everything", "True or False", repr(everything))
     is_narrow = any(one is not None for one in narrower)
@@ -94,16 +64,7 @@ def check_which(user: object, *narrower: object, everything: object) -> None:
 def selected(
     connection: apsw.Connection, selection: Selection, *, deleted_too: bool = False
 ) -> list[tuple[int, str]]:
-    """Return cell and id of the selected documents; never of documents in other cells.
-
-    Parameters
-    ----------
-    connection : apsw.Connection
-    selection : Selection
-    deleted_too : bool, default False
-        Include tombstones, and documents whose highest version is missing because of damage. A
-        tombstone has no session of its own: the session of its last version with content counts.
-    """
+    """Return cell and id of the selected documents; never of documents in other cells."""
     wanted = "d.cell IN (SELECT value FROM json_each(?))"
     if not deleted_too:
         wanted += f" AND v.status <> 'deleted' AND {_IS_HIGHEST}"

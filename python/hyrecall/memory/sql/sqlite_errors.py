@@ -61,15 +61,8 @@ def sqlite_version() -> str:
 
 
 def check_sqlite(version: str) -> None:
-    """Refuse an SQLite that may damage a database in WAL mode.
-
-    Up to 3.51.2 a checkpoint beside a writer could, but for the mended 3.50.7 and 3.44.6.
-
-    Raises
-    ------
-    OptionError
-        That version is one of them.
-    """
+    """Refuse an SQLite that may damage a database in WAL mode."""
+    # Up to 3.51.2 a checkpoint beside a writer could, but for the mended 3.50.7 and 3.44.6.
     found = tuple(int(part) for part in version.split("."))
     mended = ((3, 44, 6), (3, 50, 7))
     if found >= (3, 51, 3) or any(found[:2] == m[:2] and found >= m for m in mended):

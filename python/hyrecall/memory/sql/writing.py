@@ -114,15 +114,8 @@ class Written(NamedTuple):
 def remember(
     connection: apsw.Connection, new_rows: Sequence[NewVersion], now: datetime
 ) -> list[Written]:
-    """Keep new episodes.
-
-    An id that was deleted in its cell may come again, as the next version.
-
-    Raises
-    ------
-    KeyConflictError
-        The cell has the id.
-    """
+    """Keep new episodes."""
+    # An id that was deleted in its cell may come again, as the next version.
     if not new_rows:
         return []
     # Cells are looked up, and change numbers taken, once for all rows. A new cell takes its number
@@ -165,21 +158,11 @@ def update(
     reason: str | None,
     now: datetime,
 ) -> Written:
-    """Append a version with other fields.
-
-    Without a vector the last one is kept where the text is the same, and otherwise there is none:
-    that of another text would be wrong. Another ``visibility`` moves the episode: it is deleted in
-    this cell and new in the other.
-
-    Raises
-    ------
-    NotFoundError
-        The cell has no such episode.
-    OptionError
-        Fields that cannot be changed, or a fact: facts change by new facts.
-    KeyConflictError
-        The other cell has the id.
-    """
+    """Append a version with other fields."""
+    # Without a vector the last one is kept where the text is the same, and otherwise there is none:
+    # that of another text would be wrong. Another ``visibility`` moves the episode: it is
+    # deleted in
+    # this cell and new in the other.
     fixed = sorted(set(changes) & set(FIXED_FIELDS))
     if fixed:
         raise error(OptionError, fixed[0], f"none of {', '.join(FIXED_FIELDS)}", "a change of it")
@@ -213,15 +196,7 @@ def supersede(
     *,
     status: Literal["superseded", "archived"] = "superseded",
 ) -> Written:
-    """Replace an old episode by a new one, which the history of the old one then names.
-
-    Raises
-    ------
-    NotFoundError
-        The cell has no such episode.
-    KeyConflictError
-        The new id is not free.
-    """
+    """Replace an old episode by a new one, which the history of the old one then names."""
     number, _, _ = _found(connection, cell, key)
     _retire(connection, number, key, status, reason, new.episode.id, now)
     (written,) = remember(connection, [new], now)
@@ -231,13 +206,7 @@ def supersede(
 def archive(
     connection: apsw.Connection, cell: Cell, key: str, reason: str | None, now: datetime
 ) -> Written:
-    """Take an episode out of recall but keep its row.
-
-    Raises
-    ------
-    NotFoundError
-        The cell has no such episode.
-    """
+    """Take an episode out of recall but keep its row."""
     number, _, _ = _found(connection, cell, key)
     return _retire(connection, number, key, "archived", reason, None, now)
 
@@ -245,10 +214,8 @@ def archive(
 def forget(
     connection: apsw.Connection, selection: Selection, reason: str | None, now: datetime
 ) -> int:
-    """Append a tombstone to every selected document; return how many.
-
-    The edges that one of them takes part in go too, and all of a cell that is selected whole.
-    """
+    """Append a tombstone to every selected document; return how many."""
+    # The edges that one of them takes part in go too, and all of a cell that is selected whole.
     found = selected(connection, selection)
     by_cell: dict[int, list[str]] = {}
     for cell, key in found:
@@ -262,13 +229,7 @@ def forget(
 
 
 def pin(connection: apsw.Connection, cell: Cell, key: str, on: bool) -> int:
-    """Pin or unpin an episode; return its change number, the old one if nothing changed.
-
-    Raises
-    ------
-    NotFoundError
-        The cell has no such episode.
-    """
+    """Pin or unpin an episode; return its change number, the old one if nothing changed."""
     number, _, _ = _found(connection, cell, key)
     where = (number, key)
     select = "SELECT pinned, changed FROM documents WHERE cell = ? AND id = ?"
@@ -300,13 +261,7 @@ def touch(connection: apsw.Connection, rows: Sequence[tuple[Cell, str]], now: da
 
 
 def set_vectors(connection: apsw.Connection, rows: Sequence[tuple[int, bytes, str]]) -> int:
-    """Write vectors and their model to version rows; leaves out rows that are no longer live.
-
-    Returns
-    -------
-    int
-        How many were set.
-    """
+    """Write vectors and their model to version rows; leaves out rows that are no longer live."""
     numbers = to_json([row for row, _, _ in rows])
     select = (
         f"SELECT v.row, d.cell, d.id FROM {_HEAD} WHERE v.status = 'live' "

@@ -31,15 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class ArmQueries:
-    """What a call asks of an arm, with every entry checked.
-
-    Attributes
-    ----------
-    entries : sequence
-        One per query; None: the query asks the arm nothing.
-    notes : Notes
-        For the trace.
-    """
+    """What a call asks of an arm, with every entry checked."""
 
     entries: Sequence[Any]
     notes: Notes = field(default_factory=dict)
@@ -51,21 +43,7 @@ class ArmQueries:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Some queries of a call on one state, each with its scope and filter.
-
-    Attributes
-    ----------
-    facts, state
-        Of the index.
-    audience : _core.arms.Audience
-        What each query may see: every read of an arm goes through it.
-    scope : object
-        For a graph's own index: that of the call, of which a list has an entry for each query.
-    graphs : mapping of Graph to BoundGraph
-        Of the call.
-    n_queries, depth : int
-        How many queries, and how many documents an arm hands on.
-    """
+    """Some queries of a call on one state, each with its scope and filter."""
 
     facts: IndexFacts
     state: State
@@ -89,17 +67,7 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class FoundDocs:
-    """The documents of an arm: query q has the entries offsets[q] to offsets[q + 1], in any order.
-
-    Attributes
-    ----------
-    offsets : ndarray, shape (n_queries + 1,), int64
-    segment, row : ndarray, shape (n_entries,), uint32
-    score : ndarray, shape (n_entries,), float32
-        Finite.
-    evidence : pyarrow.Array, optional
-        Per entry what speaks for it: the key of an edge, the column that matched.
-    """
+    """The documents of an arm: query q has the entries offsets[q] to offsets[q + 1], in any order."""
 
     offsets: npt.NDArray[np.int64]
     segment: npt.NDArray[np.uint32]

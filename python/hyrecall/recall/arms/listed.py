@@ -124,11 +124,9 @@ def _newest_attribute(arm: Newest, facts: IndexFacts) -> int:
 def newest_rows(
     facts: IndexFacts, state: State, request: _core.BatchRequest, column: str, n: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-    """Return each query's n newest documents: offsets, segment, row.
-
-    What fills a reply that found too little: documents without a value come last, by seq, so that
-    there are n wherever the query may see n.
-    """
+    """Return each query's n newest documents: offsets, segment, row."""
+    # What fills a reply that found too little: documents without a value come last, by seq, so that
+    # there are n wherever the query may see n.
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:
         raise error(ShapeError, "n", "an int >= 0", repr(n))
     attribute = ordered_attribute("column", column, facts)

@@ -168,10 +168,8 @@ def _search(
     wanted: Mapping[tuple[str, int], int],
     matchers: Sequence[Matcher],
 ) -> list[Found]:
-    """Return per pattern (segment, row, place of the column) of a group's best documents.
-
-    ``wanted`` has the patterns, each with the number of a scope, and a query that asks for it.
-    """
+    """Return per pattern (segment, row, place of the column) of a group's best documents."""
+    # ``wanted`` has the patterns, each with the number of a scope, and a query that asks for it.
     segment, row = batch.audience.rows(group)
     n_columns = len(arm.columns)
     places = [np.full(len(row), n_columns) for _ in matchers]

@@ -87,18 +87,7 @@ def read_asked(
     candidates: Mapping[str, Any] | None,
     n_queries: int,
 ) -> ArmQueries | ListedKeys:
-    """Check what a call asks of an arm, and of the index for it; nothing is searched yet.
-
-    Parameters
-    ----------
-    facts : IndexFacts
-    arm : Arm
-    texts : sequence of queries or None
-        For this arm.
-    candidates : mapping of str to sequence or None
-        As the call gave them.
-    n_queries : int
-    """
+    """Check what a call asks of an arm, and of the index for it; nothing is searched yet."""
     match arm:
         case Listed():
             return read_listed(arm, facts, (candidates or {})[arm.name])
@@ -155,21 +144,7 @@ class CallArms(NamedTuple):
 
 
 class Searches(NamedTuple):
-    """The arms of a call that search by themselves, with what they are asked.
-
-    Attributes
-    ----------
-    facts, state
-        Of the index.
-    asked : sequence of (Arm, Asked)
-        In the order of the request's arms.
-    floors : mapping of str to floor
-    scope : object
-        Of the call; a list has an entry for each query.
-    graphs : mapping of Graph to BoundGraph
-    depth : int
-        How many documents an arm hands on.
-    """
+    """The arms of a call that search by themselves, with what they are asked."""
 
     facts: IndexFacts
     state: State
@@ -180,10 +155,8 @@ class Searches(NamedTuple):
     depth: int
 
     def add_to(self, request: _core.BatchRequest, first_query: int) -> dict[str, FoundDocs]:
-        """Search for the queries of a request, which begin at ``first_query`` of the call.
-
-        What each arm finds is put into the request, behind the arms that it has.
-        """
+        """Search for the queries of a request, which begin at ``first_query`` of the call."""
+        # What each arm finds is put into the request, behind the arms that it has.
         if not self.asked:
             return {}
         with _core.arithmetic.RoundToNearest():  # some of their scores are computed here

@@ -21,19 +21,7 @@ __all__ = ["KnownTags", "read_tags", "search_tags", "tag_attribute", "text_bytes
 
 @dataclass(frozen=True, eq=False)
 class KnownTags:
-    """The tags that each query reaches, where they are known: query q has offsets[q] to [q + 1].
-
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (n_queries + 1,)
-    tags : pyarrow.Array
-    hops : ndarray of uint8
-        Of each tag, from the nearest one that its query names.
-    most_documents : ndarray of int64, shape (n_queries,)
-        The number of documents of the largest tag that a query names.
-    notes : Notes
-        For the trace.
-    """
+    """The tags that each query reaches, where they are known: query q has offsets[q] to [q + 1]."""
 
     offsets: npt.NDArray[np.int64]
     tags: pa.Array

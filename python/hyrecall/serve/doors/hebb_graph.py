@@ -34,15 +34,7 @@ MOST_PAIRS = 200_000
 
 @dataclass(frozen=True)
 class TagGraph:
-    """Tags with the memories that have them, and how many memories have two of them.
-
-    Attributes
-    ----------
-    memories : dict of str to list of str
-        Of each tag in small letters the ids of memories.
-    edges : Counter of (str, str)
-        The memories with both tags; the first of a pair comes first in the alphabet.
-    """
+    """Tags with the memories that have them, and how many memories have two of them."""
 
     memories: dict[str, list[str]] = field(default_factory=dict)
     edges: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -107,13 +99,7 @@ class TagGraph:
 
 
 def tag_graph(episodes: Iterable[Episode]) -> TagGraph:
-    """Make the graph of the tags of memories.
-
-    Raises
-    ------
-    ServiceError
-        422: too many pairs of tags.
-    """
+    """Make the graph of the tags of memories."""
     memories: dict[str, list[str]] = defaultdict(list)
     edges: Counter[tuple[str, str]] = Counter()
     n_pairs = 0

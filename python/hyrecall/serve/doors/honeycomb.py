@@ -172,13 +172,7 @@ class Forgotten(_Body):
 
 
 def scope_of_headers(who: Caller, request: Request, agent_id: str | None = None) -> RequestScope:
-    """Return on whose behalf a request with honeycomb's headers asks.
-
-    Raises
-    ------
-    ServiceError
-        400: no organisation; 403: headers that would widen the token.
-    """
+    """Return on whose behalf a request with honeycomb's headers asks."""
     told = {name: request.headers.get(f"x-honeycomb-{name}") for name in ("org", "workspace")}
     if any(one is not None and not one.strip() for one in told.values()):
         raise ServiceError(400, "BadRequest", "x-honeycomb-org, -workspace: expected names")
@@ -224,13 +218,7 @@ async def _reading(who: Reader, request: Named) -> RequestScope:
 
 
 def _writing(who: Caller, request: Request, agent_id: str | None) -> ScopedStore:
-    """Return the store as the agent of a change.
-
-    Raises
-    ------
-    ServiceError
-        As :func:`scope_of_headers`; 400 too for a blank agent, since all of them would be one.
-    """
+    """Return the store as the agent of a change."""
     scope = scope_of_headers(who, request, agent_id)
     if scope.agent is not None and not scope.agent.strip():
         raise ServiceError(400, "BadRequest", "x-honeycomb-agent: expected a name")

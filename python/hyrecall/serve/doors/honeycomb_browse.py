@@ -34,13 +34,7 @@ READ_ONLY = (
 
 
 def mounted(path: str) -> str:
-    """Return a path within the store's files: what follows the last ``/memory/`` of a mount.
-
-    Examples
-    --------
-    >>> mounted("~/.honeycomb/memory/index.md"), mounted("/memories/memory/a.md")
-    ('/index.md', '/memories/memory/a.md')
-    """
+    """Return a path within the store's files: what follows the last ``/memory/`` of a mount."""
     if path.startswith(OWN):
         return path
     _, mount, rest = path.rpartition(MOUNT)

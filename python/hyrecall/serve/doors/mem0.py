@@ -83,20 +83,7 @@ class NewMemories(Identifiers):
 
 
 class SearchBody(Identifiers):
-    """A search.
-
-    Parameters
-    ----------
-    query : str
-    user_id, agent_id, run_id : str, optional
-        At least one, here or in ``filters``.
-    filters : dict, optional
-        Keys of the metadata, each with a value or a list of values; and the three identifiers.
-    limit : int, default 100
-        Also named ``top_k``.
-    threshold : float, optional
-        The least score.
-    """
+    """A search."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"query": "what do I drink", "user_id": "alice"}]}
@@ -140,13 +127,7 @@ class Asks(BaseModel):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
     def scope(self, who: Caller) -> RequestScope:
-        """Return on whose behalf the request asks.
-
-        Raises
-        ------
-        ServiceError
-            400: no identifier; 403: one that would widen the token.
-        """
+        """Return on whose behalf the request asks."""
         named = (self.user_id, self.agent_id, self.run_id, who.user_id, who.agent)
         if not any(one is not None for one in named):
             raise ServiceError(400, "BadRequest", "expected one of user_id, agent_id and run_id")

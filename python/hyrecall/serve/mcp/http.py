@@ -111,10 +111,9 @@ def http_app(
 
 
 class _Endpoint:
-    """Hands a request to the SDK, with the caller of its token.
+    """Hands a request to the SDK, with the caller of its token."""
 
-    Without sessions there is no stream to open with GET, so that only POST is answered.
-    """
+    # Without sessions there is no stream to open with GET, so that only POST is answered.
 
     path = PATH
     """Its name in the log and the metrics."""

@@ -293,10 +293,8 @@ def _refused(message: str) -> types.CallToolResult:
 
 
 def _told(fault: HyrecallError, where: str) -> str:
-    """Return a typed error as one line, without the remedy, which is Python code.
-
-    Faults of the server, such as a damaged store, are logged and told without their cause.
-    """
+    """Return a typed error as one line, without the remedy, which is Python code."""
+    # Faults of the server, such as a damaged store, are logged and told without their cause.
     kind = type(fault).__name__
     is_callers = isinstance(fault, ValueError | TypeError | LookupError)
     if not is_callers:

@@ -281,13 +281,7 @@ def _table_of(found: Sequence[Matches]) -> pa.Table:
 async def _read(
     request: Request, sizes: ServiceOptions, wanted: Mapping[str, Kind], most: int
 ) -> pa.Table:
-    """Read the table of a request.
-
-    Raises
-    ------
-    ServiceError
-        415, 422: another media type, or no valid stream of at most so many rows.
-    """
+    """Read the table of a request."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != ARROW:
         raise ServiceError(415, "UnsupportedMediaType", f"expected {ARROW}")
     body = await request.body()
@@ -353,13 +347,7 @@ def _stream(pieces: Iterator[pa.Table]) -> Iterator[bytes]:
 
 
 async def _written(make: Callable[[], Iterator[pa.Table]], most: int) -> Response:
-    """Return the pieces of a table as a response, which never lies in memory whole if it is long.
-
-    Raises
-    ------
-    ServiceError
-        422: it is longer than it may be, which is known before anything is sent.
-    """
+    """Return the pieces of a table as a response, which never lies in memory whole if it is long."""
 
     def first_look() -> bytes | None:
         kept, n_bytes = [], 0

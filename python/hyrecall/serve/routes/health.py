@@ -36,10 +36,9 @@ THREAD_SECONDS = 1.0
 
 
 class Probe:
-    """Asks what may block, on a thread that no request takes.
+    """Asks what may block, on a thread that no request takes."""
 
-    Whoever asks meanwhile shares the answer.
-    """
+    # Whoever asks meanwhile shares the answer.
 
     def __init__(self, name: str) -> None:
         """Ask nothing yet."""
@@ -47,13 +46,7 @@ class Probe:
         self._asked: asyncio.Future[Any] | None = None
 
     async def ask(self, work: Callable[[], Any]) -> Any:
-        """Return what the work returns, or raise what it raises.
-
-        Raises
-        ------
-        TimeoutError
-            It takes longer than ``LONGEST``. It goes on, and the next one waits for it.
-        """
+        """Return what the work returns, or raise what it raises."""
         loop = asyncio.get_running_loop()
         asked = self._asked
         if asked is None or asked.done() or asked.get_loop() is not loop:

@@ -72,13 +72,7 @@ def check_all(options: ServiceOptions, queries: list[IndexQueryBody]) -> None:
 def read_query(
     index: AnyIndex, options: ServiceOptions, who: Caller, body: IndexQueryBody
 ) -> IndexQuery:
-    """Check a query and its scope.
-
-    Raises
-    ------
-    ServiceError, HyrecallError
-        A size, a wider scope than the token's, or a value that is not taken.
-    """
+    """Check a query and its scope."""
     texts = _by_arm(body.text, tuple(index.schema.text_arms))
     for text in texts.values():
         check_query(options, text, "text")
@@ -140,13 +134,7 @@ def _by_arm(given: Any, arms: tuple[str, ...]) -> dict[str, Any]:
 
 
 def authorised(index: AnyIndex, who: Caller, asked: Any) -> Scope | None:
-    """Return the cells that a query may see: the token's, or those of them that it names.
-
-    Raises
-    ------
-    ServiceError
-        403: a cell that is not the token's. 422: no scope where the token leaves it open.
-    """
+    """Return the cells that a query may see: the token's, or those of them that it names."""
     names = index.schema.cell_columns
     if not names:
         if asked is not None:

@@ -107,10 +107,8 @@ async def recall_batch(request: Request, body: BatchBody, who: Reader) -> Respon
 
 
 async def answer_all(request: Request, who: Reader, queries: list[RecallBody]) -> list[Matches]:
-    """Answer queries on threads of the store, a few at a time so that others find one free.
-
-    No query begins after one has failed. The error of the first is named and raised.
-    """
+    """Answer queries on threads of the store, a few at a time so that others find one free."""
+    # No query begins after one has failed. The error of the first is named and raised.
     stores = []
     for at, query in enumerate(queries):
         with naming_query(at):
