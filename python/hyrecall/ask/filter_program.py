@@ -147,7 +147,9 @@ def _refused(name: str, kind: AttributeType, value: object) -> OptionError:
 def read_filters(
     types: Mapping[str, pa.DataType], given: object, n: int
 ) -> tuple[list[FilterProgram], npt.NDArray[np.uint32] | None]:
-    """Compile ``filter=``: a filter or an Arrow expression for all n queries, or a list of these."""
+    """Compile ``filter=``: a filter or an Arrow expression for all n queries, or a list of
+    these.
+    """
     if given is None:
         return [], None
     each = given if isinstance(given, list) else [given] * n

@@ -10,7 +10,9 @@ __all__ = ["is_compressed"]
 
 
 def is_compressed(message: pa.ipc.Message) -> bool:
-    """Return whether a record batch or dictionary is compressed, which pyarrow undoes as it reads."""
+    """Return whether a record batch or dictionary is compressed, which pyarrow undoes as it
+    reads.
+    """
     # The metadata is a flatbuffer that pyarrow has verified: tables that point to their fields.
     if message.type not in ("record batch", "dictionary"):
         return False

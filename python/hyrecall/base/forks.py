@@ -222,7 +222,9 @@ def _lock_within(number: int, wait: float) -> None:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Make a folder for the block; the process that made it removes it, at its exit at the latest."""
+    """Make a folder for the block; the process that made it removes it, at its exit at the
+    latest.
+    """
     # A child that ends while its parent is inside the block leaves the folder alone.
     import tempfile
 

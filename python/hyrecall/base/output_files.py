@@ -23,7 +23,9 @@ __all__ = ["check_outside", "move_file", "open_replacement", "resolve_target"]
 
 @contextmanager
 def open_replacement(argument: str, path: Path, *, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """Open a temporary file for writing; it replaces the target if the block ends without an error."""
+    """Open a temporary file for writing; it replaces the target if the block ends without an
+    error.
+    """
     target = resolve_target(argument, path)
     if path.exists() and not path.is_file():  # a pipe or a device: its name must stay
         with path.open("wb") as out:

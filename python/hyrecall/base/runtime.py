@@ -56,7 +56,9 @@ class CudaReport:
 
 
 def cuda_library_folder() -> str:
-    """Return the folder of ``libhyrecall_cuda.so``: ``HYRECALL_CUDA_LIBRARY`` or the package's own."""
+    """Return the folder of ``libhyrecall_cuda.so``: ``HYRECALL_CUDA_LIBRARY`` or the package's
+    own.
+    """
     # A build without CUDA has no such file there.
     return os.environ.get("HYRECALL_CUDA_LIBRARY") or str(Path(_core.__file__).parent)
 

@@ -47,7 +47,9 @@ class _Actor:
 
 
 class RayWorkers:
-    """Actors that take turns; Ray repeats questions that an actor did not answer before it ended."""
+    """Actors that take turns; Ray repeats questions that an actor did not answer before it
+    ended.
+    """
 
     # So a question must be safe to ask twice.
 

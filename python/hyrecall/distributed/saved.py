@@ -79,7 +79,9 @@ def check_seals(folders: Sequence[Path], seals: Sequence[str]) -> None:
 def recall_whole(
     index: Opened, given: Mapping[str, Any], options: Mapping[str, Any], embedders: Embedders
 ) -> tuple[Hits, dict[int, list[str]]]:
-    """Answer queries, whose texts these embedders embed; a batch has all hits of a query or none."""
+    """Answer queries, whose texts these embedders embed; a batch has all hits of a query or
+    none.
+    """
     # Return the hits, and why queries were not answered as asked.
     fusion, recipe = options.get("fusion"), options.get("recipe")
     how = CallOptions(fusion=fusion, more=options.get("arms"), shaping=options.get("shaping"))

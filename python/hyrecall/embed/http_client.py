@@ -58,7 +58,9 @@ class HttpClient:
         self._birth = Birth()
 
     def post(self, body: bytes, most: int, until: float, texts: Sequence[str] = ()) -> bytes:
-        """Post JSON and return the reply, of ``most`` bytes at most; no error repeats a text of it."""
+        """Post JSON and return the reply, of ``most`` bytes at most; no error repeats a text of
+        it.
+        """
         # All tries end by ``until``, in ``time.monotonic``; looking up the host's name is up to the
         # system and may take longer.
         for tries_left in range(self._retries, -1, -1):

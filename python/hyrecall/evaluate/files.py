@@ -19,7 +19,9 @@ _VECTOR = "embedding"
 
 
 def read_rows(folder: Path, name: str) -> pa.Table:
-    """Read ``name.parquet`` or ``name.jsonl`` as a table with string ``id``, ``text``, ``title``."""
+    """Read ``name.parquet`` or ``name.jsonl`` as a table with string ``id``, ``text``,
+    ``title``.
+    """
     found = [path for kind in ("parquet", "jsonl") if (path := folder / f"{name}.{kind}").is_file()]
     if len(found) != 1:
         wish = f"a folder with either {name}.parquet or {name}.jsonl"

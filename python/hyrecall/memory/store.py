@@ -325,7 +325,9 @@ class Store:
         return self.guard.model or GIVEN
 
     def wait_until_ready(self, timeout: float) -> bool:
-        """Wait until the embedder is loaded and the index is up to date; return whether both are."""
+        """Wait until the embedder is loaded and the index is up to date; return whether both
+        are.
+        """
         until = time.monotonic() + number("timeout", timeout, 0.0, 86_400.0, SECONDS)
         is_loaded = self.guard.wait_until_loaded(timeout)
         self.settle()

@@ -245,7 +245,9 @@ def _order(last: Change) -> tuple[bool, int]:
 
 
 def _as_others_see(versions: Versions) -> Versions:
-    """Return the versions since the memory was last taken away, without reasons, for other users."""
+    """Return the versions since the memory was last taken away, without reasons, for other
+    users.
+    """
     # What was forgotten, moved or followed by another was so for its user, and so are the
     # reason and
     # the id of what followed.

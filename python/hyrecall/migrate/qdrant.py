@@ -97,7 +97,9 @@ def _points(client: Any, name: str, path: Path | str) -> Iterator[Any]:
 
 @contextmanager
 def _answers(path: Path | str) -> Iterator[None]:
-    """Name a server that does not answer, or refuses; nothing of its reply is told but the status."""
+    """Name a server that does not answer, or refuses; nothing of its reply is told but the
+    status.
+    """
     # A local folder raises none of these errors, and what else it raises is its own.
     from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
     from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
@@ -137,7 +139,9 @@ def _records(points: Iterator[Any], text: str, vector: str | None) -> Iterator[R
 
 
 def _vector_of(given: Any, name: str | None) -> tuple[Any, tuple[str, ...]]:
-    """Return the vector of a name, and the names of what else a point has, such as lists of rows."""
+    """Return the vector of a name, and the names of what else a point has, such as lists of
+    rows.
+    """
     # A vector without a name has the name "" where a point has named ones beside it.
     own = name or ""
     every = given if isinstance(given, Mapping) else {own: given}

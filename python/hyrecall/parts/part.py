@@ -196,7 +196,9 @@ class Part:
 
 
 def version_of(state: State, seals: Sequence[str]) -> str:
-    """Name a state of an index: each change except :meth:`hyrecall.Index.compact` makes a new name."""
+    """Name a state of an index: each change except :meth:`hyrecall.Index.compact` makes a new
+    name.
+    """
     # ``seals`` are those of the saved version: a folder may get another index of the same size.
     # The name is a hash, since the number of documents would reveal something about all cells.
     told = [*seals, state.next_seq, state.n_docs]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from hyrecall.recall.fused_lists import Array
-
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
 
-import numpy.typing as npt
+from hyrecall.recall.fused_lists import Array
 
 __all__ = ["CallableResults"]
 

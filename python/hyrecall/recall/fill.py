@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.recall.arms.listed import newest_rows
-from hyrecall.recall.fused_lists import order_codes
+from hyrecall.recall.fused_lists import Array, order_codes
 from hyrecall.recall.plan import Plan
 from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.segments import State, document_numbers, gather_column, seqs_of
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from hyrecall.recall.fused_lists import FusedLists
 
 __all__ = ["fill_lists", "newest_in_order"]
-
-Array = npt.NDArray[Any]
 
 
 def fill_lists(

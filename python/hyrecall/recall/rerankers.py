@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from hyrecall.recall.fused_lists import Floats
-
 import inspect
 import time
 from collections import Counter
@@ -11,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hyrecall.ask.shaping import RerankBy
 from hyrecall.ask.shaping.checks import read_duration
 from hyrecall.base.pool import AllHungError, LateError, Pool
+from hyrecall.recall.fused_lists import Floats
 
 __all__ = ["rerank_scores", "told_of"]
 

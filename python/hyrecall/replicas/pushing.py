@@ -234,7 +234,9 @@ def _check_follows(remote: Remote, broken: str | None, *, overwrite: bool) -> No
 
 
 def _gap(source: Captured, parent: Generation) -> str | None:
-    """Return why a folder does not follow the newest generation: another store, or an older copy."""
+    """Return why a folder does not follow the newest generation: another store, or an older
+    copy.
+    """
     # None if it follows.
     if source.kind != parent.kind:
         return f"the generations of another kind of folder ({parent.kind})"

@@ -159,7 +159,9 @@ def append(
     progress: ProgressFunction | None = None,
     seqs: npt.NDArray[np.int64] | None = None,
 ) -> State:
-    """Add rows with the next insertion numbers, or from ``first_seq`` on, or with rising ``seqs``."""
+    """Add rows with the next insertion numbers, or from ``first_seq`` on, or with rising
+    ``seqs``.
+    """
     # Documents that exist are refused or replaced. Without ``merge`` the rows stay a segment
     # of their
     # own, whatever segments there are.
@@ -205,7 +207,9 @@ def delete(
     *,
     everything: object = False,
 ) -> tuple[State, int]:
-    """Delete documents by key, filter or both within a scope; return the new state and the number."""
+    """Delete documents by key, filter or both within a scope; return the new state and the
+    number.
+    """
     _check_which(keys, where, everything)
     if keys is None:
         segments, rows = rows_where(facts, state, scope, where)

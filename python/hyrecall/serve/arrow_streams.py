@@ -205,7 +205,9 @@ def _list_lengths(column: pa.ChunkedArray) -> tuple[int, int]:
 
 
 def check_count(table: pa.Table, wanted: Mapping[str, Kind], sizes: ServiceOptions) -> None:
-    """Refuse columns whose lists and JSON hold too many values in all to become Python's objects."""
+    """Refuse columns whose lists and JSON hold too many values in all to become Python's
+    objects.
+    """
     n_values = 0
     for name in table.column_names:
         column = table[name]

@@ -32,7 +32,9 @@ def is_deeper(body: bytes, media_type: str, most: int) -> bool:
 
 
 def n_levels(body: bytes, media_type: str) -> int:
-    """Return how deep lists and objects of a body lie in each other; 0 of a body that is no JSON."""
+    """Return how deep lists and objects of a body lie in each other; 0 of a body that is no
+    JSON.
+    """
     # The body is UTF-8: in UTF-16 a byte of another character may look like a quote or a bracket.
     if not body or not is_json(media_type):
         return 0

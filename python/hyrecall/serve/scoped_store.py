@@ -165,7 +165,9 @@ class ScopedStore:
         return self.memory.browse(**self.scope.names)
 
     def recipe_for(self, wanted: Recipe) -> Recipe:
-        """Return the store's own recipe where it is a form of the wanted one, else the wanted one."""
+        """Return the store's own recipe where it is a form of the wanted one, else the wanted
+        one.
+        """
         # So a store that was opened with other weights or half-lives keeps them.
         if self.opened.recipe.name == wanted.name:
             return self.opened.recipe

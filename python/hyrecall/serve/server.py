@@ -29,7 +29,9 @@ MAX_HEADERS = 64 << 10
 
 
 class Protocol(H11Protocol):
-    """A connection that is closed when a request's headers, or a client's reading, take too long."""
+    """A connection that is closed when a request's headers, or a client's reading, take too
+    long.
+    """
 
     # The seconds are those of the app's options.
 

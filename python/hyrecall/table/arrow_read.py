@@ -21,7 +21,9 @@ _ALIGNMENT = 8  # of buffers in an Arrow IPC file
 
 @contextmanager
 def damage_of(path: Path, wish: str) -> Iterator[None]:
-    """Turn errors that the content of a file causes into a CorruptIndexError that names the file."""
+    """Turn errors that the content of a file causes into a CorruptIndexError that names the
+    file.
+    """
     try:
         yield
     except (pa.ArrowException, TypeError, ValueError, LookupError, OverflowError, OSError) as fault:

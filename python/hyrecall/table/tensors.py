@@ -45,7 +45,9 @@ Queries = tuple[npt.NDArray[np.float32], Mask | None]
 
 
 def row_count(value: object, *, argument: str = "vectors") -> int:
-    """Return the number of rows of any input of :func:`query_vectors`, without reading the values."""
+    """Return the number of rows of any input of :func:`query_vectors`, without reading the
+    values.
+    """
     shape = getattr(value, "shape", None)
     if shape is not None and len(shape) == 0:
         raise error(ShapeError, argument, "shape (n_queries, dim)", "()")
@@ -91,7 +93,9 @@ def check_finite(queries: npt.NDArray[np.float32], argument: str) -> None:
 def host_array(
     value: object, *, argument: str, bits: bool = False, takes_ints: bool = False
 ) -> tuple[Array, SourceDtype]:
-    """Return an array of floats of any library as a NumPy array, with the name of its element type."""
+    """Return an array of floats of any library as a NumPy array, with the name of its element
+    type.
+    """
     # bfloat16 of torch is returned as uint16 bit patterns, bfloat16 of ml_dtypes unchanged (see
     # :func:`matrices.native`). Tensors on a device are copied to the host. With `bits`, a NumPy
     # uint16 array is read as bit patterns of bfloat16. With `takes_ints`, integers become float64,

@@ -130,7 +130,9 @@ class Regex:
 
 
 def check_pattern(arm: Regex, pattern: str, argument: str) -> str | None:
-    """Return the fault of an invalid pattern that the arm will search as text; None if it is valid."""
+    """Return the fault of an invalid pattern that the arm will search as text; None if it is
+    valid.
+    """
     fault = pattern_fault(pattern)
     if fault is not None and arm.on_bad == "error":
         raise error(OptionError, argument, PATTERN_WISH, f"{pattern!r}: {fault}")

@@ -171,7 +171,9 @@ def _quoted(path: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def _number_code(value: float) -> str:
-    """Write a number so that texts are in the order of numbers, ints and floats compared exactly."""
+    """Write a number so that texts are in the order of numbers, ints and floats compared
+    exactly.
+    """
     # 16 hex digits are the float at or below it; what an int has above that follows, if anything.
     below = _float_below(value)
     if isinstance(value, float) or value == below:

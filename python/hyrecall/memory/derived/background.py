@@ -28,7 +28,9 @@ _FAULTS = (HyrecallError, MemoryError, OSError)  # that pass: the thread goes on
 
 
 class Background:
-    """Applies changes after commits, builds an index that opening left for later, saves snapshots."""
+    """Applies changes after commits, builds an index that opening left for later, saves
+    snapshots.
+    """
 
     def __init__(
         self,

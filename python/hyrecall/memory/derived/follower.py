@@ -317,7 +317,9 @@ class Follower:
         return 0 if held is None or self._save_to is None else max(held.sequence - self._saved, 0)
 
     def snapshot(self) -> bool:
-        """Save the index, so that the next process need not build it; return whether it was saved."""
+        """Save the index, so that the next process need not build it; return whether it was
+        saved.
+        """
         # It never saves the bytes of what was erased. A fault is logged and counted, not
         # raised: the
         # store has everything. If an older snapshot still holds those bytes then, it is removed.

@@ -109,7 +109,9 @@ class OwnerState:
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:
-    """Return the process and the user at the other end of a Unix socket, as the kernel knows them."""
+    """Return the process and the user at the other end of a Unix socket, as the kernel knows
+    them.
+    """
     # Of a listening socket's owner it is the process that began to listen.
     given = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(given)

@@ -56,7 +56,9 @@ Reply = TypeVar("Reply")
 
 
 def observe(folder: Path | None) -> OwnerState | None:
-    """Return the owner of a folder and its clients, without becoming one; None: nobody shares it."""
+    """Return the owner of a folder and its clients, without becoming one; None: nobody shares
+    it.
+    """
     if folder is None:
         return None
     try:

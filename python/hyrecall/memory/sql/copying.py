@@ -143,7 +143,9 @@ def _fixed(path: Path) -> apsw.Connection:
 
 
 def put_database(folder: Path, path: Path) -> None:
-    """Make a whole, synced file the database of a folder; the caller holds the lock of the folder."""
+    """Make a whole, synced file the database of a folder; the caller holds the lock of the
+    folder.
+    """
     with sqlite_named(str(folder)), disk_named(str(folder)):
         if not (folder / DATABASE).exists():
             disk.remove([folder / LOG, folder / f"{DATABASE}-shm"])
@@ -158,7 +160,9 @@ def put_database(folder: Path, path: Path) -> None:
 
 
 def empty_log(folder: Path) -> None:
-    """Empty the log of a replica, if a reading kept the last pull from it; the caller has the lock."""
+    """Empty the log of a replica, if a reading kept the last pull from it; the caller has the
+    lock.
+    """
     with (
         sqlite_named(str(folder)),
         disk_named(str(folder)),

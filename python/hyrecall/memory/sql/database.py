@@ -302,7 +302,9 @@ class Database:
                 raise
 
     def commit(self, work: Callable[[apsw.Connection], object], outcome: Outcome) -> None:
-        """Run a function in a transaction, as :meth:`transaction` does, and tell what became of it."""
+        """Run a function in a transaction, as :meth:`transaction` does, and tell what became of
+        it.
+        """
         # An interrupt at whatever point leaves ``outcome`` right: whether the changes are
         # on the disk
         # decides whether somebody makes them again.

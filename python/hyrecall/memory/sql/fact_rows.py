@@ -146,7 +146,9 @@ def end_fact(
     reason: str | None,
     now: datetime,
 ) -> Written:
-    """Set when a fact ends; None: where the next one of its subject and predicate begins, or never."""
+    """Set when a fact ends; None: where the next one of its subject and predicate begins, or
+    never.
+    """
     # ``latest``: then, if it would not have ended before.
     number = make_cell(connection, cell)
     found = _read(

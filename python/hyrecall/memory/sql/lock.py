@@ -120,7 +120,9 @@ class WriterLock(_Lock):
         return lock
 
     def is_at(self, folder: Path) -> bool:
-        """Return whether the lock is held, and the file of that name in a folder is still its own."""
+        """Return whether the lock is held, and the file of that name in a folder is still its
+        own.
+        """
         # It is not held in a forked child; and a store that was moved leaves its name to another.
         if self._handle is None:
             return False

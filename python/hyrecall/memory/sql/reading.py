@@ -305,7 +305,9 @@ def newest_rows(
     limit: int = -1,
     offset: int = 0,
 ) -> list[tuple[int, str]]:
-    """Return row and id of live episodes, in the order of :func:`newest`, and nothing else of them."""
+    """Return row and id of live episodes, in the order of :func:`newest`, and nothing else of
+    them.
+    """
     # ``in_session``: only those of a session, whichever. ``limit``: -1 is all.
     wanted, given = _wanted(cells, kind=kind, pinned=pinned, session_id=session_id, tags=tags)
     if in_session:

@@ -54,7 +54,9 @@ _NAMED = f"{_OWNER} AND name = ?4"
 
 
 class StoreSessions:
-    """As :class:`InProcessSessions`, in tables of the store; conversations are kept for 24 hours."""
+    """As :class:`InProcessSessions`, in tables of the store; conversations are kept for 24
+    hours.
+    """
 
     # A recall waits for no write: what it gave is known at once and written by a thread of its own,
     # so that a process that is killed may lose the last recall of a conversation, never a

@@ -67,7 +67,9 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class FoundDocs:
-    """The documents of an arm: query q has the entries offsets[q] to offsets[q + 1], in any order."""
+    """The documents of an arm: query q has the entries offsets[q] to offsets[q + 1], in any
+    order.
+    """
 
     offsets: npt.NDArray[np.int64]
     segment: npt.NDArray[np.uint32]

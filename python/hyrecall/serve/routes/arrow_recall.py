@@ -347,7 +347,9 @@ def _stream(pieces: Iterator[pa.Table]) -> Iterator[bytes]:
 
 
 async def _written(make: Callable[[], Iterator[pa.Table]], most: int) -> Response:
-    """Return the pieces of a table as a response, which never lies in memory whole if it is long."""
+    """Return the pieces of a table as a response, which never lies in memory whole if it is
+    long.
+    """
 
     def first_look() -> bytes | None:
         kept, n_bytes = [], 0
