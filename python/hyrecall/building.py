@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
-from hyrecall.base.arguments import as_int, read_path
-from hyrecall.base.keywords import check_methods
+from hyrecall.base.arguments import as_int, check_methods, read_path
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.base.runtime import choose_threads
 from hyrecall.errors import DTypeError, OptionError, error

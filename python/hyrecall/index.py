@@ -11,38 +11,33 @@ from typing import TYPE_CHECKING, Any
 
 from hyrecall import ask
 from hyrecall.ask.queries import TextQuery
-from hyrecall.ask.query_keys import read_query_keys
-from hyrecall.ask.request import CallOptions, Floors, Request, Texts, batch_of_one
+from hyrecall.ask.request import CallOptions, Floors, Request, Texts, batch_of_one, read_query_keys
 from hyrecall.ask.scope import check_no_list, scope_entries
 from hyrecall.ask.scoring import Above, Fusion
-from hyrecall.base.ages import call_time
-from hyrecall.base.arguments import read_path
-from hyrecall.base.keywords import check_keywords, same_arguments
+from hyrecall.base.arguments import check_keywords, read_path, same_arguments
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.base.runtime import check_device, choose_threads
-from hyrecall.base.threads import OneWriter
-from hyrecall.base.workers import off_loop
+from hyrecall.base.threads import OneWriter, off_loop
+from hyrecall.base.times import call_time
 from hyrecall.building import IndexBuilds
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.hits.hit import QueryHits
-from hyrecall.hits.hits import Hits
+from hyrecall.hits.hits import Hits, QueryHits
 from hyrecall.hits.trace import NOTHING_TOLD
 from hyrecall.parts.faces import IndexParts
 from hyrecall.recall.answer import answer
 from hyrecall.segments import writer
 from hyrecall.segments.device_placement import choose_device, place
-from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.lookup import read_columns
+from hyrecall.segments.manifest import Lineage
 from hyrecall.segments.opening import Opening, is_current, open_index, read_pin
 from hyrecall.segments.reads import IndexReads
-from hyrecall.segments.saved_versions import Lineage
-from hyrecall.segments.segments import State
+from hyrecall.segments.segments import IndexFacts, State
 from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
-    from hyrecall.embed.by import Embeds
+    from hyrecall.embed.choose import Embeds
     from hyrecall.recall.embedders import Embedders
 
 __all__ = ["Index"]

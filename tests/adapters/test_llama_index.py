@@ -29,9 +29,7 @@ import hyrecall as hr
 from adapters.llama_index_world import Words, node
 from hyrecall.adapters.documents import Document as TheirDocument
 from hyrecall.adapters.documents import DocumentIndex
-from hyrecall.adapters.llama_index import (
-    HyrecallVectorStore,
-)
+from hyrecall.adapters.llama_index import HyrecallVectorStore
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, OptionError, ScopeError
 from seams import llama_index_store

@@ -130,7 +130,7 @@ def test_a_planted_wrong_order_is_found(
 
 
 def test_a_planted_loss_of_the_ids_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hyrecall.adapters.llama_index_query.one_of", lambda name, ids: None)
+    monkeypatch.setattr("hyrecall.adapters.llama_index.one_of", lambda name, ids: None)
     assert query_faults()
 
 

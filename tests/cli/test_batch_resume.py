@@ -260,7 +260,7 @@ def test_a_run_whose_end_failed_goes_on_when_nothing_is_left_to_answer(
         raise OSError(5, "Input/output error", str(target))
 
     with monkeypatch.context() as broken:
-        broken.setattr("hyrecall.base.output_files.move_file", fails)
+        broken.setattr("hyrecall.base.disk.move_file", fails)
         reply = run(*asked)
     assert reply.code == 1
     assert f"note: {N_QUERIES} queries are done" in reply.err

@@ -10,10 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import hyrecall as hr
-from hyrecall.evaluate import MEASURES, Indexes, load_dataset, read_setting, run_setting
+from hyrecall.evaluate import MEASURES, Indexes, ablate, load_dataset, read_setting, run_setting
+from hyrecall.evaluate import tune as run_tune
 from retrieval_set import small_set, write_folder
-from seams import ablate
-from seams import tune as run_tune
 
 pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
 pytest.importorskip("scipy", reason="the extra [eval] is not installed")

@@ -299,7 +299,7 @@ def test_a_fault_of_hyrecall_asks_for_the_report(run, monkeypatch):
     def broken() -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr("hyrecall.cli.config_command.settings_path", broken)
+    monkeypatch.setattr("hyrecall.cli.info_command.settings_path", broken)
     reply = run("config", "path")
     assert reply.code == 4
     assert "with the output of hyrecall --debug and hyrecall info --report" in reply.err

@@ -307,7 +307,9 @@ def world(
         },
     )  # fmt: skip
     for part, made_up in MACHINE.items():
-        monkeypatch.setattr(f"hyrecall.cli.report.{part}", lambda *_, made_up=made_up: made_up)
+        monkeypatch.setattr(
+            f"hyrecall.cli.info_command.{part}", lambda *_, made_up=made_up: made_up
+        )
     write_corpus(tmp_path)
     return tmp_path
 

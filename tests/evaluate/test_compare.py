@@ -10,11 +10,11 @@ from hyrecall.errors import OptionError
 from hyrecall.evaluate import (
     Scores,
     bootstrap_interval,
+    compare,
     difference_table,
     randomisation_p,
     student_p,
 )
-from seams import compare
 
 stats = pytest.importorskip("scipy.stats", reason="the extra [eval] is not installed")
 

@@ -16,12 +16,13 @@ from hyrecall.evaluate import (
     Indexes,
     Setting,
     fit_weights,
+    learn,
     learnt_text,
     learnt_to_dict,
     read_setting,
     run_setting,
 )
-from seams import Stage, _cross_entropy, _Pools, learn
+from seams import Stage, _cross_entropy, _Pools
 from seams import evaluate_CELL as CELL
 
 pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")

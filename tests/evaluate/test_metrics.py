@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from hyrecall.errors import DTypeError, OptionError, ShapeError
-from hyrecall.evaluate import MEASURES, Scores, read_measure, score_run
-from seams import compare
+from hyrecall.evaluate import MEASURES, Scores, compare, read_measure, score_run
 
 pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
 pytest.importorskip("scipy", reason="the extra [eval] is not installed")

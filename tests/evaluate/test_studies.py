@@ -12,7 +12,9 @@ from hyrecall.evaluate import (
     Indexes,
     Setting,
     Study,
+    ablate,
     alpha_grid,
+    compare,
     depth_grid,
     grid,
     plot_study,
@@ -23,13 +25,13 @@ from hyrecall.evaluate import (
     score_setting,
     study_text,
     study_to_dict,
+    tune,
     tuned_text,
     tuned_to_dict,
     weight_grid,
     with_each,
     without_each,
 )
-from seams import ablate, compare, tune
 
 pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
 pytest.importorskip("scipy", reason="the extra [eval] is not installed")

@@ -23,8 +23,9 @@ from starlette.testclient import TestClient
 import hyrecall as hr
 from fuzz.peers import random_bytes
 from hyrecall.memory import Memory
+from hyrecall.recipes import loom
 from hyrecall.serve import create_app
-from seams import ARROW, loom
+from seams import ARROW
 
 SECONDS = 5.0
 GROWN_BYTES = 300 << 20

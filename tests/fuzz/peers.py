@@ -30,7 +30,8 @@ import hyrecall as hr
 from hyrecall.distributed import Part, Request, Statistics, merge
 from hyrecall.errors import HyrecallError, InternalError
 from hyrecall.memory import MemorySync
-from seams import CODEC, Manifest, loom, part, protocol, request
+from hyrecall.recipes import loom
+from seams import CODEC, Manifest, part, protocol, request
 from seams import counts_module as counts
 from seams import parts_frames_module as frames
 

@@ -11,7 +11,7 @@ import pytest
 import hyrecall as hr
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Fact, Memory, MemorySync, Notes, VectorStore
-from seams import l0, loom
+from hyrecall.recipes import l0, loom
 
 LOOP: list[Any] = []
 LOOP.append(LOOP)

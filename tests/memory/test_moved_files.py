@@ -15,9 +15,10 @@ import pytest
 
 from hyrecall.errors import StoreError
 from hyrecall.memory import Episode, Memory, MemorySync
+from hyrecall.recipes import loom
 from hyrecall.serve import create_app
 from memory.sharing.peer import USER, open_it, peers
-from seams import LOCK, LOG, SHARED_MEMORY, SOCKET, Database, loom
+from seams import LOCK, LOG, SHARED_MEMORY, SOCKET, Database
 from seams import memory_DATABASE as DATABASE
 from serve_client import calling
 

@@ -12,7 +12,8 @@ import pytest
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import MemorySync
 from hyrecall.migrate import Record, Source
-from seams import as_vector, loom
+from hyrecall.recipes import loom
+from seams import as_vector
 
 MODEL, DIM = "the model", 4
 

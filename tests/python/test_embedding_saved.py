@@ -306,7 +306,7 @@ def test_an_opening_whose_device_has_no_room_closes_the_embedders_that_it_opened
 
     saved(tmp_path)
     monkeypatch.setattr(Opened, "n_closed", 0)
-    monkeypatch.setattr("hyrecall.embed.by.embedder", lambda _: Opened(dim=16))
+    monkeypatch.setattr("hyrecall.embed.choose.embedder", lambda _: Opened(dim=16))
     hr.Index.open(tmp_path, embed="opened by name").close()
     assert Opened.n_closed == 1
     monkeypatch.setattr("hyrecall.index.choose_device", full)

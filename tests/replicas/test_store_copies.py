@@ -11,9 +11,10 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 from hyrecall.errors import CorruptRemoteError, OptionError, PushConflictError, WriterBusyError
 from hyrecall.memory import Episode, MemorySync
+from hyrecall.recipes import loom
 from hyrecall.replicas import held, promote, prune, pull, push
 from replicas.world import Killed, next_store, open_store, store_versions
-from seams import loom, sources, targets
+from seams import sources, targets
 
 NOW = timedelta(0)
 

@@ -11,7 +11,8 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.memory import Episode, MemorySync
-from seams import FolderRemote, loom
+from hyrecall.recipes import loom
+from seams import FolderRemote
 from seams import replicas_Listed as Listed
 
 __all__ = [

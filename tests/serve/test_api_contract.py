@@ -17,9 +17,10 @@ from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, Phase, settings
 
 from hyrecall.memory import Memory
+from hyrecall.recipes import loom
 from hyrecall.serve import ServiceOptions, create_app
 from laws.effort import Effort
-from seams import ARROW, loom, make_token
+from seams import ARROW, make_token
 from serve.conftest import ANN, BOB
 
 CANARY = "canaryofann"

@@ -13,8 +13,9 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.memory import Memory, MemorySync
+from hyrecall.recipes import loom
 from hyrecall.serve import Caller, ServiceOptions, create_app
-from seams import ARROW, arrow_recall, loom
+from seams import ARROW, arrow_recall
 from serve.conftest import ANN
 from serve.test_index_routes import CELLS, SCHEMA, table
 from serve_client import calling

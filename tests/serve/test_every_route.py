@@ -18,10 +18,10 @@ from pydantic import TypeAdapter
 
 import hyrecall as hr
 from hyrecall.memory import Fact, Memory
+from hyrecall.recipes import hebb, honeycomb, hypergraph, loom
 from hyrecall.serve import Caller, create_app
 from hyrecall.serve.mcp import create_server, http_app
-from seams import ARROW, SYSTEMS, Route, hebb, honeycomb, loom
-from seams import recipes_hypergraph_module as hypergraph
+from seams import ARROW, SYSTEMS, Route
 from serve.doors.world import HOUSE, Tokens, bearer
 from serve.test_index_routes import SCHEMA, table
 from serve_client import calling

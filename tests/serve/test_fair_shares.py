@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 from hyrecall.memory import Memory, MemorySync
+from hyrecall.recipes import loom
 from hyrecall.serve import ServiceOptions, create_app
-from seams import ARROW, THREADS, CallerOf, Opening, export, loom, recall, recall_data
+from seams import ARROW, THREADS, CallerOf, Opening, export, recall, recall_data
 from seams import serve_Turns as Turns
 from serve.blocked import Blocked
 from serve.conftest import ANN

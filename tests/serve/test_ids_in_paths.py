@@ -10,8 +10,9 @@ from urllib.parse import quote
 import pytest
 
 from hyrecall.memory import Memory
+from hyrecall.recipes import hebb, honeycomb, loom
 from hyrecall.serve import create_app
-from seams import Opening, hebb, honeycomb, loom, to_route
+from seams import Opening, to_route
 from serve_client import calling
 
 USER = {"user_id": "ann"}

@@ -12,9 +12,9 @@ import pytest
 
 from hyrecall.errors import DTypeError, NotOpenError
 from hyrecall.memory import IsolationWarning, Memory, MemorySync
+from hyrecall.recipes import loom
 from hyrecall.serve import create_app
 from hyrecall.serve.mcp import http_app
-from seams import loom
 from serve_client import calling
 
 

@@ -15,6 +15,7 @@ import pytest
 import hyrecall as hr
 from hyrecall.errors import OptionError, TooManyScansError
 from hyrecall.memory import Memory, MemorySync
+from hyrecall.recipes import hypergraph, loom
 from hyrecall.serve import ServiceOptions, create_app
 from seams import (
     MOST_STATES,
@@ -22,13 +23,11 @@ from seams import (
     Frames,
     Opening,
     browsed_paths,
-    loom,
     open_states,
     pattern_fault,
     regex,
     scans,
 )
-from seams import recipes_hypergraph_module as hypergraph
 from serve.conftest import ANN, BOB
 from serve_client import calling
 

@@ -20,9 +20,10 @@ import pytest
 import hyrecall
 from hyrecall.errors import OptionError
 from hyrecall.memory import Memory, MemorySync
+from hyrecall.recipes import loom
 from hyrecall.serve import ServiceOptions, create_app, run
 from laws.effort import Effort
-from seams import listen, loom
+from seams import listen
 
 SLOW = 0.6
 HEAD = b"Host: 127.0.0.1\r\nContent-Type: application/json\r\n"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from hyrecall.memory import Memory, MemorySync
+from hyrecall.recipes import loom
 from hyrecall.serve import ServiceOptions, create_app
-from seams import loom
 from serve.test_observing import numbers
 from serve_client import calling
 

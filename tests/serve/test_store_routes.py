@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from hyrecall.memory import Memory
+from hyrecall.recipes import hebb
 from hyrecall.serve import Caller, ServiceOptions, create_app
-from seams import Changed, FactsReply, Opening, RecallReply, hebb
+from seams import Changed, FactsReply, Opening, RecallReply
 from seams import serve_BatchReply as BatchReply
 from serve.conftest import ANN, BOB
 from serve_client import calling

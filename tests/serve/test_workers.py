@@ -20,8 +20,9 @@ from fastapi import FastAPI
 import hyrecall
 from hyrecall.errors import CorruptIndexError, OptionError, StoreFormatError
 from hyrecall.memory import Memory, MemorySync
+from hyrecall.recipes import loom
 from hyrecall.serve import ServiceOptions, create_app
-from seams import Index, Supervisor, loom, read_holder, run_workers
+from seams import Index, Supervisor, read_holder, run_workers
 from seams import memory_DATABASE as DATABASE
 from seams import memory_FORMAT as FORMAT
 

@@ -296,7 +296,7 @@ def test_an_own_filter_without_an_index_keeps_what_it_keeps_with_one(
 
 def test_E45_what_is_not_ranked_passes_no_gate(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import hyrecall as hr
-    from seams import default, loom
+    from hyrecall.recipes import default, loom
 
     with open_store(path, embedder=None, recipe=recipes.honeycomb) as memory:
         gated: dict[str, Any] = {"normalize": True, "min_score": 0.6, "user_id": "alice"}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from seams import l0
+from hyrecall.recipes import l0
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 DIM = 4

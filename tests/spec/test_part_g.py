@@ -16,6 +16,7 @@ from hyrecall.evaluate import (
     Indexes,
     Scores,
     Setting,
+    ablate,
     alpha_grid,
     check,
     read_measure,
@@ -26,7 +27,6 @@ from hyrecall.evaluate import (
     with_each,
     without_each,
 )
-from seams import ablate
 from spec.episodes import stores
 from spec.loom_by_definition import lexical_ranking, overlap, vector_ranking, voted
 

@@ -12,8 +12,7 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from hyrecall.adapters.document_table import AttributeType
-from hyrecall.adapters.documents import DocumentIndex
+from hyrecall.adapters.documents import AttributeType, DocumentIndex
 from hyrecall.errors import DTypeError, IndexNotFoundError, OptionError, error
 
 __all__ = ["open_documents", "read_types", "saved", "type_names"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hyrecall.base.arguments import as_int
 from hyrecall.errors import OptionError, error
-from hyrecall.hits.hit import Hit
+from hyrecall.hits.hits import Hit
 from hyrecall.index import Index
 
 __all__ = ["check_arms", "check_limit", "text_of"]

@@ -1,5 +1,7 @@
 """Compiles filters for a schema to native programs, which test codes of attribute columns."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,13 +10,33 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall._core import FilterProgram
-from hyrecall.ask.filter_expression import read_filter
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.predicates import AllOf, Between, IsNull, NoneOf, NotNull, Predicate
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.table.attributes import MAX_CODE, MIN_CODE, AttributeType, Place, attribute_type
 
-__all__ = ["compile_filter", "read_filters", "value_codes"]
+__all__ = ["compile_filter", "read_filter", "read_filters", "value_codes"]
+
+
+# ---- Converts ``filter=``, a filter or an Arrow compute expression, to a filter ----
+
+
+def read_filter(argument: str, given: object) -> Filter | None:
+    """Convert ``filter=``, a filter, an Arrow compute expression or None, to a filter or None."""
+    if given is None or isinstance(given, Filter):
+        return given
+    import pyarrow.compute as pc
+
+    if isinstance(given, pc.Expression):
+        from hyrecall.ask.arrow_conditions import translate
+
+        return translate(given, Filter, argument)
+    wish = "an hr.Filter, a pyarrow.compute.Expression or None"
+    remedy = f"hr.Filter(**{given!r})" if isinstance(given, dict) else ""
+    raise error(OptionError, argument, wish, repr(given), remedy)
+
+
+# ---- Compiles filters for a schema to native programs, which test codes of attribute columns ----
 
 _NO_FILTER = 2**32 - 1
 

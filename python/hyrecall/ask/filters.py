@@ -4,7 +4,15 @@ A filter never changes statistics and never widens a scope. Logic is two-valued:
 value, and ``~`` and :class:`NoneOf` are plain complements, so they *do* match nulls.
 """
 
-from typing import Any, Final, Literal, NoReturn
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import date, time
+from typing import Any, Final, Literal, NoReturn, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from hyrecall.ask.predicates import (
     AllOf,
@@ -15,11 +23,21 @@ from hyrecall.ask.predicates import (
     Predicate,
     read_predicate,
 )
-from hyrecall.base.arguments import set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords, set_fields
+from hyrecall.base.times import as_moment
 from hyrecall.errors import OptionError, error
 
-__all__ = ["AllOf", "Between", "Filter", "IsNull", "NoneOf", "NotNull"]
+__all__ = [
+    "FILTER_FORM",
+    "AllOf",
+    "Between",
+    "Filter",
+    "FilterLike",
+    "IsNull",
+    "NoneOf",
+    "NotNull",
+    "filter_from_json",
+]
 
 # Filters are processed recursively, here and in the engine.
 _MAX_DEPTH: Final = 100
@@ -72,7 +90,7 @@ class Filter:
     __slots__ = ("_depth", "op", "parts", "predicates")
     op: _Op
     predicates: tuple[tuple[str, Predicate], ...]  # of "test"
-    parts: "tuple[Filter, ...]"  # of "and", "or", "not"
+    parts: tuple[Filter, ...]  # of "and", "or", "not"
     _depth: int
 
     def __init__(self, /, *given: object, **predicates: object) -> None:
@@ -86,7 +104,7 @@ class Filter:
         self._set("test", tests, ())
 
     @staticmethod
-    def expression(expression: Any) -> "Filter":
+    def expression(expression: Any) -> Filter:
         """Make a filter from an Arrow compute expression over attribute columns.
 
         ``filter=`` also takes an expression directly; use this to join it with other filters.
@@ -131,28 +149,28 @@ class Filter:
         return translate(expression, Filter)
 
     def _set(
-        self, op: _Op, predicates: tuple[tuple[str, Predicate], ...], parts: "tuple[Filter, ...]"
+        self, op: _Op, predicates: tuple[tuple[str, Predicate], ...], parts: tuple[Filter, ...]
     ) -> None:
         depth = 1 + max((part._depth for part in parts), default=0)
         if depth > _MAX_DEPTH:
             raise error(OptionError, "filter", f"at most {_MAX_DEPTH} levels of & | ~", depth)
         set_fields(self, op=op, predicates=predicates, parts=parts, _depth=depth)
 
-    def _flat(self, op: _Op) -> "tuple[Filter, ...]":
+    def _flat(self, op: _Op) -> tuple[Filter, ...]:
         return self.parts if self.op == op else (self,)
 
-    def __and__(self, other: "Filter") -> "Filter":
+    def __and__(self, other: Filter) -> Filter:
         """Match rows that both filters match."""
         return self._join("and", other) if isinstance(other, Filter) else NotImplemented
 
-    def __or__(self, other: "Filter") -> "Filter":
+    def __or__(self, other: Filter) -> Filter:
         """Match rows that at least one of the filters matches."""
         return self._join("or", other) if isinstance(other, Filter) else NotImplemented
 
-    def _join(self, op: _Op, other: "Filter") -> "Filter":
+    def _join(self, op: _Op, other: Filter) -> Filter:
         return restore_filter(op, (), self._flat(op) + other._flat(op))
 
-    def __invert__(self) -> "Filter":
+    def __invert__(self) -> Filter:
         """Match the rows that this filter does not match, nulls included."""
         return self.parts[0] if self.op == "not" else restore_filter("not", (), (self,))
 
@@ -208,3 +226,77 @@ def restore_filter(
 def has_predicates(given: Filter) -> bool:
     """Say whether a filter tests a column; one that does not matches all rows, or none."""
     return bool(given.predicates) or any(map(has_predicates, given.parts))
+
+
+# ---- The type of ``filter=``, for annotations; it takes ``pyarrow.compute`` to name it ----
+
+FilterLike: TypeAlias = Filter | pc.Expression
+"""The types of ``filter=``."""
+
+
+# ---- Reads a filter from JSON, in which column names map to values, lists, ranges and tests ----
+
+FILTER_FORM = 'a JSON object, as {"kind": "note", "day": {"from": "2024-05-01"}}'
+"""What an error expects in place of a value that is no object."""
+
+_RANGE = {"from", "to"}
+
+
+def filter_from_json(asked: object, types: Mapping[str, pa.DataType], argument: str) -> Filter:
+    """Read a filter from decoded JSON: an object from columns to predicates; all must hold."""
+    # A value means equality, a list any of its values, ``{"from": a, "to": b}`` a range including
+    # both ends, ``{"not": [...]}`` none of the values, ``{"all": [...]}`` all of them (list
+    # columns),
+    # null a row without a value, ``{"null": false}`` a row with a value. Dates and times are ISO
+    # 8601, and a date on a column of times is the whole day; durations only have tests for null.
+    if not isinstance(asked, dict):
+        raise error(OptionError, argument, FILTER_FORM, json.dumps(asked))
+    return Filter(
+        **{name: _predicate(argument, name, one, types.get(name)) for name, one in asked.items()}
+    )
+
+
+def _predicate(argument: str, column: str, asked: Any, kind: pa.DataType | None) -> object:
+    argument = f"{argument} {column}"
+
+    def constants(given: Any) -> list[Any]:
+        return [_constant(argument, one, kind) for one in given]
+
+    if asked is None:
+        return IsNull()
+    if isinstance(asked, list):
+        return constants(asked)
+    if not isinstance(asked, dict):
+        return _constant(argument, asked, kind)
+    if asked and set(asked) <= _RANGE:
+        ends = (asked.get("from"), asked.get("to"))
+        return Between(*(None if end is None else _constant(argument, end, kind) for end in ends))
+    if len(asked) == 1:
+        (word, given), *_ = asked.items()
+        if word in ("not", "all") and isinstance(given, list):
+            return (NoneOf if word == "not" else AllOf)(*constants(given))
+        if word == "null" and isinstance(given, bool):
+            return IsNull() if given else NotNull()
+    wish = "a value, a list, null, or an object with from/to, not, all or null"
+    raise error(OptionError, argument, wish, json.dumps(asked))
+
+
+def _constant(argument: str, value: Any, kind: pa.DataType | None) -> Any:
+    """Convert a str to a date or time for a column of these, because JSON has neither."""
+    if kind is not None and (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        kind = kind.value_type
+    if kind is not None and pa.types.is_duration(kind):
+        wish = 'null or {"null": false} (a duration has no form in JSON)'
+        raise error(OptionError, argument, wish, json.dumps(value))
+    if not isinstance(value, str) or kind is None:
+        return value
+    try:
+        if pa.types.is_timestamp(kind):
+            return as_moment(value)
+        if pa.types.is_date(kind):
+            return date.fromisoformat(value)
+        if pa.types.is_time(kind):
+            return time.fromisoformat(value)
+    except ValueError:
+        raise error(OptionError, argument, "an ISO 8601 time", repr(value)) from None
+    return value

@@ -6,8 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hyrecall.base.arguments import as_list, python_scalar, set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import as_list, check_keywords, python_scalar, set_fields
 from hyrecall.errors import OptionError, error
 
 __all__ = [

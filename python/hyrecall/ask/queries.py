@@ -9,8 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hyrecall import _core
-from hyrecall.base.arguments import as_int, as_list, python_scalar, set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import as_int, as_list, check_keywords, python_scalar, set_fields
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = [

@@ -13,8 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.base.arguments import as_items, as_list, python_scalar, set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import as_items, as_list, check_keywords, python_scalar, set_fields
 from hyrecall.errors import OptionError, ScopeError, ShapeError, error
 
 __all__ = [

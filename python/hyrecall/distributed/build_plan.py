@@ -11,7 +11,7 @@ from typing import Any
 import xxhash
 
 from hyrecall.base import disk
-from hyrecall.distributed.placement import Placement
+from hyrecall.distributed.shards_file import Placement
 from hyrecall.distributed.source_files import SourceFile, Unit
 from hyrecall.errors import OptionError, error
 from hyrecall.table.schema import Schema, Text

@@ -13,26 +13,26 @@ from hyrecall.ask.expansion import read_expansion
 from hyrecall.base.arguments import as_int, as_items, number
 from hyrecall.distributed.generations import Opener, OpenShards
 from hyrecall.distributed.replicated import ReplicatedShard
-from hyrecall.distributed.saved_folders import SavedFolders, find_folders, read_folders
-from hyrecall.distributed.shard_opening import CheckedVersion, ShardOpening
 from hyrecall.distributed.shards import (
     MOST_SECONDS,
+    CheckedVersion,
     LocalShard,
     OpenShard,
     ProcessShard,
     SavedShard,
     Shard,
+    ShardOpening,
     read_timeout,
 )
-from hyrecall.distributed.shards_file import SHARDS
+from hyrecall.distributed.shards_file import SHARDS, SavedFolders, find_folders, read_folders
 from hyrecall.errors import CorruptIndexError, OptionError, error
 from hyrecall.index import Index
-from hyrecall.parts.placing import check_shards
+from hyrecall.parts.merging import check_shards
 from hyrecall.parts.request import Request
 from hyrecall.parts.tag_rounds import has_tags
-from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.manifest import MANIFEST, read_seal
-from hyrecall.table.source import open_source
+from hyrecall.segments.segments import IndexFacts
+from hyrecall.table.columns import open_source
 from hyrecall.text.analyzer import Analyzer
 
 __all__ = [

@@ -9,10 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from hyrecall.distributed.batch_recall import BatchRecall
-from hyrecall.distributed.part_answers import Answer, answer_part
-from hyrecall.distributed.pipes import plain_error, rebuild
-from hyrecall.distributed.query_parts import QueryPart
+from hyrecall.distributed.batch_recall import Answer, BatchRecall, QueryPart, answer_part
+from hyrecall.distributed.channel import plain_error, rebuild
 from hyrecall.distributed.ray_cluster import (
     connect,
     default_gpus,

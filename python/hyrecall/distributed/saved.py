@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 
 from hyrecall.ask.request import CallOptions, Request
-from hyrecall.distributed.saved_folders import find_folders
-from hyrecall.distributed.shard_opening import ShardOpening
 from hyrecall.distributed.sharded import ShardedIndex
+from hyrecall.distributed.shards import ShardOpening
+from hyrecall.distributed.shards_file import find_folders
 from hyrecall.errors import IndexMismatchError, ShardLostError, error
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
 from hyrecall.recall.embedders import Embedders
-from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.segments import IndexFacts
 
 __all__ = [
     "DEGRADED",

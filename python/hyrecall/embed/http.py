@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.base.arguments import as_int, number
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import as_int, check_keywords, number
 from hyrecall.embed.openai_wire import Endpoint, read_reply, request_body
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
 

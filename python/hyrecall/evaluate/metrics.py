@@ -3,18 +3,57 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.base.keywords import check_keywords
-from hyrecall.errors import DTypeError, OptionError, ShapeError, error
+from hyrecall.base.arguments import check_keywords
+from hyrecall.errors import DTypeError, MissingExtraError, OptionError, ShapeError, error
 from hyrecall.evaluate.data import Judgements
-from hyrecall.evaluate.extras import needs_extra
 
-__all__ = ["MEASURES", "Scores", "cutoff_of", "read_measure", "read_measures", "score_run"]
+__all__ = [
+    "MEASURES",
+    "Scores",
+    "cutoff_of",
+    "needs_extra",
+    "read_measure",
+    "read_measures",
+    "require_extra",
+    "score_run",
+]
+
+
+# ---- Checks for the packages of the extra ``[eval]`` ----
+
+_PACKAGES = ("ir_measures", "pytrec_eval", "scipy", "matplotlib")
+
+
+def require_extra() -> None:
+    """Raise at once if a package of the extra is missing, before a long task."""
+    for package in _PACKAGES:
+        if find_spec(package) is None:
+            raise _missing(package)
+
+
+@contextmanager
+def needs_extra() -> Iterator[None]:
+    """Turn a failed import in the block into an error with the install command."""
+    try:
+        yield
+    except ModuleNotFoundError as fault:
+        raise _missing(fault.name) from None
+
+
+def _missing(package: str | None) -> MissingExtraError:
+    wish = "the extra [eval] (pip install 'hyrecall[eval]')"
+    return error(MissingExtraError, "evaluate", wish, f"no package {package}")
+
+
+# ---- Scores runs per query and on average, with ir-measures and trec_eval ----
 
 MEASURES = ("nDCG@10", "R@5", "R@10", "R@100", "RR@10", "AP")
 """The default measures."""

@@ -10,15 +10,14 @@ from typing import Any, TypedDict, Unpack
 from hyrecall import recipes
 from hyrecall.ask.arms import Arm
 from hyrecall.ask.expansion import Expansion
-from hyrecall.ask.filter_like import FilterLike
+from hyrecall.ask.filters import FilterLike
 from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.request import Floors
 from hyrecall.ask.scoring import RRF, Above, Fusion, WeightedSum
 from hyrecall.ask.session import Session
 from hyrecall.ask.shaping import Stage
-from hyrecall.base.arguments import set_fields
-from hyrecall.base.keywords import check_keywords, unknown_option
+from hyrecall.base.arguments import check_keywords, set_fields, unknown_option
 from hyrecall.errors import OptionError, error
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hyrecall.hits.around import Related as Related
     from hyrecall.hits.around import ThreadRow as ThreadRow
     from hyrecall.hits.dropped import Dropped as Dropped
-    from hyrecall.hits.explanation import Explanation as Explanation
+    from hyrecall.hits.explain_text import Explanation as Explanation
     from hyrecall.hits.second_look import SecondLook as SecondLook
 else:
     __getattr__ = lazily(
@@ -24,7 +24,7 @@ else:
         {
             "around": ("NearRow", "Neighbour", "Related", "ThreadRow"),
             "dropped": ("Dropped",),
-            "explanation": ("Explanation",),
+            "explain_text": ("Explanation",),
             "second_look": ("SecondLook",),
         },
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords
 from hyrecall.base.text_tables import Line, clean, wrap
 
 __all__ = ["Dropped", "DroppedRow", "Peer", "StageDrops", "dropped_text"]

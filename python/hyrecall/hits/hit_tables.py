@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,13 +13,21 @@ from hyrecall.hits.reply import BatchReply, Reply
 from hyrecall.hits.trace import Trace
 from hyrecall.table.schema import Schema
 
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.text import Text
+
 __all__ = [
     "EXACT",
+    "Lines",
     "batch_html",
     "batch_lines",
     "hit_lines",
+    "of_batch",
+    "of_query",
     "query_html",
     "query_lines",
+    "styled",
 ]
 
 _WIDTH = 80  # of what print() shows, whatever the terminal, so that it is the same everywhere
@@ -258,3 +266,41 @@ def _html_table(
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
     end = "".join(f"<p>{escape(note)}</p>" for note in notes)
     return f"<div><p>{escape(title)}</p>{table}{end}</div>"
+
+
+# ---- Hits as rich shows them, in a terminal or a notebook: the tables of ``print``, in full width
+
+_STYLES = {"heading": "bold", "key": "cyan", "mark": "bold yellow", "faint": "dim"}
+
+
+class Lines:
+    """Lines that are laid out when rich says how wide they may be."""
+
+    def __init__(self, lay_out: Callable[[int], Iterable[Line]]) -> None:
+        """Take what gives the lines for a width."""
+        self._lay_out = lay_out
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        """Return the lines as texts."""
+        for line in self._lay_out(options.max_width):
+            yield styled(line)
+
+
+def styled(line: Line) -> Text:
+    """Return a line with its styles as rich has them."""
+    from rich.text import Text
+
+    shown = Text(line.text, no_wrap=True, overflow="ignore")
+    for begin, end, style in line.spans:
+        shown.stylize(_STYLES[style], begin, end)
+    return shown
+
+
+def of_batch(reply: BatchReply) -> Any:
+    """Show the first hits of a batch, and how many there are."""
+    return Lines(lambda width: batch_lines(reply, width=width))
+
+
+def of_query(reply: Reply, query: int) -> Any:
+    """Show the first hits of a query."""
+    return Lines(lambda width: query_lines(reply, query, width=width))

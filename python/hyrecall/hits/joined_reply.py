@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hyrecall.ask.query_keys import keys_of
+from hyrecall.ask.request import keys_of
 from hyrecall.hits.reply import BatchReply, Reply
 from hyrecall.hits.trace import Trace
 

@@ -13,33 +13,43 @@ import numpy.typing as npt
 
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.errors import DTypeError, OptionError, ScopeError, error
-from hyrecall.memory.changes.edges import Link, Unlink
-from hyrecall.memory.changes.episodes import (
+from hyrecall.memory.changes import (
     TEXT_FIELDS,
     EndFact,
     Forget,
+    Link,
     Pin,
     Remember,
     RememberFact,
+    SetPolicy,
     Supersede,
+    Unlink,
     Update,
     changed_text,
+    own,
+    owned,
 )
-from hyrecall.memory.changes.owned import own, owned
-from hyrecall.memory.changes.policies import SetPolicy
-from hyrecall.memory.data.degradation import Degradation
-from hyrecall.memory.data.fields import check_id, flag, in_utc
-from hyrecall.memory.data.given_fields import checked
-from hyrecall.memory.data.types import Edge, Episode, Fact, Participant, Visibility
+from hyrecall.memory.data.matches import Degradation
+from hyrecall.memory.data.types import (
+    Edge,
+    Episode,
+    Fact,
+    Participant,
+    Visibility,
+    check_id,
+    checked,
+    flag,
+    in_utc,
+)
 from hyrecall.memory.keeping.tasks import Erase
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy
 from hyrecall.memory.recall.call import read_seconds
 from hyrecall.memory.sql import writing
-from hyrecall.memory.sql.cells import cell_of
+from hyrecall.memory.sql.codec import cell_of
 from hyrecall.memory.sql.fact_rows import as_episode
 from hyrecall.memory.sql.reading import homes_of_rows
-from hyrecall.memory.sql.selection import Selection, check_which
 from hyrecall.memory.sql.store_sessions import StoreSessions
+from hyrecall.memory.sql.writing import Selection, check_which
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import View
 

@@ -12,9 +12,9 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from hyrecall.ask.filter_like import FilterLike
+from hyrecall.ask.filters import FilterLike
 from hyrecall.ask.recipe import Recipe
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.memory import feedback as feedbacks
 from hyrecall.memory import upkeep
@@ -24,8 +24,7 @@ from hyrecall.memory.data.sessions import SessionTracker
 from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.methods import on_store
 from hyrecall.memory.recall.audience import Partition, User, read_agent, read_caller, read_owner
-from hyrecall.memory.recall.call import Hints, TimeRange
-from hyrecall.memory.recall.recipe_options import Floors, Reranker
+from hyrecall.memory.recall.call import Floors, Hints, Reranker, TimeRange
 from hyrecall.memory.sql.in_memory import IN_MEMORY
 from hyrecall.memory.store import AUTO, Clock, Given, Store, StoreOptions
 from hyrecall.memory.sync_records import Kept

@@ -10,17 +10,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias, Unpack
 
-from hyrecall.ask.filter_like import FilterLike
-from hyrecall.base.keywords import check_keywords
+from hyrecall.ask.filters import FilterLike
+from hyrecall.base.arguments import check_keywords
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.memory import changing
 from hyrecall.memory.changing import Remembered
-from hyrecall.memory.data.fields import check_id
-from hyrecall.memory.data.given_fields import Changes, EpisodeFields
-from hyrecall.memory.data.types import Edge, Episode, Fact, Participant, Visibility
+from hyrecall.memory.data.types import (
+    Changes,
+    Edge,
+    Episode,
+    EpisodeFields,
+    Fact,
+    Participant,
+    Visibility,
+    check_id,
+)
 from hyrecall.memory.methods import NamedMethods
 from hyrecall.memory.recall.audience import User, read_owner, read_partition
-from hyrecall.memory.sql.read_policies import ReadPolicy
+from hyrecall.memory.sql.reading import ReadPolicy
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import Edges, Episodes, Versions, View
 

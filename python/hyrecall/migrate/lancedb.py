@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from hyrecall.errors import OptionError, error
-from hyrecall.migrate.reading import PAGE, Reading, one_of
-from hyrecall.migrate.records import Record, Source, as_vector, needs_package
+from hyrecall.migrate.records import PAGE, Reading, Record, Source, as_vector, needs_package, one_of
 
 __all__ = ["read"]
 

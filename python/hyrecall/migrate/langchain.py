@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hyrecall.errors import OptionError, error
-from hyrecall.migrate.reading import Reading, read_json
-from hyrecall.migrate.records import MOST_LEVELS, Record, Source, as_vector
+from hyrecall.migrate.records import MOST_LEVELS, Reading, Record, Source, as_vector, read_json
 
 __all__ = ["read"]
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hyrecall.errors import OptionError, error
-from hyrecall.migrate.reading import Reading, read_json
-from hyrecall.migrate.records import Record, Source
+from hyrecall.migrate.records import Reading, Record, Source, read_json
 
 __all__ = ["read"]
 

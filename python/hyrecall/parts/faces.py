@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hyrecall import parts
-from hyrecall.base.keywords import check_methods
+from hyrecall.base.arguments import check_methods
 from hyrecall.errors import DTypeError, error
-from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.saved_versions import Lineage
-from hyrecall.segments.segments import State
+from hyrecall.segments.manifest import Lineage
+from hyrecall.segments.segments import IndexFacts, State
 
 if TYPE_CHECKING:
     from hyrecall.parts.lookups import Looked, Lookup
@@ -88,7 +87,7 @@ class IndexParts:
 
     def _look_up(self, lookup: Lookup) -> Looked:
         """Answer a question about the documents that some queries may see."""
-        from hyrecall.parts.looking_up import look_up
+        from hyrecall.parts.lookups import look_up
 
         state = self._state
         with state.reading():

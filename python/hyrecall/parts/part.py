@@ -13,12 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords
 from hyrecall.base.runtime import choose_threads
 from hyrecall.errors import OptionError, error
-from hyrecall.parts.checks import Kinds, are_ends, check_arrays
+from hyrecall.parts.counts import Kinds, are_ends, check_arrays
 from hyrecall.parts.frames import pack, pack_table, reading, unpack, unpack_table
-from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.segments import IndexFacts
 from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25

@@ -13,18 +13,17 @@ import numpy.typing as npt
 
 from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, ShapeError
-from hyrecall.recall.arms.batch import FoundDocs, no_candidates
+from hyrecall.recall.arms import FoundDocs, no_candidates
 from hyrecall.recall.ranking import Ranking, rank_by_options
 from hyrecall.recall.recipe_answer import Shares, by_recipe, fallback, with_lists, with_options
-from hyrecall.recall.recipe_ranking import rank_by_recipe
-from hyrecall.recall.thread_scopes import by_form
+from hyrecall.recall.recipe_ranking import by_form, rank_by_recipe
 
 if TYPE_CHECKING:
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions, Request
     from hyrecall.parts.request import Call
     from hyrecall.recall.plan import Plan
-    from hyrecall.segments.facts import IndexFacts
+    from hyrecall.segments.segments import IndexFacts
 
 __all__ = [
     "REFUSALS",

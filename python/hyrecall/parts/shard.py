@@ -13,23 +13,21 @@ from hyrecall import _core
 from hyrecall.ask.shaping import MMR, Budget, Dedup, Linear, RerankBy
 from hyrecall.errors import OptionError, StaleStatisticsError, error
 from hyrecall.parts.counts import Counts, Statistics
-from hyrecall.parts.known_tags import with_known_tags
 from hyrecall.parts.part import Array, Part, RunPart, Vectors, hash_of
+from hyrecall.parts.request import Told, told_graphs, with_known_tags
 from hyrecall.parts.runs import REFUSALS, Run, accepted, again, has_forms, native, runs_of
-from hyrecall.parts.told import Told
-from hyrecall.parts.told_graphs import told_graphs
 from hyrecall.recall.exact import Exact, ExactTexts, asked_whole, found_whole, search_phrases
-from hyrecall.recall.fill import newest_in_order
 from hyrecall.recall.plan import Plan, whole_list
 from hyrecall.recall.planning import make_plan
+from hyrecall.recall.recipe_ranking import sees_threads
+from hyrecall.recall.shaper import newest_in_order
 from hyrecall.recall.shaping_checks import check_shaping, text_columns, vector_arm
-from hyrecall.recall.thread_scopes import sees_threads
 from hyrecall.segments.segments import State, gather, seqs_of
 
 if TYPE_CHECKING:
     from hyrecall.ask.request import Request as Asked
     from hyrecall.parts.request import Call, Request
-    from hyrecall.segments.facts import IndexFacts
+    from hyrecall.segments.segments import IndexFacts
     from hyrecall.text.bm25 import BM25
 
 __all__ = ["candidates_of", "statistics_of"]

@@ -12,7 +12,7 @@ from hyrecall.hits.around import Related
 from hyrecall.hits.reply import Reply
 from hyrecall.parts.lookups import QUERY, Ask, Lookup, cell_column, sound_rows
 from hyrecall.parts.request import Request
-from hyrecall.recall.arms.tags import tag_attribute
+from hyrecall.recall.arms import tag_attribute
 from hyrecall.recall.related import Array, tags_of_rows
 from hyrecall.segments.segments import seqs_of
 

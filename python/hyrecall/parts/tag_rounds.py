@@ -15,17 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall.ask.arms import Tags
-from hyrecall.ask.expansion import SharedTags
-from hyrecall.ask.graph_names import parts_of
+from hyrecall.ask.expansion import SharedTags, parts_of
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.request import CallOptions
 from hyrecall.ask.scope import CellTypes, scope_entries
 from hyrecall.base.arguments import as_list
-from hyrecall.parts.known_tags import TOLD
 from hyrecall.parts.lookups import QUERY, Ask, Lookup, sound_rows
-from hyrecall.parts.request import Request
-from hyrecall.parts.told import ToldLists, question_of
-from hyrecall.recall.arms.tags import text_bytes
+from hyrecall.parts.request import TOLD, Request, ToldLists, question_of
+from hyrecall.recall.arms import text_bytes
 from hyrecall.recall.recipe_answer import by_recipe
 
 __all__ = ["follow_tags", "has_tags"]

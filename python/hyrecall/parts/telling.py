@@ -10,18 +10,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.ask.arms.edges import EdgeLexical
-from hyrecall.ask.arms.regex import Edges, Regex
+from hyrecall.ask.arms import EdgeLexical, Edges, Regex
 from hyrecall.ask.scope import distinct_scopes, scope_of
-from hyrecall.parts.request import Request
+from hyrecall.parts.request import KEY, PLACE, SCORE, Request, Told, ToldLists, question_of
 from hyrecall.parts.runs import REFUSALS, Run, accepted, again, runs_of
-from hyrecall.parts.told import Told, ToldLists, question_of
-from hyrecall.parts.told_graphs import KEY, PLACE, SCORE
-from hyrecall.recall.arms.regex import edge_matcher
+from hyrecall.recall.arms import edge_matcher
 from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.planning import make_plan
-from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.segments import State
+from hyrecall.segments.segments import IndexFacts, State
 
 __all__ = ["tell_edges"]
 

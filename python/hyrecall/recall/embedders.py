@@ -17,16 +17,13 @@ from hyrecall.ask.request import CallOptions, Request
 from hyrecall.ask.scope import read_scopes
 from hyrecall.ask.scoring import DBSF, RRF, Max, WeightedSum
 from hyrecall.base.forks import Birth
-from hyrecall.embed.by import EmbedBy, Embeds
-from hyrecall.embed.choose import LOCAL
-from hyrecall.embed.guard import Guard, Off
+from hyrecall.embed.choose import LOCAL, EmbedBy, Embeds
+from hyrecall.embed.guard import Guard, Off, embed_texts
 from hyrecall.embed.protocol import Embedder, EmbedError, NoVectors
-from hyrecall.embed.texts import embed_texts
 from hyrecall.errors import IndexMismatchError, MissingExtraError, OptionError, error
-from hyrecall.hits.arm_texts import join_texts
+from hyrecall.hits.reply import join_texts
 from hyrecall.hits.trace import NOTHING_TOLD, Told
-from hyrecall.segments.facts import EmbeddedArm, IndexFacts
-from hyrecall.segments.segments import State
+from hyrecall.segments.segments import EmbeddedArm, IndexFacts, State
 from hyrecall.table.columns import read_texts
 from hyrecall.table.schema import Schema
 

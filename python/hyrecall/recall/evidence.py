@@ -13,12 +13,12 @@ from hyrecall.ask.filter_program import value_codes
 from hyrecall.ask.request import CallOptions
 from hyrecall.ask.shaping import Around, Feedback, Prior, Stage
 from hyrecall.errors import OptionError, error
-from hyrecall.hits.explanation_parts import Step
-from hyrecall.hits.reply_arrays import Arrays
+from hyrecall.hits.explain_text import Step
+from hyrecall.hits.reply import Arrays
 
 if TYPE_CHECKING:
     from hyrecall.recall.ranking import Ranking
-    from hyrecall.segments.facts import IndexFacts
+    from hyrecall.segments.segments import IndexFacts
 
 __all__ = ["Evidence", "evidence_notes", "has_effect", "merged", "read_stages", "with_columns"]
 

@@ -15,12 +15,11 @@ from hyrecall.ask.filter_program import read_filters
 from hyrecall.ask.queries import All, Phrase, lower
 from hyrecall.ask.request import Request
 from hyrecall.ask.scope import read_scopes
-from hyrecall.hits.reply_arrays import Arrays
-from hyrecall.recall.arms.batch import FoundDocs, from_entries
+from hyrecall.hits.reply import Arrays
+from hyrecall.recall.arms import FoundDocs, from_entries
 
 if TYPE_CHECKING:
-    from hyrecall.segments.facts import IndexFacts
-    from hyrecall.segments.segments import State
+    from hyrecall.segments.segments import IndexFacts, State
     from hyrecall.text.bm25 import BM25
 
 __all__ = [

@@ -11,18 +11,15 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.shaping import MMR, Budget, Dedup, Gate, Stage
-from hyrecall.hits.arm_texts import join_texts
 from hyrecall.hits.around import NearRow
 from hyrecall.hits.dropped import Dropped, DroppedRow, Peer, StageDrops
-from hyrecall.hits.reply import Reply
-from hyrecall.recall.callables import CallableResults
+from hyrecall.hits.reply import Reply, join_texts
 from hyrecall.recall.evidence import merged
-from hyrecall.recall.fused_lists import FusedLists, Piece
+from hyrecall.recall.fused_lists import FusedLists, Piece, scaled_relevance
 from hyrecall.recall.grouping import make_grouper
-from hyrecall.recall.leading import scaled_relevance
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.reach import Reaches
-from hyrecall.recall.shaper import Shaper
+from hyrecall.recall.shaper import CallableResults, Shaper
 from hyrecall.recall.shaping_checks import text_columns
 from hyrecall.recall.tokens import token_counts
 from hyrecall.segments.lookup import rows_of_keys
@@ -30,7 +27,7 @@ from hyrecall.segments.segments import State, gather_column
 from hyrecall.table.arrow_values import python_values
 
 if TYPE_CHECKING:
-    from hyrecall.segments.facts import IndexFacts
+    from hyrecall.segments.segments import IndexFacts
 
 __all__ = ["explain_dropped"]
 

@@ -16,8 +16,7 @@ from hyrecall.segments.segments import State
 from hyrecall.table.schema import Schema
 
 if TYPE_CHECKING:
-    from hyrecall.ask.arms.edges import EdgeLexical
-    from hyrecall.ask.arms.regex import Regex
+    from hyrecall.ask.arms import EdgeLexical, Regex
 
 __all__ = ["BoundGraph", "BoundGraphs", "EdgeCredits", "EdgeReads", "GraphKeys", "Matches"]
 

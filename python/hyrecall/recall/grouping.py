@@ -16,12 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall.ask.filters import Filter
-from hyrecall.ask.grouping import Grouping
+from hyrecall.ask.request import Grouping
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.shaping import Budget, Stage
-from hyrecall.hits.arm_texts import join_texts
 from hyrecall.hits.around import Around, NearRow, ThreadRow
-from hyrecall.hits.reply import Reply
+from hyrecall.hits.reply import Reply, join_texts
 from hyrecall.recall.fused_lists import FusedLists, order_codes
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.shaping_checks import text_columns
@@ -31,7 +30,7 @@ from hyrecall.segments.segments import State, gather_column, seqs_of
 from hyrecall.table.arrow_values import python_values
 
 if TYPE_CHECKING:
-    from hyrecall.segments.facts import IndexFacts
+    from hyrecall.segments.segments import IndexFacts
 
 __all__ = ["Grouper", "make_grouper", "with_groups"]
 

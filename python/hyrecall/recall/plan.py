@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.ask.grouping import Grouping
+from hyrecall.ask.request import Grouping
 from hyrecall.ask.scoring import Fusion
 from hyrecall.hits.trace import Notes
 from hyrecall.text.bm25 import BM25
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from hyrecall.ask.recipe import Fill, Tables, TieBreak
     from hyrecall.ask.session import Session
     from hyrecall.ask.shaping import Feedback, Stage
-    from hyrecall.recall.arms.batch import FoundDocs
-    from hyrecall.recall.arms.run import Searches
+    from hyrecall.recall.arms import FoundDocs, Searches
     from hyrecall.recall.evidence import Evidence
     from hyrecall.recall.exact import Exact
     from hyrecall.recall.graph_views import BoundGraphs
@@ -118,7 +117,7 @@ class Plan(NamedTuple):
         """Return the plan with what its arms found for each part, without what they were asked."""
         if self.searches is None or not self.searches.asked:
             return self
-        from hyrecall.recall.arms.batch import join_candidates
+        from hyrecall.recall.arms import join_candidates
 
         listed = {arm: join_candidates([one[arm] for one in found]) for arm in found[0]}
         return self._replace(listed=listed, searches=self.searches._replace(asked=()))

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.ask.shaping.checks import integer
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.around import Related
 from hyrecall.hits.hits import Hits, reply_of
 from hyrecall.hits.reply import Reply
-from hyrecall.recall.arms.tags import tag_attribute
+from hyrecall.recall.arms import tag_attribute
 from hyrecall.segments.segments import gather_column, seqs_of
 
 __all__ = ["offsets_of", "related", "related_documents", "tags_of_rows"]

@@ -12,15 +12,14 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.ask.shaping import Feedback
-from hyrecall.hits.reply_arrays import only_queries
+from hyrecall.hits.reply import only_queries
 from hyrecall.hits.second_look import AddedTerms, SecondLook, SecondLooks
 from hyrecall.segments.segments import gather_column
 
 if TYPE_CHECKING:
-    from hyrecall.recall.arms.batch import FoundDocs
+    from hyrecall.recall.arms import FoundDocs
     from hyrecall.recall.plan import Plan
-    from hyrecall.segments.facts import IndexFacts
-    from hyrecall.segments.segments import State
+    from hyrecall.segments.segments import IndexFacts, State
 
 __all__ = ["Looked", "look_twice"]
 

@@ -17,11 +17,11 @@ from hyrecall.ask.session import Session
 from hyrecall.ask.shaping import Phase, SessionSignals, Stage
 from hyrecall.ask.shaping.checks import read_duration
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
-from hyrecall.recall.arms.listed import read_keys
+from hyrecall.recall.arms import read_keys
 
 if TYPE_CHECKING:
     from hyrecall.recall.reach import Reach
-    from hyrecall.segments.facts import IndexFacts
+    from hyrecall.segments.segments import IndexFacts
 
 __all__ = ["phase_of", "phases_of", "read_sessions", "session_signals", "signal_sums"]
 

@@ -16,10 +16,10 @@ from hyrecall.ask.shaping import (
     Stage,
 )
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.recall.arms.listed import ordered_attribute
+from hyrecall.recall.arms import ordered_attribute
 from hyrecall.recall.linear import check_linear
 from hyrecall.recall.plan import Plan
-from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.segments import IndexFacts
 
 __all__ = ["check_shaping", "text_columns", "vector_arm"]
 

@@ -15,9 +15,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from hyrecall.base.file_entry import FILE_NAME, check_int, check_text
+from hyrecall.base.disk import FILE_NAME, Noted, check_int, check_text, read_utc
 from hyrecall.base.malformed import MALFORMED
-from hyrecall.base.remote_mark import Noted, read_utc
 from hyrecall.errors import CorruptRemoteError, error
 from hyrecall.replicas.remote import HEAD, Remote
 
@@ -148,7 +147,7 @@ class Generation:
 
     @property
     def version(self) -> str:
-        """The state of the folder as one string; see :class:`hyrecall.base.remote_mark.Noted`."""
+        """The state of the folder as one string; see :class:`hyrecall.base.disk.Noted`."""
         return str(self.state["seal" if self.kind == INDEX else "sequence"])
 
     @property

@@ -12,11 +12,10 @@ from hyrecall.ask.queries import lower
 from hyrecall.ask.scope import read_scopes
 from hyrecall.base.runtime import cuda_library_folder, cuda_report, ordinal_of
 from hyrecall.errors import DeviceMemoryError
-from hyrecall.segments.facts import HostRates, IndexFacts
-from hyrecall.segments.segments import Rows, State
+from hyrecall.segments.segments import HostRates, IndexFacts, Rows, State
 from hyrecall.segments.writer import build
-from hyrecall.table.device_tensors import take_guest
 from hyrecall.table.schema import Schema
+from hyrecall.table.tensors import take_guest
 
 __all__ = ["choose_device", "measure_rates", "place"]
 

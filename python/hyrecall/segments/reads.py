@@ -8,11 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from hyrecall import ask
-from hyrecall.base.keywords import check_methods
-from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.lookup import count_where, table_of_keys
-from hyrecall.segments.segments import State
-from hyrecall.segments.sizes import describe
+from hyrecall.base.arguments import check_methods
+from hyrecall.segments.lookup import count_where, describe, table_of_keys
+from hyrecall.segments.segments import IndexFacts, State
 from hyrecall.table.schema import Schema
 
 __all__ = ["IndexReads"]

@@ -18,16 +18,92 @@ from hyrecall.ask.scope import read_scopes, scope_entries
 from hyrecall.base.arguments import as_int
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
-from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.lookup import read_keys, rows_of_keys, rows_where
-from hyrecall.segments.merging import merge_segments
-from hyrecall.segments.segments import Segment, State, build_segment, one_array
+from hyrecall.segments.segments import (
+    IndexFacts,
+    Segment,
+    State,
+    build_segment,
+    directory_of,
+    gather,
+    one_array,
+    segment_from_parts,
+)
+from hyrecall.table.attributes import attribute_column
 from hyrecall.table.columns import read_table
 from hyrecall.table.schema import Schema, Vector
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["append", "build", "compact", "delete", "read_seq", "settle"]
+__all__ = [
+    "append",
+    "build",
+    "compact",
+    "delete",
+    "merge_order",
+    "merge_segments",
+    "read_seq",
+    "settle",
+    "take_rows",
+]
+
+
+# ---- Merges segments: rows of several become one segment, without analyzing texts again ----
+
+Rows = npt.NDArray[np.uint32]
+
+
+def merge_segments(
+    segments: Sequence[Segment],
+    views: Sequence[_core.SegmentView],
+    schema: Schema,
+    threads: int = 1,
+) -> Segment:
+    """Merge the live rows of several segments into one, without analyzing texts again."""
+    return take_rows(segments, *merge_order(segments, views, schema), schema, threads)
+
+
+def merge_order(
+    segments: Sequence[Segment],
+    views: Sequence[_core.SegmentView],
+    schema: Schema,
+    part: Sequence[tuple[int, int]] | None = None,
+) -> tuple[Rows, Rows]:
+    """Return (segment, row) of the live rows of several segments, in the order of one segment."""
+    # ``part`` has the first row of each segment that is wanted, and the one behind the last.
+    cluster: list[npt.NDArray[np.int64]] = []
+    if schema.cluster is not None:
+        cluster = [attribute_column(s.column(schema.cluster)).sort_codes for s in segments]
+    source, row = _core.rows.merge_order(list(views), cluster, part)
+    return source, row
+
+
+def take_rows(
+    segments: Sequence[Segment], source: Rows, source_row: Rows, schema: Schema, threads: int = 1
+) -> Segment:
+    """Make a segment of the rows (source[i], source_row[i]), which are in the order of one."""
+    # Heads of vectors are learnt and made on up to ``threads`` threads.
+    for segment in segments:
+        for arm in (*schema.text_arms, *schema.vector_arms):
+            segment.check_whole(arm)  # damaged rows must not be saved with a new checksum
+    rows = gather(segments, source, source_row, schema.row_columns)
+    seqs = np.empty(len(source), np.int64)
+    for number, segment in enumerate(segments):
+        here = source == number
+        seqs[here] = segment.core.seqs[source_row[here]]
+    directory = directory_of(rows, schema)
+    lexical = {
+        arm: _core.LexicalColumn.merge([s.lexical[arm] for s in segments], source, source_row)
+        for arm in schema.text_arms
+    }
+    dense = {
+        arm: _core.DenseColumn.merge([s.dense[arm] for s in segments], source, source_row, threads)
+        for arm in schema.vector_arms
+    }
+    return segment_from_parts(rows, seqs, schema, lexical, dense, directory)
+
+
+# ---- The writer's operations: build, add, delete and compact make a new state from the old one
 
 CRUMB_ROWS = 128
 """A segment with fewer rows is a crumb, such as a one-row add."""

@@ -1,6 +1,6 @@
 """What requests may say, as pydantic models: unknown fields and other types are refused.
 
-Limits that options set are checked by :mod:`hyrecall.serve.limits`.
+Limits that options set are checked by :mod:`hyrecall.serve.errors`.
 """
 
 from __future__ import annotations

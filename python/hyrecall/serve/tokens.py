@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from hyrecall.base.arguments import read_path
+from hyrecall.base.disk import open_replacement
 from hyrecall.base.forks import locked
 from hyrecall.base.malformed import MALFORMED
-from hyrecall.base.output_files import open_replacement
 from hyrecall.errors import HyrecallError, OptionError, error
-from hyrecall.memory.data.fields import check_user, in_utc
-from hyrecall.serve.identity import RIGHTS, Caller
+from hyrecall.memory.data.types import check_user, in_utc
+from hyrecall.serve.options import RIGHTS, Caller
 
 __all__ = ["TokenFile", "TokenInfo", "list_tokens", "make_token", "revoke_token"]
 

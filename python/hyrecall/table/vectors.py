@@ -6,10 +6,9 @@ from typing import Any
 
 from hyrecall.errors import ShapeError, error
 from hyrecall.table.arrow_lists import arrow_column, is_arrow, read_lists
-from hyrecall.table.device_tensors import is_on_cuda
 from hyrecall.table.matrices import VectorInput, check_rows, native
 from hyrecall.table.schema import VectorDtype
-from hyrecall.table.tensors import host_array
+from hyrecall.table.tensors import host_array, is_on_cuda
 
 __all__ = ["read_vectors"]
 

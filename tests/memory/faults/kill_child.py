@@ -21,10 +21,10 @@ import apsw
 
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import MemorySync
+from hyrecall.recipes import hypergraph
 from memory.faults.work import do
 from seams import Database, Follower, disk, erasing, fact_rows, snapshots, writing
 from seams import database as database_module
-from seams import recipes_hypergraph_module as hypergraph
 
 __all__ = ["INDEX_POINTS", "POINTS", "around", "main", "open_whole"]
 

@@ -23,10 +23,11 @@ import pytest
 
 from hyrecall.errors import CorruptStoreError, HyrecallError
 from hyrecall.memory import EVERYONE, DamageWarning, DegradedReason, Episode, Fact, MemorySync
+from hyrecall.recipes import loom
 from laws.effort import Effort
 from memory.copies import copy_store
 from memory.stores import NOON
-from seams import INDEX, codec, loom
+from seams import INDEX, codec
 from seams import memory_DATABASE as DATABASE
 
 CANARY = "canary"  # in every row of bob's, and of nobody else

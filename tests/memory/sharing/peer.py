@@ -13,7 +13,8 @@ from typing import Any
 
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import MemorySync
-from seams import Database, loom
+from hyrecall.recipes import loom
+from seams import Database
 
 __all__ = ["Peer", "peers"]
 

@@ -25,8 +25,9 @@ from typing import Any
 
 from hyrecall.errors import StoreBusyError
 from hyrecall.memory import MemorySync
+from hyrecall.recipes import loom
 from memory.sharing.handles import is_owner
-from seams import IDLE_READERS, loom, observe
+from seams import IDLE_READERS, observe
 
 __all__ = ["Counted", "run"]
 

@@ -13,11 +13,11 @@ import pytest
 
 from hyrecall.errors import OptionError
 from hyrecall.memory import MemorySync
+from hyrecall.recipes import hypergraph
 from memory.sharing.handles import ids, is_owner, opened
 from memory.sharing.peer import USER, peers
 from seams import Erase, Selection, SessionName, StoreSessions, every_cell, meta
 from seams import memory_server_module as server
-from seams import recipes_hypergraph_module as hypergraph
 
 CANARY = b"canary"
 

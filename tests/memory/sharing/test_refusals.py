@@ -21,10 +21,11 @@ from hyrecall.errors import (
     WriterBusyError,
 )
 from hyrecall.memory import MemorySync
+from hyrecall.recipes import loom
 from memory.children import in_child
 from memory.sharing.handles import ids, is_owner, opened
 from memory.sharing.peer import DIM, USER
-from seams import SOCKET, ExplainDropped, client, election, loom, read_holder
+from seams import SOCKET, ExplainDropped, client, election, read_holder
 from seams import memory_server_module as server
 from seams import memory_SHARED as SHARED
 

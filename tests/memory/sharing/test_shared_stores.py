@@ -17,12 +17,12 @@ from hyrecall.errors import (
     StoreError,
 )
 from hyrecall.memory import MemorySync
+from hyrecall.recipes import hypergraph
 from laws.effort import Effort
 from memory.sharing.handles import ids, is_owner, opened
 from memory.sharing.peer import USER, peers
 from seams import client, election, read_holder
 from seams import memory_server_module as server
-from seams import recipes_hypergraph_module as hypergraph
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hyrecall.memory import MemorySync
-from seams import loom
+from hyrecall.recipes import loom
 
 CHILD = """
 import gc, sys

@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from hyrecall.ask.shaping.checks import plain_pairs, read_duration
-from hyrecall.base.arguments import number, set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords, number, set_fields
 from hyrecall.errors import DTypeError, OptionError, error
 
 __all__ = ["Feature", "FeatureKind", "Linear"]

@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from hyrecall.memory.data.fields import ANONYMOUS
-from hyrecall.memory.data.types import Episode, EpisodeMatch
+from hyrecall.memory.data.types import ANONYMOUS, Episode, EpisodeMatch
 
 __all__ = ["MemoryContract"]
 

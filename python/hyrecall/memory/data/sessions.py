@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from hyrecall.ask.session import LONGEST, Session
+from hyrecall.base.arguments import check_keywords
 from hyrecall.base.forks import free_in_children
-from hyrecall.base.keywords import check_keywords
 
 __all__ = ["InProcessSessions", "SessionName", "SessionTracker"]
 

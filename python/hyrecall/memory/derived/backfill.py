@@ -23,9 +23,7 @@ from hyrecall.embed.guard import OF_TEXT, Guard
 from hyrecall.embed.protocol import EmbedFault, NoVectors
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.types import Episode
-from hyrecall.memory.sql.cells import cells_by_number
-from hyrecall.memory.sql.codec import encode_vector, to_json
-from hyrecall.memory.sql.damaged_rows import is_text, rows
+from hyrecall.memory.sql.codec import cells_by_number, encode_vector, is_text, rows, to_json
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.reading import episodes_of_rows
 

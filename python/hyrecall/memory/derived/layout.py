@@ -12,31 +12,45 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import xxhash
 
+from hyrecall.ask.filters import Filter
 from hyrecall.ask.recipe import Recipe
+from hyrecall.ask.scope import ANY, Scope, ScopePattern
 from hyrecall.errors import OptionError, error
-from hyrecall.graph.schema import GraphSchema
+from hyrecall.graph.graph import Graph, GraphSchema
+from hyrecall.index import Index
+from hyrecall.memory.data.matches import DegradedReason
 from hyrecall.memory.data.metadata import COLUMN as METADATA
 from hyrecall.memory.data.metadata import metadata_tokens
-from hyrecall.memory.sql.cells import FACT_SOURCE
+from hyrecall.memory.sql.codec import FACT_SOURCE, Cell
 from hyrecall.memory.sql.reading import STORED
 from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 
 __all__ = [
     "ANALYZER",
+    "ARE_UNEMBEDDED",
+    "BEHIND",
     "CELL",
     "EDGES",
+    "EVERYWHERE",
     "FILTERED",
     "UNEMBEDDED",
     "Column",
+    "ComparableVectors",
+    "How",
+    "IndexNotReadyError",
     "Layout",
+    "OpenReport",
+    "Ready",
+    "count_unembedded",
     "layout_of",
     "serves",
+    "told_unembedded",
 ]
 
 CELL = {"org": "org", "workspace": "workspace", "user": "user", "visibility": "visibility",
@@ -227,3 +241,88 @@ def serves(layout: Layout, recipe: Recipe) -> bool:
     if recipe.analyzer not in (None, layout.analyzer.name):
         return False
     return layout_of(recipe, layout.analyzer) == layout
+
+
+# ---- What a follower returns: an index to search, why there is none, how it was opened ----
+
+BEHIND = "changes are being applied"
+"""What is known of an index that is there, and not up to date."""
+
+How: TypeAlias = Literal["snapshot", "rebuilt", "later", "failed"]
+
+
+class IndexNotReadyError(Exception):
+    """There is no index now. Raised inside the package only: recall then answers without it."""
+
+    def __init__(self, reason: DegradedReason, detail: str) -> None:
+        """Set the reason that a caller sees, and its detail."""
+        super().__init__(f"{reason} ({detail})")
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclass(frozen=True)
+class Ready:
+    """An index that has applied every change up to ``sequence``."""
+
+    # ``graph`` is there without edges too: recipes name it. ``behind``: changes of another process
+    # are being applied, and it lacks them.
+
+    index: Index
+    graph: Graph
+    sequence: int
+    layout: Layout
+    model: str | None
+    dim: int
+    behind: bool = False
+
+
+@dataclass(frozen=True)
+class OpenReport:
+    """How a follower got its index: opened, built, or left for later."""
+
+    how: How
+    reason: str
+    seconds: float
+
+
+# ---- Counts the memories of some cells that vectors cannot find ----
+
+EVERYWHERE = Scope.matching(**dict.fromkeys(CELL, ANY))
+
+MOST_KEPT = 256
+"""Counts that are kept for the next call."""
+
+ARE_UNEMBEDDED = Filter(**{UNEMBEDDED: True})
+"""Passes memories with a text and without a vector that the index takes."""
+
+
+def count_unembedded(index: Index, scope: Scope | ScopePattern = EVERYWHERE) -> int:
+    """Count the memories of a scope with a text and without a vector that the index takes."""
+    return index.count(scope=scope, filter=ARE_UNEMBEDDED)
+
+
+def told_unembedded(n: int, n_memories: int) -> str:
+    """Say how many memories have no usable vector."""
+    return f"{n} of {n_memories} memories have no usable vector"
+
+
+class ComparableVectors:
+    """Counts the memories that a query's vector cannot be compared with, once for each state."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._kept: dict[tuple[object, ...], str] = {}
+
+    def told(self, ready: Ready, cells: tuple[tuple[int, Cell], ...]) -> str:
+        """Say how many memories of cells have no usable vector; "" if all have one."""
+        key = (ready.sequence, ready.model, ready.dim, tuple(number for number, _ in cells))
+        found = self._kept.get(key)
+        if found is None:
+            scope = Scope([tuple(cell) for _, cell in cells])
+            n = count_unembedded(ready.index, scope)
+            found = told_unembedded(n, ready.index.count(scope=scope)) if n else ""
+            if len(self._kept) >= MOST_KEPT:
+                self._kept = {}
+            self._kept[key] = found
+        return found

@@ -18,15 +18,17 @@ import pyarrow as pa
 
 from hyrecall.embed.protocol import norms
 from hyrecall.memory.derived.layout import CELL, EDGES, UNEMBEDDED, Column, Layout
-from hyrecall.memory.sql.cells import Cell, is_sound_cell
 from hyrecall.memory.sql.codec import (
     CHECKED,
     N_CHECKED,
+    Cell,
     is_sound,
+    is_sound_cell,
+    is_text,
+    rows,
     to_json,
     vector_checksum,
 )
-from hyrecall.memory.sql.damaged_rows import is_text, rows
 from hyrecall.memory.sql.edge_rows import EDGE_COLUMNS, is_sound_edge
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
 from hyrecall.memory.sql.reading import HIGHEST

@@ -15,15 +15,13 @@ from operator import and_, or_
 import apsw
 import pyarrow as pa
 
-from hyrecall.ask.filter_expression import read_filter
-from hyrecall.ask.filter_program import compile_filter
+from hyrecall.ask.filter_program import compile_filter, read_filter
 from hyrecall.ask.filters import Filter
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.data.metadata import COLUMN, PREFIX, filter_on_key, metadata_tokens, paths_of
 from hyrecall.memory.data.types import Episode
 from hyrecall.memory.derived.layout import FILTERED, Column
-from hyrecall.memory.sql.codec import CHECKED, is_sound, to_json
-from hyrecall.memory.sql.damaged_rows import rows
+from hyrecall.memory.sql.codec import CHECKED, is_sound, rows, to_json
 from hyrecall.memory.sql.reading import episodes_of_rows, newest_rows
 from hyrecall.table.attributes import attribute_column
 

@@ -22,13 +22,19 @@ from hyrecall.errors import CorruptStoreError, HyrecallError, StoreFormatError, 
 from hyrecall.index import Index
 from hyrecall.memory.data.types import Edge, Episode, Participant
 from hyrecall.memory.derived.layout import CELL
-from hyrecall.memory.faces.export_lines import FORMAT, Line, VersionLine
-from hyrecall.memory.faces.line_files import File, write_lines
-from hyrecall.memory.sql.cells import Cell
+from hyrecall.memory.faces.import_rows import FORMAT, Line, VersionLine
+from hyrecall.memory.faces.transfer import File, write_lines
+from hyrecall.memory.sql.codec import Cell
 from hyrecall.memory.sql.database import DATABASE, Database
 from hyrecall.memory.sql.fact_rows import KIND
-from hyrecall.memory.sql.index_header import INDEX, PARTS, Header, StaleError, read_header
-from hyrecall.memory.sql.lost_changes import last_change
+from hyrecall.memory.sql.lost_changes import (
+    INDEX,
+    PARTS,
+    Header,
+    StaleError,
+    last_change,
+    read_header,
+)
 
 __all__ = ["RESCUED_FACT", "rescue", "rescue_lines"]
 

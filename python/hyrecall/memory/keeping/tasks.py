@@ -5,20 +5,22 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from hyrecall.errors import HyrecallError
-from hyrecall.memory.data.degradation import DegradedReason
-from hyrecall.memory.derived.comparable_vectors import told_unembedded
-from hyrecall.memory.derived.layout import Layout
-from hyrecall.memory.derived.readiness import IndexNotReadyError
-from hyrecall.memory.keeping.keeper import Parts, Task
-from hyrecall.memory.sql.applied_writes import check_write_id
+from hyrecall.memory.changes import Change
+from hyrecall.memory.data.matches import DegradedReason
+from hyrecall.memory.derived.follower import Background, Follower
+from hyrecall.memory.derived.layout import IndexNotReadyError, Layout, told_unembedded
+from hyrecall.memory.recall.call import FoundRows, Question
+from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.doctor import Check
-from hyrecall.memory.sql.erasing import erase
-from hyrecall.memory.sql.selection import Selection
+from hyrecall.memory.sql.erasing import check_write_id, erase
+from hyrecall.memory.sql.writing import Selection
 
 __all__ = [
     "SCRUB",
@@ -32,13 +34,80 @@ __all__ = [
     "Erase",
     "Follow",
     "IndexState",
+    "Keeper",
+    "Parts",
     "Rebuild",
     "Snapshot",
     "TakeVectors",
+    "Task",
     "TellLayout",
     "embeddings",
     "scrub",
 ]
+
+
+# ---- What a store asks of whoever keeps it open: the owner in this process, or a way to another's
+
+Reply = TypeVar("Reply")
+
+
+class Tells(Protocol):
+    """Work in the background that says how far it came."""
+
+    def told(self) -> str:
+        """Say it, without a text of anybody's."""
+        ...
+
+
+class Parts(Protocol):
+    """The parts of an owner that its tasks use."""
+
+    database: Database
+    follower: Follower
+    background: Background
+    layout: Layout
+
+    @property
+    def filling(self) -> Tells | None:
+        """What embeds by itself; None: this process cannot."""
+        ...
+
+    def search_index(self, question: Question) -> FoundRows:
+        """Rank rows, as :meth:`Keeper.search_index`."""
+        ...
+
+
+class Task(ABC, Generic[Reply]):
+    """Upkeep that only the owner can do. Subclasses are frozen dataclasses of plain data."""
+
+    @abstractmethod
+    def run(self, owner: Parts) -> Reply:
+        """Do it in the owner's process."""
+
+
+class Keeper(Protocol):
+    """Commits changes, searches the index and does upkeep. Threads may share it."""
+
+    def write(
+        self, change: Change[Reply], *, write_id: bytes | None = None, now: datetime | None = None
+    ) -> Reply:
+        """Commit a change: it is on the disk when this returns."""
+        ...
+
+    def search_index(self, question: Question) -> FoundRows:
+        """Rank the rows that a caller may see."""
+        ...
+
+    def run(self, task: Task[Reply]) -> Reply:
+        """Do a task of the owner."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything. Closing twice is fine."""
+        ...
+
+
+# ---- The upkeep that only the owner of a store can do, as plain data ----
 
 _log = logging.getLogger("hyrecall.memory")
 

@@ -11,12 +11,12 @@ from typing import Final, Literal, TypeAlias
 import apsw
 
 from hyrecall.ask.scope import Scope
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords
 from hyrecall.errors import DTypeError, OptionError, ScopeError, error
-from hyrecall.memory.data.fields import check_user
 from hyrecall.memory.data.matches import Reading, ReadPolicyFault
-from hyrecall.memory.sql.cells import Cell, cells_of, find_cells, has_named_users, lookup_order
-from hyrecall.memory.sql.read_policies import ReadPolicy, agents_of_group, read_policy
+from hyrecall.memory.data.types import check_user
+from hyrecall.memory.sql.codec import Cell, cells_of, find_cells, has_named_users, lookup_order
+from hyrecall.memory.sql.reading import ReadPolicy, agents_of_group, read_policy
 
 __all__ = ["EVERYONE", "AskedBy", "Audience", "Partition", "User", "audience"]
 

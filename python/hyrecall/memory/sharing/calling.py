@@ -15,10 +15,16 @@ import numpy as np
 
 from hyrecall.base import threads
 from hyrecall.errors import error
-from hyrecall.memory.sharing.faults import lower_fault, raise_fault
-from hyrecall.memory.sharing.frames import ConnectionLost, Frames
-from hyrecall.memory.sharing.protocol import ANSWER, CALL
-from hyrecall.memory.sharing.wire import Codec, WireError
+from hyrecall.memory.sharing.wire import (
+    ANSWER,
+    CALL,
+    Codec,
+    ConnectionLost,
+    Frames,
+    WireError,
+    lower_fault,
+    raise_fault,
+)
 
 __all__ = ["Answering", "Callbacks"]
 

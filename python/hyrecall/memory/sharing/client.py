@@ -6,41 +6,58 @@ import contextlib
 import itertools
 import os
 import socket
+import stat
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from hyrecall import errors
 from hyrecall.base.forks import Birth
-from hyrecall.base.scans import check_waiting
+from hyrecall.base.threads import check_waiting
 from hyrecall.errors import (
     HyrecallError,
     OwnerError,
     StoreBusyError,
     StoreMismatchError,
+    WriterBusyError,
     error,
 )
 from hyrecall.memory.sharing.calling import Answering
-from hyrecall.memory.sharing.faults import raise_fault
-from hyrecall.memory.sharing.frames import MOST_BYTES_OF_HELLO, ConnectionLost, Frames
-from hyrecall.memory.sharing.protocol import (
+from hyrecall.memory.sharing.wire import (
     CALL,
     FAULT,
+    MOST_BYTES_OF_HELLO,
     REPLY,
     REQUEST,
     STATUS,
+    Codec,
+    ConnectionLost,
+    Frames,
     Hello,
     OwnerState,
     Welcome,
+    WireError,
     check_peer,
     peer_of,
+    raise_fault,
 )
-from hyrecall.memory.sharing.wire import Codec, WireError
+from hyrecall.memory.sql.lock import SHARED, SOCKET, WriterLock, read_holder
 
-__all__ = ["HUNG_SECONDS", "Connections", "Link", "state_of"]
+__all__ = [
+    "HUNG_SECONDS",
+    "Connections",
+    "Link",
+    "connect_to",
+    "elect",
+    "listen_in",
+    "remove_socket",
+    "state_of",
+    "without_sockets",
+]
 
 HUNG_SECONDS = 10.0
 """An owner that gives no sign of life for so long hangs."""
@@ -270,3 +287,112 @@ def _refusal(welcome: Welcome) -> HyrecallError:
         kind = StoreMismatchError
     made: HyrecallError = kind(welcome.refused)
     return made
+
+
+# ---- Finds the owner of a store, or makes this process the owner: one at a time, by the lock alone
+
+LONGEST_PATH = 107
+"""Bytes of the path of a Unix socket."""
+
+_BACKLOG = 1_024
+_PAUSE = 0.005  # seconds between two tries
+_GRACE = 0.2  # seconds in which LOCK may still name an earlier owner
+
+T = TypeVar("T")
+
+
+@contextmanager
+def _address(folder: Path) -> Iterator[str]:
+    """Give the path of a folder's socket in a form that is short enough."""
+    path = str(folder / SOCKET)
+    if len(os.fsencode(path)) <= LONGEST_PATH:
+        yield path
+        return
+    handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{handle}/{SOCKET}"
+    finally:
+        os.close(handle)
+
+
+def listen_in(folder: Path) -> socket.socket:
+    """Return a listening socket in a folder, for processes of this user only."""
+    # The caller holds the writer's lock, so an older socket is nobody's.
+    with contextlib.suppress(FileNotFoundError):
+        (folder / SOCKET).unlink()
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with _address(folder) as address:
+            made.bind(address)
+            os.chmod(address, stat.S_IRUSR | stat.S_IWUSR)  # nobody can connect before it listens
+        made.listen(_BACKLOG)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def remove_socket(folder: Path) -> None:
+    """Remove the socket of a folder; the caller holds the writer's lock."""
+    with contextlib.suppress(OSError):
+        (folder / SOCKET).unlink()
+
+
+def connect_to(folder: Path) -> socket.socket:
+    """Return a connection to the owner of a folder."""
+    until = time.monotonic() + HUNG_SECONDS
+    while True:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            made.setblocking(False)
+            with _address(folder) as address:
+                made.connect(address)
+        except BlockingIOError:  # more connections wait to be accepted than can
+            made.close()
+            if time.monotonic() >= until:
+                raise hung(read_holder(folder).pid or 0) from None
+            time.sleep(_PAUSE)
+        except BaseException:
+            made.close()
+            raise
+        else:
+            return made
+
+
+def elect(folder: Path, connect: Callable[[], T], *, wait: float = 0.0) -> WriterLock | T:
+    """Connect to the owner of a folder, or take the lock and become it."""
+    begun = time.monotonic()
+    while True:
+        try:
+            return WriterLock.take(folder, terms=SHARED)
+        except WriterBusyError as fault:
+            busy = fault
+        with contextlib.suppress(ConnectionLost):
+            return connect()
+        waited = time.monotonic() - begun
+        holder = read_holder(folder)
+        if holder.terms == SHARED:
+            # It opens the store, or leaves it, or its process has just ended.
+            if waited >= HUNG_SECONDS + wait:
+                raise hung(holder.pid or 0)
+        elif waited >= max(wait, _GRACE):
+            if holder.terms.startswith(_NO_SOCKETS):
+                raise _cannot_share(folder, holder.terms)
+            raise busy
+        time.sleep(_PAUSE)
+
+
+_NO_SOCKETS = "without sockets"
+
+
+def without_sockets(fault: OSError) -> str:
+    """Return the terms of an owner that cannot listen."""
+    return f"{_NO_SOCKETS} ({fault.strerror or type(fault).__name__})"
+
+
+def _cannot_share(folder: Path, terms: str) -> OwnerError:
+    holder = read_holder(folder)
+    wish = "a file system with Unix sockets, over which processes share a store"
+    got = f"one {terms} (owner: pid {holder.pid})"
+    remedy = "shared=False for one process at a time, or `hyrecall serve` for many"
+    return error(OwnerError, str(folder), wish, got, remedy)

@@ -21,10 +21,9 @@ import apsw
 
 from hyrecall.base import disk
 from hyrecall.errors import CorruptStoreError, error
-from hyrecall.memory.sql.connecting import DATABASE, LOG, connect
+from hyrecall.memory.sql.connecting import DATABASE, LOG, connect, disk_named, sqlite_named
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.schema import check_format, meta
-from hyrecall.memory.sql.sqlite_errors import disk_named, sqlite_named
 
 __all__ = [
     "CopiedDatabase",

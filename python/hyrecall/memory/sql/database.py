@@ -30,12 +30,18 @@ from hyrecall.errors import (
 )
 from hyrecall.memory.sql.connecting import (
     BUSY_MILLISECONDS,
+    DAMAGING,
     DATABASE,
     LOG,
+    OwnFiles,
     Shared,
+    check_sqlite,
     connect,
     connect_to_read,
+    disk_named,
     inherit,
+    problems,
+    sqlite_named,
 )
 from hyrecall.memory.sql.lock import LOCK, WriterLock, make_folder
 from hyrecall.memory.sql.lost_changes import (
@@ -46,15 +52,7 @@ from hyrecall.memory.sql.lost_changes import (
     last_change,
     witnesses,
 )
-from hyrecall.memory.sql.own_files import OwnFiles
 from hyrecall.memory.sql.schema import check_format, is_empty, meta, migrate
-from hyrecall.memory.sql.sqlite_errors import (
-    DAMAGING,
-    check_sqlite,
-    disk_named,
-    problems,
-    sqlite_named,
-)
 
 __all__ = ["DATABASE", "LOG", "Database", "Outcome"]
 

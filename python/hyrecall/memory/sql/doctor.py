@@ -18,9 +18,17 @@ import apsw
 
 from hyrecall.errors import OptionError
 from hyrecall.memory.data.types import normal_predicate
-from hyrecall.memory.sql.cells import CELLS, Cell, is_sound_cell
-from hyrecall.memory.sql.codec import CHECKED, N_CHECKED, decode_vector, is_sound, vector_checksum
-from hyrecall.memory.sql.damaged_rows import rows
+from hyrecall.memory.sql.codec import (
+    CELLS,
+    CHECKED,
+    N_CHECKED,
+    Cell,
+    decode_vector,
+    is_sound,
+    is_sound_cell,
+    rows,
+    vector_checksum,
+)
 from hyrecall.memory.sql.database import DATABASE, Database
 from hyrecall.memory.sql.edge_rows import EDGE_COLUMNS, is_sound_edge
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact

@@ -10,17 +10,21 @@ import apsw
 
 from hyrecall.errors import KeyConflictError, error
 from hyrecall.memory.data.types import Edge, Participant
-from hyrecall.memory.sql.cells import (
+from hyrecall.memory.sql.codec import (
     Cell,
     cell_of,
     cells_by_number,
+    checksum,
     find_cell,
     find_cells,
+    from_json,
     home_of_edges,
     make_cell,
+    rows,
+    to_json,
+    to_micros,
+    warn_of_damage,
 )
-from hyrecall.memory.sql.codec import from_json, to_json, to_micros
-from hyrecall.memory.sql.damaged_rows import checksum, rows, warn_of_damage
 from hyrecall.memory.sql.schema import take_sequence
 
 __all__ = [

@@ -17,20 +17,26 @@ import numpy.typing as npt
 
 from hyrecall.errors import NotFoundError, OptionError, error
 from hyrecall.memory.data.types import Episode, Fact, Status, normal_predicate
-from hyrecall.memory.sql.cells import FACT_SOURCE, Cell, cell_of, cells_by_number, make_cell
 from hyrecall.memory.sql.codec import (
     CHECKED,
+    FACT_SOURCE,
     N_CHECKED,
+    Cell,
+    cell_of,
+    cells_by_number,
+    checksum,
     content_of,
     from_json,
     from_micros,
     is_sound,
+    is_text,
+    make_cell,
+    rows,
     to_json,
     to_micros,
+    warn_of_damage,
 )
-from hyrecall.memory.sql.damaged_rows import checksum, is_text, rows, warn_of_damage
-from hyrecall.memory.sql.reading import HIGHEST, head_row
-from hyrecall.memory.sql.version_rows import embedding_of
+from hyrecall.memory.sql.reading import HIGHEST, embedding_of, head_row
 from hyrecall.memory.sql.writing import NewVersion, Written, append, remember
 
 __all__ = [

@@ -13,8 +13,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 import apsw
 
-from hyrecall.memory.sql.codec import from_micros, is_time, to_json, to_micros
-from hyrecall.memory.sql.damaged_rows import checksum, is_text, rows, warn_of_damage
+from hyrecall.memory.sql.codec import (
+    checksum,
+    from_micros,
+    is_text,
+    is_time,
+    rows,
+    to_json,
+    to_micros,
+    warn_of_damage,
+)
 
 __all__ = [
     "FEEDBACK_COLUMNS",

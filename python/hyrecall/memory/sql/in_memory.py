@@ -19,10 +19,9 @@ import apsw
 
 from hyrecall.base.version import __version__
 from hyrecall.errors import StoreError, error
-from hyrecall.memory.sql.connecting import connect_in_memory
+from hyrecall.memory.sql.connecting import check_sqlite, connect_in_memory, sqlite_named
 from hyrecall.memory.sql.database import Database, Outcome
 from hyrecall.memory.sql.schema import migrate
-from hyrecall.memory.sql.sqlite_errors import check_sqlite, sqlite_named
 
 __all__ = ["IN_MEMORY", "MemoryDatabase"]
 

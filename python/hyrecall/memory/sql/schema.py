@@ -9,7 +9,7 @@ The only format so far is 6; the first step that a release needs goes to the end
 - ``changed`` numbers the changes of documents and edges together, from ``meta.sequence``. Whoever
   has read up to a number finds all that came after it above that number, each document once.
 - ``checksum`` covers what never changes of a row, ``embedding_checksum`` the vector and its model;
-  :mod:`hyrecall.memory.sql.damaged_rows` computes them.
+  :mod:`hyrecall.memory.sql.codec` computes them.
 - ``cells`` gives every combination of org, workspace, user and visibility a number; null is none.
   Where ``meta.tables`` is 1, memories of another source lie in another cell.
 - ``facts.single`` says whether a fact is the only one of its subject and predicate at a time.

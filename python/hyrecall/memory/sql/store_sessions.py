@@ -14,8 +14,7 @@ import apsw
 from hyrecall.ask.session import LONGEST, Session
 from hyrecall.base import threads
 from hyrecall.memory.data.sessions import MOST_SESSIONS, SessionName, still_known
-from hyrecall.memory.sql.codec import from_micros, is_time, to_json, to_micros
-from hyrecall.memory.sql.damaged_rows import is_text, rows
+from hyrecall.memory.sql.codec import from_micros, is_text, is_time, rows, to_json, to_micros
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.schema import meta
 

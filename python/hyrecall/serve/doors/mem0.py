@@ -17,15 +17,23 @@ from hyrecall.ask.filters import Filter
 from hyrecall.base.reply_room import ROOM
 from hyrecall.memory import Episode, Version
 from hyrecall.serve.bodies import Text, Whole
-from hyrecall.serve.callers import Caller, Reader, Writer
 from hyrecall.serve.doors.shapes import BY_REST, ERRORS, iso, tell_degraded
-from hyrecall.serve.errors import ServiceError
-from hyrecall.serve.limits import check_lists, check_page, check_query, check_size, options_of
+from hyrecall.serve.errors import (
+    ServiceError,
+    check_lists,
+    check_page,
+    check_query,
+    check_size,
+    options_of,
+)
 from hyrecall.serve.routing import PathId, Router
 from hyrecall.serve.scoped_store import (
+    Caller,
+    Reader,
     ReadScope,
     RequestScope,
     ScopedStore,
+    Writer,
     WriteScope,
     memory_of,
     scope_of,

@@ -17,14 +17,13 @@ from hyrecall.base.version import __version__
 from hyrecall.errors import OptionError, error
 from hyrecall.memory import Memory
 from hyrecall.serve import errors, metrics
-from hyrecall.serve.callers import Tokens, identify
 from hyrecall.serve.guards import Guard
-from hyrecall.serve.identity import Caller
 from hyrecall.serve.json_shape import check_message
 from hyrecall.serve.mcp.server import CALLER, create_server
-from hyrecall.serve.options import ServiceOptions
+from hyrecall.serve.options import Caller, ServiceOptions
 from hyrecall.serve.routes import health
 from hyrecall.serve.routing import check_request
+from hyrecall.serve.scoped_store import Tokens, identify
 from hyrecall.serve.tokens import TokenFile
 
 __all__ = ["PATH", "http_app"]

@@ -25,10 +25,10 @@ from hyrecall.memory import (
     Remembered,
     Version,
 )
-from hyrecall.memory.data.fields import check_id
+from hyrecall.memory.data.types import check_id
 from hyrecall.memory.derived.layout import serves
 from hyrecall.memory.sql.reading import Accesses
-from hyrecall.serve.identity import Caller, Right, free_names
+from hyrecall.serve.options import Caller, Right, free_names
 
 __all__ = ["DEFAULT_USER", "Session", "missing", "served_recipes"]
 

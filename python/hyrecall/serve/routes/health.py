@@ -11,13 +11,13 @@ from fastapi import Request
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
-from hyrecall.base.workers import Workers
+from hyrecall.base.threads import Workers
 from hyrecall.errors import ShardLostError
 from hyrecall.memory.keeping.tasks import CheckEmbeddings
-from hyrecall.serve.callers import Keeper, identify
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.replies import ERRORS
 from hyrecall.serve.routing import Router
+from hyrecall.serve.scoped_store import Keeper, identify
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

@@ -8,25 +8,33 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from hyrecall.ask.filter_json import filter_from_json
+from hyrecall.ask.filters import filter_from_json
 from hyrecall.ask.scope import Scope
 from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import OptionError, error
 from hyrecall.serve.bodies import IndexBatchBody, IndexQueryBody
-from hyrecall.serve.callers import Caller, Reader
-from hyrecall.serve.errors import ServiceError, naming_query
-from hyrecall.serve.limits import (
+from hyrecall.serve.errors import (
+    ServiceError,
     check_hits,
     check_lists,
     check_page,
     check_query,
     check_size,
+    naming_query,
     options_of,
 )
 from hyrecall.serve.options import ServiceOptions
-from hyrecall.serve.replies import ERRORS, IndexReply, JsonResponse
+from hyrecall.serve.replies import (
+    ERRORS,
+    AnyIndex,
+    IndexQuery,
+    IndexReply,
+    JsonResponse,
+    ServedIndex,
+    recipe_named,
+)
 from hyrecall.serve.routing import Router
-from hyrecall.serve.served_index import AnyIndex, IndexQuery, ServedIndex, recipe_named
+from hyrecall.serve.scoped_store import Caller, Reader
 
 __all__ = ["authorised", "read_query", "router", "served_by"]
 
