@@ -253,17 +253,17 @@ def filter_of(given: MetadataFilters | None, documents: DocumentIndex) -> Filter
 
 def _read(given: MetadataFilter, documents: DocumentIndex) -> Filter:
     name, operator = given.key, FilterOperator(given.operator)
-    is_list = is_list(documents.attributes.get(name, pa.string()))
+    holds_lists = is_list(documents.attributes.get(name, pa.string()))
     if operator == FilterOperator.IS_EMPTY:
         documents.value(name, None)  # refuses a field that is not declared
-        some = Between(None, None) if is_list else NoneOf("")
+        some = Between(None, None) if holds_lists else NoneOf("")
         is_text = str(documents.attributes.get(name, "string")).endswith("string")
         empty = Filter(**{name: IsNull()})
-        return empty | ~Filter(**{name: some}) if is_list or is_text else empty
-    if operator in _OF_LISTS and not is_list:
+        return empty | ~Filter(**{name: some}) if holds_lists or is_text else empty
+    if operator in _OF_LISTS and not holds_lists:
         wish = f"a field that is declared as a list, for {operator.value!r}"
         raise error(OptionError, "filter", wish, repr(name), "mode='text_search' searches texts")
-    if is_list and operator in _STRICT:
+    if holds_lists and operator in _STRICT:
         # Of two elements one may be in the range, and the other be the value that is excluded.
         wish = f"'{operator.value}=' for the list {name!r}"
         raise error(OptionError, "filter", wish, repr(operator.value))
