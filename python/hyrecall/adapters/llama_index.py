@@ -35,7 +35,7 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 
 from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.adapters.document_folder import open_documents, saved
-from hyrecall.adapters.documents import AttributeType, Document, DocumentIndex, read_cell
+from hyrecall.adapters.documents import AttributeType, Document, DocumentIndex, is_list, read_cell
 from hyrecall.adapters.extras import needs_extra
 from hyrecall.adapters.index_arms import check_arms, check_limit, text_of
 from hyrecall.adapters.memories import Store, UserMemories
