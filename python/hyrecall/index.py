@@ -94,7 +94,51 @@ class Index(IndexBuilds, IndexReads, IndexParts):
         first_seq: int = 0,
         progress: ProgressFunction | None = None,
     ) -> Index:
-        """Index a table, in one permuted copy; memory peaks at input + index + 10 %."""
+        """Index a table, in one permuted copy; memory peaks at input + index + 10 %.
+
+        Parameters
+        ----------
+        table : object
+            With ``__arrow_c_stream__`` or ``__arrow_c_array__``: pyarrow, polars, pandas, duckdb.
+        schema : Schema
+            What each column is for.
+        vectors : mapping of str to array, shape (n_rows, dim), optional
+            Arm to float32, float16, bfloat16 or float64 rows, in place of a column.
+        analyzer : Analyzer, default Analyzer("unicode")
+            For text arms that name none.
+        bm25 : BM25, default BM25("lucene")
+            For text arms that name none; a default only, since the index holds integers. Naming
+            the default itself says no more than naming none: arms that are joined by the default
+            ``fusion`` of :meth:`recall` then have its constants.
+        embed : embedder, str or EmbedBy, or mapping of str to those, optional
+            What makes the vectors of an arm, or ``{arm: ...}``: of documents if neither the table
+            nor ``vectors`` has the arm, now and at each add (a null in a column that is there is a
+            row without a vector), and of queries that come without. It is what a store takes as
+            its embedder; :class:`hyrecall.embed.EmbedBy` says more.
+        device : {"auto", "cpu", "cuda:N"}, default "auto"
+            Where vectors and texts are searched. Only "auto" may choose: cuda:0 where there is
+            one and the vectors are large enough to gain by it and all of it fits, else the CPU.
+            The replies are the same to the last bit. :attr:`device` says which.
+        threads : int, optional
+            At most so many at work, in [1, 1024]; default: what affinity and cgroup allow.
+        first_seq : int, default 0
+            Insertion number of the first row, in [0, 2^62).
+        progress : callable, optional
+            ``progress(done, total)``, called on this thread now and then: rows that were indexed,
+            over all text and vector arms (a table of 100 rows and two arms counts to 200). What it
+            raises ends the build.
+
+        Raises
+        ------
+        DTypeError, ShapeError, OptionError
+            A column that the schema cannot take; the message names row and remedy.
+        KeyConflictError
+            A null key, or one that comes twice in a cell.
+        EmbedError
+            The embedder failed or returned no vectors.
+        DeviceUnavailableError, DeviceMemoryError
+            The named CUDA device is not there, or has no room.
+        """
         if not isinstance(schema, Schema):
             raise error(DTypeError, "schema", "an hr.Schema", type(schema).__name__)
         check_device(device)
@@ -319,7 +363,43 @@ class Index(IndexBuilds, IndexReads, IndexParts):
         device: str = "auto",
         threads: int | None = None,
     ) -> Index:
-        """Open a saved index."""
+        """Open a saved index.
+
+        Parameters
+        ----------
+        path : path-like
+            The folder :meth:`save` wrote.
+        analyzer : Analyzer or mapping of str to Analyzer, optional
+            For arms whose analyzer is a callable: it must be passed again, and its hash must be the
+            stored one.
+        embed : embedder, str or EmbedBy, or mapping of str to those, optional
+            As in :meth:`build`; its model, length and columns must be those that the index was
+            built with, as far as its files say. Without it, vectors of a local model ("static",
+            "minilm") get that model if it is installed. Of other models, a recall of texts alone
+            asks the text arms and is degraded. ``{}`` opens without any.
+        memory : {"mmap", "ram"}, default "mmap"
+            Map the files, or read them whole.
+        verify : {"full", "structure"}, optional
+            Check every block's checksum now, or most of them when they are first read (default:
+            full below 8 GB).
+        pin : str or sequence of str, default ()
+            Parts of a mapped index to lock in memory, see docs/larger-than-memory.md.
+        device, threads
+            As in :meth:`build`.
+
+        Raises
+        ------
+        IndexMismatchError
+            The vectors of the index are of another embedder.
+        CorruptIndexError
+            A file that is damaged, missing, or of a newer format; it is named. With
+            ``verify="structure"``, other damage is found by the first call that reads it. Any call
+            raises it if a file was cut or written to since.
+        OptionError
+            An unknown option, or parts to pin that the system does not lock.
+        IndexNotFoundError
+            Nothing at ``path``; a CorruptIndexError and a FileNotFoundError.
+        """
         check_device(device)
         how = Opening(analyzer, memory, verify, choose_threads(threads), read_pin(pin))
         folder = read_path(path)

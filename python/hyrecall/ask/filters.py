@@ -246,9 +246,9 @@ def filter_from_json(asked: object, types: Mapping[str, pa.DataType], argument: 
     """Read a filter from decoded JSON: an object from columns to predicates; all must hold."""
     # A value means equality, a list any of its values, ``{"from": a, "to": b}`` a range including
     # both ends, ``{"not": [...]}`` none of the values, ``{"all": [...]}`` all of them (list
-    # columns),
-    # null a row without a value, ``{"null": false}`` a row with a value. Dates and times are ISO
-    # 8601, and a date on a column of times is the whole day; durations only have tests for null.
+    # columns), null a row without a value, ``{"null": false}`` a row with a value. Dates and times
+    # are ISO 8601, and a date on a column of times is the whole day; durations only have tests for
+    # null.
     if not isinstance(asked, dict):
         raise error(OptionError, argument, FILTER_FORM, json.dumps(asked))
     return Filter(

@@ -570,9 +570,8 @@ class Mark:
 
     def holds(self, version: str) -> Noted | None:
         """Return the oldest noted generation whose content has this version."""
-        # Of two generations of a store with one version, a pull that was interrupted may
-        # have brought
-        # the first only.
+        # Of two generations of a store with one version, a pull that was interrupted may have
+        # brought the first only.
         return next((one for one in self.noted if one.version == version), None)
 
     def with_coming(self, coming: Noted) -> Mark:

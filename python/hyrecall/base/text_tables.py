@@ -84,8 +84,8 @@ def clean(text: str) -> str:
 
 def visible(text: str) -> str:
     r"""Return a text with its control characters escaped; line breaks and tabs stay."""
-    # Marks that change the writing direction are escaped too: they could affect text after
-    # this one.
+    # Marks that change the writing direction are escaped too: they could affect text after this
+    # one.
     if text.isprintable():
         return text
     return "".join(repr(one)[1:-1] if _acts(one) else one for one in text)

@@ -132,9 +132,8 @@ def writer(kind: str, file: BinaryIO, schema: pa.Schema, *, at: int = 0) -> Tabl
 
 def _parquet(file: BinaryIO, schema: pa.Schema, at: int) -> TableWriter:
     """Make a writer whose offsets count from the start of the file, not of the segment."""
-    # Arrow uses the number of bytes written so far as the offset. So it first writes `at`
-    # bytes, the
-    # magic bytes and zeros, which are discarded.
+    # Arrow uses the number of bytes written so far as the offset. So it first writes `at` bytes,
+    # the magic bytes and zeros, which are discarded.
     stream = pa.PythonFile(_Without(file, at), mode="w")
     made = pq.ParquetWriter(stream, schema, compression="zstd")
     for begin in range(len(_MAGIC), at, len(_ZEROS)):

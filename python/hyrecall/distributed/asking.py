@@ -114,11 +114,9 @@ def results_of(
     shards: Sequence[N_], begin: Callable[[N_], Question[T_]], threads: ShardThreads | None
 ) -> list[T_ | Fault]:
     """Ask shards; return the answer of each, or the fault if it has none."""
-    # All questions are sent first; then this thread waits for the answers. Two or more
-    # questions that
-    # cannot be sent this way are asked in ``threads``. If there is only one, or no threads
-    # are given,
-    # this thread asks.
+    # All questions are sent first; then this thread waits for the answers. Two or more questions
+    # that cannot be sent this way are asked in ``threads``. If there is only one, or no threads are
+    # given, this thread asks.
     with nullcontext() if threads is None else turns.taken():
         asked = [_unless_lost(partial(begin, one)) for one in shards]
     turns.leave()
@@ -176,8 +174,7 @@ def merged(
 def _is_short(request: Request) -> bool:
     """Say whether a merge takes few milliseconds, most of them in the interpreter."""
     # A large merge is mostly native code, a reranker may take any time, and a merge that asks
-    # shards
-    # waits for them.
+    # shards waits for them.
     asks = request._told is not None
     if asks or request._n_packed is None or request._n_packed > SMALL_BYTES:
         return False

@@ -89,8 +89,7 @@ def most_actors(nodes: Sequence[Node], reserved: Reserved) -> int:
 def default_gpus(nodes: Sequence[Node], n: int, device: str, num_cpus: float) -> float:
     """Return how many GPUs each of `n` actors reserves if the caller does not say."""
     # An actor sees only the GPUs that are reserved for it. A named CUDA device needs one;
-    # ``"auto"``
-    # gets one where every actor can have its own.
+    # ``"auto"`` gets one where every actor can have its own.
     if device == "auto":
         return float(most_actors(nodes, Reserved(num_cpus, 1)) >= n)
     return float(device.startswith("cuda"))

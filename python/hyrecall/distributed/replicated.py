@@ -61,9 +61,8 @@ class Replica:
 
     def is_due(self, stamp: str | None) -> bool:
         """Whether it should load a saved version, which it has not found damaged before."""
-        # A replica that found damage after it opened a version tries again: the read may
-        # have failed
-        # only once.
+        # A replica that found damage after it opened a version tries again: the read may have
+        # failed only once.
         is_behind = self.is_damaged or self.stamp != stamp
         return self.is_lost or (is_behind and (stamp is None or self.refused != stamp))
 

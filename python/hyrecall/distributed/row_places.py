@@ -220,9 +220,8 @@ def pack(
     before: Placement | None = None,
 ) -> Placement:
     """Distribute slots, and the parts of the cells in ``counts.parts``, evenly over shards."""
-    # The largest goes first, into the shard with the fewest rows. Slots and parts stay in
-    # their shard
-    # of ``before``, unless that shard is too large or does not exist any more.
+    # The largest goes first, into the shard with the fewest rows. Slots and parts stay in their
+    # shard of ``before``, unless that shard is too large or does not exist any more.
     split = sorted(counts.parts)
     loads = [counts.slots.copy(), *(counts.parts[cell] for cell in split)]
     for cell in split:

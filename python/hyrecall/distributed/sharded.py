@@ -254,8 +254,31 @@ class ShardedIndex(ShardUpkeep):
         threads: int | None = None,
         first_seq: int = 0,
     ) -> ShardedIndex:
-        """Index tables, each as a shard in this process."""
-        # Replies equal those of ``Index.build`` of all tables, concatenated.
+        """Index tables, each as a shard in this process.
+
+        Replies equal those of ``Index.build`` of all tables, concatenated.
+
+        Parameters
+        ----------
+        tables : sequence of table
+            As in :meth:`hyrecall.Index.build`, with columns of the same types.
+        schema : Schema
+        vectors : sequence of mapping or None, optional
+            For each table, as in :meth:`hyrecall.Index.build`.
+        analyzer, bm25, device, threads
+            As in :meth:`hyrecall.Index.build`.
+        first_seq : int, default 0
+            Insertion number of the first row of the first table.
+
+        Raises
+        ------
+        KeyConflictError
+            Two tables have the same key in a cell.
+        OptionError
+            A thread has rows in two tables, or the types of tables differ.
+        DTypeError, ShapeError, DeviceUnavailableError, DeviceMemoryError
+            As in :meth:`hyrecall.Index.build`.
+        """
         given = read_tables(tables)
         rows = [None] * len(given) if vectors is None else list(vectors)
         if len(rows) != len(given):
@@ -287,7 +310,46 @@ class ShardedIndex(ShardUpkeep):
         timeout: float | None = None,
         hedge: float | None = None,
     ) -> ShardedIndex:
-        """Open saved indexes as the shards of one index."""
+        """Open saved indexes as the shards of one index.
+
+        Parameters
+        ----------
+        paths : path-like, or sequence of path-like
+            A folder that :func:`build_shards` wrote: each shard gets only the queries that may
+            find something there. Or folders that :meth:`hyrecall.Index.save` wrote, or the folder
+            that holds these. Their insertion numbers must differ (``first_seq`` of build and add),
+            and no two of them may have the same key in a cell; both are checked here.
+        processes : bool, default False
+            Open each shard in its own process, which loads newer saved versions by itself; an
+            analyzer with a callable is then refused.
+        replicas : int, default 1
+            Processes for each folder, which share its questions. If one does not answer a question,
+            another is asked; a shard is lost only if none answers.
+        analyzer : Analyzer or mapping of str to Analyzer, optional
+            As in :meth:`hyrecall.Index.open`.
+        memory, pin, device, threads
+            For each shard, as in :meth:`hyrecall.Index.open`; its process locks ``pin``.
+        verify : {"full", "structure"}, optional
+            As in :meth:`hyrecall.Index.open`. With ``processes=True``, "full" checks all shards
+            here, now; by default each process checks its shard when it opens it. A process that
+            replaces another does not check the same version again.
+        timeout : float, optional
+            Seconds that a process may take for an answer before it counts as lost.
+        hedge : float, optional
+            Seconds after which a question is also sent to a second replica; needs ``timeout``. The
+            first answer is used. Default: only if the first replica does not answer.
+
+        Raises
+        ------
+        OptionError
+            No path, an unknown option, an analyzer with ``processes``, replicas or a timeout
+            without it, or indexes that are not shards of one index. Parts to pin that the system
+            does not lock; with ``processes=True``, the first call raises this.
+        KeyConflictError
+            Two of them have the same key in a cell.
+        CorruptIndexError, IndexNotFoundError
+            As in :meth:`hyrecall.Index.open`.
+        """
         opening = ShardOpening(device, threads, memory, verify, pin)
         replication = Replication(replicas, hedge, timeout)
         if not processes:
@@ -319,10 +381,47 @@ class ShardedIndex(ShardUpkeep):
         num_gpus: float | None = None,
         start_timeout: float | None = None,
     ) -> ShardedIndex:
-        """Open saved indexes as the shards of one index, each in a Ray actor (extra ``[ray]``)."""
-        # The actors live as long as this object is open. They run in the Ray cluster that
-        # the program
-        # is connected to, or else in a local one, which Ray starts.
+        """Open saved indexes as the shards of one index, each in a Ray actor (extra ``[ray]``).
+
+        The actors live as long as this object is open. They run in the Ray cluster that the program
+        is connected to, or else in a local one, which Ray starts.
+
+        Parameters
+        ----------
+        paths : path-like, or sequence of path-like
+            As in :meth:`open`; readable here and where the actors run.
+        replicas : int, default 1
+            Actors for each folder, on different nodes where there are several.
+        memory, pin, device, threads, hedge
+            As in :meth:`open`.
+        verify : {"full", "structure"}, optional
+            As in :meth:`hyrecall.Index.open`, for each actor whenever it starts, since it may run
+            on another machine than before. "full" also checks all shards here, now.
+        timeout : float, optional
+            Seconds that an actor may take for an answer. One that takes longer counts as lost; it
+            is ended, and Ray starts it again.
+        num_cpus : float, default 1
+            Cores that Ray reserves for each actor.
+        num_gpus : float, optional
+            GPUs that Ray reserves for each actor, which sees no other GPUs. Default: 1 for a named
+            CUDA device, and for ``"auto"`` if the cluster has a GPU for every actor; else 0.
+        start_timeout : float, optional
+            Seconds within which all actors must have started. Ray does not say whether a cluster
+            can add nodes. If it can, pass this argument: the actors then wait for new nodes.
+            Default: 120 s, and the cluster must have room for all actors now.
+
+        Raises
+        ------
+        MissingExtraError
+            Ray is not installed.
+        OptionError
+            The actors reserve more than the cluster has, and there is no ``start_timeout``; or as
+            in :meth:`open`.
+        ShardLostError
+            Not all actors started in time.
+        KeyConflictError, CorruptIndexError, IndexNotFoundError
+            As in :meth:`open`.
+        """
         from hyrecall.distributed.ray_shards import ray_shards
 
         opening = ShardOpening(device, threads, memory, verify, pin)
@@ -434,8 +533,8 @@ class NewerVersions:
     async def look_again(self) -> None:
         """Load a newer version if the last look is long ago."""
         # Requests go on meanwhile. The first ones after a pause wait for it, at most LOOK_AGAIN:
-        # nobody has looked during the pause, so the open version may be as old as the
-        # pause is long.
+        # nobody has looked during the pause, so the open version may be as old as the pause is
+        # long.
         now = time.monotonic()
         is_busy = self.loading is not None and not self.loading.done()
         if not is_busy and now >= self._looked + LOOK_AGAIN:

@@ -208,7 +208,13 @@ class Placement:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Placement:
-        """Make a placement from the result of :meth:`to_dict`."""
+        """Make a placement from the result of :meth:`to_dict`.
+
+        Raises
+        ------
+        OptionError, ScopeError
+            The data is not that of a placement.
+        """
         try:
             if data["hash"] != "xxh3_64":
                 raise error(OptionError, "hash", "'xxh3_64'", repr(data["hash"]))
@@ -358,7 +364,13 @@ class Shards:
 
     @classmethod
     def from_bytes(cls, content: bytes, path: Path) -> Shards:
-        """Read the content of a file; ``path`` is for messages."""
+        """Read the content of a file; ``path`` is for messages.
+
+        Raises
+        ------
+        CorruptIndexError
+            The file is damaged, not a ``shards.json``, or of another format.
+        """
         try:
             data = json.loads(content)
             found, told = data.pop("xxh3_64"), data.get("format")
@@ -381,7 +393,20 @@ class Shards:
 
     @classmethod
     def read(cls, folder: str | Path) -> Shards:
-        """Read the ``shards.json`` of a folder."""
+        """Read the ``shards.json`` of a folder.
+
+        Parameters
+        ----------
+        folder : path-like
+            A folder that :func:`build_shards` wrote.
+
+        Raises
+        ------
+        IndexNotFoundError
+            The folder has no ``shards.json``.
+        CorruptIndexError
+            It is a folder; or as :meth:`from_bytes`.
+        """
         folder = read_path(folder)
         path = folder / SHARDS
         try:

@@ -137,8 +137,7 @@ def _first_length(unit: Unit, name: str) -> int | None:
 def source_files(source: Path) -> list[Path]:
     """Return the Parquet files of a folder, sorted by name, or the single file given."""
     # Other table files, and sub-folders with tables, are refused, since their rows would be
-    # missing.
-    # Names that begin with a dot or an underscore are skipped.
+    # missing. Names that begin with a dot or an underscore are skipped.
     if not source.is_dir():
         found = [source] if source.is_file() else []
     else:

@@ -509,7 +509,27 @@ class Graph(GraphReads):
         bm25: BM25 | None = None,
         threads: int | None = None,
     ) -> Graph:
-        """Index a table of edges."""
+        """Index a table of edges.
+
+        Parameters
+        ----------
+        table : object
+            As in :meth:`hyrecall.Index.build`, with one edge per row.
+        schema : GraphSchema
+            The roles of the columns.
+        nodes : Index or ShardedIndex
+            The documents that edges connect. It may change later; missing participants are ignored.
+            The edges of a graph over shards stay in this process.
+        analyzer, bm25, threads
+            As in :meth:`hyrecall.Index.build`.
+
+        Raises
+        ------
+        DTypeError
+            Participants of another type than the nodes' keys.
+        OptionError, ShapeError, KeyConflictError
+            As in :meth:`hyrecall.Index.build`.
+        """
         if not isinstance(schema, GraphSchema):
             raise error(DTypeError, "schema", "an hr.GraphSchema", type(schema).__name__)
         _check_nodes(nodes)
@@ -531,7 +551,16 @@ class Graph(GraphReads):
         nodes: Index | GraphNodes,
         analyzer: Analyzer | None = None,
     ) -> Graph:
-        """Open a graph that :meth:`save` wrote, over an index."""
+        """Open a graph that :meth:`save` wrote, over an index.
+
+        Parameters
+        ----------
+        path : path-like
+        schema : GraphSchema
+            The schema that the graph was built with.
+        nodes, analyzer
+            As in :meth:`build`.
+        """
         _check_nodes(nodes)
         edges = Index.open(path, analyzer=analyzer)
         wanted = schema.index_schema.to_dict()

@@ -114,9 +114,8 @@ def join_pieces(pieces: Sequence[Arrays]) -> Arrays:
 
 def arm_column(arrays: Arrays, kind: str, n_arms: int, places: Sequence[int]) -> pa.Array:
     """Return an arm's "score" or "rank" of every hit, null where it has none."""
-    # ``places`` are those of the arm among ``n_arms``: one, one for each table, or none if it
-    # did not
-    # run.
+    # ``places`` are those of the arm among ``n_arms``: one, one for each table, or none if it did
+    # not run.
     values = _of_arm(arrays, kind, n_arms, places)
     if values is None:
         return pa.nulls(len(arrays["rank"]), _TYPES[kind])

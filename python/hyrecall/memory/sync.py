@@ -105,7 +105,108 @@ class MemorySync(RecordsOfMemorySync):
         warm: bool = True,
         clock: Clock | None = None,
     ) -> MemorySync:
-        """Open a store; a writer creates it if it does not exist."""
+        """Open a store; a writer creates it if it does not exist.
+
+        Parameters
+        ----------
+        path : path-like
+            The folder of the store: new, empty, or that of a store. ``":memory:"`` makes a new
+            store in memory, as :meth:`in_memory` does; it takes no ``read_only``, ``wait``,
+            ``owner_timeout``, ``accept_loss`` or ``snapshot_every``.
+        recipe : Recipe, optional
+            How to recall where a call names no other. Default: ``recipes.default``, but
+            ``recall_scored`` and ``recall`` have the formula of ``recipes.loom``; both read one
+            index.
+        analyzer : Analyzer or str, optional
+            How texts become words, or the name of such an analyzer. Default: the one that the
+            recipe states, ``"word"`` for ``recipes.loom``, else ``"unicode:english"``. Another one
+            than before rebuilds the index; one with a callable must be passed at each opening.
+        embedder : Embedder or Off or str or None, optional
+            An object, "static", "minilm", an ``http(s)://`` endpoint, "off"; None recalls by words.
+            Default: the endpoint that ``HYRECALL_EMBEDDING_URL`` names, else the packaged one if
+            installed.
+        dim : int, optional
+            Length of vectors, in [1, 65536]. Default: the embedder's, else that of what is stored,
+            else 768 until the embedder has replied.
+        read_only : bool, optional
+            Open for reading only. Nothing in the folder is changed, and it need not be writable.
+            Default: only a replica (:func:`hyrecall.replicas.pull`), which nobody can write to.
+        shared : bool, default True
+            Let other processes of this user on this machine use the store too: the first one that
+            opens it owns it, the others reach the owner through a socket in the folder, and when it
+            ends another one takes over. False: be the only writer.
+        wait : float, default 0
+            Seconds to wait for a writer that does not share the store, in [0, 86400].
+        owner_timeout : float, default 10
+            Seconds that opening, and each call, may wait for an owner in another process that has
+            too much to do, in [0, 86400]. Then the call is a StoreBusyError and has changed
+            nothing.
+        accept_loss : bool, default False
+            Open a store that has lost acknowledged changes (CorruptStoreError) as it is now. After
+            a writer has done so, later openings need it no more.
+        recall_timeout, write_timeout : float, optional
+            Seconds that a call may wait for the embedder, in [0, 86400]. Default: what
+            ``HYRECALL_EMBED_TIMEOUT`` allows an endpoint that is named by a URL, else the
+            embedder's own ``timeout`` for ``recipes.l0``, else 1.5 and 5.
+        sessions : SessionTracker, optional
+            Where conversations are kept; default: in the store, for 24 hours. ``InProcessSessions``
+            and ``RedisSessions`` keep them elsewhere.
+        snapshot_every : int, default 10,000
+            After so many changes, at least 1, the index is saved.
+        device : str, default "cpu"
+            Where vectors and texts are searched, as in :meth:`hyrecall.Index.build`.
+        threads, progress : optional
+            Of the building of the index, as in :meth:`hyrecall.Index.build`.
+        warm : bool, default True
+            Load the embedder's model at once, on a thread: until it is loaded, calls go by words.
+            False: the first call that needs a vector loads it.
+        clock : callable, optional
+            Returns the time as a datetime; for tests.
+
+        Returns
+        -------
+        MemorySync
+            To be closed, or used as a context manager.
+
+        Raises
+        ------
+        WriterBusyError
+            A writer that does not share the store holds it, in this process or another; or
+            ``shared=False``, and any writer does.
+        StoreMismatchError
+            The store is open in another process with another model or length of vectors, or by
+            another version of hyrecall. With another recipe's index or another analyzer, only
+            searches and ``wait_until_ready`` raise it.
+        OwnerError
+            The process that owns the store does not answer; the message has its pid. Or the file
+            system has no Unix sockets, and another process has the store.
+        StoreBusyError
+            The owner has as many connections as it can have, also after ``owner_timeout``.
+        StoreNotFoundError
+            ``read_only``, and there is none.
+        StoreFormatError
+            The store has a newer format, or it is not a store.
+        CorruptStoreError
+            The database is damaged, missing, or ends before a change that LOCK or the saved index
+            names. Nothing is changed; the message says what can be done.
+        StoreError
+            The disk or SQLite fails.
+        DeviceUnavailableError
+            The named device is not there.
+        MissingExtraError
+            "static" without the extra ``[local]``, "minilm" without ``[minilm]`` and its weights,
+            or a URL without ``[http]``.
+        OptionError, DTypeError
+            A wrong argument, which the message names; an analyzer other than the one that the
+            recipe states; a folder with other files; an SQLite that is too old to be safe.
+
+        Notes
+        -----
+        A saved index is read and checked. If it is missing, damaged, or of another recipe,
+        analyzer or model, it is rebuilt from the rows: before this returns in a store of up to
+        20,000 memories, else on a thread, and recalls search for substrings until it is ready. When
+        the interpreter exits, it waits up to 10 seconds for threads of stores that are not closed.
+        """
         options = StoreOptions(
             recipe=recipe, analyzer=analyzer, embedder=embedder, dim=dim, read_only=read_only,
             shared=shared, wait=wait, owner_timeout=owner_timeout, accept_loss=accept_loss,
@@ -131,10 +232,41 @@ class MemorySync(RecordsOfMemorySync):
         warm: bool = True,
         clock: Clock | None = None,
     ) -> MemorySync:
-        """Open a new, empty store in memory, as ``open(":memory:")`` does."""
-        # It has every method of a store on the disk, with the same replies. Nothing is
-        # written to the
-        # disk; its contents are gone when it is closed or the process ends.
+        """Open a new, empty store in memory, as ``open(":memory:")`` does.
+
+        It has every method of a store on the disk, with the same replies. Nothing is written to the
+        disk; its contents are gone when it is closed or the process ends.
+
+        Parameters
+        ----------
+        recipe, analyzer, embedder, dim, recall_timeout, write_timeout, sessions
+            As in :meth:`open`.
+        device, threads, warm, clock
+            As in :meth:`open`.
+
+        Returns
+        -------
+        MemorySync
+            To be closed, or used as a context manager. Each call makes another store.
+
+        Raises
+        ------
+        DeviceUnavailableError, MissingExtraError, OptionError, DTypeError
+            As in :meth:`open`.
+
+        Notes
+        -----
+        Writes and reads of other threads wait for each other; in a store on the disk they run side
+        by side. Memory: about the size of the files of a store on the disk.
+
+        Examples
+        --------
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     kept = memory.remember("The build runs on Debian 12", user_id="alice")
+        ...     [match.episode.output for match in memory.search("debian", user_id="alice")]
+        ['The build runs on Debian 12']
+        """
         return cls.open(
             IN_MEMORY, recipe=recipe, analyzer=analyzer, embedder=embedder, dim=dim,
             recall_timeout=recall_timeout, write_timeout=write_timeout, sessions=sessions,

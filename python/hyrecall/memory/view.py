@@ -252,9 +252,8 @@ def _as_others_see(versions: Versions) -> Versions:
     """Return the versions since the memory was last taken away, without reasons, for other
     users.
     """
-    # What was forgotten, moved or followed by another was so for its user, and so are the
-    # reason and
-    # the id of what followed.
+    # What was forgotten, moved or followed by another was so for its user, and so are the reason
+    # and the id of what followed.
     kept: Versions = []
     for version in reversed(versions):
         if version.status != "live":

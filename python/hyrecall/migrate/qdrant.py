@@ -135,10 +135,8 @@ _SECONDS = 60  # that a server has for a reply
 def read(path: Path | str, options: Reading) -> Iterator[Source]:
     """Open a collection; without ``collection``, the only one."""
     # A file is a snapshot, a str is the URL of a server. The text is the field "text" of the
-    # payload,
-    # unless another is named. Without ``vector_field``, the only dense vector is read; sparse
-    # vectors
-    # and lists of vectors have no place here.
+    # payload, unless another is named. Without ``vector_field``, the only dense vector is read;
+    # sparse vectors and lists of vectors have no place here.
     if isinstance(path, Path) and path.is_file():
         if options.collection is not None:
             wish = "none: a snapshot has one collection"

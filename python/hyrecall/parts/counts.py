@@ -229,7 +229,15 @@ class Statistics:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Statistics:
-        """Make statistics from the bytes of :meth:`to_bytes`."""
+        """Make statistics from the bytes of :meth:`to_bytes`.
+
+        Raises
+        ------
+        OptionError
+            The bytes are not statistics, of another version, or damaged.
+        DTypeError
+            Not bytes.
+        """
         header, arrays = unpack(KIND, data)
         with reading("the bytes of statistics"):
             runs = {}

@@ -456,8 +456,7 @@ def merge_parts(
 ) -> Hits:
     """Merge as :func:`merge` does."""
     # Stages and expansions read ``graphs``, by their names. ``look_up`` asks the shards for
-    # documents
-    # beside the hits.
+    # documents beside the hits.
     _check(request, parts, degraded)
     pools = pools_of(parts)
     if any(len(run.arrays["found"]) for part in parts for run in part.runs.values()):

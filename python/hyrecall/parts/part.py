@@ -150,7 +150,22 @@ class Part:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, facts: IndexFacts | None = None) -> Part:
-        """Make a part from the bytes of :meth:`to_bytes`."""
+        """Make a part from the bytes of :meth:`to_bytes`.
+
+        Parameters
+        ----------
+        data : bytes
+        facts : IndexFacts, optional
+            The facts of an open shard. Needed if an analyzer of the index is a callable.
+
+        Raises
+        ------
+        OptionError
+            The bytes are not a part, of another version, or damaged; an analyzer is a callable
+            and ``facts`` is missing.
+        DTypeError
+            Not bytes.
+        """
         header, arrays = unpack(KIND, data)
         with reading("the bytes of a part"):
             rows = unpack_table(arrays["rows"])
@@ -199,8 +214,8 @@ def version_of(state: State, seals: Sequence[str]) -> str:
     """Name a state of an index: each change except :meth:`hyrecall.Index.compact` makes a new
     name.
     """
-    # ``seals`` are those of the saved version: a folder may get another index of the same size.
-    # The name is a hash, since the number of documents would reveal something about all cells.
+    # ``seals`` are those of the saved version: a folder may get another index of the same size. The
+    # name is a hash, since the number of documents would reveal something about all cells.
     told = [*seals, state.next_seq, state.n_docs]
     return xxhash.xxh3_128_hexdigest(json.dumps(told).encode())
 

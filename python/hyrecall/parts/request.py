@@ -320,7 +320,15 @@ class Request:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Request:
-        """Make a request from the bytes of :meth:`to_bytes`."""
+        """Make a request from the bytes of :meth:`to_bytes`.
+
+        Raises
+        ------
+        OptionError
+            The bytes are not a request, of another version, or damaged.
+        DTypeError
+            Not bytes.
+        """
         header, arrays = unpack(KIND, data)
         with reading("the bytes of a request"):
             given = {name: decode(name, one) for name, one in header["given"].items()}

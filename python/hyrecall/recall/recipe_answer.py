@@ -82,9 +82,8 @@ def answer_by_recipes(
     steps: Steps,
 ) -> BatchReply:
     """Answer each query by its recipe."""
-    # Each distinct recipe runs once, on its own queries; the rest of the batch is nothing to
-    # it. So a
-    # reply does not depend on which recipes the other queries have.
+    # Each distinct recipe runs once, on its own queries; the rest of the batch is nothing to it. So
+    # a reply does not depend on which recipes the other queries have.
     chosen = by_recipe(recipe)
     recipes = bind_recipes([one for one, _ in chosen], graphs)
     held = hold_graphs(facts, state, (part for one in recipes for part in parts_of(one)))

@@ -108,11 +108,10 @@ def fill_lists(
 ) -> FusedLists:
     """Add the newest documents to lists below offset + limit, behind all others."""
     # Lists whose rows are grouped become as long as the depth, whatever part of them is asked for.
-    # Documents of one time come in the order of the recipe's tie-break.
-    # A query that says nothing gets them with score 1, any other with 0: it was asked and
-    # they do not
-    # match, which their score in a text arm says too. ``from_fill`` tells them from hits. Queries
-    # that are not ``selected`` get none, and nothing of the list ``before`` the stages comes back.
+    # Documents of one time come in the order of the recipe's tie-break. A query that says nothing
+    # gets them with score 1, any other with 0: it was asked and they do not match, which their
+    # score in a text arm says too. ``from_fill`` tells them from hits. Queries that are not
+    # ``selected`` get none, and nothing of the list ``before`` the stages comes back.
     fill = plan.fill
     assert fill is not None
     pool = pool.with_arrays(from_fill=np.zeros(len(pool), np.bool_))

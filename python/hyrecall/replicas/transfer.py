@@ -416,9 +416,8 @@ def put_index(
 
 def put_store(folder: Path, generation: Generation, transfer: Transfer) -> None:
     """Write the store of a generation to a folder."""
-    # The database is written first, then the saved index, which records the store and the
-    # state that
-    # it belongs to. So an index is never ahead of its database.
+    # The database is written first, then the saved index, which records the store and the state
+    # that it belongs to. So an index is never ahead of its database.
     from hyrecall.memory.derived.derived_index import drop_snapshot
     from hyrecall.memory.sql.copying import put_database
     from hyrecall.memory.sql.lock import WriterLock

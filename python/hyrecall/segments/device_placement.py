@@ -33,9 +33,8 @@ _RATE_ROUNDS = 6
 
 def choose_device(device: str, facts: IndexFacts, state: State) -> tuple[str, IndexFacts, State]:
     """Return the device of an index, its facts, and its first state there."""
-    # Only for "auto" is there a choice. If it takes a device, the facts have the rates by
-    # which each
-    # batch of texts is sent to the device or to the CPU.
+    # Only for "auto" is there a choice. If it takes a device, the facts have the rates by which
+    # each batch of texts is sent to the device or to the CPU.
     if device != "auto":
         return device, facts, place(device, state, None)
     columns = [column for segment in state.segments for column in segment.dense.values()]
@@ -91,9 +90,8 @@ def _without_guests(state: State) -> State:
 
 def measure_rates(device: str, threads: int) -> HostRates:
     """Return what a launch on a device costs, and how fast the CPU reads postings."""
-    # Both are measured on texts made here, so no document of an index is read. Each time is
-    # the least
-    # of a few: other work on the machine can only add to it.
+    # Both are measured on texts made here, so no document of an index is read. Each time is the
+    # least of a few: other work on the machine can only add to it.
     texts = [f"two{i % 2} three{i % 3} five{i % 5}" for i in range(_RATE_ROWS)]
     table = pa.table({"id": range(_RATE_ROWS), "text": [*texts[1:], "rare"]})
     schema = Schema(key="id", cell=None, text="text", stored=())

@@ -259,9 +259,8 @@ class State:
 
     def check_texts(self, request: _core.BatchRequest | None = None) -> None:
         """Run the delayed checks of text arms; none but after open(verify="structure")."""
-        # With ``request``, only in the segments that have a cell of one of its scopes: a
-        # search reads
-        # no others.
+        # With ``request``, only in the segments that have a cell of one of its scopes: a search
+        # reads no others.
         if not self._late_segments:
             return
         reached = None if request is None else request.reached(self.snapshot)

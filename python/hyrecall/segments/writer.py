@@ -238,9 +238,8 @@ def append(
     """Add rows with the next insertion numbers, or from ``first_seq`` on, or with rising
     ``seqs``.
     """
-    # Documents that exist are refused or replaced. Without ``merge`` the rows stay a segment
-    # of their
-    # own, whatever segments there are.
+    # Documents that exist are refused or replaced. Without ``merge`` the rows stay a segment of
+    # their own, whatever segments there are.
     if seqs is not None and len(seqs):
         first_seq = int(seqs[0])
     begin = state.next_seq if first_seq is None else read_seq(first_seq)

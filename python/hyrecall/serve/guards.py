@@ -364,9 +364,8 @@ def check_client(scope: Scope) -> None:
 
 def check_host(hosts: set[str], options: ServiceOptions, headers: Headers) -> None:
     """Refuse another Host than the service's own: a page whose name was made to point here."""
-    # An address in place of a name cannot have been made so; where only loopback listens, it
-    # must be
-    # a loopback address.
+    # An address in place of a name cannot have been made so; where only loopback listens, it must
+    # be a loopback address.
     given = headers.getlist("host")
     if len(given) != 1:
         raise ServiceError(400, "BadRequest", "Host: expected one")

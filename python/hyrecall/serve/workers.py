@@ -246,9 +246,8 @@ def run_workers(
     started: Callable[[str], None] | None = None,
 ) -> None:
     """Serve from several processes, each of which makes its app; one that ends is started again."""
-    # This process first makes the app once, opens the store and closes it: a store that no
-    # worker can
-    # open is an error here, and nothing is started. It ends too if later no worker can start.
+    # This process first makes the app once, opens the store and closes it: a store that no worker
+    # can open is an error here, and nothing is started. It ends too if later no worker can start.
     with listen(options) as sock:
         asyncio.run(_try_out(import_from_string(factory)()))
         if started is not None:

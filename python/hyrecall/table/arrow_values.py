@@ -48,12 +48,10 @@ def check_column(
     column: pa.ChunkedArray | pa.Array, argument: str, where: Callable[[int], str]
 ) -> None:
     """Refuse a column with values that its type does not allow."""
-    # It checks the offsets of strings and lists in every layout, dictionary indices and run
-    # ends, and
-    # that text is UTF-8, a date64 a whole day, a time within its day and a decimal within its
+    # It checks the offsets of strings and lists in every layout, dictionary indices and run ends,
+    # and that text is UTF-8, a date64 a whole day, a time within its day and a decimal within its
     # precision; also inside lists and structs. Arrow's own offsets and lengths, which other
-    # programs
-    # set, must be at least 0.
+    # programs set, must be at least 0.
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     first_row = 0
     for chunk in chunks:
@@ -175,11 +173,10 @@ _TIMELESS = frozenset(
 
 def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
     """Return the values of a column, None for nulls."""
-    # Bytes of text that are not UTF-8 become U+FFFD. Times become types of ``datetime`` if
-    # that holds
-    # them exactly. Other times, also inside lists and structs, become ``numpy.datetime64``
-    # (in UTC if
-    # the column has a time zone); durations and times of day become ``numpy.timedelta64``.
+    # Bytes of text that are not UTF-8 become U+FFFD. Times become types of ``datetime`` if that
+    # holds them exactly. Other times, also inside lists and structs, become ``numpy.datetime64``
+    # (in UTC if the column has a time zone); durations and times of day become
+    # ``numpy.timedelta64``.
     kind = array.type if array.type.id in _TIMELESS else _in_microseconds(array.type)
     try:
         values: list[Any] = (array if array.type == kind else array.cast(kind)).to_pylist()

@@ -395,7 +395,26 @@ class Analyzer:
     def from_callable(
         cls, function: Callable[[str], Sequence[str]], *, name: str, version: str
     ) -> Analyzer:
-        """Make an analyzer that calls a function on whole texts."""
+        """Make an analyzer that calls a function on whole texts.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(text)`` returns the text's terms, a list of str, one position each. Bytes
+            of a column that are not UTF-8 arrive as U+FFFD.
+        name, version : str
+            Identify the function in the hash.
+
+        Returns
+        -------
+        Analyzer
+            Opening a saved index needs the callable again.
+
+        Examples
+        --------
+        >>> Analyzer.from_callable(str.split, name="spaces", version="1").explain("a b")
+        ('a'@0, 'b'@1)
+        """
         check_named(function, name, version)
         text_function = TextFunction(
             name, version, lambda texts: [function(text) for text in texts], function=function
@@ -404,7 +423,18 @@ class Analyzer:
 
     @classmethod
     def from_tokenizer(cls, tokenizer: str | os.PathLike[str] | Tokenizer) -> Analyzer:
-        """Make an analyzer from a tokenizer of the `tokenizers` package."""
+        """Make an analyzer from a tokenizer of the `tokenizers` package.
+
+        Parameters
+        ----------
+        tokenizer : path, JSON str or tokenizers.Tokenizer
+            Its token strings are the terms; special tokens are dropped, truncation and padding off.
+
+        Raises
+        ------
+        OptionError
+            Not a tokenizer that the package can read.
+        """
         return cls._from_text(load_tokenizer(tokenizer))
 
     @classmethod
@@ -501,7 +531,19 @@ class Analyzer:
         *,
         function: Callable[[str], Sequence[str]] | None = None,
     ) -> Analyzer:
-        """Make an analyzer from the result of :meth:`to_dict`."""
+        """Make an analyzer from the result of :meth:`to_dict`.
+
+        Parameters
+        ----------
+        stored : mapping
+        function : callable, optional
+            The callable of the stored analyzer, if it has one; callables are not stored.
+
+        Raises
+        ------
+        OptionError
+            The callable is missing or would not be used, or ``stored`` is not valid.
+        """
         kind = stored.get("kind") if isinstance(stored, Mapping) else None
         if not isinstance(kind, str) or kind not in _STORED:
             wish = "kind 'preset', 'callable' or 'tokenizer'"

@@ -114,8 +114,8 @@ class Changes:
 
     def followed_by(self, next_: Changes) -> Changes | None:
         """Return both as one, or None if they must be read from the database again."""
-        # That is so where they do not follow each other, change one document twice, or
-        # are too many.
+        # That is so where they do not follow each other, change one document twice, or are too
+        # many.
         if self.wish != next_.wish or self.last != next_.after:
             return None
         pairs = (

@@ -209,9 +209,8 @@ class Follower:
 
     def project(self, connection: apsw.Connection, *, after: int) -> Changes | None:
         """Return a transaction's changes as rows for the index, before its commit."""
-        # They are for :meth:`offer`; None: there are too many. It fails where an index
-        # could not take
-        # the changes.
+        # They are for :meth:`offer`; None: there are too many. It fails where an index could not
+        # take the changes.
         return derived.project(connection, self._wish, after)
 
     def offer(self, changes: Changes | None) -> None:
@@ -324,9 +323,9 @@ class Follower:
         """Save the index, so that the next process need not build it; return whether it was
         saved.
         """
-        # It never saves the bytes of what was erased. A fault is logged and counted, not
-        # raised: the
-        # store has everything. If an older snapshot still holds those bytes then, it is removed.
+        # It never saves the bytes of what was erased. A fault is logged and counted, not raised:
+        # the store has everything. If an older snapshot still holds those bytes then, it is
+        # removed.
         if self._save_to is None:
             return False
         with self._lock:

@@ -175,9 +175,8 @@ class _Reader:
 
     def table(self, live: Sequence[tuple[Any, ...]]) -> pa.Table:
         """Return the index's columns of rows."""
-        # All columns are made in one call: for one row, a call of Arrow for each took
-        # three times as
-        # long.
+        # All columns are made in one call: for one row, a call of Arrow for each took three times
+        # as long.
         values = []
         for row in live:
             kept = list(row[_FIRST : self.end])

@@ -285,11 +285,9 @@ _NEEDED = {"key", "value", "created_at", "updated_at"}
 
 def read_l0(path: Path) -> Iterator[Numbered]:
     """Read the memories and links of an l0 database; it is not changed."""
-    # Each becomes a note: a scope its user, a key its id, a value its output; what is
-    # archived stays
-    # so. Vectors that are none are left out, and links between two scopes are errors: an edge
-    # lies in
-    # one cell.
+    # Each becomes a note: a scope its user, a key its id, a value its output; what is archived
+    # stays so. Vectors that are none are left out, and links between two scopes are errors: an edge
+    # lies in one cell.
     if not path.is_file():
         raise error(StoreNotFoundError, str(path), "a database of l0", "no file")
     with sqlite_named(str(path)):

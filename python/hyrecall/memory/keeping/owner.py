@@ -373,8 +373,8 @@ class GroupCommit:
 
     def _gather(self) -> None:
         """Wait a little for threads that wrote together before: they come back one by one."""
-        # A thread that writes alone never waits, and nobody waits longer than a quarter
-        # of a commit.
+        # A thread that writes alone never waits, and nobody waits longer than a quarter of a
+        # commit.
         until = time.monotonic() + min(self._last_seconds / 4, MOST_GATHERING)
         while len(self._waiting) < self._n_last and time.monotonic() < until:
             time.sleep(GATHERING_STEP)

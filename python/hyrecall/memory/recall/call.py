@@ -214,10 +214,9 @@ def with_stage(recipe: Recipe, stage: Stage) -> Recipe:
 
 def balanced(recipe: Recipe, given: float | None) -> Recipe:
     """Return the recipe weighted by alpha: 0 is words alone, 1 vectors alone, 0.5 no change."""
-    # A sum has the weights 2 alpha and 2 (1 - alpha), one that balances its arms by itself
-    # alpha and
-    # 1 - alpha, a maximum the same cut at 1: whatever alpha is, scores keep their scale and make no
-    # jump, also where one arm is left.
+    # A sum has the weights 2 alpha and 2 (1 - alpha), one that balances its arms by itself alpha
+    # and 1 - alpha, a maximum the same cut at 1: whatever alpha is, scores keep their scale and
+    # make no jump, also where one arm is left.
     alpha = 0.5 if given is None else number("alpha", given, 0.0, 1.0, "a number in [0, 1]")
     if alpha == 0.5:
         return recipe

@@ -270,11 +270,9 @@ def cells_of(
     visibility: str | None = None,
 ) -> dict[int, Cell]:
     """Return the cells of a partition by number, all or only those of one visibility."""
-    # Leaves out a row that is damaged, or that a damaged index wrongly puts into the
-    # partition. Where
-    # all cells are asked for, a warning tells how many; a reader of one visibility learns
-    # nothing of
-    # others' damage.
+    # Leaves out a row that is damaged, or that a damaged index wrongly puts into the partition.
+    # Where all cells are asked for, a warning tells how many; a reader of one visibility learns
+    # nothing of others' damage.
     select, given = f"{CELLS} WHERE {_IN_PARTITION}", (org, workspace)
     if visibility is None:
         read = list(rows(connection, select, given))

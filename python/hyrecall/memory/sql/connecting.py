@@ -306,11 +306,10 @@ def connect_to_read(
     folder: Path, *, vfs: str | None, may_lock: bool
 ) -> tuple[apsw.Connection, Shared | None]:
     """Connect to read, also where SQLite cannot make the file for the memory that it shares."""
-    # That is so on a full disk, on a file system that is mounted read-only, and in a folder
-    # that may
-    # not be written. While there is no writer, the database and its log do not change: they
-    # are read
-    # as they are, and writers are kept out until what is given beside the connection is closed.
+    # That is so on a full disk, on a file system that is mounted read-only, and in a folder that
+    # may not be written. While there is no writer, the database and its log do not change: they are
+    # read as they are, and writers are kept out until what is given beside the connection is
+    # closed.
     until = time.monotonic() + SECONDS_FOR_A_WRITER
     while True:
         try:
@@ -415,8 +414,8 @@ class OwnFiles:
 
     def changed(self, writer: apsw.Connection, is_older: Callable[[], bool]) -> str:
         """Say which file was changed by something else than SQLite; empty: none."""
-        # The writer is in no transaction. ``is_older``: whether the writer
-        # reads an earlier state of the store than it has read before.
+        # The writer is in no transaction. ``is_older``: whether the writer reads an earlier state
+        # of the store than it has read before.
         known, found = self._content, self._found(writer)
         if known is None or found is None or found == known:
             return ""

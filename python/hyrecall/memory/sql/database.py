@@ -303,9 +303,8 @@ class Database:
         """Run a function in a transaction, as :meth:`transaction` does, and tell what became of
         it.
         """
-        # An interrupt at whatever point leaves ``outcome`` right: whether the changes are
-        # on the disk
-        # decides whether somebody makes them again.
+        # An interrupt at whatever point leaves ``outcome`` right: whether the changes are on the
+        # disk decides whether somebody makes them again.
         with self._writing, sqlite_named(self._name), Use():
             writer = self._ready_writer()
             try:

@@ -139,10 +139,10 @@ def episodes_of_rows(
     shown: bool = False,
 ) -> dict[int, Episode]:
     """Return the episodes of version rows, by row; those to be ``shown`` take room of a reply."""
-    # Cells that come with their numbers were read before, and are not read again.
-    # A row is left out if it is not its document's live version (any more), or lies in none of the
-    # cells: nothing of it but that is looked at. One that is damaged is left out and put into
-    # ``damaged``; without that, a warning tells how many were.
+    # Cells that come with their numbers were read before, and are not read again. A row is left out
+    # if it is not its document's live version (any more), or lies in none of the cells: nothing of
+    # it but that is looked at. One that is damaged is left out and put into ``damaged``; without
+    # that, a warning tells how many were.
     # The document may be missing only because the id in the row is damaged. One that points to a
     # version below the highest is damaged itself.
     select = (

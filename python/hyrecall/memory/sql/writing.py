@@ -239,9 +239,8 @@ def update(
 ) -> Written:
     """Append a version with other fields."""
     # Without a vector the last one is kept where the text is the same, and otherwise there is none:
-    # that of another text would be wrong. Another ``visibility`` moves the episode: it is
-    # deleted in
-    # this cell and new in the other.
+    # that of another text would be wrong. Another ``visibility`` moves the episode: it is deleted
+    # in this cell and new in the other.
     fixed = sorted(set(changes) & set(FIXED_FIELDS))
     if fixed:
         raise error(OptionError, fixed[0], f"none of {', '.join(FIXED_FIELDS)}", "a change of it")
