@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-MAX_LINES = 1000  # a file is one subject, as long as that takes
 
 # A package and the files or rooms of hyrecall that may import it.
 PYTHON_ONLY_IN = {
@@ -78,7 +77,7 @@ WITHOUT_PYARROW = {
 # The rooms, nearest first: a file imports from its own room and from those before it.
 ROOMS = (
     *("errors", "base", "embed", "text", "table", "ask", "recipes", "segments", "hits", "recall"),
-    *("parts", "arms", "recipe", "building", "index", "graph", "distributed"),
+    *("parts", "arms", "recipe", "index", "graph", "distributed"),
     *("memory/data", "memory/sql", "memory/derived", "memory/recall", "memory/faces"),
     *("memory/changes", "memory/keeping", "memory/sharing", "memory/backends", "memory", ""),
     *("evaluate", "rerank", "replicas", "adapters", "migrate"),
@@ -220,16 +219,12 @@ def text_files(root: Path) -> Iterator[Path]:
 
 
 def file_faults(root: Path) -> Iterator[str]:
-    code = {".py", ".pyi", ".cpp", ".hpp", ".cu", ".cuh", ".cmake"}
     for path in text_files(root):
         inside = path.relative_to(root).as_posix()
         try:
             text = path.read_text()
         except UnicodeDecodeError:
             continue  # not text: data of a test
-        n_lines = text.count("\n")
-        if path.suffix in code and n_lines > MAX_LINES:
-            yield f"{inside} has {n_lines} lines, more than {MAX_LINES}"
         if inside != "tests/test_layers.py":
             yield from (
                 f"{inside} names the path {m.group()} of some machine"
@@ -249,7 +244,7 @@ def test_no_modules_import_each_other() -> None:
     assert circles(module_imports(ROOT)) == []
 
 
-def test_files_are_short_and_name_no_machine() -> None:
+def test_files_name_no_machine() -> None:
     assert list(file_faults(ROOT)) == []
 
 
@@ -309,8 +304,6 @@ def test_a_planted_circle_of_imports_is_found(tmp_path: Path) -> None:
     assert circles(module_imports(tmp_path))[0] == {"ask/first", "ask/second", "ask/third"}
 
 
-def test_a_planted_long_file_and_a_machine_path_are_found(tmp_path: Path) -> None:
-    (tmp_path / "csrc").mkdir()
-    (tmp_path / "csrc" / "long.cpp").write_text("\n" * (MAX_LINES + 1))
+def test_a_planted_machine_path_is_found(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("see /" + "home/someone/notes\n")
-    assert [fault.split()[0] for fault in file_faults(tmp_path)] == ["csrc/long.cpp", "README.md"]
+    assert [fault.split()[0] for fault in file_faults(tmp_path)] == ["README.md"]

@@ -15,8 +15,6 @@ import pyarrow as pa
 from hyrecall.adapters.documents import AttributeType, DocumentIndex
 from hyrecall.errors import DTypeError, IndexNotFoundError, OptionError, error
 
-__all__ = ["open_documents", "read_types", "saved", "type_names"]
-
 T_ = TypeVar("T_")
 
 _TYPES: Final[dict[str, Any]] = {

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 from hyrecall.errors import MissingExtraError, error
 
-__all__ = ["needs_extra"]
-
 
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:

@@ -7,8 +7,6 @@ from hyrecall.errors import OptionError, error
 from hyrecall.hits.hits import Hit
 from hyrecall.index import Index
 
-__all__ = ["check_arms", "check_limit", "text_of"]
-
 
 def check_arms(index: Index, argument: str, model: object) -> None:
     """Refuse an embedding model whose vectors no arm reads, and none where no text is searched."""

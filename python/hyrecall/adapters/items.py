@@ -30,20 +30,6 @@ from hyrecall.memory import EVERYONE, Episode, EpisodeMatch, MemorySync, Partiti
 from hyrecall.memory.data.types import check_id
 from hyrecall.recipe import Fill, Recipe
 
-__all__ = [
-    "Item",
-    "Items",
-    "JsonFilter",
-    "Namespace",
-    "Namespaces",
-    "check_filter",
-    "check_page",
-    "narrowing",
-    "passes",
-    "user_of",
-]
-
-
 # ---- Filters on JSON values, as frameworks write them: ``{"kind": "note", "year":
 # {"$gte": 2024}}``
 

@@ -17,19 +17,6 @@ from hyrecall.errors import DTypeError, OptionError, ScopeError, error
 from hyrecall.memory import EpisodeMatch, Matches, Memory, MemorySync
 from hyrecall.memory.data.types import check_id
 
-__all__ = [
-    "ALL",
-    "TOLD_OF_RECALL",
-    "OwnsStore",
-    "Store",
-    "UserMemories",
-    "as_lines",
-    "check_limit_and_kind",
-    "read_store",
-    "read_user",
-    "without_fills",
-]
-
 Store: TypeAlias = Memory | MemorySync
 
 ALL: Final = 2**31 - 1

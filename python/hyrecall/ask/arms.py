@@ -14,26 +14,6 @@ from hyrecall.ask.shaping.checks import integer
 from hyrecall.base.arguments import check_keywords, convert_field, is_one_of, one_of
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = [
-    "MOST_STATES",
-    "PATTERN_WISH",
-    "Arm",
-    "EdgeLexical",
-    "Edges",
-    "Listed",
-    "Newest",
-    "Regex",
-    "Tags",
-    "check_pattern",
-    "is_pattern",
-    "open_states",
-    "pattern_fault",
-    "read_arm_name",
-    "read_columns",
-    "without_edges",
-]
-
-
 # ---- Checks arguments of arms' constructors ----
 
 

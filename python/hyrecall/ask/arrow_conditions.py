@@ -19,8 +19,6 @@ from hyrecall import _core
 from hyrecall.ask.predicates import IsNull, NotNull
 from hyrecall.errors import OptionError, error
 
-__all__ = ["Joinable", "translate"]
-
 _WISH = "a column against a constant, isin, is_null, is_valid, is_nan, joined by &, | and ~"
 _SWAPPED = {"less": "greater", "less_equal": "greater_equal"}
 _SWAPPED |= {value: key for key, value in _SWAPPED.items()} | {

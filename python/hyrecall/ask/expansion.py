@@ -13,21 +13,6 @@ from hyrecall.ask.shaping.checks import column_name, integer
 from hyrecall.base.arguments import check_keywords, convert_field
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = [
-    "Context",
-    "Expansion",
-    "HasParts",
-    "SharedTags",
-    "check_graphs",
-    "graphs_of",
-    "has_graphs",
-    "name_graphs",
-    "names_in",
-    "parts_of",
-    "put_graphs",
-    "read_expansion",
-]
-
 MOST_BESIDE = 1000
 
 

@@ -15,9 +15,6 @@ from hyrecall.ask.predicates import AllOf, Between, IsNull, NoneOf, NotNull, Pre
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.table.attributes import MAX_CODE, MIN_CODE, AttributeType, Place, attribute_type
 
-__all__ = ["compile_filter", "read_filter", "read_filters", "value_codes"]
-
-
 # ---- Converts ``filter=``, a filter or an Arrow compute expression, to a filter ----
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["GraphLike"]
-
 
 @runtime_checkable
 class GraphLike(Protocol):

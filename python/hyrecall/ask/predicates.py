@@ -9,18 +9,6 @@ import numpy as np
 from hyrecall.base.arguments import as_list, check_keywords, python_scalar, set_fields
 from hyrecall.errors import OptionError, error
 
-__all__ = [
-    "AllOf",
-    "AnyOf",
-    "Between",
-    "Equal",
-    "IsNull",
-    "NoneOf",
-    "NotNull",
-    "Predicate",
-    "read_predicate",
-]
-
 _SCALARS = (str, bool, int, float, dt.date, dt.time, dt.timedelta, np.generic)
 
 

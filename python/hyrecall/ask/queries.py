@@ -12,19 +12,6 @@ from hyrecall import _core
 from hyrecall.base.arguments import as_int, as_list, check_keywords, python_scalar, set_fields
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = [
-    "All",
-    "Any",
-    "Boost",
-    "Phrase",
-    "Prefix",
-    "TextQuery",
-    "check_texts",
-    "first_words",
-    "lower",
-    "words_of",
-]
-
 _MAX_SLOP = 1000
 _MAX_BOOST = 2.0**20
 _MAX_NESTING = 32  # queries are lowered, compiled and matched by recursion

@@ -28,22 +28,6 @@ from hyrecall.base.arguments import check_keywords, convert_field, number, one_o
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 from hyrecall.text.bm25 import BM25
 
-__all__ = [
-    "Dense",
-    "Fill",
-    "Lexical",
-    "Recipe",
-    "Tables",
-    "TieBreak",
-    "WithThreads",
-    "from_data",
-    "is_joinable",
-    "plain_floor",
-    "show",
-    "to_data",
-]
-
-
 # ---- Recipes and their parts as plain data for JSON, and as text ----
 
 

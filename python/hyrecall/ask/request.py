@@ -15,21 +15,6 @@ from hyrecall.ask.scoring import Above
 from hyrecall.base.arguments import as_int, as_list, python_scalar
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = [
-    "NAME",
-    "CallOptions",
-    "Floors",
-    "Grouping",
-    "Request",
-    "Texts",
-    "batch_of_one",
-    "is_empty",
-    "keys_of",
-    "read_grouping",
-    "read_query_keys",
-    "read_surrounding",
-]
-
 Texts: TypeAlias = Sequence[TextQuery | None] | Mapping[str, Sequence[TextQuery | None]] | None
 Floors: TypeAlias = Mapping[str, float | Above] | float | Above | None
 

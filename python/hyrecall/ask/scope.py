@@ -16,19 +16,6 @@ from hyrecall import _core
 from hyrecall.base.arguments import as_items, as_list, check_keywords, python_scalar, set_fields
 from hyrecall.errors import OptionError, ScopeError, ShapeError, error
 
-__all__ = [
-    "ANY",
-    "CellTypes",
-    "DistinctScopes",
-    "Scope",
-    "distinct_scopes",
-    "encode_part",
-    "read_scopes",
-    "scope_entries",
-    "scope_key",
-    "scope_of",
-]
-
 
 class _Any(Enum):
     ANY = "ANY"

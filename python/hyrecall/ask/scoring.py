@@ -12,20 +12,6 @@ from hyrecall.base.arguments import check_keywords, is_one_of, number, set_field
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.text.bm25 import BM25
 
-__all__ = [
-    "DBSF",
-    "DEFAULT_AROUND",
-    "DEFAULT_BM25",
-    "DEFAULT_FUSION",
-    "RRF",
-    "THREAD_BM25",
-    "Above",
-    "Fusion",
-    "Max",
-    "WeightedSum",
-    "read_floor",
-]
-
 
 @check_keywords
 @dataclass(frozen=True)

@@ -11,8 +11,6 @@ from hyrecall.base.arguments import as_int, as_list, check_keywords, python_scal
 from hyrecall.base.times import utc
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["Session"]
-
 MOST_ACCESSED = 512
 LONGEST = timedelta(hours=24)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

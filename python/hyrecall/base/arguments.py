@@ -19,28 +19,6 @@ import numpy as np
 from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, UnknownOptionError, error
 
-__all__ = [
-    "MOST_ALIKE",
-    "as_int",
-    "as_items",
-    "as_list",
-    "check_hashes",
-    "check_keywords",
-    "check_methods",
-    "check_unicode",
-    "convert_field",
-    "is_one_of",
-    "number",
-    "one_of",
-    "position_in",
-    "python_scalar",
-    "read_path",
-    "same_arguments",
-    "same_options",
-    "set_fields",
-    "unknown_option",
-]
-
 Args = TypeVarTuple("Args")
 _set = object.__setattr__
 

@@ -41,43 +41,6 @@ from hyrecall.errors import (
     error,
 )
 
-__all__ = [
-    "FILE_NAME",
-    "MARK",
-    "REPLICA",
-    "SOURCE",
-    "FileEnd",
-    "FileEntry",
-    "LateCheck",
-    "Mark",
-    "Noted",
-    "block_checksums",
-    "check_blocks",
-    "check_int",
-    "check_outside",
-    "check_text",
-    "commit",
-    "late_blocks",
-    "late_checks",
-    "late_ends",
-    "make_folder",
-    "move_file",
-    "open_replacement",
-    "open_to_read",
-    "prepare",
-    "read_bytes",
-    "read_file",
-    "read_mark",
-    "read_utc",
-    "remove",
-    "replica_mark",
-    "resolve_target",
-    "write_file",
-    "write_mark",
-    "writer_lock",
-]
-
-
 # ---- One file of a saved index as its MANIFEST lists it: name, size and checksums ----
 
 FILE_NAME = re.compile(r"[0-9a-f]{16}-[a-z]+(-[0-9a-f]{1,16})?\.arrow")

@@ -19,18 +19,6 @@ from typing import Any, Protocol, TypeVar
 
 from hyrecall.errors import StoreError, error
 
-__all__ = [
-    "Birth",
-    "Use",
-    "free_in_children",
-    "kept_from_children",
-    "leave_to_parent",
-    "locked",
-    "renew_in_children",
-    "temporary_folder",
-    "uses",
-]
-
 SECONDS_FOR_USES = 0.5
 """So long a fork waits at most for the end of :class:`Use`."""
 

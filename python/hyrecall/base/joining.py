@@ -13,8 +13,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-__all__ = ["Joiner"]
-
 Call_ = TypeVar("Call_")
 Reply_ = TypeVar("Reply_")
 

@@ -6,8 +6,6 @@ import struct
 
 import pyarrow as pa
 
-__all__ = ["MALFORMED", "is_compressed"]
-
 MALFORMED = (
     ArithmeticError, AttributeError, LookupError, RecursionError, StopIteration, TypeError,
     ValueError, pa.ArrowException, struct.error,

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from hyrecall.errors import DTypeError, error
 
-__all__ = ["Progress", "ProgressFunction", "read_progress"]
-
 ProgressFunction = Callable[[int, int], object]
 """``progress(done, total)``; both count rows times arms."""
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 
-__all__ = ["ROOM", "Room"]
-
 
 class Room:
     """The room that is left in the reply to a request."""

@@ -10,17 +10,6 @@ from hyrecall import _core
 from hyrecall.base.arguments import as_int, is_one_of
 from hyrecall.errors import DeviceUnavailableError, OptionError, error
 
-__all__ = [
-    "CudaReport",
-    "DeviceInfo",
-    "check_device",
-    "choose_threads",
-    "cuda_library_folder",
-    "cuda_report",
-    "devices",
-    "ordinal_of",
-]
-
 LEAST_COMPUTE = (8, 0)
 """Ampere, the first with asynchronous copies and bfloat16 in tensor cores."""
 

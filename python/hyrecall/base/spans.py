@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, Protocol
 
-__all__ = ["MEMORY_RECALL", "RECALL", "SpanLike", "record_trace", "span"]
-
 RECALL, MEMORY_RECALL = "hyrecall.recall", "hyrecall.memory.recall"
 """The names of an index's recall and of a store's, whose child the index's is."""
 

@@ -11,20 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = [
-    "Column",
-    "Line",
-    "Row",
-    "clean",
-    "cut",
-    "fields",
-    "table",
-    "table_text",
-    "visible",
-    "width_of",
-    "wrap",
-]
-
 Style = Literal["heading", "key", "mark", "faint"]
 
 _GAP = "  "

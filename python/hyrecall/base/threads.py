@@ -30,28 +30,6 @@ from hyrecall.errors import TooManyScansError, WriterBusyError, error
 if TYPE_CHECKING:
     from concurrent.futures import Executor, ThreadPoolExecutor
 
-__all__ = [
-    "CALLER",
-    "EXIT_SECONDS",
-    "FREE_STEPS",
-    "MOST_SCANS",
-    "AllHungError",
-    "CallStopped",
-    "LateError",
-    "OneWriter",
-    "Pool",
-    "PoolClosedError",
-    "Workers",
-    "awaited_call",
-    "caller_of",
-    "check_waiting",
-    "off_loop",
-    "off_thread",
-    "serving",
-    "spend",
-    "start",
-    "warn_caller",
-]
 
 EXIT_SECONDS = 10.0
 """The longest that the exit waits for threads that do not stop, such as one in a hanging call."""

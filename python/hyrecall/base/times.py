@@ -11,16 +11,6 @@ import pyarrow as pa
 
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = [
-    "age_seconds",
-    "as_moment",
-    "call_time",
-    "importances",
-    "read_moment",
-    "read_time",
-    "utc",
-]
-
 
 def as_moment(text: str) -> date:
     """Return a date of a date alone, and a datetime of what names a time too."""

@@ -28,9 +28,6 @@ from hyrecall.errors import (
     StoreFormatError,
 )
 
-__all__ = ["Commands", "app"]
-
-
 # ---- The commands by name; the module of a command is imported when the command is asked for ----
 
 # Module of hyrecall.cli, the command's name there, and that of its own class

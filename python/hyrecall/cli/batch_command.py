@@ -90,21 +90,6 @@ from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 from hyrecall.recall.embedders import Embedders, embedders_at_open
 from hyrecall.segments.segments import IndexFacts
 
-__all__ = [
-    "OPTIONS",
-    "Answer",
-    "Batch",
-    "Here",
-    "InThreads",
-    "OnRay",
-    "Progress",
-    "Workers",
-    "batch",
-    "crew_of",
-    "run",
-]
-
-
 # ---- Who answers the slices of a batch: this process, threads that await shards, or Ray actors
 
 Answer = Callable[[pa.Table, int], pa.Table]

@@ -32,22 +32,6 @@ from hyrecall.cli.show import finite, say
 from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
 from hyrecall.table.arrow_values import python_values
 
-__all__ = [
-    "OUTPUT_KINDS",
-    "STDOUT",
-    "Output",
-    "Refused",
-    "State",
-    "Stream",
-    "TableWriter",
-    "Unfinished",
-    "check_types",
-    "finish",
-    "output_kind",
-    "writer",
-]
-
-
 # ---- Writes hits as Parquet, CSV or JSON lines ----
 
 OUTPUT_KINDS = ("parquet", "csv", "jsonl")

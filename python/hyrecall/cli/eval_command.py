@@ -62,25 +62,6 @@ from hyrecall.evaluate.report import (
 from hyrecall.evaluate.settings import BUILT_IN
 from hyrecall.text.analyzer import Analyzer
 
-__all__ = [
-    "AnalyzerName",
-    "Data",
-    "Markdown",
-    "Place",
-    "Qrels",
-    "Stopwords",
-    "Thread",
-    "check_one_form",
-    "evaluate",
-    "given_analyzer",
-    "learn",
-    "read_data",
-    "threaded",
-    "tokenizer_code",
-    "tune",
-    "with_vectors",
-]
-
 _FELL = 1  # the exit code if a measure fell below its baseline
 _MEASURABLE = [  # a set cannot have a column named key, which hits have
     name for name in recipes.__all__ if "key" not in getattr(recipes, name).columns

@@ -32,29 +32,6 @@ from hyrecall.segments.manifest import MANIFEST
 from hyrecall.table.schema import Schema, Text, Vector, VectorDtype
 from hyrecall.text.analyzer import Analyzer
 
-__all__ = [
-    "Analyzers",
-    "Attributes",
-    "Bm25OfArms",
-    "Cells",
-    "Cluster",
-    "Key",
-    "NoCell",
-    "Place",
-    "Stopwords",
-    "Stored",
-    "TextArms",
-    "ThreadColumn",
-    "VectorArms",
-    "check_cells",
-    "index",
-    "index_in_parts",
-    "read_schema",
-    "read_size",
-    "wanted_columns",
-]
-
-
 # ---- ``hyrecall index --memory``: indexes a Parquet file in parts that fit a limit of memory ----
 
 _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}

@@ -28,9 +28,6 @@ from hyrecall.replicas import held
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["collect", "config", "info", "report_lines"]
-
-
 # ---- Collects the data of a bug report: versions, the machine, its devices and the user's settings
 
 _PACKAGES = ("numpy", "pyarrow", "tokenizers", "PyStemmer", "xxhash")

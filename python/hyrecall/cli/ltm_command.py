@@ -43,7 +43,6 @@ from hyrecall.errors import (
 if TYPE_CHECKING:
     from hyrecall.memory import Degradation, MemorySync, Notes, Remembered
 
-__all__ = ["hm", "ltm"]
 
 _VARIABLES = (
     ("LTM_DB", "Folder of the store."),

@@ -37,18 +37,6 @@ from hyrecall.errors import OptionError, error
 if TYPE_CHECKING:
     from hyrecall.memory import Browse
 
-__all__ = [
-    "browse",
-    "compact",
-    "doctor",
-    "end_fact",
-    "feedback",
-    "forget",
-    "policy",
-    "reembed",
-    "remember",
-]
-
 
 def remember(
     text: Annotated[

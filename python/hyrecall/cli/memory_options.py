@@ -34,26 +34,6 @@ if TYPE_CHECKING:
     from hyrecall.ask.filters import Filter
     from hyrecall.memory import Degradation, MemorySync
 
-__all__ = [
-    "SECONDS_FOR_A_WRITER",
-    "AsJson",
-    "EmbedderName",
-    "Org",
-    "StoreFilters",
-    "StorePath",
-    "Tags",
-    "User",
-    "Workspace",
-    "bar",
-    "given_text",
-    "now_ready",
-    "opened",
-    "opening_options",
-    "read_store_filter",
-    "recipe_named",
-    "store_path",
-    "tell_reasons",
-]
 
 SECONDS_FOR_A_WRITER = 5.0
 _SECONDS_TO_WARM = 60.0

@@ -28,39 +28,6 @@ from hyrecall.text.bm25 import BM25
 if TYPE_CHECKING:
     from hyrecall.distributed.shards import ShardOpening
 
-__all__ = [
-    "Bm25",
-    "Depth",
-    "Embed",
-    "Filters",
-    "Folder",
-    "FusionName",
-    "Limit",
-    "MinFused",
-    "MinScore",
-    "Normalize",
-    "Offset",
-    "OpenedMemory",
-    "Pin",
-    "RecipeName",
-    "Scopes",
-    "Threads",
-    "Verify",
-    "by_arm",
-    "embedded_arm",
-    "names",
-    "number",
-    "opening_of",
-    "read_analyzer",
-    "read_bm25",
-    "read_filter",
-    "read_fusion",
-    "read_recipe",
-    "read_scope",
-    "read_vector",
-    "recall_options",
-]
-
 
 # ---- Recipes by name, or from a file in JSON that ``hyrecall learn`` has written ----
 

@@ -30,23 +30,6 @@ import pyarrow.parquet as pq
 
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = [
-    "INPUT_KINDS",
-    "STDIN",
-    "QueryFile",
-    "QueryRows",
-    "check_columns",
-    "corpus_files",
-    "float_vectors",
-    "input_kind",
-    "is_packed",
-    "kind_of",
-    "read_corpora",
-    "reading",
-    "unpacked",
-]
-
-
 # ---- Reads corpora from Parquet, JSON lines, CSV or TSV, also by gzip; and helpers for query files
 
 STDIN = Path("-")

@@ -68,8 +68,6 @@ if TYPE_CHECKING:
     from hyrecall.memory import Episode, Matches, MemorySync
     from hyrecall.memory.recall.call import Floors
 
-__all__ = ["Asked", "Recall", "recall", "recall_from_store"]
-
 
 # ---- Answers ``hyrecall recall`` from a store ----
 

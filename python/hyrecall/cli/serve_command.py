@@ -35,25 +35,6 @@ if TYPE_CHECKING:
     from hyrecall.serve.options import Caller
     from hyrecall.serve.tokens import TokenInfo
 
-__all__ = [
-    "AllowedHosts",
-    "AllowedOrigins",
-    "EngineThreads",
-    "Host",
-    "LogLevel",
-    "MoreOptions",
-    "NoJoin",
-    "Port",
-    "Tokens",
-    "app_of_a_worker",
-    "check_log_level",
-    "log_to_stderr",
-    "options_of",
-    "serve",
-    "service_fields",
-    "token",
-]
-
 
 # ---- Options of the commands that serve over HTTP, and how they become those of the service ----
 

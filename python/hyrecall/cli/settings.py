@@ -26,8 +26,6 @@ from hyrecall.embed.openai_wire import Endpoint
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 from hyrecall.text.analyzer import read_analyzer
 
-__all__ = ["KEYS", "read_settings", "remove_setting", "set_setting", "settings_path"]
-
 _LARGEST = 2**20  # bytes of the file
 _MOST_WEIGHT = 1e6
 _MOST_SECONDS = 86_400.0

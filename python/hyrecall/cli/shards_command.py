@@ -54,9 +54,6 @@ from hyrecall.distributed import rebalance as rebalance_shards
 from hyrecall.distributed.shards_file import verify_shards
 from hyrecall.errors import OptionError, error
 
-__all__ = ["serve", "shards"]
-
-
 # ---- ``hyrecall shards serve``: serves the shards of an index over HTTP ----
 
 

@@ -22,24 +22,6 @@ from hyrecall.hits.hits import QueryHits, reply_of
 from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 
-__all__ = [
-    "Snippets",
-    "finite",
-    "hits_to_dict",
-    "one_line",
-    "print_dropped",
-    "print_explanation",
-    "print_hits",
-    "print_json",
-    "print_lines",
-    "print_stored",
-    "print_table",
-    "say",
-    "screen_width",
-    "shown_texts",
-]
-
-
 # ---- Cuts a text to the part with the most words of the query, and marks these words ----
 
 _SHOWN = 220  # characters: three lines of 80 columns, two of 120

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from hyrecall.adapters.documents import AttributeType
     from hyrecall.migrate import Migrated
 
-__all__ = ["MigrateOptions", "export", "import_", "migrate"]
-
 
 # ---- Moves the records of another system for ``hyrecall import``, and shows the report ----
 

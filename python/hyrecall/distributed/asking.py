@@ -55,23 +55,6 @@ from hyrecall.parts.request import Request
 from hyrecall.parts.telling import tell_edges
 from hyrecall.segments.segments import IndexFacts, State
 
-__all__ = [
-    "NO_GRAPHS",
-    "Graphs",
-    "Looking",
-    "Routing",
-    "ShardThreads",
-    "answers_of",
-    "begin_alone",
-    "begin_candidates",
-    "begin_lookup",
-    "begin_statistics",
-    "hold_graphs",
-    "merged",
-    "results_of",
-    "take_graphs",
-]
-
 N_ = TypeVar("N_", bound=Named)
 S_ = TypeVar("S_")
 T_ = TypeVar("T_")

@@ -52,30 +52,6 @@ if TYPE_CHECKING:
     from hyrecall.ask.shaping import Stage
     from hyrecall.text.bm25 import BM25
 
-__all__ = [
-    "COUNTS",
-    "MAX_QUERIES",
-    "Answer",
-    "BatchOptions",
-    "BatchRecall",
-    "Counts",
-    "Named",
-    "QueryColumns",
-    "QueryPart",
-    "answer_part",
-    "answered",
-    "counts_of",
-    "identity_of",
-    "parts_of",
-    "query_files",
-    "read_part",
-    "renumber",
-    "renumbered",
-    "slice_size",
-    "with_keys",
-    "write_answer",
-]
-
 
 # ---- Turns a table of queries into the arguments of a recall, by the roles of its columns ----
 

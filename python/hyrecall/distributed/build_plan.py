@@ -18,8 +18,6 @@ from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["ASKED", "WORKERS", "BuildPlan", "Laid"]
-
 ASKED = "asked.json"
 LAID = "placement.json"
 WORKERS = "WORKERS"

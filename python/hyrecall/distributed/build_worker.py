@@ -33,18 +33,6 @@ from hyrecall.segments.parts import PartsBuild
 from hyrecall.segments.saving import save_index
 from hyrecall.table.schema import Schema
 
-__all__ = [
-    "count_unit",
-    "do_task",
-    "main",
-    "remove_rows_of_shard",
-    "rows_of_shard",
-    "seq_column",
-    "spill_unit",
-    "unit_folder",
-]
-
-
 # ---- Writes the rows of source files to a file on disk for each shard ----
 
 COUNTED_ROWS = 65_536

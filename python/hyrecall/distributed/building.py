@@ -70,9 +70,6 @@ from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["MOST_SHARDS", "Crew", "build_shards", "check_split_keys", "read_sizes"]
-
-
 # ---- Worker processes of a build of shards, which run tasks in parallel ----
 
 MOST_WAIT = 10.0  # seconds to wait for the workers of a killed build; they end at once

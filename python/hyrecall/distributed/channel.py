@@ -27,23 +27,6 @@ from typing import IO, Any
 from hyrecall import errors
 from hyrecall.errors import HyrecallError, InternalError, error
 
-__all__ = [
-    "SMALL_BYTES",
-    "Channel",
-    "Ended",
-    "Late",
-    "Messages",
-    "Pending",
-    "PipeClosed",
-    "message",
-    "plain_error",
-    "read_frames",
-    "rebuild",
-    "system_error",
-    "write_frames",
-]
-
-
 # ---- Encodes messages and errors for the pipes between a sharded index and its shard processes
 
 _COUNT = struct.Struct("<I")

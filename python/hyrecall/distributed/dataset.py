@@ -29,8 +29,6 @@ from hyrecall.distributed.batch_recall import (
 from hyrecall.distributed.shards_file import read_folders
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, WriterBusyError, error
 
-__all__ = ["DatasetHits", "recall_dataset"]
-
 JOB, DONE = "_job", "_done.json"  # readers of datasets skip names with an underscore
 ROWS = 65_536
 

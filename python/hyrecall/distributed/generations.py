@@ -70,20 +70,6 @@ from hyrecall.parts.tag_rounds import follow_tags, has_tags
 from hyrecall.recall.recipe_answer import by_recipe
 from hyrecall.segments.segments import IndexFacts
 
-__all__ = [
-    "Generation",
-    "Generations",
-    "OpenShards",
-    "Opener",
-    "Routed",
-    "Router",
-    "Routes",
-    "answer_routed",
-    "n_replicas",
-    "told_by_query",
-]
-
-
 # ---- Sends each shard only the queries whose scopes may have documents there ----
 
 Queries = npt.NDArray[np.int64]

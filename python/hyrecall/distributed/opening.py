@@ -35,18 +35,6 @@ from hyrecall.segments.segments import IndexFacts
 from hyrecall.table.columns import open_source
 from hyrecall.text.analyzer import Analyzer
 
-__all__ = [
-    "Replication",
-    "check_alike",
-    "names_of",
-    "open_apart",
-    "open_found",
-    "open_here",
-    "process_shards",
-    "read_request",
-    "read_tables",
-]
-
 MOST_REPLICAS = 64
 
 

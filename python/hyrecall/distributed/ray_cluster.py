@@ -14,21 +14,6 @@ from hyrecall.base.arguments import number
 from hyrecall.distributed.shards import read_timeout
 from hyrecall.errors import MissingExtraError, OptionError, ShardLostError, error
 
-__all__ = [
-    "Node",
-    "RayWorkers",
-    "Reserved",
-    "check_room",
-    "connect",
-    "default_gpus",
-    "first_line",
-    "most_actors",
-    "nodes_of",
-    "read_reserved",
-    "shown",
-    "wait_for_start",
-]
-
 START_SECONDS = 120.0
 """Within which all actors must start on nodes that have room for them."""
 

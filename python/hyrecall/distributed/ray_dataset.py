@@ -20,8 +20,6 @@ from hyrecall.distributed.ray_cluster import (
 )
 from hyrecall.errors import ShardLostError, error
 
-__all__ = ["ray_answers"]
-
 LEAST_CPUS = 0.01  # of an actor, where the number of actors follows from the cluster's cores
 
 

@@ -48,9 +48,6 @@ from hyrecall.parts.request import Request
 from hyrecall.segments.manifest import MANIFEST, read_seal
 from hyrecall.segments.segments import IndexFacts
 
-__all__ = ["Answering", "RayShard", "main", "ray_shards", "serve"]
-
-
 # ---- The process of one shard: ``python -m hyrecall.distributed.ray_shards PATH`` ----
 
 T_ = TypeVar("T_")

@@ -46,8 +46,6 @@ from hyrecall.segments.saving import save_index
 from hyrecall.segments.segments import IndexFacts, Segment, State, seqs_of
 from hyrecall.segments.writer import merge_order, take_rows
 
-__all__ = ["rebalance"]
-
 MEMORY = 2 * 2**30
 """Bytes that a rebalancing may use, unless ``memory_limit`` is given."""
 

@@ -33,9 +33,6 @@ from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 from hyrecall.segments.segments import IndexFacts
 
-__all__ = ["Replica", "ReplicatedShard"]
-
-
 # ---- The state of one replica of a shard, as its sharded index knows it ----
 
 

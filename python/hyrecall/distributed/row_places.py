@@ -25,17 +25,6 @@ from hyrecall.segments.segments import one_array
 from hyrecall.table.columns import read_rows
 from hyrecall.table.schema import Schema
 
-__all__ = [
-    "Placed",
-    "RowCounts",
-    "cell_kinds",
-    "heavy_slots",
-    "large_cells",
-    "most_rows",
-    "pack",
-    "rows_of",
-]
-
 Numbers = npt.NDArray[np.int64]
 Kinds = Sequence[tuple[str, str]]
 

@@ -20,20 +20,6 @@ from hyrecall.index import Index
 from hyrecall.recall.embedders import Embedders
 from hyrecall.segments.segments import IndexFacts
 
-__all__ = [
-    "DEGRADED",
-    "Opened",
-    "check_seals",
-    "facts_of",
-    "n_shards",
-    "open_saved",
-    "reasons_in",
-    "reasons_of",
-    "recall_whole",
-    "seals_of",
-    "with_reasons",
-]
-
 Opened = Index | ShardedIndex
 
 

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from hyrecall.text.analyzer import Analyzer
     from hyrecall.text.bm25 import BM25
 
-__all__ = ["LOOK_AGAIN", "NewerVersions", "ShardHealth", "ShardUpkeep", "ShardedIndex"]
-
 
 # ---- The methods of a sharded index besides recalls: health checks, new versions and closing ----
 

@@ -29,29 +29,6 @@ from hyrecall.segments.opening import Opening, read_pin
 from hyrecall.segments.segments import IndexFacts
 from hyrecall.text.analyzer import Analyzer
 
-__all__ = [
-    "Ask",
-    "AskedAlone",
-    "AskedShard",
-    "CheckedVersion",
-    "Fault",
-    "LocalShard",
-    "LooksUp",
-    "Named",
-    "OpenShard",
-    "ProcessShard",
-    "Question",
-    "SavedShard",
-    "Shard",
-    "ShardOpening",
-    "all_lost",
-    "closed",
-    "read_timeout",
-    "told_of",
-    "turns",
-]
-
-
 # ---- A question to a shard, which may be sent before a thread waits for its answer ----
 
 T_ = TypeVar("T_")

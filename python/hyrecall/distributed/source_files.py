@@ -15,20 +15,6 @@ import pyarrow.parquet as pq
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.table.schema import Schema
 
-__all__ = [
-    "PARQUET",
-    "SourceFile",
-    "Unit",
-    "batches_of_unit",
-    "columns_of",
-    "dims_of",
-    "ending",
-    "has_rows",
-    "nothing_of",
-    "source_files",
-    "units_of",
-]
-
 UNIT_ROWS = 1_000_000
 """A unit ends with the row group that reaches this number of rows."""
 

@@ -21,20 +21,6 @@ from hyrecall.embed.static import StaticEmbedder
 from hyrecall.embed.transformer import MiniLMEmbedder
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 
-__all__ = [
-    "AUTO",
-    "NAMES",
-    "Auto",
-    "EmbedBy",
-    "Embeds",
-    "Given",
-    "duration",
-    "embedder",
-    "named_timeout",
-    "timeout_of",
-]
-
-
 # ---- Reads durations in Go's notation: ``500ms``, ``1m30s``, ``1.5s`` ----
 
 _NANOSECONDS = {

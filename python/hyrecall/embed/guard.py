@@ -33,18 +33,6 @@ from hyrecall.embed.protocol import (
 )
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = [
-    "OF_TEXT",
-    "SECONDS_PER_CALL",
-    "AsyncEmbedder",
-    "Breaker",
-    "Guard",
-    "Off",
-    "embed_texts",
-    "from_async",
-]
-
-
 # ---- A circuit breaker: stops calls to a failing service for a while ----
 
 _LONGEST_REST = 86_400.0

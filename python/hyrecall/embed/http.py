@@ -18,7 +18,6 @@ from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
 if TYPE_CHECKING:
     from hyrecall.embed.http_client import HttpClient
 
-__all__ = ["HttpEmbedder"]
 
 _BYTES_AROUND = 65_536  # of a reply, beside its vectors
 _BYTES_A_TEXT = 2**20  # more than 40,000 numbers; reading JSON lets no other thread run meanwhile

@@ -24,8 +24,6 @@ from hyrecall.base.forks import Birth
 from hyrecall.embed.openai_wire import Endpoint, said
 from hyrecall.embed.protocol import EmbedError, EmbedFault, fault_of_status
 
-__all__ = ["HttpClient"]
-
 _PAUSE = (0.05, 0.2)  # seconds before another try
 _MOST_IDLE = 4
 _MOST_OF_ERROR = 65_536  # bytes of a reply that is an error

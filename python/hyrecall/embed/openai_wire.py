@@ -20,8 +20,6 @@ import numpy.typing as npt
 from hyrecall.embed.protocol import EmbedError, EmbedFault, check_vectors
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["Endpoint", "read_reply", "request_body", "said"]
-
 _PORTS = {"http": 80, "https": 443}
 _MOST_SAID = 200  # characters of an endpoint's message
 _SHORTEST_QUOTE = 16  # characters in common that are a quotation of a text

@@ -14,21 +14,6 @@ import numpy.typing as npt
 
 from hyrecall.errors import HyrecallError, error
 
-__all__ = [
-    "CHARACTERS_PER_TOKEN",
-    "MOST_CHARACTERS",
-    "NORMS",
-    "EmbedError",
-    "EmbedFault",
-    "Embedder",
-    "NoVectors",
-    "beginning",
-    "check_vectors",
-    "composed",
-    "fault_of_status",
-    "norms",
-]
-
 NORMS = "a norm in [2^-60, 2^60] or a zero vector"
 """The norms that an index accepts, for messages."""
 

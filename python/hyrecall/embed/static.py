@@ -17,8 +17,6 @@ from hyrecall.base.forks import free_in_children
 from hyrecall.embed.protocol import beginning
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
 
-__all__ = ["HashEmbedder", "StaticEmbedder"]
-
 # The package that contains the model. Only its files are used: its own loader looks for the
 # tokenizer in another place and imports far more than is needed.
 _PACKAGE = "wordllama"

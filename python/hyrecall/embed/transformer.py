@@ -20,8 +20,6 @@ from hyrecall.base.forks import free_in_children
 from hyrecall.embed.protocol import CHARACTERS_PER_TOKEN, beginning
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
 
-__all__ = ["MiniLMEmbedder", "TransformerEmbedder"]
-
 Pooling = Literal["mean", "cls", "last"]
 
 _CONFIG = "config.json"

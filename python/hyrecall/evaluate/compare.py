@@ -19,20 +19,6 @@ from hyrecall.base.malformed import MALFORMED
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.evaluate.metrics import Scores, needs_extra, read_measure
 
-__all__ = [
-    "GATE",
-    "Check",
-    "Comparison",
-    "bootstrap_interval",
-    "check",
-    "compare",
-    "difference_table",
-    "randomisation_p",
-    "read_baseline",
-    "student_p",
-    "write_baseline",
-]
-
 Values = npt.NDArray[np.float64]
 
 N_RESAMPLES = 10_000

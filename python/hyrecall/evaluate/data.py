@@ -22,19 +22,6 @@ from hyrecall.embed import Embedder, Guard
 from hyrecall.embed.guard import embed_texts
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = [
-    "CELL",
-    "VECTOR",
-    "Dataset",
-    "Judgements",
-    "Part",
-    "embed_dataset",
-    "load_dataset",
-    "read_pairs",
-    "read_rows",
-]
-
-
 # ---- Reads the files of a retrieval set: rows from Parquet or JSON lines, pairs from TSV ----
 
 _TEXTS = ("id", "title", "text")

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from hyrecall.memory import MemorySync
     from hyrecall.memory.store import Store
 
-__all__ = ["Learnt", "fit_weights", "learn", "learn_from_feedback"]
 
 Floats = npt.NDArray[np.float64]
 

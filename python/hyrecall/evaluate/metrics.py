@@ -15,18 +15,6 @@ from hyrecall.base.arguments import check_keywords
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, ShapeError, error
 from hyrecall.evaluate.data import Judgements
 
-__all__ = [
-    "MEASURES",
-    "Scores",
-    "cutoff_of",
-    "needs_extra",
-    "read_measure",
-    "read_measures",
-    "require_extra",
-    "score_run",
-]
-
-
 # ---- Checks for the packages of the extra ``[eval]`` ----
 
 _PACKAGES = ("ir_measures", "pytrec_eval", "scipy", "matplotlib")

@@ -20,22 +20,6 @@ from hyrecall.evaluate.metrics import needs_extra
 from hyrecall.evaluate.settings import Setting
 from hyrecall.evaluate.tune import Study, Tuned
 
-__all__ = [
-    "best_setting",
-    "checks_text",
-    "differences_text",
-    "learnt_text",
-    "learnt_to_dict",
-    "plot_format",
-    "plot_study",
-    "study_text",
-    "study_to_dict",
-    "table",
-    "tuned_text",
-    "tuned_to_dict",
-    "winner_text",
-]
-
 _SHOWN_TEXT = 60  # characters of a query in a table
 _SHOWN_TRIED = 10  # settings of a search in a table
 

@@ -28,17 +28,6 @@ from hyrecall.index import Index
 from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 
-__all__ = [
-    "DEPTH",
-    "LIMIT",
-    "Indexes",
-    "Run",
-    "run_setting",
-    "score_setting",
-    "setting_code",
-    "what_is_asked",
-]
-
 LIMIT = 100
 """Hits per query, unless a measure reads more or the setting has its own limit."""
 

@@ -22,8 +22,6 @@ from hyrecall.errors import OptionError, error
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["BUILT_IN", "Setting", "grid", "plain", "read_setting", "with_each", "without_each"]
-
 ARMS = ("text", "vectors")
 
 

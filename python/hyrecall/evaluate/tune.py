@@ -17,18 +17,6 @@ from hyrecall.evaluate.settings import Setting, grid, read_setting
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = [
-    "Study",
-    "Tuned",
-    "ablate",
-    "alpha_grid",
-    "depth_grid",
-    "rank_constant_grid",
-    "tune",
-    "weight_grid",
-]
-
-
 # ---- Evaluates many settings on one set and compares each with the first ----
 
 _TENTHS = tuple(step / 10 for step in range(11))

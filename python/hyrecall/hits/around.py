@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Around", "NearRow", "Neighbour", "Related", "ThreadRow"]
-
 
 @dataclass(frozen=True)
 class Neighbour:

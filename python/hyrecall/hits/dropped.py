@@ -8,8 +8,6 @@ from typing import Any
 from hyrecall.base.arguments import check_keywords
 from hyrecall.base.text_tables import Line, clean, wrap
 
-__all__ = ["Dropped", "DroppedRow", "Peer", "StageDrops", "dropped_text"]
-
 
 @check_keywords
 @dataclass(frozen=True)

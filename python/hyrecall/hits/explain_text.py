@@ -14,19 +14,6 @@ from hyrecall.base.text_tables import Line, clean, wrap
 from hyrecall.hits.second_look import SecondLook
 from hyrecall.text.bm25 import BM25
 
-__all__ = [
-    "Component",
-    "Explained",
-    "Explanation",
-    "Scaling",
-    "Step",
-    "Term",
-    "explanation_lines",
-    "fusion_text",
-    "wrapped_text",
-]
-
-
 # ---- The parts of a hit's score as plain data ----
 
 

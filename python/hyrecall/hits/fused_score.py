@@ -11,8 +11,6 @@ from hyrecall.errors import MissingExtraError, error
 from hyrecall.hits.explain_text import Scaling
 from hyrecall.hits.reply import Reply
 
-__all__ = ["FusedScore", "contributions", "fuse", "plot_hits"]
-
 
 @dataclass(frozen=True)
 class FusedScore:

@@ -17,18 +17,6 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.text import Text
 
-__all__ = [
-    "EXACT",
-    "Lines",
-    "batch_html",
-    "batch_lines",
-    "hit_lines",
-    "of_batch",
-    "of_query",
-    "query_html",
-    "query_lines",
-    "styled",
-]
 
 _WIDTH = 80  # of what print() shows, whatever the terminal, so that it is the same everywhere
 _SHOWN_HITS = 20

@@ -14,8 +14,6 @@ from hyrecall.ask.request import keys_of
 from hyrecall.hits.reply import BatchReply, Reply
 from hyrecall.hits.trace import Trace
 
-__all__ = ["JoinedReply", "join_replies"]
-
 
 def join_replies(replies: Sequence[Reply], answered_by: npt.NDArray[np.int64]) -> JoinedReply:
     """Join replies to the whole batch, of which each keeps the hits of its own queries."""

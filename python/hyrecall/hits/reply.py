@@ -27,22 +27,6 @@ if TYPE_CHECKING:
     from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explain_text import Explanation
 
-__all__ = [
-    "MOST_DROPPED",
-    "QUERY_ARRAYS",
-    "SEPARATOR",
-    "Arrays",
-    "BatchReply",
-    "Reply",
-    "Source",
-    "arm_column",
-    "arm_values",
-    "arrow_column",
-    "join_pieces",
-    "join_texts",
-    "only_queries",
-]
-
 
 # ---- The text of a lexical arm as people read it: its columns, joined ----
 

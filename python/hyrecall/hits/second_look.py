@@ -10,8 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["AddedTerms", "SecondLook", "SecondLooks"]
-
 
 @dataclass(frozen=True)
 class SecondLook:

@@ -7,8 +7,6 @@ from typing import Any
 
 from hyrecall.base.arguments import check_keywords
 
-__all__ = ["Agent"]
-
 
 @check_keywords
 @dataclass(frozen=True)

@@ -24,8 +24,6 @@ from hyrecall.memory.recall.call import Floors, Hints, Reranker, TimeRange
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import Edges, Episodes, Facts, Versions, View
 
-__all__ = ["AgentMemory", "AgentMemorySync"]
-
 
 @check_keywords
 class AgentMemorySync:

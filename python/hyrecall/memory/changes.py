@@ -43,36 +43,6 @@ from hyrecall.memory.sql.reading import episode_by_id, homes_of_rows
 from hyrecall.memory.sql.store_sessions import Conversation, save_conversations
 from hyrecall.memory.sql.writing import NewVersion, Selection, set_vectors, touch
 
-__all__ = [
-    "TEXT_FIELDS",
-    "Change",
-    "EndFact",
-    "Forget",
-    "GiveFeedback",
-    "ImportLines",
-    "ImportedLines",
-    "Link",
-    "Numbers",
-    "Pin",
-    "RecordConversations",
-    "Remember",
-    "RememberFact",
-    "SetPolicy",
-    "SetVectors",
-    "SettleTables",
-    "Supersede",
-    "Touch",
-    "Unlink",
-    "Update",
-    "Write",
-    "asker",
-    "changed_text",
-    "import_lines",
-    "own",
-    "owned",
-]
-
-
 # ---- What all changes have: they run in a transaction, and reply with what a retry can repeat ----
 
 Numbers: TypeAlias = "bool | int | tuple[Numbers, ...] | None"

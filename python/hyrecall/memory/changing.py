@@ -53,8 +53,6 @@ from hyrecall.memory.sql.writing import Selection, check_which
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import View
 
-__all__ = ["Remembered"]
-
 BATCH_TEXTS: Final = 64
 """Texts of one call of the embedder."""
 

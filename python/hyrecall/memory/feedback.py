@@ -13,8 +13,6 @@ from hyrecall.memory.sql.feedback_rows import feedback_by
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import View
 
-__all__ = ["Given", "feedback", "feedback_of", "give_feedback", "list_feedback", "named_by"]
-
 # An alias, because list[...] in a class with a method ``list`` would name that method.
 Given: TypeAlias = list[QueryFeedback]
 

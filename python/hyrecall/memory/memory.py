@@ -20,8 +20,6 @@ from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.methods import MADE, NamedMethods, awaited
 from hyrecall.memory.sync import MemorySync
 
-__all__ = ["Memory", "Opening"]
-
 P_ = ParamSpec("P_")
 T_ = TypeVar("T_")
 

@@ -14,8 +14,6 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from hyrecall.memory.store import Store
 
-__all__ = ["MADE", "NamedMethods", "Runner", "awaited", "on_store"]
-
 P_ = ParamSpec("P_")
 T_ = TypeVar("T_")
 S_co = TypeVar("S_co", covariant=True)

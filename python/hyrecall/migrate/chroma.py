@@ -10,8 +10,6 @@ from typing import Any
 from hyrecall.errors import OptionError, error
 from hyrecall.migrate.records import PAGE, Reading, Record, Source, as_vector, needs_package, one_of
 
-__all__ = ["read"]
-
 _INCLUDED = ["documents", "metadatas", "embeddings", "uris"]
 
 

@@ -12,8 +12,6 @@ import pyarrow as pa
 from hyrecall.errors import OptionError, error
 from hyrecall.migrate.records import PAGE, Reading, Record, Source, as_vector, needs_package, one_of
 
-__all__ = ["read"]
-
 
 @contextmanager
 def read(path: Path, options: Reading) -> Iterator[Source]:

@@ -10,8 +10,6 @@ from typing import Any
 from hyrecall.errors import OptionError, error
 from hyrecall.migrate.records import MOST_LEVELS, Reading, Record, Source, as_vector, read_json
 
-__all__ = ["read"]
-
 
 @contextmanager
 def read(path: Path, options: Reading) -> Iterator[Source]:

@@ -10,8 +10,6 @@ from typing import Any
 from hyrecall.errors import OptionError, error
 from hyrecall.migrate.records import Reading, Record, Source, read_json
 
-__all__ = ["read"]
-
 _OWNERS = ("user_id", "agent_id", "run_id")
 # Fields beside the metadata that come along in it.
 _KEPT = (

@@ -25,9 +25,6 @@ from hyrecall.migrate.records import (
     one_of,
 )
 
-__all__ = ["API_KEY", "Points", "open_snapshot", "read"]
-
-
 # ---- Reads a snapshot of Qdrant, of a collection or of a shard, with the package qdrant-edge-py
 
 

@@ -27,34 +27,6 @@ from hyrecall.errors import (
 )
 from hyrecall.memory.data.types import check_id, check_user, in_utc
 
-__all__ = [
-    "MOST_LEVELS",
-    "PAGE",
-    "LeftOut",
-    "Mapped",
-    "Mapper",
-    "Migrated",
-    "Owners",
-    "Reading",
-    "Record",
-    "Refused",
-    "Source",
-    "Tally",
-    "Vector",
-    "as_vector",
-    "check_source",
-    "field_of",
-    "json_fields",
-    "map_records",
-    "needs_package",
-    "one_of",
-    "read_json",
-    "read_key",
-    "read_time",
-    "record_text",
-    "vector_fault",
-]
-
 Vector: TypeAlias = npt.NDArray[np.float32]
 
 _MISSING = object()

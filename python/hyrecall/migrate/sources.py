@@ -14,8 +14,6 @@ from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.types import check_id
 from hyrecall.migrate.records import Reading, Source
 
-__all__ = ["SYSTEMS", "open_source"]
-
 # What each system leaves open; its reader is the module of its name.
 _TAKES: dict[str, tuple[str, ...]] = {
     "chroma": ("collection",),

@@ -33,8 +33,6 @@ from hyrecall.migrate.records import (
 )
 from hyrecall.segments.manifest import MANIFEST
 
-__all__ = ["into_index", "into_store"]
-
 
 @check_keywords
 def into_store(

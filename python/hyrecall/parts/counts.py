@@ -14,9 +14,6 @@ from hyrecall.base.arguments import check_keywords, set_fields
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.parts.frames import pack, reading, unpack
 
-__all__ = ["MOST_COUNT", "N_NUMBERS", "Counts", "Kinds", "Statistics", "are_ends", "check_arrays"]
-
-
 # ---- Checks arrays that came from another process, before their sizes are used for allocations
 
 Kinds = Mapping[str, Any]

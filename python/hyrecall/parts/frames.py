@@ -29,8 +29,6 @@ from hyrecall.base.arguments import as_list, check_hashes, python_scalar
 from hyrecall.base.malformed import MALFORMED, is_compressed
 from hyrecall.errors import DTypeError, OptionError, UnknownOptionError, error
 
-__all__ = ["VERSION", "decode", "encode", "pack", "pack_table", "reading", "unpack", "unpack_table"]
-
 VERSION = 1
 """Increased by each change of the bytes; a reader refuses another one."""
 

@@ -27,22 +27,6 @@ from hyrecall.recall.arms import tag_attribute
 from hyrecall.segments.segments import IndexFacts, State, gather_column, seqs_of
 from hyrecall.text.analyzer import Analyzer
 
-__all__ = [
-    "QUERY",
-    "Ask",
-    "Looked",
-    "Lookup",
-    "audience_of",
-    "cell_column",
-    "documents_sharing",
-    "join_looked",
-    "look_up",
-    "lookup_keys",
-    "named_tags",
-    "sound_rows",
-    "tags_beside",
-]
-
 KIND = "hyrecall lookup"
 ANSWER = "hyrecall looked"
 

@@ -57,20 +57,6 @@ if TYPE_CHECKING:
     from hyrecall.table.schema import Schema
     from hyrecall.text.bm25 import BM25
 
-__all__ = [
-    "Pools",
-    "check_found_threads",
-    "check_shards",
-    "cut_exact",
-    "list_sizes",
-    "merge",
-    "merge_parts",
-    "piece",
-    "pools_of",
-    "with_newest",
-    "without_exact",
-]
-
 
 # ---- The arm Newest over parts: its scores are ranks among the rows of all parts ----
 

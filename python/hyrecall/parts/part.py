@@ -26,7 +26,6 @@ from hyrecall.text.bm25 import BM25
 if TYPE_CHECKING:
     from hyrecall.segments.segments import State
 
-__all__ = ["Part", "RunPart", "Vectors", "hash_of", "version_of"]
 
 KIND = "hyrecall part"
 

@@ -41,24 +41,6 @@ if TYPE_CHECKING:
     from hyrecall.ask.shaping import Stage
     from hyrecall.text.bm25 import BM25
 
-__all__ = [
-    "KEY",
-    "PLACE",
-    "SCORE",
-    "TOLD",
-    "Call",
-    "Request",
-    "Told",
-    "ToldGraph",
-    "ToldLists",
-    "pack_told",
-    "question_of",
-    "told_graphs",
-    "told_to",
-    "unpack_told",
-    "with_known_tags",
-]
-
 
 # ---- What a shard is told with a request: answers that the caller found outside of the shard ----
 

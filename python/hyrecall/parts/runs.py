@@ -25,17 +25,6 @@ if TYPE_CHECKING:
     from hyrecall.recall.plan import Plan
     from hyrecall.segments.segments import IndexFacts
 
-__all__ = [
-    "REFUSALS",
-    "Run",
-    "accepted",
-    "again",
-    "has_forms",
-    "named_runs",
-    "native",
-    "nothing_found",
-    "runs_of",
-]
 
 Asked = npt.NDArray[np.bool_]
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from hyrecall.segments.segments import IndexFacts
     from hyrecall.text.bm25 import BM25
 
-__all__ = ["candidates_of", "statistics_of"]
 
 Rows = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
 

@@ -16,8 +16,6 @@ from hyrecall.recall.arms import tag_attribute
 from hyrecall.recall.related import Array, tags_of_rows
 from hyrecall.segments.segments import seqs_of
 
-__all__ = ["find_related"]
-
 _TAGS = {QUERY: pa.int64(), "tag": pa.large_string()}
 _NUMBERS = dict.fromkeys((QUERY, "shared", "seq"), pa.int64())
 _NOTHING = pa.table({**{name: [] for name in _NUMBERS}, "key": []})

@@ -18,8 +18,6 @@ from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.parts.counts import MOST_COUNT, N_NUMBERS, Counts, Statistics, check_alike
 from hyrecall.parts.part import Part, RunPart
 
-__all__ = ["Share", "joined_alone", "spread_part", "sum_shares", "widest_runs"]
-
 Array = npt.NDArray[Any]
 
 

@@ -25,8 +25,6 @@ from hyrecall.parts.request import TOLD, Request, ToldLists, question_of
 from hyrecall.recall.arms import text_bytes
 from hyrecall.recall.recipe_answer import by_recipe
 
-__all__ = ["follow_tags", "has_tags"]
-
 _TAGS = {QUERY: pa.int64(), "tag": pa.large_string()}
 _BY_TAG = [(name, "ascending") for name in _TAGS]
 

@@ -19,8 +19,6 @@ from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.planning import make_plan
 from hyrecall.segments.segments import IndexFacts, State
 
-__all__ = ["tell_edges"]
-
 Arm = EdgeLexical | Regex
 
 

@@ -13,8 +13,6 @@ from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.ranking import rank_by_options
 from hyrecall.segments.segments import IndexFacts, State
 
-__all__ = ["answer", "answer_by_options"]
-
 
 def answer(
     facts: IndexFacts,

@@ -34,42 +34,6 @@ from hyrecall.recall.graph_views import BoundGraphs, Matches
 from hyrecall.segments.segments import IndexFacts, State, document_numbers, gather, seqs_of
 from hyrecall.text.analyzer import Analyzer
 
-__all__ = [
-    "ArmQueries",
-    "Batch",
-    "CallArms",
-    "FoundDocs",
-    "KnownTags",
-    "ListedKeys",
-    "Searches",
-    "edge_matcher",
-    "from_entries",
-    "join_candidates",
-    "newest_rows",
-    "no_candidates",
-    "ordered_attribute",
-    "pattern_matcher",
-    "read_arms",
-    "read_edge_lexical",
-    "read_keys",
-    "read_listed",
-    "read_newest",
-    "read_regex",
-    "read_tags",
-    "runs",
-    "scope_request",
-    "search_edge_lexical",
-    "search_listed",
-    "search_newest",
-    "search_regex",
-    "search_tags",
-    "tag_attribute",
-    "text_bytes",
-    "text_matcher",
-    "text_readers",
-]
-
-
 # ---- What an arm is asked and reads, and what it gives: documents with scores, per query ----
 
 

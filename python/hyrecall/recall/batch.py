@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from hyrecall.recall.shaper import CallableResults, Shaper
     from hyrecall.text.bm25 import BM25
 
-__all__ = ["LOCAL", "Ran", "RecallSource", "Steps", "run_recall"]
-
 
 # ---- What a reply keeps of its call: enough to explain hits, and rows that were dropped ----
 

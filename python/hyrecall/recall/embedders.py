@@ -27,14 +27,6 @@ from hyrecall.segments.segments import EmbeddedArm, IndexFacts, State
 from hyrecall.table.columns import read_texts
 from hyrecall.table.schema import Schema
 
-__all__ = [
-    "Embedders",
-    "embedders_at_build",
-    "embedders_at_open",
-    "unembedded",
-    "with_missing_vectors",
-]
-
 
 class Embedders:
     """The embedders of the arms that have one."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from hyrecall.recall.ranking import Ranking
     from hyrecall.segments.segments import IndexFacts
 
-__all__ = ["Evidence", "evidence_notes", "has_effect", "merged", "read_stages", "with_columns"]
-
 
 @dataclass(frozen=True)
 class Evidence:

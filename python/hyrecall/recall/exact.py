@@ -22,17 +22,6 @@ if TYPE_CHECKING:
     from hyrecall.segments.segments import IndexFacts, State
     from hyrecall.text.bm25 import BM25
 
-__all__ = [
-    "Exact",
-    "ExactTexts",
-    "PhraseSearch",
-    "asked_whole",
-    "exact_text",
-    "exact_texts",
-    "find_exact",
-    "found_whole",
-    "search_phrases",
-]
 
 Whole: TypeAlias = str | All
 """What a row must hold: these words side by side, or each of them anywhere."""

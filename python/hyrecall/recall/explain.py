@@ -39,9 +39,6 @@ from hyrecall.recall.session_signals import phase_of, session_signals, signal_su
 from hyrecall.recall.shaping_checks import vector_arm
 from hyrecall.segments.segments import State
 
-__all__ = ["Place", "Recalled", "explain", "explain_stages"]
-
-
 # ---- What each shaping stage made of a hit's score, recomputed to the last bit ----
 
 

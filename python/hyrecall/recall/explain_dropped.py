@@ -29,8 +29,6 @@ from hyrecall.table.arrow_values import python_values
 if TYPE_CHECKING:
     from hyrecall.segments.segments import IndexFacts
 
-__all__ = ["explain_dropped"]
-
 
 class _Why(NamedTuple):
     """Why an entry was dropped; ``kept`` and ``via`` are entries of the same list."""

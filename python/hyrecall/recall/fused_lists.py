@@ -16,20 +16,6 @@ from hyrecall.errors import DTypeError, error
 if TYPE_CHECKING:
     from hyrecall.ask.shaping import MMR
 
-__all__ = [
-    "Array",
-    "Floats",
-    "FusedLists",
-    "Piece",
-    "by_value",
-    "choose_leading",
-    "is_value",
-    "lead",
-    "order_codes",
-    "others",
-    "scaled_relevance",
-    "tie_ranks",
-]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]

@@ -18,7 +18,6 @@ from hyrecall.table.schema import Schema
 if TYPE_CHECKING:
     from hyrecall.ask.arms import EdgeLexical, Regex
 
-__all__ = ["BoundGraph", "BoundGraphs", "EdgeCredits", "EdgeReads", "GraphKeys", "Matches"]
 
 Matches: TypeAlias = Callable[[Any], npt.NDArray[np.bool_]]
 """Says which strings of a column match."""

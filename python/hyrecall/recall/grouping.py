@@ -32,7 +32,6 @@ from hyrecall.table.arrow_values import python_values
 if TYPE_CHECKING:
     from hyrecall.segments.segments import IndexFacts
 
-__all__ = ["Grouper", "make_grouper", "with_groups"]
 
 MOST_IN_THREAD = 5
 """Rows of a thread that are listed with its hit."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from hyrecall.segments.segments import IndexFacts, State
     from hyrecall.table.schema import Schema
 
-__all__ = ["Threads", "best_namesake", "check_linear", "sum_addends", "with_linear"]
-
 
 # ---- Features that other candidates of its query give a row: common tags, scores beside it ----
 

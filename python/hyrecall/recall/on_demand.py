@@ -32,26 +32,6 @@ if TYPE_CHECKING:
     from hyrecall.recall.shaper import Shaper
     from hyrecall.text.bm25 import BM25
 
-__all__ = [
-    "check_shaping",
-    "evidence_notes",
-    "expanded",
-    "find_exact",
-    "look_twice",
-    "make_shaper",
-    "phases_of",
-    "reaches_of",
-    "read_call_arms",
-    "read_expansion",
-    "read_sessions",
-    "read_stages",
-    "searches_of",
-    "shaped",
-    "split_feedback",
-    "with_columns",
-    "with_groups",
-]
-
 
 # ---- of a plan ----
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from hyrecall.recall.exact import Exact
     from hyrecall.recall.graph_views import BoundGraphs
 
-__all__ = ["Plan", "is_shaped", "whole_list"]
-
 
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 

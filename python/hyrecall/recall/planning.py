@@ -39,18 +39,6 @@ if TYPE_CHECKING:
     from hyrecall.recall.exact import Exact
     from hyrecall.segments.segments import State
 
-__all__ = [
-    "Matrix",
-    "add_dense",
-    "add_lexical",
-    "check_arms",
-    "check_idle",
-    "make_plan",
-    "name_vectors",
-    "read_texts",
-    "read_vectors",
-]
-
 
 # ---- ``vectors=`` -> the dense arms of a request, their queries on the host or on a device ----
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from hyrecall.ask.recipe import Fill, Recipe, Tables
     from hyrecall.recall.exact import ExactTexts
 
-__all__ = ["Ranking", "rank_by_options"]
-
 
 class Ranking(NamedTuple):
     """What the arms of an index get of a request, and how their lists are joined."""

@@ -21,16 +21,6 @@ from hyrecall.hits.reply import Reply
 from hyrecall.recall.graph_views import BoundGraph, BoundGraphs
 from hyrecall.segments.segments import gather_column
 
-__all__ = [
-    "FindRelated",
-    "Keys",
-    "Reach",
-    "Reaches",
-    "check_surroundings",
-    "expand",
-    "find_neighbours",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Reach:

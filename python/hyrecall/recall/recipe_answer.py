@@ -26,18 +26,6 @@ from hyrecall.recall.ranking import Ranking
 from hyrecall.recall.recipe_ranking import by_threads, rank_by_recipe
 from hyrecall.segments.segments import IndexFacts, State
 
-__all__ = [
-    "Shares",
-    "answer_by_recipes",
-    "bind_recipes",
-    "by_recipe",
-    "fallback",
-    "hold_graphs",
-    "with_lists",
-    "with_options",
-]
-
-
 # ---- Holds the graphs of a call as they are at one moment ----
 
 

@@ -27,16 +27,6 @@ from hyrecall.segments.lookup import count_where
 from hyrecall.segments.segments import IndexFacts, State
 from hyrecall.text.analyzer import Analyzer
 
-__all__ = [
-    "Chosen",
-    "by_form",
-    "by_threads",
-    "n_queries_of",
-    "rank_by_recipe",
-    "read_words",
-    "sees_threads",
-]
-
 _QUOTED = re.compile(r'"([^"]*)"')
 _WORD = re.compile(r"\w+")
 

@@ -19,8 +19,6 @@ from hyrecall.hits.reply import Reply
 from hyrecall.recall.arms import tag_attribute
 from hyrecall.segments.segments import gather_column, seqs_of
 
-__all__ = ["offsets_of", "related", "related_documents", "tags_of_rows"]
-
 Array: TypeAlias = npt.NDArray[Any]
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from hyrecall.recall.plan import Plan
     from hyrecall.segments.segments import IndexFacts, State
 
-__all__ = ["Looked", "look_twice"]
-
 
 class Looked(NamedTuple):
     """What a batch is answered by after its first search."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from hyrecall.recall.reach import Reach
     from hyrecall.segments.segments import IndexFacts
 
-__all__ = ["phase_of", "phases_of", "read_sessions", "session_signals", "signal_sums"]
 
 Floats = npt.NDArray[np.float64]
 Sessions = tuple[Session | None, ...]

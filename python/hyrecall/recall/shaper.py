@@ -59,16 +59,6 @@ from hyrecall.segments.segments import IndexFacts, State, document_numbers, gath
 if TYPE_CHECKING:
     from hyrecall.ask.recipe import TieBreak
 
-__all__ = [
-    "CallableResults",
-    "Shaper",
-    "fill_lists",
-    "newest_in_order",
-    "rerank_scores",
-    "rescored",
-    "told_of",
-]
-
 
 # ---- Keeps what a caller's callables returned, so that lists can be shaped again without a call
 

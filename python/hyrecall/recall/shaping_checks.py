@@ -21,8 +21,6 @@ from hyrecall.recall.linear import check_linear
 from hyrecall.recall.plan import Plan
 from hyrecall.segments.segments import IndexFacts
 
-__all__ = ["check_shaping", "text_columns", "vector_arm"]
-
 
 def check_shaping(facts: IndexFacts, plan: Plan) -> None:
     """Check that an index and a plan can answer the stages; before anything is computed."""

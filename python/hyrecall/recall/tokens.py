@@ -9,8 +9,6 @@ import pyarrow as pa
 from hyrecall.ask.shaping import Budget
 from hyrecall.errors import DTypeError, ShapeError, error
 
-__all__ = ["token_counts"]
-
 
 def token_counts(budget: Budget, texts: pa.Array) -> npt.NDArray[np.int64]:
     """Return the tokens of each text, by the budget's own estimate if it has one."""

@@ -13,8 +13,6 @@ from hyrecall.errors import CorruptRemoteError, DTypeError, RemoteError, error
 from hyrecall.replicas.pulling import Pulled, pull
 from hyrecall.replicas.remote import Place
 
-__all__ = ["follow"]
-
 _log = logging.getLogger("hyrecall.replicas")
 _log.addHandler(logging.NullHandler())
 

@@ -20,23 +20,6 @@ from hyrecall.base.malformed import MALFORMED
 from hyrecall.errors import CorruptRemoteError, error
 from hyrecall.replicas.remote import HEAD, Remote
 
-__all__ = [
-    "CHUNKS",
-    "GENERATIONS",
-    "INDEX",
-    "STORE",
-    "Generation",
-    "Head",
-    "PushedFile",
-    "epoch_of",
-    "hash_of",
-    "name_of",
-    "now",
-    "object_of",
-    "read_generation",
-    "read_head",
-]
-
 FORMAT = 1
 INDEX, STORE = "index", "store"
 CHUNKS, GENERATIONS = "chunks", "generations"

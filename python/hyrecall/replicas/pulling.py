@@ -25,9 +25,6 @@ from hyrecall.replicas.transfer import (
 )
 from hyrecall.segments.manifest import MANIFEST, read_seal
 
-__all__ = ["Held", "Pulled", "held", "promote", "pull", "version_of"]
-
-
 # ---- Returns which generation a replica holds, and turns a replica into a source ----
 
 

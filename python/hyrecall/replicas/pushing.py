@@ -49,8 +49,6 @@ from hyrecall.replicas.remote import (
 )
 from hyrecall.replicas.transfer import Captured, SourceFile, Transfer, captured
 
-__all__ = ["Pruned", "Pushed", "prune", "push"]
-
 _TRIES = 5
 
 

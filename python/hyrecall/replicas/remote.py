@@ -29,22 +29,6 @@ from hyrecall.errors import (
     error,
 )
 
-__all__ = [
-    "HEAD",
-    "AbsentError",
-    "FolderRemote",
-    "Listed",
-    "MovedError",
-    "ObjectRemote",
-    "Place",
-    "Remote",
-    "folder_lock",
-    "hide_passwords",
-    "open_object_remote",
-    "open_remote",
-    "without_password",
-]
-
 HEAD = "HEAD"
 """The only object that changes: it names the newest generation."""
 

@@ -43,22 +43,6 @@ from hyrecall.replicas.generation import (
 from hyrecall.replicas.remote import Remote
 from hyrecall.segments.manifest import MANIFEST, SHARDS, Manifest, read_seal, seal_of
 
-__all__ = [
-    "INDEX_CHUNK",
-    "STORE_CHUNK",
-    "Captured",
-    "SourceFile",
-    "Transfer",
-    "captured",
-    "check_store",
-    "drop_parts",
-    "kind_of",
-    "put_index",
-    "put_store",
-    "tidy_store",
-]
-
-
 # ---- Captures one state of a folder for a push: a saved index, or a store with its saved index
 
 INDEX_CHUNK = 2 * BLOCK_BYTES

@@ -23,9 +23,6 @@ from hyrecall.base.runtime import choose_threads
 from hyrecall.embed.protocol import CHARACTERS_PER_TOKEN, beginning
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
 
-__all__ = ["CrossEncoder", "PairTokenizer", "Session", "model_file", "read_tokenizer"]
-
-
 # ---- Reads what a model's folder says: its ONNX file, its tokenizer and the most tokens of a pair
 
 _FILES = ("model.onnx", "onnx/model.onnx")

@@ -17,8 +17,6 @@ from hyrecall.segments.writer import build
 from hyrecall.table.schema import Schema
 from hyrecall.table.tensors import take_guest
 
-__all__ = ["choose_device", "measure_rates", "place"]
-
 AUTO_BYTES = 2**26
 """The least bytes of vectors for which "auto" chooses a CUDA device: for fewer, a scan on the CPU
 takes about as long as the transfer to the device and back."""

@@ -16,16 +16,6 @@ from hyrecall.base.arguments import as_items, is_one_of
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 from hyrecall.segments.segments import IndexFacts, Segment, State, gather_column, seqs_of
 
-__all__ = [
-    "count_where",
-    "describe",
-    "read_columns",
-    "read_keys",
-    "rows_of_keys",
-    "rows_where",
-    "table_of_keys",
-]
-
 Rows = npt.NDArray[np.uint32]
 
 

@@ -22,18 +22,6 @@ from hyrecall.base.malformed import MALFORMED
 from hyrecall.errors import CorruptIndexError, SaveConflictError, error
 from hyrecall.table.columns import MOST_ROWS
 
-__all__ = [
-    "FORMAT",
-    "MANIFEST",
-    "SHARDS",
-    "Lineage",
-    "Manifest",
-    "SegmentEntry",
-    "TextFacts",
-    "read_seal",
-    "seal_of",
-]
-
 MANIFEST = "MANIFEST"
 
 SHARDS = "shards.json"

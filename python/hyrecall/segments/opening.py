@@ -50,9 +50,6 @@ from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["PINNED_PARTS", "Opening", "is_current", "lock", "open_index", "read_pin"]
-
-
 # ---- Locks the files of parts of an index in memory ----
 
 PINNED_PARTS = ("plane", "terms", "documents", "rows", "vectors")

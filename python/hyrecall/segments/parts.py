@@ -34,9 +34,6 @@ from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["LEAST_MEMORY", "UNFINISHED", "Joining", "PartsBuild", "unfinished_folder"]
-
-
 # ---- Joins the parts of a build by cell, so that a query of one cell reads one segment
 # of the result
 

@@ -24,9 +24,6 @@ from hyrecall.segments.manifest import MANIFEST, Lineage, Manifest, SegmentEntry
 from hyrecall.segments.segment_files import batches_of, dead_batch, write_batch
 from hyrecall.segments.segments import IndexFacts, Segment, State, renamed
 
-__all__ = ["MOST_BYTES", "EndsSink", "save_index"]
-
-
 # ---- The two ends of an Arrow IPC file, which say where its columns lie, and their checksums ----
 
 MOST_BYTES = 4 * 2**20

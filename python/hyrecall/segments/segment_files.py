@@ -33,28 +33,6 @@ from hyrecall.table.arrow_read import damage_of
 from hyrecall.table.attributes import is_read_late
 from hyrecall.table.schema import Schema
 
-__all__ = [
-    "DEAD",
-    "DOCUMENTS",
-    "LEAST_PIECE",
-    "TERMS",
-    "VALUE_TYPES",
-    "batches_of",
-    "dead_batch",
-    "dead_rows",
-    "directions_schema",
-    "embedded_by",
-    "heads_schemas",
-    "optional_roles",
-    "piece_sums",
-    "plane_schema",
-    "roles",
-    "segment_of",
-    "vector_schema",
-    "write_batch",
-]
-
-
 # ---- Converts a segment to Arrow record batches, one per file. Layout: docs/format.md ----
 
 PLANE_ROWS = 16  # rows per block of a plane

@@ -24,24 +24,6 @@ from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = [
-    "EmbeddedArm",
-    "HostRates",
-    "IndexFacts",
-    "LateBytes",
-    "OpenedFile",
-    "Reading",
-    "Segment",
-    "State",
-    "build_segment",
-    "directory_of",
-    "document_numbers",
-    "gather",
-    "gather_column",
-    "segment_from_parts",
-]
-
-
 # ---- One file of a segment that is open: what was checked of it, and what is left for later ----
 
 LateBytes = tuple[_core.files.BlockChecks, int, int]

@@ -35,19 +35,6 @@ from hyrecall.table.schema import Schema, Vector
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = [
-    "append",
-    "build",
-    "compact",
-    "delete",
-    "merge_order",
-    "merge_segments",
-    "read_seq",
-    "settle",
-    "take_rows",
-]
-
-
 # ---- Merges segments: rows of several become one segment, without analyzing texts again ----
 
 Rows = npt.NDArray[np.uint32]

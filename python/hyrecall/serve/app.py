@@ -28,8 +28,6 @@ from hyrecall.serve.routes import arrow_recall, export, health, index_recall, me
 from hyrecall.serve.routing import EncodedPaths
 from hyrecall.serve.tokens import TokenFile
 
-__all__ = ["create_app"]
-
 _log = logging.getLogger("hyrecall.serve")
 
 _OF_A_STORE = (

@@ -25,28 +25,6 @@ from pydantic_core import PydanticCustomError
 
 from hyrecall.base.times import as_moment
 
-__all__ = [
-    "BatchBody",
-    "Body",
-    "EndBody",
-    "FactBody",
-    "FactsBody",
-    "FeedbackBody",
-    "IndexBatchBody",
-    "IndexQueryBody",
-    "LinkBody",
-    "MemoriesBody",
-    "MemoryBody",
-    "PatchBody",
-    "PinBody",
-    "PolicyBody",
-    "RecallBody",
-    "ScopedBody",
-    "SupersedeBody",
-    "Text",
-    "Whole",
-]
-
 Number: TypeAlias = StrictFloat | StrictInt
 
 

@@ -13,25 +13,6 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from hyrecall.memory import Episode, EpisodeMatch, Matches, MatchParts
 from hyrecall.memory.sql.reading import Accesses
 
-__all__ = [
-    "LIMIT",
-    "MOST",
-    "MOST_CHARACTERS",
-    "MOST_OF_HEBB",
-    "MOST_TOKENS",
-    "NOTHING",
-    "PARTITION",
-    "TABLES",
-    "MemoryType",
-    "as_changed",
-    "as_memory",
-    "as_recall",
-    "as_results",
-    "as_stored",
-    "shown",
-]
-
-
 # ---- Hebb's shapes: memories, and results with the parts of their scores ----
 
 PARTITION: Final = "mem_hippocampus"

@@ -45,24 +45,6 @@ from hyrecall.errors import (
 from hyrecall.serve.json_shape import is_json
 from hyrecall.serve.options import ServiceOptions
 
-__all__ = [
-    "INTERNAL",
-    "ErrorBody",
-    "ErrorDetail",
-    "ServiceError",
-    "check_hits",
-    "check_lists",
-    "check_page",
-    "check_query",
-    "check_size",
-    "error_response",
-    "install",
-    "internal_error",
-    "naming_query",
-    "options_of",
-    "plain_message",
-]
-
 _log = logging.getLogger("hyrecall.serve")
 _log.addHandler(logging.NullHandler())
 

@@ -28,9 +28,6 @@ from hyrecall.serve.json_shape import is_deeper, is_json
 from hyrecall.serve.options import LOOPBACK, ServiceOptions
 from hyrecall.serve.scoped_store import identify
 
-__all__ = ["ALWAYS_ANSWERED", "ARROW", "Guard", "Turns"]
-
-
 # ---- Lets so many requests in at a time; callers that wait take turns, whoever sends how many ----
 
 

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from starlette.exceptions import HTTPException
 
-__all__ = ["check_message", "is_deeper", "is_json", "n_levels", "read_json"]
-
 # A string that does not end takes all that follows it, so that no character is read twice.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 

@@ -9,8 +9,6 @@ from typing import Any, Literal, TypeAlias
 from hyrecall.base.arguments import check_keywords, convert_field
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["ANYBODY", "LOOPBACK", "RIGHTS", "Caller", "Right", "ServiceOptions", "free_names"]
-
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Hosts that only this machine can reach, and that browsers on it name."""
 

@@ -37,28 +37,6 @@ from hyrecall.memory import Edge, Episode, Matches, MatchParts, Remembered, Vers
 from hyrecall.serve.errors import ErrorBody, check_size, naming_query
 from hyrecall.serve.metrics import index_numbers
 
-__all__ = [
-    "ERRORS",
-    "AnyIndex",
-    "BatchReply",
-    "Changed",
-    "FactsReply",
-    "IndexQuery",
-    "IndexReply",
-    "JsonResponse",
-    "MatchReply",
-    "MemoriesReply",
-    "RecallReply",
-    "ServedIndex",
-    "encode",
-    "encode_within",
-    "episode_data",
-    "index_data",
-    "recall_data",
-    "remembered_data",
-    "version_data",
-]
-
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorBody, "description": text}
     for status, text in (

@@ -31,8 +31,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.json_shape import read_json
 
-__all__ = ["EncodedPaths", "PathId", "Router", "check_request"]
-
 _WHO = re.compile(
     r"x?(hyrecall|hebb(mind)?|honeycomb|hypermemory|hypergraph|l0|loom|mem0)?"
     r"(user|owner|tenant|customer|org|organi[sz]ation|account|team|project|workspace|namespace"

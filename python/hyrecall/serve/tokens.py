@@ -28,8 +28,6 @@ from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.memory.data.types import check_user, in_utc
 from hyrecall.serve.options import RIGHTS, Caller
 
-__all__ = ["TokenFile", "TokenInfo", "list_tokens", "make_token", "revoke_token"]
-
 _log = logging.getLogger("hyrecall.serve")
 
 FORMAT = 1

@@ -28,18 +28,6 @@ from hyrecall.base import threads
 from hyrecall.errors import OptionError, StoreError, error
 from hyrecall.serve.options import ServiceOptions
 
-__all__ = [
-    "Protocol",
-    "QuietLifespan",
-    "Supervisor",
-    "listen",
-    "run",
-    "run_workers",
-    "settings_of",
-    "url_of",
-]
-
-
 # ---- Runs an app under uvicorn, with deadlines for connections that uvicorn itself does not have
 
 _log = logging.getLogger("hyrecall.serve")

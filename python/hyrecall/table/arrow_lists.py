@@ -18,8 +18,6 @@ from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.table.arrow_values import check_column, is_list
 from hyrecall.table.matrices import Array, Mask, SourceDtype, describe_row, for_rows
 
-__all__ = ["ListRows", "arrow_column", "is_arrow", "read_lists"]
-
 
 @dataclass(frozen=True, eq=False)
 class ListRows:

@@ -14,8 +14,6 @@ import pyarrow as pa
 
 from hyrecall.errors import CorruptIndexError, error
 
-__all__ = ["check_column", "damage_of", "read_batch"]
-
 _ALIGNMENT = 8  # of buffers in an Arrow IPC file
 
 

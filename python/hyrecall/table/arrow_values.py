@@ -16,19 +16,6 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = [
-    "cast_line",
-    "check_column",
-    "first_bad",
-    "is_list",
-    "join_column",
-    "plain_column",
-    "python_values",
-    "readable",
-    "type_nulls",
-]
-
-
 # ---- Checks the values of an Arrow column against its type, before other code reads its memory
 
 _LISTS = {

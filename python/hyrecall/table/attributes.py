@@ -19,15 +19,6 @@ import pyarrow as pa
 from hyrecall._core import AttributeColumn
 from hyrecall.errors import DTypeError, error
 
-__all__ = [
-    "AttributeType",
-    "Place",
-    "attribute_column",
-    "attribute_type",
-    "float_code",
-    "is_read_late",
-]
-
 MIN_CODE, MAX_CODE = -(2**63), 2**63 - 1
 # Greater than every code of every type, also after the shift of uint64.
 _BEYOND = 2**66

@@ -17,19 +17,6 @@ from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.table.schema import VectorDtype
 
-__all__ = [
-    "SourceDtype",
-    "VectorInput",
-    "check_rows",
-    "convert",
-    "describe_row",
-    "for_rows",
-    "native",
-    "refuse_dtype",
-    "source_dtype",
-    "widen_bfloat16",
-]
-
 Array: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 SourceDtype: TypeAlias = VectorDtype | Literal["float64"]

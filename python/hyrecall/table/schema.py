@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from hyrecall.text.analyzer import Analyzer
     from hyrecall.text.bm25 import BM25
 
-__all__ = ["RESULT_COLUMNS", "STAGE_COLUMNS", "Schema", "Text", "Vector", "VectorDtype"]
 
 VectorDtype: TypeAlias = Literal["float32", "float16", "bfloat16"]
 

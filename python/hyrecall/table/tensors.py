@@ -28,8 +28,6 @@ from hyrecall.table.matrices import (
     widen_bfloat16,
 )
 
-__all__ = ["host_array", "is_on_cuda", "plain_tensor", "query_vectors", "row_count", "take_guest"]
-
 _TORCH: dict[str, SourceDtype] = {
     "torch.float32": "float32",
     "torch.float64": "float64",

@@ -10,8 +10,6 @@ from hyrecall.table.matrices import VectorInput, check_rows, native
 from hyrecall.table.schema import VectorDtype
 from hyrecall.table.tensors import host_array, is_on_cuda
 
-__all__ = ["read_vectors"]
-
 MOST_DIM = 1 << 24
 """Values in a row."""
 

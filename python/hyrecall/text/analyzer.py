@@ -19,8 +19,6 @@ from hyrecall.errors import DTypeError, OptionError, error
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["Analyzer", "Token", "TokenFunction", "read_analyzer"]
-
 
 # ---- The Python functions that an analyzer calls: stemmers, token functions, tokenizers, callables
 

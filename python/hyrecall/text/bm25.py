@@ -8,8 +8,6 @@ from typing import Any, Literal, TypeAlias, get_args
 from hyrecall.base.arguments import check_keywords, convert_field, number, one_of, set_fields
 from hyrecall.errors import OptionError, error
 
-__all__ = ["BM25", "Variant"]
-
 Variant: TypeAlias = Literal["lucene", "okapi", "fts5", "robertson", "atire", "bm25+", "bm25l"]
 _DEFAULT_K1 = dict.fromkeys(get_args(Variant), 1.2) | {"okapi": 1.5}
 _DEFAULT_DELTA = {"bm25+": 1.0, "bm25l": 0.5}

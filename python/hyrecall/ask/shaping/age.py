@@ -16,8 +16,6 @@ from hyrecall.ask.shaping.checks import (
 from hyrecall.base.arguments import check_keywords, convert_field, number, set_fields
 from hyrecall.errors import OptionError, error
 
-__all__ = ["Composite", "Recency"]
-
 
 @check_keywords
 @dataclass(frozen=True)

@@ -9,8 +9,6 @@ from typing import ClassVar
 from hyrecall.base.arguments import check_keywords, convert_field, number, set_fields
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["Around"]
-
 MOST_DISTANCES = 8
 
 

@@ -12,8 +12,6 @@ from hyrecall.ask.shaping.checks import arm_name, column_name, integer, plain_va
 from hyrecall.base.arguments import check_keywords, convert_field, number, one_of
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["MMR", "Budget", "Dedup"]
-
 Estimate: TypeAlias = "Callable[[list[str]], Sequence[int]]"
 
 

@@ -9,8 +9,6 @@ from hyrecall.ask.shaping.checks import integer
 from hyrecall.base.arguments import check_keywords, convert_field, number
 from hyrecall.errors import OptionError, error
 
-__all__ = ["Feedback"]
-
 MOST_ROWS = 100
 MOST_TERMS = 100
 

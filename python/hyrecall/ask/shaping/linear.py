@@ -12,8 +12,6 @@ from hyrecall.ask.shaping.checks import plain_pairs, read_duration
 from hyrecall.base.arguments import check_keywords, number, set_fields
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["Feature", "FeatureKind", "Linear"]
-
 FeatureKind: TypeAlias = Literal[
     "fused",
     "agreement",

@@ -21,8 +21,6 @@ from hyrecall.ask.shaping.checks import (
 from hyrecall.base.arguments import check_keywords, convert_field, number, set_fields
 from hyrecall.errors import DTypeError, error
 
-__all__ = ["Gate", "Provenance", "Rerank", "RerankBy"]
-
 Scores: TypeAlias = "Sequence[float] | npt.NDArray[np.floating]"
 Reranker: TypeAlias = "Callable[[str, list[str]], Scores | Awaitable[Scores]]"
 

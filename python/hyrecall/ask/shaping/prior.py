@@ -10,8 +10,6 @@ from hyrecall.ask.shaping.checks import column_name, plain_pairs
 from hyrecall.base.arguments import check_keywords, number, set_fields
 from hyrecall.errors import OptionError, error
 
-__all__ = ["Prior"]
-
 MOST_VALUES = 4096
 
 

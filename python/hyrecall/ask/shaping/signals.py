@@ -12,8 +12,6 @@ from hyrecall.ask.shaping.checks import Duration, integer, plain_duration, text
 from hyrecall.base.arguments import check_keywords, convert_field, number, set_fields
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["Phase", "SessionSignals"]
-
 MOST_HOPS = 16
 
 

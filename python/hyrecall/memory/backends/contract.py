@@ -17,8 +17,6 @@ import pytest
 
 from hyrecall.memory.data.types import ANONYMOUS, Episode, EpisodeMatch
 
-__all__ = ["MemoryContract"]
-
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 HOSTILE = ('"', "*", "AND", "NEAR(", ":", "^", "\0", "%_", "(", "🦜", "a" * 5_000, "x" + " y" * 400)

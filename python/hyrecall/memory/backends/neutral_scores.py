@@ -17,8 +17,6 @@ from hyrecall.memory.recall.call import Ask, TimeRange, read_ask
 from hyrecall.recipes import loom
 from hyrecall.table.schema import Schema, Text
 
-__all__ = ["CanRecall", "RecallOnly", "check_recall", "default_recall_scored", "ranked"]
-
 NEUTRAL = 1.0
 
 

@@ -28,8 +28,6 @@ from hyrecall.memory.sql.writing import check_which
 if TYPE_CHECKING:
     import redis
 
-__all__ = ["ChromaMemory", "PostgresMemory", "RankedBackend", "RedisMemory"]
-
 
 @check_keywords
 class RankedBackend(ABC):

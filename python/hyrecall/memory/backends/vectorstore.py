@@ -16,8 +16,6 @@ from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.memory.backends.neutral_scores import Rows, check_recall, ranked
 from hyrecall.memory.data.types import Episode, checked
 
-__all__ = ["Found", "VectorStore"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

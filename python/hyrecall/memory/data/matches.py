@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from hyrecall.hits.explain_text import Explanation
     from hyrecall.hits.trace import Trace
 
-__all__ = [
-    "Degradation",
-    "DegradedReason",
-    "Facts",
-    "Found",
-    "Matches",
-    "ReadPolicyFault",
-    "Reading",
-]
-
 
 # ---- Reasons why a reply holds less than it could, one for each component that failed ----
 

@@ -24,8 +24,6 @@ from hyrecall.base.arguments import check_unicode, python_scalar
 from hyrecall.errors import OptionError, error
 from hyrecall.table.attributes import float_code
 
-__all__ = ["COLUMN", "PREFIX", "filter_on_key", "metadata_tokens", "paths_of"]
-
 COLUMN: Final = "metadata"
 """The column of tokens."""
 

@@ -12,8 +12,6 @@ from hyrecall.ask.session import LONGEST, Session
 from hyrecall.base.arguments import check_keywords
 from hyrecall.base.forks import free_in_children
 
-__all__ = ["InProcessSessions", "SessionName", "SessionTracker"]
-
 MOST_SESSIONS = 10_000
 
 

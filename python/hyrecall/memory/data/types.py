@@ -33,44 +33,6 @@ if TYPE_CHECKING:
     from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explain_text import Explanation
 
-__all__ = [
-    "ANONYMOUS",
-    "BY_HAND",
-    "WITHOUT_INDEX",
-    "Changes",
-    "Edge",
-    "Episode",
-    "EpisodeFields",
-    "EpisodeMatch",
-    "Fact",
-    "IsolationWarning",
-    "JsonObject",
-    "Label",
-    "MatchParts",
-    "Name",
-    "Origin",
-    "OwnFields",
-    "Participant",
-    "QueryFeedback",
-    "Ranked",
-    "Status",
-    "TagList",
-    "Text",
-    "Time",
-    "User",
-    "Version",
-    "Visibility",
-    "check_id",
-    "check_user",
-    "checked",
-    "construct",
-    "flag",
-    "in_utc",
-    "normal_predicate",
-    "read_query",
-    "read_used",
-]
-
 
 # ---- Checks the fields of a memory: ids, texts, times, tags, JSON ----
 

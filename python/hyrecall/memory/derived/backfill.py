@@ -27,8 +27,6 @@ from hyrecall.memory.sql.codec import cells_by_number, encode_vector, is_text, r
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.reading import episodes_of_rows
 
-__all__ = ["CURSOR", "Reembedded", "RowError", "WritePage", "reembed"]
-
 PAGE = 64  # rows that are embedded in one call and written in one transaction
 CURSOR = "reembed"
 """Name of the note in ``meta`` that says how far a forced run came."""

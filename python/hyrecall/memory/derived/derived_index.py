@@ -34,21 +34,6 @@ from hyrecall.memory.sql.schema import meta
 from hyrecall.segments.manifest import MANIFEST, Manifest
 from hyrecall.table.arrow_read import read_batch
 
-__all__ = [
-    "Changes",
-    "Derived",
-    "Wish",
-    "apply",
-    "build",
-    "compact",
-    "drop_snapshot",
-    "keep_snapshot",
-    "may_hold_erased",
-    "project",
-    "saved_rows",
-    "take_snapshot",
-]
-
 _log = logging.getLogger("hyrecall.memory")
 
 

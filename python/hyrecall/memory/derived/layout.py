@@ -31,28 +31,6 @@ from hyrecall.memory.sql.reading import STORED
 from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 
-__all__ = [
-    "ANALYZER",
-    "ARE_UNEMBEDDED",
-    "BEHIND",
-    "CELL",
-    "EDGES",
-    "EVERYWHERE",
-    "FILTERED",
-    "UNEMBEDDED",
-    "Column",
-    "ComparableVectors",
-    "How",
-    "IndexNotReadyError",
-    "Layout",
-    "OpenReport",
-    "Ready",
-    "count_unembedded",
-    "layout_of",
-    "serves",
-    "told_unembedded",
-]
-
 CELL = {"org": "org", "workspace": "workspace", "user": "user", "visibility": "visibility",
         "table": "source"}  # fmt: skip
 """The columns that are a row's cell, and what they are called in the table of cells."""

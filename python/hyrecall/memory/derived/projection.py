@@ -33,17 +33,6 @@ from hyrecall.memory.sql.edge_rows import EDGE_COLUMNS, is_sound_edge
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
 from hyrecall.memory.sql.reading import HIGHEST
 
-__all__ = [
-    "BATCH_ROWS",
-    "Batch",
-    "documents",
-    "edges",
-    "live_edges",
-    "live_rows",
-    "load_arrow",
-    "n_live",
-]
-
 BATCH_ROWS = 50_000
 
 _CELL = ", ".join(("c.checksum", "c.cell", *(f"c.{column}" for column in CELL.values())))

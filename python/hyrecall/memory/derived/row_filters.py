@@ -25,8 +25,6 @@ from hyrecall.memory.sql.codec import CHECKED, is_sound, rows, to_json
 from hyrecall.memory.sql.reading import episodes_of_rows, newest_rows
 from hyrecall.table.attributes import attribute_column
 
-__all__ = ["newest_passing", "passing_in_order", "read_narrowing"]
-
 AT_A_TIME = 4_096
 """Rows that are read together."""
 

@@ -42,37 +42,6 @@ from hyrecall.memory.sql.reading import (
 )
 from hyrecall.recall.arms import pattern_matcher, text_matcher
 
-__all__ = [
-    "AT_A_TIME",
-    "FOLDERS",
-    "Browse",
-    "Line",
-    "Place",
-    "PlaceKind",
-    "Seen",
-    "edges_page",
-    "facts_page",
-    "folder_name",
-    "index_page",
-    "kinds",
-    "linked",
-    "matching_lines",
-    "memories",
-    "memory_page",
-    "memory_path",
-    "name_of",
-    "path_of",
-    "read_place",
-    "rows_about",
-    "rows_below",
-    "session_page",
-    "sessions",
-    "sharers",
-    "subjects",
-    "user_name",
-]
-
-
 # ---- Lists the folders of a browsed store: kinds, users, sessions, subjects, linked ids ----
 
 _LISTED = "(SELECT value FROM json_each(?))"

@@ -56,22 +56,6 @@ from hyrecall.memory.sql.reading import (
 from hyrecall.memory.sql.schema import has_tables, set_tables, take_sequence
 from hyrecall.memory.sql.writing import Written
 
-__all__ = [
-    "FORMAT",
-    "AgentLine",
-    "FeedbackLine",
-    "Line",
-    "VersionLine",
-    "cell_of_line",
-    "divide",
-    "merge_agent",
-    "merge_edge",
-    "merge_feedback",
-    "merge_version",
-    "settle",
-]
-
-
 # ---- The lines of an export: JSON objects, each with one version, edge, agent or piece of feedback
 
 FORMAT = 2

@@ -36,8 +36,6 @@ from hyrecall.memory.sql.lost_changes import (
     read_header,
 )
 
-__all__ = ["RESCUED_FACT", "rescue", "rescue_lines"]
-
 RESCUED_FACT = "rescued fact"
 """Kind of the memories that facts are rescued as: their parts are not in an index."""
 

@@ -54,20 +54,6 @@ from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
 from hyrecall.memory.sql.feedback_rows import Asker, FeedbackRow, feedback_on
 from hyrecall.memory.sql.reading import HIGHEST, read_policy
 
-__all__ = [
-    "NOTE",
-    "File",
-    "Imported",
-    "LineError",
-    "Numbered",
-    "export_lines",
-    "lines_of",
-    "read_l0",
-    "read_lines",
-    "why",
-    "write_lines",
-]
-
 _DOCUMENT = "d.version, d.pinned, d.access_count, d.last_accessed"
 _VECTOR = "v.embedding, v.embedding_model, v.embedding_checksum"
 _Part = TypeVar("_Part", bound=BaseModel)

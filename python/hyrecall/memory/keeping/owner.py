@@ -39,9 +39,6 @@ from hyrecall.memory.sql.erasing import check_write_id, find_reply, forget_old_r
 from hyrecall.memory.sql.reading import episodes_of_rows
 from hyrecall.memory.sql.schema import meta
 
-__all__ = ["FILLING", "Filling", "GroupCommit", "Owner"]
-
-
 # ---- Embeds by itself what has no usable vector, on a thread beside writers and searches ----
 
 _log = logging.getLogger("hyrecall.memory")

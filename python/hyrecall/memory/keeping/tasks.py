@@ -22,30 +22,6 @@ from hyrecall.memory.sql.doctor import Check
 from hyrecall.memory.sql.erasing import check_write_id, erase
 from hyrecall.memory.sql.writing import Selection
 
-__all__ = [
-    "SCRUB",
-    "AwaitIndex",
-    "CatchUp",
-    "CheckEmbeddings",
-    "CheckIndex",
-    "Compact",
-    "Compacted",
-    "EmptyLog",
-    "Erase",
-    "Follow",
-    "IndexState",
-    "Keeper",
-    "Parts",
-    "Rebuild",
-    "Snapshot",
-    "TakeVectors",
-    "Task",
-    "TellLayout",
-    "embeddings",
-    "scrub",
-]
-
-
 # ---- What a store asks of whoever keeps it open: the owner in this process, or a way to another's
 
 Reply = TypeVar("Reply")

@@ -18,8 +18,6 @@ from hyrecall.memory.data.types import check_user
 from hyrecall.memory.sql.codec import Cell, cells_of, find_cells, has_named_users, lookup_order
 from hyrecall.memory.sql.reading import ReadPolicy, agents_of_group, read_policy
 
-__all__ = ["EVERYONE", "AskedBy", "Audience", "Partition", "User", "audience"]
-
 _log = logging.getLogger("hyrecall.memory")
 
 

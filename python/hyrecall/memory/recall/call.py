@@ -40,26 +40,6 @@ from hyrecall.memory.derived.row_filters import read_narrowing
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy
 from hyrecall.memory.sql.codec import Cell
 
-__all__ = [
-    "TEXT",
-    "Ask",
-    "Floors",
-    "FoundRows",
-    "Hints",
-    "Question",
-    "Reranker",
-    "TimeRange",
-    "adapted",
-    "balanced",
-    "check_floors",
-    "hints_arm",
-    "holding",
-    "read_ask",
-    "weighted",
-    "with_hints",
-]
-
-
 # ---- Applies the options of a call to its recipe: each replaces a part of the recipe ----
 
 Reranker = Callable[[str, list[str]], Any]

@@ -26,9 +26,6 @@ from hyrecall.memory.recall.call import FoundRows, Hints, Question, hints_arm
 from hyrecall.recall.batch import REFUSALS
 from hyrecall.table.schema import STAGE_COLUMNS
 
-__all__ = ["MOST_JOINED", "IndexSearch", "JoinedSearch", "Joining"]
-
-
 # ---- Joins questions that come while the index is being searched: natural batching of threads ----
 
 MOST_JOINED = 64

@@ -57,18 +57,6 @@ from hyrecall.memory.sql.fact_rows import (
 from hyrecall.memory.sql.reading import episodes_by_id, episodes_of_rows
 from hyrecall.memory.sql.store_sessions import StoreSessions
 
-__all__ = [
-    "CALLERS_ARE_NAMED",
-    "Bounded",
-    "Means",
-    "ends_of",
-    "matches_of",
-    "recall",
-    "recall_facts",
-    "warn_of_isolation",
-]
-
-
 # ---- Reads the episodes of ranked rows from the store, and their context ----
 
 

@@ -15,8 +15,6 @@ from hyrecall.memory.sql.codec import from_micros, to_micros
 if TYPE_CHECKING:
     import redis
 
-__all__ = ["RedisSessions"]
-
 
 @check_keywords
 class RedisSessions:

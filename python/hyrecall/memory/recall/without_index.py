@@ -31,9 +31,6 @@ from hyrecall.memory.sql.codec import (
 from hyrecall.recall.exact import exact_text
 from hyrecall.recall.tokens import token_counts
 
-__all__ = ["Substrings", "Wanted", "answer", "find", "within_budget"]
-
-
 # ---- Answers a query without an index: finds rows of the store that contain its words ----
 
 MOST_WORDS = 64

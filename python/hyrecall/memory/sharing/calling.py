@@ -26,8 +26,6 @@ from hyrecall.memory.sharing.wire import (
     raise_fault,
 )
 
-__all__ = ["Answering", "Callbacks"]
-
 
 class Callbacks:
     """The callables that one request names, as functions of the owner."""

@@ -47,18 +47,6 @@ from hyrecall.memory.sharing.wire import (
 )
 from hyrecall.memory.sql.lock import SHARED, SOCKET, WriterLock, read_holder
 
-__all__ = [
-    "HUNG_SECONDS",
-    "Connections",
-    "Link",
-    "connect_to",
-    "elect",
-    "listen_in",
-    "remove_socket",
-    "state_of",
-    "without_sockets",
-]
-
 HUNG_SECONDS = 10.0
 """An owner that gives no sign of life for so long hangs."""
 

@@ -58,27 +58,6 @@ from hyrecall.memory.sql.writing import NewVersion, Selection
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = [
-    "CODEC",
-    "OF_RECIPES",
-    "OF_REQUESTS",
-    "OF_STORES",
-    "About",
-    "Answered",
-    "Asked",
-    "ExplainDropped",
-    "ExplainRow",
-    "Host",
-    "RemoteRows",
-    "answer",
-    "compare",
-    "compare_layouts",
-    "find_owner",
-    "layout_told",
-    "searches",
-]
-
-
 # ---- What a client of a store asks of its owner, and what both compare before ----
 
 About: TypeAlias = Mapping[str, str | int | None]

@@ -39,9 +39,6 @@ from hyrecall.memory.sharing.wire import (
     peer_of,
 )
 
-__all__ = ["Limits", "Server", "Turns"]
-
-
 # ---- How many requests an owner has at work at a time, and how many wait for their turn ----
 
 

@@ -44,9 +44,6 @@ from hyrecall.memory.sharing.wire import ConnectionLost, OwnerState
 from hyrecall.memory.sql.connecting import disk_named
 from hyrecall.memory.sql.database import Database
 
-__all__ = ["MakesOwner", "Patience", "SharedKeeper", "observe"]
-
-
 # ---- Tries again while the owner of a store has too much to do, within a number of seconds ----
 
 FIRST_PAUSE = 0.02

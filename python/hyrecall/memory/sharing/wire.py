@@ -43,32 +43,6 @@ from hyrecall.errors import HyrecallError, error
 from hyrecall.memory.data.matches import DegradedReason
 from hyrecall.memory.derived.layout import IndexNotReadyError
 
-__all__ = [
-    "ANSWER",
-    "CALL",
-    "FAULT",
-    "MOST_BYTES",
-    "MOST_BYTES_OF_HELLO",
-    "PROTOCOL",
-    "REPLY",
-    "REQUEST",
-    "STATUS",
-    "ClientState",
-    "Codec",
-    "ConnectionLost",
-    "Frames",
-    "Hello",
-    "Kind",
-    "OwnerState",
-    "RemoteError",
-    "Welcome",
-    "WireError",
-    "check_peer",
-    "lower_fault",
-    "peer_of",
-    "raise_fault",
-]
-
 Naming: TypeAlias = "Callable[[Callable[..., Any]], int]"
 """Gives a callable the number under which the other side calls it."""
 

@@ -19,48 +19,6 @@ from hyrecall.errors import CorruptStoreError, OptionError, ShapeError, error
 from hyrecall.memory.data.types import Episode, construct
 from hyrecall.memory.sql.schema import has_tables, take_sequence
 
-__all__ = [
-    "CELLS",
-    "CHECKED",
-    "EPISODE_COLUMNS",
-    "FACT_SOURCE",
-    "N_BEFORE_CONTENT",
-    "N_CHECKED",
-    "Cell",
-    "DamageWarning",
-    "EpisodeColumns",
-    "add_cell",
-    "as_kept",
-    "cell_of",
-    "cells_by_number",
-    "cells_of",
-    "checksum",
-    "content_of",
-    "decode_vector",
-    "encode_vector",
-    "episode_of",
-    "every_cell",
-    "find_cell",
-    "find_cells",
-    "from_json",
-    "from_micros",
-    "has_named_users",
-    "home_of_edges",
-    "is_sound",
-    "is_sound_cell",
-    "is_text",
-    "is_time",
-    "lookup_order",
-    "make_cell",
-    "rows",
-    "to_columns",
-    "to_json",
-    "to_micros",
-    "vector_checksum",
-    "warn_of_damage",
-]
-
-
 # ---- Finds damaged rows of a store by their checksums, and reads rows whose texts are damaged ----
 
 

@@ -26,27 +26,6 @@ from hyrecall.errors import (
 )
 from hyrecall.memory.sql.lock import LOCK, ReaderLock
 
-__all__ = [
-    "BUSY_MILLISECONDS",
-    "DAMAGING",
-    "DATABASE",
-    "LARGEST_VALUE",
-    "LOG",
-    "SHARED_MEMORY",
-    "OwnFiles",
-    "Shared",
-    "check_sqlite",
-    "connect",
-    "connect_in_memory",
-    "connect_to_read",
-    "disk_named",
-    "inherit",
-    "problems",
-    "sqlite_named",
-    "sqlite_version",
-]
-
-
 # ---- Raises SQLite's errors as errors of the store, and refuses versions of SQLite that lose data
 
 LARGEST_VALUE = 256 * 2**20

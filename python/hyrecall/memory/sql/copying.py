@@ -25,17 +25,6 @@ from hyrecall.memory.sql.connecting import DATABASE, LOG, connect, disk_named, s
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.schema import check_format, meta
 
-__all__ = [
-    "CopiedDatabase",
-    "StoreState",
-    "copied_database",
-    "copy_to",
-    "empty_log",
-    "put_database",
-    "received_state",
-    "state_of",
-]
-
 _PAGES = 4096  # copied at a time
 _WAL = b"\x02\x02"  # the bytes of a database with a write-ahead log, from byte 18
 _SECONDS_FOR_READERS = 2.0

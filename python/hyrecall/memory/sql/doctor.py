@@ -37,8 +37,6 @@ from hyrecall.memory.sql.lock import SOCKET
 from hyrecall.memory.sql.schema import meta
 from hyrecall.memory.sql.store_sessions import count_damaged
 
-__all__ = ["Check", "Report", "examine", "file_system_of"]
-
 _HEAD = "documents d JOIN versions v USING (cell, id, version)"
 _FOR_EVER = 2**63 - 1
 _SINGLE_FACTS = (

@@ -27,22 +27,6 @@ from hyrecall.memory.sql.codec import (
 )
 from hyrecall.memory.sql.schema import take_sequence
 
-__all__ = [
-    "EDGE_COLUMNS",
-    "EdgeChange",
-    "edge_by_id",
-    "edge_ever",
-    "edges_changed_since",
-    "edges_in",
-    "incident",
-    "is_elsewhere",
-    "is_sound_edge",
-    "link",
-    "unlink",
-    "unlink_all",
-    "unlink_incident",
-]
-
 _KEPT = "cell, id, relationship, description, metadata"
 # The participants as one text, which can be read even if they are damaged.
 _ENDS = (

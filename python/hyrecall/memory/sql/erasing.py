@@ -16,17 +16,6 @@ from hyrecall.memory.sql.edge_rows import is_elsewhere
 from hyrecall.memory.sql.feedback_rows import erase_feedback_by, erase_feedback_on
 from hyrecall.memory.sql.writing import Selection, selected
 
-__all__ = [
-    "KEPT",
-    "Erased",
-    "check_write_id",
-    "erase",
-    "find_reply",
-    "forget_old_replies",
-    "keep_reply",
-]
-
-
 # ---- Remembers the writes of other processes by their ids, so that a retry is not written twice
 
 ID_BYTES = 16

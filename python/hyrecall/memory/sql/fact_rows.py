@@ -39,26 +39,6 @@ from hyrecall.memory.sql.codec import (
 from hyrecall.memory.sql.reading import HIGHEST, embedding_of, head_row
 from hyrecall.memory.sql.writing import NewVersion, Written, append, remember
 
-__all__ = [
-    "FACT_COLUMNS",
-    "KIND",
-    "FactVersion",
-    "as_episode",
-    "assert_fact",
-    "behind_successors",
-    "end_fact",
-    "fact_history",
-    "facts_by_id",
-    "facts_of_rows",
-    "has_facts",
-    "home_of",
-    "interval",
-    "memories_that_hold",
-    "put_interval",
-    "read_fact",
-    "valid_facts",
-]
-
 KIND = "fact"
 """The kind of the episodes that facts are recalled as."""
 

@@ -24,20 +24,6 @@ from hyrecall.memory.sql.codec import (
     warn_of_damage,
 )
 
-__all__ = [
-    "FEEDBACK_COLUMNS",
-    "Asker",
-    "FeedbackRow",
-    "add_feedback",
-    "erase_feedback_by",
-    "erase_feedback_on",
-    "feedback_by",
-    "feedback_on",
-    "forget_feedback_on",
-    "is_sound_feedback",
-    "move_feedback",
-]
-
 Asker: TypeAlias = tuple[str | None, str | None, str | None]
 """Org, workspace and user of whoever asked."""
 

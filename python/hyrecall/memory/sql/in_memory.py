@@ -23,8 +23,6 @@ from hyrecall.memory.sql.connecting import check_sqlite, connect_in_memory, sqli
 from hyrecall.memory.sql.database import Database, Outcome
 from hyrecall.memory.sql.schema import migrate
 
-__all__ = ["IN_MEMORY", "MemoryDatabase"]
-
 IN_MEMORY = ":memory:"
 """The path of a store in memory, as SQLite spells it."""
 

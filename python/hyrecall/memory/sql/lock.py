@@ -15,19 +15,6 @@ from hyrecall.base import disk
 from hyrecall.base.forks import renew_in_children
 from hyrecall.errors import OptionError, WriterBusyError, error
 
-__all__ = [
-    "ALONE",
-    "LOCK",
-    "SHARED",
-    "SOCKET",
-    "Holder",
-    "ReaderLock",
-    "WriterLock",
-    "make_folder",
-    "read_holder",
-    "read_note",
-]
-
 LOCK = "LOCK"
 SOCKET = "owner.sock"
 """The socket over which other processes reach the writer, in the folder of the store."""

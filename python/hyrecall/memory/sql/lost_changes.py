@@ -23,24 +23,6 @@ from hyrecall.errors import CorruptStoreError, error
 from hyrecall.memory.sql.lock import read_note
 from hyrecall.segments.manifest import MANIFEST
 
-__all__ = [
-    "HEADER",
-    "INDEX",
-    "PARTS",
-    "Header",
-    "StaleError",
-    "Witness",
-    "check_is_there",
-    "check_is_whole",
-    "forget_losses",
-    "last_change",
-    "read_header",
-    "read_sealed",
-    "witnesses",
-    "write_header",
-]
-
-
 # ---- Reads and writes the HEADER of a saved index: the store and the change that it is of ----
 
 INDEX = "index"

@@ -31,44 +31,6 @@ from hyrecall.memory.sql.codec import (
 )
 from hyrecall.memory.sql.schema import take_sequence
 
-__all__ = [
-    "HIGHEST",
-    "KEPT_NOW",
-    "POLICIES",
-    "STORED",
-    "Accesses",
-    "Change",
-    "Counts",
-    "Embedding",
-    "ReadPolicy",
-    "accesses",
-    "agents_of_group",
-    "changed_since",
-    "count_live",
-    "counts",
-    "embedding_of",
-    "episode_by_id",
-    "episodes_by_id",
-    "episodes_of_rows",
-    "head_row",
-    "history",
-    "homes_of_rows",
-    "insert_row",
-    "insert_version",
-    "is_sound_vector",
-    "last_changes",
-    "live_rows",
-    "newest",
-    "newest_model",
-    "newest_rows",
-    "read_policy",
-    "set_embedding",
-    "set_embeddings",
-    "set_policy",
-    "text_sizes",
-    "texts_of_rows",
-]
-
 # A document's highest version, which is the one that counts.
 _HEAD = "documents d JOIN versions v USING (cell, id, version)"
 HIGHEST = "(SELECT max(w.version) FROM versions w WHERE w.cell = v.cell AND w.id = v.id)"

@@ -28,20 +28,6 @@ import apsw
 
 from hyrecall.errors import StoreFormatError, error
 
-__all__ = [
-    "APPLICATION_ID",
-    "FORMAT",
-    "MIGRATIONS",
-    "Migration",
-    "check_format",
-    "has_tables",
-    "is_empty",
-    "meta",
-    "migrate",
-    "set_tables",
-    "take_sequence",
-]
-
 APPLICATION_ID = 0x48795243  # "HyRC"
 
 _TABLES = """

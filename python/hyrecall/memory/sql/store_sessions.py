@@ -18,14 +18,6 @@ from hyrecall.memory.sql.codec import from_micros, is_text, is_time, rows, to_js
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.schema import meta
 
-__all__ = [
-    "MOST_OF_A_USER",
-    "Conversation",
-    "StoreSessions",
-    "count_damaged",
-    "save_conversations",
-]
-
 _log = logging.getLogger("hyrecall.memory")
 
 MOST_OF_A_USER = 1_000

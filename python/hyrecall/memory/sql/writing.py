@@ -49,24 +49,6 @@ from hyrecall.memory.sql.reading import (
 )
 from hyrecall.memory.sql.schema import take_sequence
 
-__all__ = [
-    "NewVersion",
-    "Selection",
-    "Written",
-    "append",
-    "archive",
-    "check_which",
-    "forget",
-    "pin",
-    "remember",
-    "selected",
-    "set_vectors",
-    "supersede",
-    "touch",
-    "update",
-]
-
-
 # ---- Selects documents of cells by ids, a session or a time ----
 
 _SELECT_HEAD = "documents d LEFT JOIN versions v USING (cell, id, version)"

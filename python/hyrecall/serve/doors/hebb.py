@@ -36,8 +36,6 @@ from hyrecall.serve.scoped_store import (
     require,
 )
 
-__all__ = ["TagGraph", "graph_router", "router", "tag_graph"]
-
 router = Router(tags=["hebb"], responses=ERRORS)
 
 STRICT = 0.8

@@ -45,8 +45,6 @@ from hyrecall.serve.scoped_store import (
     narrow,
 )
 
-__all__ = ["ReadAgent", "browse_router", "mounted", "router", "scope_of_headers"]
-
 router = Router(prefix="/api/memories", tags=["honeycomb"], responses=ERRORS)
 
 DEFAULT = "default"

@@ -14,8 +14,6 @@ from hyrecall.serve.errors import ServiceError, check_query, options_of
 from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import Reader, scoped_store
 
-__all__ = ["router"]
-
 router = Router(tags=["hypergraph"], responses=ERRORS)
 
 MOST_RESULTS = 50

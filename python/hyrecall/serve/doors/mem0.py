@@ -39,8 +39,6 @@ from hyrecall.serve.scoped_store import (
     scope_of,
 )
 
-__all__ = ["router"]
-
 router = Router(tags=["mem0"], responses=ERRORS)
 
 LIMIT = 100

@@ -33,8 +33,6 @@ from hyrecall.serve.mcp.memory_tools import reasons_of
 from hyrecall.serve.mcp.session import DEFAULT_USER, Session, missing
 from hyrecall.serve.mcp.tool import Arguments, Id, Query, Reply, Structure, Text, Tool, fenced
 
-__all__ = ["HEBB_TOOLS", "HYPERGRAPH_TOOLS", "L0_TOOLS", "TOOLS"]
-
 _MostHits = Annotated[int, Field(ge=1, le=MOST, description="The most hits to return.")]
 _Reason = Annotated[str, Field(min_length=1, max_length=512, description="Why.")]
 

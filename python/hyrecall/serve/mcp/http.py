@@ -26,8 +26,6 @@ from hyrecall.serve.routing import check_request
 from hyrecall.serve.scoped_store import Tokens, identify
 from hyrecall.serve.tokens import TokenFile
 
-__all__ = ["PATH", "http_app"]
-
 PATH = "/mcp"
 
 

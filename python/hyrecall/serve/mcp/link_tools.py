@@ -21,8 +21,6 @@ from hyrecall.serve.mcp.tool import (
     fenced,
 )
 
-__all__ = ["TOOLS"]
-
 _Path = Annotated[
     str,
     Field(

@@ -29,28 +29,6 @@ from hyrecall.serve.mcp.tool import (
     fenced,
 )
 
-__all__ = [
-    "TOOLS",
-    "End",
-    "Link",
-    "ListedMemory",
-    "Match",
-    "OneMemory",
-    "OneVersion",
-    "Saved",
-    "edge_shape",
-    "listed_shapes",
-    "match_shape",
-    "match_shapes",
-    "memory_shape",
-    "reasons_of",
-    "saved_shape",
-    "text_of_matches",
-    "text_of_memories",
-    "version_shape",
-]
-
-
 # ---- What hyrecall's own tools return, as data with a schema and as a short text ----
 
 

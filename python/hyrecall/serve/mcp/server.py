@@ -38,20 +38,6 @@ from hyrecall.serve.mcp.session import DEFAULT_USER, Session, served_recipes
 from hyrecall.serve.mcp.tool import NOTICE, Reply, Tool, with_previews
 from hyrecall.serve.options import Caller, ServiceOptions, free_names
 
-__all__ = [
-    "CALLER",
-    "SYSTEMS",
-    "TEMPLATE",
-    "BusyError",
-    "Gate",
-    "address",
-    "create_server",
-    "default_user",
-    "listed",
-    "read",
-]
-
-
 # ---- Bounds the calls at work and those that wait, and the time of each ----
 
 T_ = TypeVar("T_")

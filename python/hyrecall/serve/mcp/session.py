@@ -30,8 +30,6 @@ from hyrecall.memory.derived.layout import serves
 from hyrecall.memory.sql.reading import Accesses
 from hyrecall.serve.options import Caller, Right, free_names
 
-__all__ = ["DEFAULT_USER", "Session", "missing", "served_recipes"]
-
 DEFAULT_USER: Final = "user"
 """Whose memories the tools of l0 keep where nobody is named: l0's own default scope."""
 

@@ -28,8 +28,6 @@ from hyrecall.base import threads
 from hyrecall.errors import OptionError, error
 from hyrecall.serve.json_shape import check_message
 
-__all__ = ["run_stdio"]
-
 _DRAIN_SECONDS: Final = 10.0
 _CHUNK: Final = 1 << 16
 

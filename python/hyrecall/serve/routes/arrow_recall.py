@@ -43,28 +43,6 @@ from hyrecall.serve.routes.recall import answer_all, check_all, check_recall
 from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import Caller, Reader
 
-__all__ = [
-    "CELLS",
-    "FLAG",
-    "FLOORS",
-    "JSON",
-    "NUMBER",
-    "NUMBERS",
-    "PLAIN",
-    "TEXT",
-    "TEXTS",
-    "TIME",
-    "TIMES",
-    "Kind",
-    "check_count",
-    "index_router",
-    "longest",
-    "read_table",
-    "store_router",
-    "values_of",
-]
-
-
 # ---- Reads Arrow IPC streams of queries, so that few bytes never become many values ----
 
 MAX_BATCHES = 4_096

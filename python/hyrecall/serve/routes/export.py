@@ -19,8 +19,6 @@ from hyrecall.serve.routes.memories import ScopeParams
 from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import Reader, ScopedStore, scoped_store
 
-__all__ = ["browse_router", "router"]
-
 router = Router(prefix="/v1", tags=["memories"], responses=ERRORS)
 
 CHUNK = 64 << 10  # characters

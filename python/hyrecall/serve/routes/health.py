@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from hyrecall.memory import MemorySync
 
-__all__ = ["Probe", "add_probes", "router"]
 
 LONGEST = 2.0
 """Seconds that a probe waits. Who asks for it gives up about then, and learns nothing."""

@@ -36,8 +36,6 @@ from hyrecall.serve.replies import (
 from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import Caller, Reader
 
-__all__ = ["authorised", "read_query", "router", "served_by"]
-
 router = Router(prefix="/v1", tags=["index"], responses=ERRORS, default_response_class=JsonResponse)
 
 _ANY_OF = "any_of"

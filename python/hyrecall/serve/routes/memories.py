@@ -58,17 +58,6 @@ from hyrecall.serve.scoped_store import (
     scoped_store,
 )
 
-__all__ = [
-    "PageParams",
-    "ScopeParams",
-    "Scoped",
-    "agents_router",
-    "facts_router",
-    "router",
-    "store_filter",
-]
-
-
 # ---- What query strings of several routes have: a narrower scope, and pages of a list ----
 
 _TYPES = {name: column.type for name, column in FILTERED.items()}

@@ -42,19 +42,6 @@ from hyrecall.serve.routes.memories import store_filter
 from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import Caller, Reader, ScopedStore, require, scoped_store
 
-__all__ = [
-    "MOST_OF_BATCHES",
-    "answer_all",
-    "check_all",
-    "check_recall",
-    "info_router",
-    "recipe_of",
-    "recipes_of",
-    "router",
-    "search",
-]
-
-
 # ---- Says what is served, and what the caller's token is for ----
 
 info_router = Router(prefix="/v1", tags=["info"], responses=ERRORS)
