@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import Any
 
 MODULES = {
+    "analyzer": "hyrecall.text.analyzer",
+    "static_module": "hyrecall.embed.static",
     "haystack_filters": "hyrecall.adapters.haystack",
     "items": "hyrecall.adapters.items",
     "json_filters": "hyrecall.adapters.items",
@@ -362,7 +364,7 @@ NAMES = {
     "hyrecall.text.analyzer": "Analyzer ENGLISH_STOPWORDS Token TokenFunction",
     "hyrecall.text.bm25": "Variant",
 }
-_PLACES = {
+PLACES = {
     new: (module, old or new)
     for module, names in NAMES.items()
     for new, _, old in (name.partition("=") for name in names.split())
@@ -372,7 +374,7 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     if name in MODULES:
         return import_module(MODULES[name])
-    if name not in _PLACES:
+    if name not in PLACES:
         raise AttributeError(f"seams: expected a name of the table, got {name!r}")
-    module, old = _PLACES[name]
+    module, old = PLACES[name]
     return getattr(import_module(module), old)

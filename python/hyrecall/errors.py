@@ -66,7 +66,10 @@ class UnknownOptionError(OptionError, TypeError):
 
 
 class NotOpenError(OptionError, AttributeError):
-    """A store that was not awaited is used; the message says how it is opened."""
+    """A store that was not awaited is used; the message says how it is opened.
+
+    Also an AttributeError, which Python raises for a method that an object lacks.
+    """
 
     # Also an AttributeError, which Python raises for a method that an object lacks.
 
@@ -167,9 +170,11 @@ E_ = TypeVar("E_", bound=HyrecallError)
 
 
 def error(kind: type[E_], argument: str, expected: str, got: object, remedy: str = "") -> E_:
-    """Make an error with the message ``argument: expected X, got Y`` and the field ``argument``."""
-    # `remedy` is Python code; the command line leaves it out of the message. Lone surrogates are
-    # escaped in all parts, so that the message can always be printed.
+    """Make an error with the message ``argument: expected X, got Y`` and the field ``argument``.
+
+    `remedy` is Python code; the command line leaves it out of the message. Lone surrogates are
+    escaped in all parts, so that the message can always be printed.
+    """
     argument, remedy = _printable(argument), _printable(remedy)
     told = _printable(f"{argument}: expected {expected}, got {got}")
     made = kind(told + (f"; {remedy}" if remedy else ""))

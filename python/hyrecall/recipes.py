@@ -10,15 +10,22 @@ from hyrecall.ask.arms import EdgeLexical, Edges, Regex, Tags
 from hyrecall.ask.expansion import Context, SharedTags
 from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, Tables, TieBreak, WithThreads
 from hyrecall.ask.scoring import (
-    DEFAULT_AROUND,
     DEFAULT_BM25,
     DEFAULT_FUSION,
     RRF,
-    THREAD_BM25,
     Above,
     Max,
 )
-from hyrecall.ask.shaping import MMR, Composite, Dedup, Phase, Provenance, Recency, SessionSignals
+from hyrecall.ask.shaping import (
+    MMR,
+    Around,
+    Composite,
+    Dedup,
+    Phase,
+    Provenance,
+    Recency,
+    SessionSignals,
+)
 from hyrecall.text.bm25 import BM25
 
 __all__ = [
@@ -32,14 +39,20 @@ __all__ = [
     "loom",
 ]
 
+# The stage and the BM25 constants of our own recipes where rows are in threads: `default` and
+# `conversation` use them; docs/evaluation.md has the measurements. The constants are for short turns
+# and conversations with long answers.
+_DEFAULT_AROUND = Around(neighbours=(0.3, 0.15), thread=0.25, length=0.4)
+_THREAD_BM25 = BM25("lucene", k1=0.75, b=(0.25, 0.9))
+
 
 # ---- Our default for conversations: what stands around a row in its thread speaks for it ----
 
 conversation = Recipe(
     name="conversation",
-    arms=(Lexical(bm25=THREAD_BM25), Dense()),
+    arms=(Lexical(bm25=_THREAD_BM25), Dense()),
     fusion=DEFAULT_FUSION,
-    shaping=(DEFAULT_AROUND,),
+    shaping=(_DEFAULT_AROUND,),
     depth=100,
     exact=True,
 )
@@ -53,7 +66,7 @@ default = Recipe(
     fusion=DEFAULT_FUSION,
     depth=100,
     exact=True,
-    with_threads=WithThreads(DEFAULT_AROUND, THREAD_BM25),
+    with_threads=WithThreads(_DEFAULT_AROUND, _THREAD_BM25),
 )
 
 

@@ -30,9 +30,9 @@ from seams import (
 MODULES = (
     *(
         "hyrecall",
-        "hyrecall.ask.arms",
+        "hyrecall.arms",
         "hyrecall.ask.shaping",
-        "hyrecall.ask.recipe",
+        "hyrecall.recipe",
         "hyrecall.embed",
     ),
     *("hyrecall.evaluate", "hyrecall.memory", "hyrecall.memory.backends", "hyrecall.memory.notes"),

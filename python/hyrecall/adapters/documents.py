@@ -22,7 +22,8 @@ import pyarrow as pa
 from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.arms import Newest
 from hyrecall.ask import filter_program
-from hyrecall.ask.filters import Filter, FilterLike
+from hyrecall.ask.filter_json import FilterLike
+from hyrecall.ask.filters import Filter
 from hyrecall.ask.queries import TextQuery
 from hyrecall.ask.scope import ANY, Scope, ScopePattern
 from hyrecall.ask.scoring import Above, Fusion
@@ -36,21 +37,7 @@ from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = [
-    "UNKNOWN_DIM",
-    "AttributeType",
-    "Document",
-    "DocumentIndex",
-    "FoundDocument",
-    "check_names",
-    "dim_of_index",
-    "everyone",
-    "filter_value",
-    "read_filter",
-    "rows_for_vectors",
-    "rows_of",
-    "schema_of",
-]
+__all__ = ["Document", "DocumentIndex", "FoundDocument"]
 
 
 # ---- Documents with metadata, as the rows of a table: what the adapters of vector stores write

@@ -40,17 +40,10 @@ from hyrecall.base.arguments import as_int, check_keywords
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 
 __all__ = [
-    "POLICIES",
     "HyrecallDocumentStore",
     "HyrecallEmbeddingRetriever",
     "HyrecallHybridRetriever",
     "HyrecallKeywordRetriever",
-    "MetadataQueries",
-    "awaited",
-    "document_of",
-    "field_name",
-    "filter_of",
-    "row_of",
 ]
 
 

@@ -15,7 +15,7 @@ from hyrecall.adapters.documents import Document as Row
 from hyrecall.adapters.documents import DocumentIndex, FoundDocument
 from hyrecall.adapters.extras import needs_extra
 from hyrecall.adapters.index_arms import check_arms, text_of
-from hyrecall.ask.filters import filter_from_json
+from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.shaping import MMR
 from hyrecall.base.arguments import as_int, check_keywords, one_of
@@ -23,19 +23,7 @@ from hyrecall.errors import DTypeError, OptionError, ScopeError, ShapeError, err
 from hyrecall.hits.hits import Hit
 from hyrecall.index import Index
 
-__all__ = [
-    "HyrecallRetriever",
-    "HyrecallVectorStore",
-    "check_length",
-    "column_types",
-    "document_of",
-    "of_hit",
-    "read_filter",
-    "refuse",
-    "rows_of",
-    "texts_of",
-    "with_scores",
-]
+__all__ = ["HyrecallRetriever", "HyrecallVectorStore"]
 
 
 # ---- LangChain's documents and filters, from ours and to ours ----

@@ -30,7 +30,7 @@ from hyrecall.memory import MemorySync
 from hyrecall.memory.data.types import check_id
 from hyrecall.recipe import Recipe
 
-__all__ = ["EmbedQuery", "HyrecallStore", "QueryVectors", "read_embedder"]
+__all__ = ["HyrecallStore"]
 
 
 # ---- How a store of LangGraph embeds: its ``IndexConfig`` as an embedder, queries in bounded time

@@ -39,7 +39,8 @@ from hyrecall.adapters.documents import AttributeType, Document, DocumentIndex, 
 from hyrecall.adapters.extras import needs_extra
 from hyrecall.adapters.index_arms import check_arms, check_limit, text_of
 from hyrecall.adapters.memories import Store, UserMemories
-from hyrecall.ask.filters import AllOf, Between, Filter, FilterLike, IsNull, NoneOf
+from hyrecall.ask.filter_json import FilterLike
+from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.scoring import RRF, Fusion
 from hyrecall.ask.shaping import MMR
@@ -48,18 +49,7 @@ from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits.hits import Hit
 from hyrecall.index import Index
 
-__all__ = [
-    "HyrecallMemoryBlock",
-    "HyrecallRetriever",
-    "HyrecallVectorStore",
-    "all_of",
-    "document_of",
-    "filter_of",
-    "node_of",
-    "one_of",
-    "read_depth",
-    "read_query",
-]
+__all__ = ["HyrecallMemoryBlock", "HyrecallRetriever", "HyrecallVectorStore"]
 
 
 # ---- LlamaIndex's retriever over an index of yours, and its memory block over a store ----

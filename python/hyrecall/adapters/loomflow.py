@@ -27,7 +27,7 @@ from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 from hyrecall.memory import EVERYONE, Episode, Fact, MemorySync
 from hyrecall.recipe import Recipe
 
-__all__ = ["FACT", "OWN", "HyrecallFacts", "HyrecallMemory", "own_fields", "their_episode"]
+__all__ = ["HyrecallFacts", "HyrecallMemory"]
 
 
 # ---- loomflow's facts over a durable store, and how its episodes and facts are kept there ----

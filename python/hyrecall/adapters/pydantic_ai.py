@@ -25,7 +25,7 @@ from hyrecall.adapters.memories import (
     read_store,
     read_user,
 )
-from hyrecall.ask.filters import FilterLike
+from hyrecall.ask.filter_json import FilterLike
 from hyrecall.ask.scope import Scope, ScopePattern
 from hyrecall.base.arguments import check_keywords
 from hyrecall.errors import DTypeError, OptionError, ScopeError, error
@@ -33,15 +33,7 @@ from hyrecall.index import Index
 from hyrecall.memory import Remembered
 from hyrecall.memory.data.types import check_id
 
-__all__ = [
-    "Deps",
-    "FoundDocument",
-    "RecalledMemory",
-    "chosen",
-    "recall_tool",
-    "remember_tool",
-    "search_tool",
-]
+__all__ = ["FoundDocument", "RecalledMemory", "recall_tool", "remember_tool", "search_tool"]
 
 
 # ---- The tool of Pydantic AI that searches an index, and how a tool is told a user or a scope ----

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from hyrecall.ask.shaping.around import Around
 from hyrecall.base.arguments import check_keywords, is_one_of, number, set_fields
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.text.bm25 import BM25
@@ -323,12 +322,3 @@ DEFAULT_FUSION = WeightedSum(normalize="minmax", balance=0.85)
 
 DEFAULT_BM25 = BM25("lucene", k1=0.75, b=0.25)
 """For text arms that are fused with others; a single arm uses the index's constants."""
-
-
-# ---- The stage and the BM25 constants of our own recipes where rows are in threads ----
-
-DEFAULT_AROUND = Around(neighbours=(0.3, 0.15), thread=0.25, length=0.4)
-"""Hears the rows around a hit in its thread."""
-
-THREAD_BM25 = BM25("lucene", k1=0.75, b=(0.25, 0.9))
-"""For text arms beside this stage: short turns, and conversations with long answers."""

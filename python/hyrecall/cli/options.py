@@ -13,7 +13,8 @@ import pyarrow as pa
 import typer
 
 from hyrecall import recipes
-from hyrecall.ask.filters import FILTER_FORM, Filter, filter_from_json
+from hyrecall.ask.filter_json import FILTER_FORM, filter_from_json
+from hyrecall.ask.filters import Filter
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import CellTypes, Scope
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum

@@ -45,7 +45,7 @@ from hyrecall.segments.segments import IndexFacts
 
 if TYPE_CHECKING:
     from hyrecall.ask.arms import Arm
-    from hyrecall.ask.filters import FilterLike
+    from hyrecall.ask.filter_json import FilterLike
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import Floors
     from hyrecall.ask.scoring import Above, Fusion

@@ -10,7 +10,7 @@ from typing import Any, TypedDict, Unpack
 from hyrecall import recipes
 from hyrecall.ask.arms import Arm
 from hyrecall.ask.expansion import Expansion
-from hyrecall.ask.filters import FilterLike
+from hyrecall.ask.filter_json import FilterLike
 from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.request import Floors

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Unpack
 
-from hyrecall.ask.filters import FilterLike
+from hyrecall.ask.filter_json import FilterLike
 from hyrecall.ask.recipe import Recipe
 from hyrecall.base.arguments import check_keywords
 from hyrecall.memory import changing

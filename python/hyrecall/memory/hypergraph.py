@@ -14,6 +14,8 @@ from hyrecall.memory.memory import Memory
 from hyrecall.memory.sync import MemorySync
 from hyrecall.recipes import hypergraph, hypergraph_regex
 
+__all__ = ["ahm_recall", "hm_recall"]
+
 MOST_RESULTS: Final = 50
 
 

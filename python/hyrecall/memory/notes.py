@@ -21,6 +21,8 @@ from hyrecall.memory.recall.audience import EVERYONE, Partition
 from hyrecall.memory.sync import MemorySync
 from hyrecall.recipes import l0
 
+__all__ = ["Note", "NoteHit", "Notes"]
+
 KIND: Final = NOTE
 SNIPPET_WORDS: Final = 12
 _WORD = re.compile(r"\w+")

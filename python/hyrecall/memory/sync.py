@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias, Unpack
 
-from hyrecall.ask.filters import FilterLike
+from hyrecall.ask.filter_json import FilterLike
 from hyrecall.ask.recipe import Recipe
 from hyrecall.base.arguments import check_keywords
 from hyrecall.base.progress import ProgressFunction

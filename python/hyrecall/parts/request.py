@@ -35,7 +35,7 @@ from hyrecall.table.tensors import query_vectors
 
 if TYPE_CHECKING:
     from hyrecall.ask.arms import Arm
-    from hyrecall.ask.filters import FilterLike
+    from hyrecall.ask.filter_json import FilterLike
     from hyrecall.ask.scoring import Above, Fusion
     from hyrecall.ask.session import Session
     from hyrecall.ask.shaping import Stage

@@ -17,6 +17,8 @@ import pytest
 
 from hyrecall.memory.data.types import ANONYMOUS, Episode, EpisodeMatch
 
+__all__ = ["MemoryContract"]
+
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 HOSTILE = ('"', "*", "AND", "NEAR(", ":", "^", "\0", "%_", "(", "🦜", "a" * 5_000, "x" + " y" * 400)
@@ -30,17 +32,61 @@ def _episode(at: int = 0, **fields: Any) -> Episode:
 
 
 class MemoryContract:
-    """The promises. A memory has the coroutines ``recall`` and ``recall_scored``."""
+    """The promises. A memory has the coroutines ``recall`` and ``recall_scored``.
+
+    Where it has ``forget`` too, that is checked as well: it takes ``id``, ``user_id`` and
+    ``everything``, without which a call that only names a user is refused.
+
+    Notes
+    -----
+    Each test makes a memory of its own, on an event loop of its own, and lets go of it. ``recall``
+    takes what that of :class:`hyrecall.memory.MemorySync` does.
+
+    Examples
+    --------
+    >>> from hyrecall.memory.backends.rank_episodes import check_recall, ranked
+    >>> class Listed:
+    ...     def __init__(self, episodes):
+    ...         self._episodes = episodes
+    ...
+    ...     async def recall(self, query, *, user_id=None, **options):
+    ...         own = [one for one in self._episodes if one.user_id == user_id]
+    ...         return [match.episode for match in ranked(own, check_recall(query, **options))]
+    >>> class TestListed(MemoryContract):
+    ...     def make(self, episodes):
+    ...         return Listed(episodes)
+    >>> TestListed().test_the_limit_holds()
+    """
 
     # Where it has ``forget`` too, that is checked as well: it takes ``id``, ``user_id`` and
     # ``everything``, without which a call that only names a user is refused.
 
     def make(self, episodes: Sequence[Episode]) -> Any:
-        """Return a new memory that holds these episodes, or what can be awaited for one."""
+        """Return a new memory that holds these episodes, or what can be awaited for one.
+
+        Parameters
+        ----------
+        episodes : sequence of Episode
+
+        Returns
+        -------
+        object
+
+        Raises
+        ------
+        NotImplementedError
+            The subclass says none.
+        """
         raise NotImplementedError  # a subclass says which backend is tested
 
     async def done(self, memory: Any) -> None:
-        """Let go of a memory: call its ``close`` if it has one."""
+        """Let go of a memory: call its ``close`` if it has one.
+
+        Parameters
+        ----------
+        memory : object
+            What :meth:`make` gave.
+        """
         close = getattr(memory, "close", None)
         if close is not None and inspect.isawaitable(closing := close()):
             await closing

@@ -16,11 +16,26 @@ from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.memory.backends.neutral_scores import Rows, check_recall, ranked
 from hyrecall.memory.data.types import Episode, checked
 
+__all__ = ["Found", "VectorStore"]
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Found(NamedTuple):
-    """A text that was found."""
+    """A text that was found.
+
+    Attributes
+    ----------
+    id, text : str
+    metadata : dict
+        A copy.
+    score : float
+        As ``recall_scored`` of a store with ``recipes.loom`` gives it.
+    vector_score : float or None
+        Cosine in [-1, 1]; None: not computed.
+    bm25_score : float or None
+        BM25, >= 0; None: not computed.
+    """
 
     id: str
     text: str

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall.ask.arms import PATTERN_WISH, pattern_fault
-from hyrecall.ask.filters import FilterLike
+from hyrecall.ask.filter_json import FilterLike
 from hyrecall.base.arguments import as_int, check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.data.types import Edge, Episode, Fact
@@ -41,6 +41,8 @@ from hyrecall.memory.sql.reading import (
     texts_of_rows,
 )
 from hyrecall.recall.arms import pattern_matcher, text_matcher
+
+__all__ = ["Browse", "Line"]
 
 # ---- Lists the folders of a browsed store: kinds, users, sessions, subjects, linked ids ----
 
@@ -245,7 +247,17 @@ _LINE_ENDS = r"\r\n|[\n\r\x0b\x0c\x1c-\x1e\x{85}\x{2028}\x{2029}]"  # those of s
 
 @dataclass(frozen=True)
 class Line:
-    """A line that :meth:`hyrecall.memory.Browse.grep` found."""
+    """A line that :meth:`hyrecall.memory.Browse.grep` found.
+
+    Attributes
+    ----------
+    path : str
+        The memory's.
+    number : int
+        Of the line in the texts, from 1.
+    text : str
+        The line.
+    """
 
     path: str
     number: int

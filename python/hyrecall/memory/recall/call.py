@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.ask.arms import Listed
-from hyrecall.ask.filters import Filter, FilterLike
+from hyrecall.ask.filter_json import FilterLike
+from hyrecall.ask.filters import Filter
 from hyrecall.ask.recipe import Dense, Lexical, Recipe
 from hyrecall.ask.request import read_surrounding
 from hyrecall.ask.scoring import RRF, Above, Max, WeightedSum, read_floor

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from hyrecall.ask.filters import Filter, filter_from_json
+from hyrecall.ask.filter_json import filter_from_json
+from hyrecall.ask.filters import Filter
 from hyrecall.base.times import read_moment, read_time
 from hyrecall.errors import OptionError, error
 from hyrecall.memory import Edge, Episode, Matches, Remembered, Version

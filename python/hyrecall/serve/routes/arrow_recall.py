@@ -19,7 +19,8 @@ from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.responses import Response, StreamingResponse
 
-from hyrecall.ask.filters import Filter, filter_from_json
+from hyrecall.ask.filter_json import filter_from_json
+from hyrecall.ask.filters import Filter
 from hyrecall.base.malformed import is_compressed
 from hyrecall.distributed.saved import DEGRADED, reasons_of
 from hyrecall.hits.hits import Hits

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from hyrecall.ask.filters import filter_from_json
+from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.scope import Scope
 from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import OptionError, error

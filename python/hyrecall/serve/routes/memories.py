@@ -8,7 +8,8 @@ from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
-from hyrecall.ask.filters import Filter, filter_from_json
+from hyrecall.ask.filter_json import filter_from_json
+from hyrecall.ask.filters import Filter
 from hyrecall.errors import NotFoundError, error
 from hyrecall.memory import Episode, Fact, Participant, ReadPolicy
 from hyrecall.memory.data.types import checked
