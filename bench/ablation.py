@@ -14,8 +14,7 @@ from typing import Any
 
 import hyrecall as hr
 from hyrecall.ask.recipe import Dense, Lexical
-from hyrecall.evaluate import Dataset, Indexes, Setting, load_dataset, read_setting
-from hyrecall.evaluate import ablate
+from hyrecall.evaluate import Dataset, Indexes, Setting, ablate, load_dataset, read_setting
 
 ANALYZERS = {
     "default": hr.Analyzer("unicode"),

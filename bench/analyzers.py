@@ -10,8 +10,7 @@ from dataclasses import replace
 
 import hyrecall as hr
 from bench.ablation import asked_sets, print_columns
-from hyrecall.evaluate import Dataset, Indexes, Setting, read_setting
-from hyrecall.evaluate import ablate
+from hyrecall.evaluate import Dataset, Indexes, Setting, ablate, read_setting
 
 STEMMED = ("unicode:english", "snowball:english")
 ANALYZERS = {

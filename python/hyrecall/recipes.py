@@ -39,9 +39,9 @@ __all__ = [
     "loom",
 ]
 
-# The stage and the BM25 constants of our own recipes where rows are in threads: `default` and
-# `conversation` use them; docs/evaluation.md has the measurements. The constants are for short turns
-# and conversations with long answers.
+# The stage and the BM25 constants of our own recipes where rows are in threads (`default` and
+# `conversation`): for short turns, and conversations with long answers. Measured in
+# docs/evaluation.md.
 _DEFAULT_AROUND = Around(neighbours=(0.3, 0.15), thread=0.25, length=0.4)
 _THREAD_BM25 = BM25("lucene", k1=0.75, b=(0.25, 0.9))
 
