@@ -10,8 +10,6 @@ from importlib import import_module
 from typing import Any
 
 MODULES = {
-    "analyzer": "hyrecall.text.analyzer",
-    "static_module": "hyrecall.embed.static",
     "haystack_filters": "hyrecall.adapters.haystack",
     "items": "hyrecall.adapters.items",
     "json_filters": "hyrecall.adapters.items",
@@ -56,6 +54,7 @@ MODULES = {
     "newer_versions": "hyrecall.distributed.sharded",
     "turns": "hyrecall.distributed.shards",
     "choose": "hyrecall.embed.choose",
+    "static_module": "hyrecall.embed.static",
     "minilm": "hyrecall.embed.transformer",
     "lines": "hyrecall.memory.changes",
     "vectors": "hyrecall.memory.changes",
@@ -108,8 +107,8 @@ MODULES = {
     "request": "hyrecall.parts.request",
     "shard": "hyrecall.parts.shard",
     "sharing": "hyrecall.parts.sharing",
-    "tag_rounds": "hyrecall.parts.tag_rounds",
-    "telling": "hyrecall.parts.telling",
+    "tag_rounds": "hyrecall.parts.spreading",
+    "telling": "hyrecall.parts.spreading",
     "regex": "hyrecall.recall.arms",
     "run": "hyrecall.recall.arms",
     "recall_batch_module": "hyrecall.recall.batch",
@@ -150,6 +149,7 @@ MODULES = {
     "arrow_read": "hyrecall.table.arrow_read",
     "arrow_values": "hyrecall.table.arrow_values",
     "tensors": "hyrecall.table.tensors",
+    "analyzer": "hyrecall.text.analyzer",
 }
 NAMES = {
     "hyrecall.adapters.extras": "needs_extra",
@@ -217,20 +217,17 @@ NAMES = {
     "hyrecall.embed.protocol": "MOST_CHARACTERS norms",
     "hyrecall.embed.static": "StaticEmbedder",
     "hyrecall.embed.transformer": "TransformerEmbedder",
-    "hyrecall.evaluate.compare": "GATE check",
+    "hyrecall.evaluate.compare": "GATE Scores check score_run",
     "hyrecall.evaluate.data": "evaluate_CELL=CELL",
     "hyrecall.evaluate.learn": "_Pools _cross_entropy",
-    "hyrecall.evaluate.metrics": "Scores score_run",
-    "hyrecall.evaluate.run": "run_setting score_setting",
-    "hyrecall.evaluate.settings": "RecallOptions Setting",
+    "hyrecall.evaluate.run": "RecallOptions Setting run_setting score_setting",
     "hyrecall.graph.graph": "AskedGraph BoundGraph",
-    "hyrecall.hits.around": "Neighbour",
+    "hyrecall.hits.around": "Neighbour SecondLook",
     "hyrecall.hits.dropped": "DroppedRow dropped_text",
     "hyrecall.hits.explain_text": "explanation_lines wrapped_text",
     "hyrecall.hits.hits": "reply_of",
     "hyrecall.hits.joined_reply": "JoinedReply",
     "hyrecall.hits.reply": "hits_BatchReply=BatchReply hits_Reply=Reply",
-    "hyrecall.hits.second_look": "SecondLook",
     "hyrecall.hits.trace": "Trace",
     "hyrecall.index": "Index",
     "hyrecall.memory.agent_memory": "AgentMemory AgentMemorySync",
@@ -284,11 +281,11 @@ NAMES = {
     "hyrecall.memory.sql.database": "Database IDLE_READERS Outcome",
     "hyrecall.memory.sql.doctor": "Check Report examine file_system_of",
     "hyrecall.memory.sql.edge_rows": (
-        "edge_by_id edges_changed_since edges_in incident link unlink unlink_all unlink_incident"
+        "add_feedback edge_by_id edges_changed_since edges_in incident link unlink "
+        "unlink_all unlink_incident"
     ),
     "hyrecall.memory.sql.erasing": "erase",
     "hyrecall.memory.sql.fact_rows": "assert_fact fact_history facts_of_rows valid_facts",
-    "hyrecall.memory.sql.feedback_rows": "add_feedback",
     "hyrecall.memory.sql.in_memory": "MemoryDatabase PATIENCE",
     "hyrecall.memory.sql.lock": (
         "LOCK ReaderLock SECONDS_FOR_READERS SOCKET WriterLock memory_SHARED=SHARED "

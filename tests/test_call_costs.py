@@ -39,7 +39,7 @@ NOT_IMPORTED = {
     *("hyrecall.base.text_tables", "hyrecall.embed", "hyrecall.evaluate", "hyrecall.graph"),
     *("hyrecall.hits.around", "hyrecall.hits.dropped", "hyrecall.hits.explain_text"),
     *("hyrecall.hits.explain_text", "hyrecall.hits.hit_tables", "hyrecall.hits.joined_reply"),
-    *("hyrecall.hits.hit_tables", "hyrecall.hits.second_look", "hyrecall.memory"),
+    *("hyrecall.hits.hit_tables", "hyrecall.hits.around", "hyrecall.memory"),
     *("hyrecall.distributed", "hyrecall.parts.counts", "hyrecall.parts.merging"),
     *("hyrecall.parts.part", "hyrecall.parts.request", "hyrecall.parts.shard"),
     *("hyrecall.recall.arms", "hyrecall.recall.evidence", "hyrecall.recall.exact"),

@@ -17,8 +17,14 @@ from typing import Any, TypeVar
 
 from crewai.memory.types import MemoryRecord, ScopeInfo
 
-from hyrecall.adapters.document_folder import open_documents, saved
-from hyrecall.adapters.documents import AttributeType, Document, DocumentIndex, read_cell
+from hyrecall.adapters.documents import (
+    AttributeType,
+    Document,
+    DocumentIndex,
+    open_documents,
+    read_cell,
+    saved,
+)
 from hyrecall.adapters.items import check_page
 from hyrecall.ask.filters import Between, Filter, NoneOf
 from hyrecall.base.times import utc

@@ -22,13 +22,14 @@ from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy, FilterPolicy, apply_filter_policy
 from haystack.errors import FilterError
 
-from hyrecall.adapters.document_folder import open_documents, type_names
 from hyrecall.adapters.documents import (
     AttributeType,
     DocumentIndex,
     FoundDocument,
     is_list,
+    open_documents,
     read_cell,
+    type_names,
 )
 from hyrecall.adapters.documents import Document as Row
 from hyrecall.adapters.extras import needs_extra

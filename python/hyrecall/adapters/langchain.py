@@ -10,11 +10,9 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import pyarrow as pa
 
 from hyrecall.adapters.degraded import warn_if_degraded
-from hyrecall.adapters.document_folder import open_documents
 from hyrecall.adapters.documents import Document as Row
-from hyrecall.adapters.documents import DocumentIndex, FoundDocument
-from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.index_arms import check_arms, text_of
+from hyrecall.adapters.documents import DocumentIndex, FoundDocument, open_documents
+from hyrecall.adapters.extras import check_arms, needs_extra, text_of
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.shaping import MMR

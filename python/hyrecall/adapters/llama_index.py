@@ -34,10 +34,16 @@ from llama_index.core.vector_stores.types import (
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 from hyrecall.adapters.degraded import warn_if_degraded
-from hyrecall.adapters.document_folder import open_documents, saved
-from hyrecall.adapters.documents import AttributeType, Document, DocumentIndex, is_list, read_cell
-from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.index_arms import check_arms, check_limit, text_of
+from hyrecall.adapters.documents import (
+    AttributeType,
+    Document,
+    DocumentIndex,
+    is_list,
+    open_documents,
+    read_cell,
+    saved,
+)
+from hyrecall.adapters.extras import check_arms, check_limit, needs_extra, text_of
 from hyrecall.adapters.memories import Store, UserMemories
 from hyrecall.ask.filter_json import FilterLike
 from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf

@@ -16,8 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 from pydantic_ai import RunContext, Tool
 
 from hyrecall.adapters.degraded import warn_if_degraded
-from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.index_arms import check_arms, check_limit, text_of
+from hyrecall.adapters.extras import check_arms, check_limit, needs_extra, text_of
 from hyrecall.adapters.memories import (
     Store,
     UserMemories,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 
 from hyrecall.errors import DTypeError, error
 
@@ -40,3 +41,24 @@ def read_progress(progress: object, name: str = "progress") -> ProgressFunction 
     if progress is not None and not callable(progress):
         raise error(DTypeError, name, "a callable (done, total), or None", repr(progress))
     return progress
+
+
+# ---- Bounds the characters that a request reads from a store in order to show them ----
+
+
+class Room:
+    """The room that is left in the reply to a request."""
+
+    def __init__(self, n_characters: int, refusal: Callable[[], Exception]) -> None:
+        """Begin with all of it."""
+        self._left, self._refusal = n_characters, refusal
+
+    def take(self, n_characters: int) -> None:
+        """Take some of it, or raise the error."""
+        self._left -= n_characters
+        if self._left < 0:
+            raise self._refusal()
+
+
+ROOM: ContextVar[Room | None] = ContextVar("hyrecall_reply_room", default=None)
+"""The room of the request that runs; None: the call is the program's own and is not bounded."""

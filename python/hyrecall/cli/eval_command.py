@@ -50,8 +50,8 @@ from hyrecall.evaluate import (
 )
 from hyrecall.evaluate import learn as run_learn
 from hyrecall.evaluate import tune as run_tune
+from hyrecall.evaluate.compare import require_extra
 from hyrecall.evaluate.data import VECTOR
-from hyrecall.evaluate.metrics import require_extra
 from hyrecall.evaluate.report import (
     best_setting,
     checks_text,
@@ -59,7 +59,7 @@ from hyrecall.evaluate.report import (
     plot_format,
     winner_text,
 )
-from hyrecall.evaluate.settings import BUILT_IN
+from hyrecall.evaluate.run import BUILT_IN
 from hyrecall.text.analyzer import Analyzer
 
 _FELL = 1  # the exit code if a measure fell below its baseline

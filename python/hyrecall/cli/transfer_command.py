@@ -78,7 +78,7 @@ class MigrateOptions:
         OptionError
             One of them is not ``NAME=TYPE``.
         """
-        from hyrecall.adapters.document_folder import read_types
+        from hyrecall.adapters.documents import read_types
 
         named = {}
         for one in self.attribute or ():

@@ -52,7 +52,7 @@ from hyrecall.parts.lookups import Looked, Lookup, join_looked, lookup_keys
 from hyrecall.parts.merging import merge_parts
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
-from hyrecall.parts.telling import tell_edges
+from hyrecall.parts.spreading import tell_edges
 from hyrecall.segments.segments import IndexFacts, State
 
 N_ = TypeVar("N_", bound=Named)

@@ -65,8 +65,15 @@ from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
-from hyrecall.parts.spreading import Share, joined_alone, spread_part, sum_shares, widest_runs
-from hyrecall.parts.tag_rounds import follow_tags, has_tags
+from hyrecall.parts.spreading import (
+    Share,
+    follow_tags,
+    has_tags,
+    joined_alone,
+    spread_part,
+    sum_shares,
+    widest_runs,
+)
 from hyrecall.recall.recipe_answer import by_recipe
 from hyrecall.segments.segments import IndexFacts
 

@@ -29,7 +29,7 @@ from hyrecall.errors import CorruptIndexError, OptionError, error
 from hyrecall.index import Index
 from hyrecall.parts.merging import check_shards
 from hyrecall.parts.request import Request
-from hyrecall.parts.tag_rounds import has_tags
+from hyrecall.parts.spreading import has_tags
 from hyrecall.segments.manifest import MANIFEST, read_seal
 from hyrecall.segments.segments import IndexFacts
 from hyrecall.table.columns import open_source

@@ -6,20 +6,23 @@ docs/evaluation.md explains how to measure and what each figure means.
 
 from hyrecall.evaluate.compare import (
     GATE,
+    MEASURES,
     Check,
     Comparison,
+    Scores,
     bootstrap_interval,
     check,
     compare,
     difference_table,
     randomisation_p,
     read_baseline,
+    read_measure,
+    score_run,
     student_p,
     write_baseline,
 )
 from hyrecall.evaluate.data import Dataset, embed_dataset, load_dataset
 from hyrecall.evaluate.learn import Learnt, fit_weights, learn, learn_from_feedback
-from hyrecall.evaluate.metrics import MEASURES, Scores, read_measure, score_run
 from hyrecall.evaluate.report import (
     learnt_text,
     learnt_to_dict,
@@ -29,8 +32,18 @@ from hyrecall.evaluate.report import (
     tuned_text,
     tuned_to_dict,
 )
-from hyrecall.evaluate.run import Indexes, Run, run_setting, score_setting, setting_code
-from hyrecall.evaluate.settings import Setting, grid, read_setting, with_each, without_each
+from hyrecall.evaluate.run import (
+    Indexes,
+    Run,
+    Setting,
+    grid,
+    read_setting,
+    run_setting,
+    score_setting,
+    setting_code,
+    with_each,
+    without_each,
+)
 from hyrecall.evaluate.tune import (
     Study,
     Tuned,

@@ -23,11 +23,9 @@ from hyrecall.ask.shaping import Around, Feedback, Linear, Prior, Provenance
 from hyrecall.base.arguments import check_keywords
 from hyrecall.embed import EmbedError, NoVectors
 from hyrecall.errors import OptionError, error
-from hyrecall.evaluate.compare import Comparison, compare
+from hyrecall.evaluate.compare import Comparison, compare, needs_extra, read_measure, read_measures
 from hyrecall.evaluate.data import CELL, VECTOR, Dataset
-from hyrecall.evaluate.metrics import needs_extra, read_measure, read_measures
-from hyrecall.evaluate.run import Indexes, what_is_asked
-from hyrecall.evaluate.settings import Setting, read_setting
+from hyrecall.evaluate.run import Indexes, Setting, read_setting, what_is_asked
 from hyrecall.evaluate.tune import Study, ablate
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index

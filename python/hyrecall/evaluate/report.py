@@ -14,10 +14,9 @@ from hyrecall.base.arguments import check_keywords
 from hyrecall.base.text_tables import Column, Line, Row, clean, cut, table_text, wrap
 from hyrecall.base.text_tables import table as lines_of
 from hyrecall.errors import OptionError, error
-from hyrecall.evaluate.compare import Check, Comparison, bootstrap_interval
+from hyrecall.evaluate.compare import Check, Comparison, bootstrap_interval, needs_extra
 from hyrecall.evaluate.learn import Learnt
-from hyrecall.evaluate.metrics import needs_extra
-from hyrecall.evaluate.settings import Setting
+from hyrecall.evaluate.run import Setting
 from hyrecall.evaluate.tune import Study, Tuned
 
 _SHOWN_TEXT = 60  # characters of a query in a table

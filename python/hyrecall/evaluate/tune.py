@@ -9,11 +9,16 @@ from typing import Any
 from hyrecall.ask.scoring import RRF, Max, WeightedSum
 from hyrecall.base.arguments import check_keywords
 from hyrecall.errors import HyrecallError, OptionError, error
-from hyrecall.evaluate.compare import Comparison, compare
+from hyrecall.evaluate.compare import (
+    MEASURES,
+    Comparison,
+    Scores,
+    compare,
+    read_measure,
+    read_measures,
+)
 from hyrecall.evaluate.data import Dataset
-from hyrecall.evaluate.metrics import MEASURES, Scores, read_measure, read_measures
-from hyrecall.evaluate.run import Indexes, score_setting
-from hyrecall.evaluate.settings import Setting, grid, read_setting
+from hyrecall.evaluate.run import Indexes, Setting, grid, read_setting, score_setting
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
 from hyrecall.base.text_tables import Line, clean, wrap
-from hyrecall.hits.second_look import SecondLook
+from hyrecall.hits.around import SecondLook
 from hyrecall.text.bm25 import BM25
 
 # ---- The parts of a hit's score as plain data ----

@@ -37,8 +37,8 @@ from hyrecall.memory.faces.transfer import Imported, LineError, Numbered, why
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, audience, own_first
 from hyrecall.memory.sql import edge_rows, reading, writing
 from hyrecall.memory.sql.codec import Cell, lookup_order
+from hyrecall.memory.sql.edge_rows import Asker, add_feedback
 from hyrecall.memory.sql.fact_rows import assert_fact, end_fact
-from hyrecall.memory.sql.feedback_rows import Asker, add_feedback
 from hyrecall.memory.sql.reading import episode_by_id, homes_of_rows
 from hyrecall.memory.sql.store_sessions import Conversation, save_conversations
 from hyrecall.memory.sql.writing import NewVersion, Selection, set_vectors, touch

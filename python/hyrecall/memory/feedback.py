@@ -9,7 +9,7 @@ from hyrecall.memory.changes import GiveFeedback, asker
 from hyrecall.memory.data.types import QueryFeedback, read_query, read_used
 from hyrecall.memory.recall.audience import audience, read_partition
 from hyrecall.memory.sql.codec import Cell
-from hyrecall.memory.sql.feedback_rows import feedback_by
+from hyrecall.memory.sql.edge_rows import feedback_by
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import View
 

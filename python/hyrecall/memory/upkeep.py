@@ -23,7 +23,7 @@ from hyrecall.memory.keeping.tasks import CheckIndex, Compact, Compacted, EmptyL
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, User, audience, read_owner
 from hyrecall.memory.sql.codec import every_cell
 from hyrecall.memory.sql.doctor import Check, Report, examine
-from hyrecall.memory.sql.feedback_rows import Asker
+from hyrecall.memory.sql.edge_rows import Asker
 from hyrecall.memory.store import Store
 
 __all__ = [

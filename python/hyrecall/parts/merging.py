@@ -49,9 +49,8 @@ if TYPE_CHECKING:
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions
     from hyrecall.ask.request import Request as Asked
-    from hyrecall.hits.around import Related
+    from hyrecall.hits.around import Related, SecondLook
     from hyrecall.hits.reply import BatchReply, Source
-    from hyrecall.hits.second_look import SecondLook
     from hyrecall.recall.plan import Plan
     from hyrecall.recall.shaper import CallableResults
     from hyrecall.table.schema import Schema

@@ -20,8 +20,8 @@ from hyrecall.recall.exact import Exact, ExactTexts, asked_whole, found_whole, s
 from hyrecall.recall.plan import Plan, whole_list
 from hyrecall.recall.planning import make_plan
 from hyrecall.recall.recipe_ranking import sees_threads
+from hyrecall.recall.session_signals import check_shaping, text_columns, vector_arm
 from hyrecall.recall.shaper import newest_in_order
-from hyrecall.recall.shaping_checks import check_shaping, text_columns, vector_arm
 from hyrecall.segments.segments import State, gather, seqs_of
 
 if TYPE_CHECKING:

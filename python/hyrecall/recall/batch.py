@@ -38,11 +38,10 @@ if TYPE_CHECKING:
     from hyrecall.ask.expansion import SharedTags
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions
-    from hyrecall.hits.around import Related
+    from hyrecall.hits.around import Related, SecondLook
     from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explain_text import Explanation
     from hyrecall.hits.reply import Source
-    from hyrecall.hits.second_look import SecondLook
     from hyrecall.recall.arms import FoundDocs
     from hyrecall.recall.exact import Exact, ExactTexts
     from hyrecall.recall.shaper import CallableResults, Shaper

@@ -35,8 +35,7 @@ from hyrecall.recall.fused_lists import by_value, scaled_relevance
 from hyrecall.recall.linear import sum_addends
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.reach import Reaches
-from hyrecall.recall.session_signals import phase_of, session_signals, signal_sums
-from hyrecall.recall.shaping_checks import vector_arm
+from hyrecall.recall.session_signals import phase_of, session_signals, signal_sums, vector_arm
 from hyrecall.segments.segments import State
 
 # ---- What each shaping stage made of a hit's score, recomputed to the last bit ----

@@ -19,8 +19,8 @@ from hyrecall.recall.fused_lists import FusedLists, Piece, scaled_relevance
 from hyrecall.recall.grouping import make_grouper
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.reach import Reaches
+from hyrecall.recall.session_signals import text_columns
 from hyrecall.recall.shaper import CallableResults, Shaper
-from hyrecall.recall.shaping_checks import text_columns
 from hyrecall.recall.tokens import token_counts
 from hyrecall.segments.lookup import rows_of_keys
 from hyrecall.segments.segments import State, gather_column

@@ -23,7 +23,7 @@ from hyrecall.hits.around import Around, NearRow, ThreadRow
 from hyrecall.hits.reply import Reply, join_texts
 from hyrecall.recall.fused_lists import FusedLists, order_codes
 from hyrecall.recall.plan import Plan
-from hyrecall.recall.shaping_checks import text_columns
+from hyrecall.recall.session_signals import text_columns
 from hyrecall.recall.tokens import token_counts
 from hyrecall.segments.lookup import rows_where
 from hyrecall.segments.segments import State, gather_column, seqs_of

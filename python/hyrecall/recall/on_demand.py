@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hyrecall.ask.expansion import Expansion
     from hyrecall.ask.session import Session
     from hyrecall.ask.shaping import Feedback, Phase, Stage
-    from hyrecall.hits.second_look import SecondLook
+    from hyrecall.hits.around import SecondLook
     from hyrecall.recall.arms import Asked, CallArms, FoundDocs, Searches
     from hyrecall.recall.evidence import Evidence
     from hyrecall.recall.exact import Exact, ExactTexts
@@ -134,7 +134,7 @@ def read_expansion(given: object) -> tuple[Expansion, ...]:
 
 def check_shaping(facts: IndexFacts, plan: Plan) -> None:
     """Check that an index and a plan can answer the stages; before anything is computed."""
-    from hyrecall.recall.shaping_checks import check_shaping
+    from hyrecall.recall.session_signals import check_shaping
 
     check_shaping(facts, plan)
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.ask.shaping import Feedback
+from hyrecall.hits.around import AddedTerms, SecondLook, SecondLooks
 from hyrecall.hits.reply import only_queries
-from hyrecall.hits.second_look import AddedTerms, SecondLook, SecondLooks
 from hyrecall.segments.segments import gather_column
 
 if TYPE_CHECKING:

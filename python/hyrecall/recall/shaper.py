@@ -51,8 +51,13 @@ from hyrecall.recall.grouping import Grouper
 from hyrecall.recall.linear import with_linear
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.reach import Reaches
-from hyrecall.recall.session_signals import phase_of, session_signals, signal_sums
-from hyrecall.recall.shaping_checks import text_columns, vector_arm
+from hyrecall.recall.session_signals import (
+    phase_of,
+    session_signals,
+    signal_sums,
+    text_columns,
+    vector_arm,
+)
 from hyrecall.recall.tokens import token_counts
 from hyrecall.segments.segments import IndexFacts, State, document_numbers, gather_column, seqs_of
 

@@ -20,7 +20,7 @@ from starlette.datastructures import Headers, State
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hyrecall.base.reply_room import ROOM, Room
+from hyrecall.base.progress import ROOM, Room
 from hyrecall.base.threads import CALLER
 from hyrecall.memory.memory import THREADS
 from hyrecall.serve.errors import INTERNAL, ServiceError, error_response, internal_error

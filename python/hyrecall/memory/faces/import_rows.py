@@ -40,9 +40,8 @@ from hyrecall.memory.sql.codec import (
     to_columns,
     to_micros,
 )
-from hyrecall.memory.sql.edge_rows import edge_ever, link
+from hyrecall.memory.sql.edge_rows import add_feedback, edge_ever, link, move_feedback
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, as_episode, put_interval, read_fact
-from hyrecall.memory.sql.feedback_rows import add_feedback, move_feedback
 from hyrecall.memory.sql.reading import (
     Embedding,
     ReadPolicy,

@@ -49,9 +49,8 @@ from hyrecall.memory.sql.codec import (
     warn_of_damage,
 )
 from hyrecall.memory.sql.connecting import sqlite_named
-from hyrecall.memory.sql.edge_rows import edges_in
+from hyrecall.memory.sql.edge_rows import Asker, FeedbackRow, edges_in, feedback_on
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
-from hyrecall.memory.sql.feedback_rows import Asker, FeedbackRow, feedback_on
 from hyrecall.memory.sql.reading import HIGHEST, read_policy
 
 _DOCUMENT = "d.version, d.pinned, d.access_count, d.last_accessed"

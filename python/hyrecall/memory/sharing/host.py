@@ -24,9 +24,9 @@ from hyrecall.ask.scope import Scope
 from hyrecall.ask.session import Session
 from hyrecall.base.threads import caller_of, serving
 from hyrecall.errors import HyrecallError, OptionError, StoreMismatchError, error
+from hyrecall.hits.around import SecondLook
 from hyrecall.hits.dropped import Dropped, DroppedRow, Peer, StageDrops
 from hyrecall.hits.explain_text import Component, Explanation, Scaling, Step, Term
-from hyrecall.hits.second_look import SecondLook
 from hyrecall.hits.trace import StageTrace, Trace
 from hyrecall.memory import changes
 from hyrecall.memory.changes import Change

@@ -30,9 +30,13 @@ from hyrecall.memory.sql.codec import (
     vector_checksum,
 )
 from hyrecall.memory.sql.database import DATABASE, Database
-from hyrecall.memory.sql.edge_rows import EDGE_COLUMNS, is_sound_edge
+from hyrecall.memory.sql.edge_rows import (
+    EDGE_COLUMNS,
+    FEEDBACK_COLUMNS,
+    is_sound_edge,
+    is_sound_feedback,
+)
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
-from hyrecall.memory.sql.feedback_rows import FEEDBACK_COLUMNS, is_sound_feedback
 from hyrecall.memory.sql.lock import SOCKET
 from hyrecall.memory.sql.schema import meta
 from hyrecall.memory.sql.store_sessions import count_damaged

@@ -12,8 +12,7 @@ import apsw
 from hyrecall.errors import CorruptStoreError, OptionError, StoreError, error
 from hyrecall.memory.sql.codec import cells_by_number, home_of_edges, to_json, to_micros
 from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.edge_rows import is_elsewhere
-from hyrecall.memory.sql.feedback_rows import erase_feedback_by, erase_feedback_on
+from hyrecall.memory.sql.edge_rows import erase_feedback_by, erase_feedback_on, is_elsewhere
 from hyrecall.memory.sql.writing import Selection, selected
 
 # ---- Remembers the writes of other processes by their ids, so that a retry is not written twice

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import apsw
 
-from hyrecall.base.reply_room import ROOM, Room
+from hyrecall.base.progress import ROOM, Room
 from hyrecall.errors import CorruptStoreError, OptionError, error
 from hyrecall.memory.data.types import Episode, Status, Version, check_id
 from hyrecall.memory.sql.codec import (

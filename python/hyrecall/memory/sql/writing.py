@@ -33,8 +33,7 @@ from hyrecall.memory.sql.codec import (
     to_json,
     to_micros,
 )
-from hyrecall.memory.sql.edge_rows import unlink_all, unlink_incident
-from hyrecall.memory.sql.feedback_rows import forget_feedback_on
+from hyrecall.memory.sql.edge_rows import forget_feedback_on, unlink_all, unlink_incident
 from hyrecall.memory.sql.reading import (
     KEPT_NOW,
     STORED,

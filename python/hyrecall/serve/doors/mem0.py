@@ -14,7 +14,7 @@ from fastapi import Query, Request, Response
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from hyrecall.ask.filters import Filter
-from hyrecall.base.reply_room import ROOM
+from hyrecall.base.progress import ROOM
 from hyrecall.memory import Episode, Version
 from hyrecall.serve.bodies import Text, Whole
 from hyrecall.serve.doors.shapes import BY_REST, ERRORS, iso, tell_degraded

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from hyrecall.base.reply_room import ROOM
+from hyrecall.base.progress import ROOM
 from hyrecall.base.version import __version__
 from hyrecall.errors import OptionError, error
 from hyrecall.memory import Memory
