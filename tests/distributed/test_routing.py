@@ -56,11 +56,11 @@ def test_only_what_one_index_refuses_is_asked_whole(
     subject: type[EngineSubject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     split = whole = 0
-    answer_whole = Generation._answer_whole
+    answer_whole, answer_routed = Generation._answer_whole, routing.answer_routed
 
     def routed(*given: Any) -> Any:
         nonlocal split
-        hits = routing.answer_routed(*given)
+        hits = answer_routed(*given)
         split += hits is not None
         return hits
 

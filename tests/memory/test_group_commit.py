@@ -31,7 +31,7 @@ from seams import (
 )
 
 MODEL = "hash-4"
-COMMITS = ("keeping/group_commit.py", "sql/database.py", "sql/applied_writes.py")
+COMMITS = ("keeping/owner.py", "sql/database.py", "sql/erasing.py")
 LAYOUT = layout_of(recipes.loom)
 
 

@@ -25,7 +25,7 @@ class JoiningLines(Lines):
     """Lines of what joins searches."""
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "call" and not frame.f_code.co_filename.endswith("joined_search.py"):
+        if event == "call" and not frame.f_code.co_filename.endswith("index_search.py"):
             return None
         return super().__call__(frame, event, argument)
 

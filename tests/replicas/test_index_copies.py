@@ -291,6 +291,7 @@ def test_a_replica_that_is_promoted_while_a_pull_begins_is_left_alone(
     push(tmp_path / "source", url_of(tmp_path))
 
     def promoted(folder: Path) -> AbstractContextManager[None]:
+        monkeypatch.setattr(pulling, "folder_lock", folder_lock)
         promote(folder)
         return folder_lock(folder)
 

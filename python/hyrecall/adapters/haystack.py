@@ -17,10 +17,6 @@ from pathlib import Path
 from typing import Any, Final, Literal, ParamSpec, TypeVar
 
 import pyarrow as pa
-from haystack import Document, component, default_from_dict, default_to_dict
-from haystack.document_stores.errors import DuplicateDocumentError
-from haystack.document_stores.types import DuplicatePolicy, FilterPolicy, apply_filter_policy
-from haystack.errors import FilterError
 
 from hyrecall.adapters.documents import (
     AttributeType,
@@ -39,6 +35,13 @@ from hyrecall.ask.scope import Scope, ScopePattern
 from hyrecall.ask.scoring import RRF
 from hyrecall.base.arguments import as_int, check_keywords
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
+
+with needs_extra("haystack"):
+    from haystack import Document, component, default_from_dict, default_to_dict
+    from haystack.document_stores.errors import DuplicateDocumentError
+    from haystack.document_stores.types import DuplicatePolicy, FilterPolicy, apply_filter_policy
+    from haystack.errors import FilterError
+
 
 __all__ = [
     "HyrecallDocumentStore",
@@ -600,6 +603,3 @@ class HyrecallHybridRetriever(_Retriever):
 
 # ---- Haystack over documents in cells: a document store, and keyword, embedding and
 # hybrid retrievers
-
-with needs_extra("haystack"):
-    import haystack as _haystack  # noqa: F401

@@ -21,13 +21,22 @@ from hyrecall.errors import DTypeError, OptionError, ScopeError, ShapeError, err
 from hyrecall.hits.hits import Hit
 from hyrecall.index import Index
 
+with needs_extra("langchain"):
+    from langchain_core.callbacks import (
+        AsyncCallbackManagerForRetrieverRun,
+        CallbackManagerForRetrieverRun,
+    )
+    from langchain_core.documents import Document
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.retrievers import BaseRetriever
+    from langchain_core.vectorstores import VectorStore
+    from pydantic import ConfigDict, Field, model_validator
+
+
 __all__ = ["HyrecallRetriever", "HyrecallVectorStore"]
 
 
 # ---- LangChain's documents and filters, from ours and to ours ----
-
-with needs_extra("langchain"):
-    from langchain_core.documents import Document
 
 
 def refuse(options: Mapping[str, Any], **reasons: str) -> None:
@@ -104,16 +113,6 @@ def of_hit(hit: Hit, columns: Sequence[str], index: Index) -> Document:
 
 
 # ---- LangChain: a retriever over an index, with a scope ----
-
-with needs_extra("langchain"):
-    from langchain_core.callbacks import (
-        AsyncCallbackManagerForRetrieverRun,
-        CallbackManagerForRetrieverRun,
-    )
-    from langchain_core.documents import Document
-    from langchain_core.embeddings import Embeddings
-    from langchain_core.retrievers import BaseRetriever
-    from pydantic import ConfigDict, Field, model_validator
 
 
 _OWN: Final = {
@@ -220,11 +219,6 @@ class HyrecallRetriever(BaseRetriever):
 
 
 # ---- LangChain: a retriever over an index, and a vector store, each with a scope ----
-
-with needs_extra("langchain"):
-    from langchain_core.documents import Document
-    from langchain_core.embeddings import Embeddings
-    from langchain_core.vectorstores import VectorStore
 
 
 Mode: TypeAlias = Literal["vector", "hybrid", "text"]

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from langgraph.store import base
 
 from hyrecall import recipes
 from hyrecall.adapters.documents import check_json
@@ -29,6 +28,10 @@ from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory import MemorySync
 from hyrecall.memory.data.types import check_id
 from hyrecall.recipe import Recipe
+
+with needs_extra("langgraph"):
+    from langgraph.store import base
+
 
 __all__ = ["HyrecallStore"]
 
@@ -102,9 +105,6 @@ def read_embedder(config: Mapping[str, Any], embedder: Any) -> tuple[Any, EmbedQ
 
 
 # ---- LangGraph's long-term memory over a durable store: ``HyrecallStore``, a ``BaseStore`` ----
-
-with needs_extra("langgraph"):
-    from langgraph.store import base
 
 
 WRITE_TIMEOUT = 30.0

@@ -15,23 +15,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
-from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr
-from llama_index.core.memory import BaseMemoryBlock
-from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
-from llama_index.core.vector_stores.types import (
-    BasePydanticVectorStore,
-    FilterCondition,
-    FilterOperator,
-    MetadataFilter,
-    MetadataFilters,
-    VectorStoreQuery,
-    VectorStoreQueryMode,
-    VectorStoreQueryResult,
-)
-from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.adapters.documents import (
@@ -54,6 +37,26 @@ from hyrecall.base.arguments import as_int
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits.hits import Hit
 from hyrecall.index import Index
+
+with needs_extra("llama-index"):
+    from llama_index.core.base.base_retriever import BaseRetriever
+    from llama_index.core.base.embeddings.base import BaseEmbedding
+    from llama_index.core.base.llms.types import ChatMessage
+    from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr
+    from llama_index.core.memory import BaseMemoryBlock
+    from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
+    from llama_index.core.vector_stores.types import (
+        BasePydanticVectorStore,
+        FilterCondition,
+        FilterOperator,
+        MetadataFilter,
+        MetadataFilters,
+        VectorStoreQuery,
+        VectorStoreQueryMode,
+        VectorStoreQueryResult,
+    )
+    from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
+
 
 __all__ = ["HyrecallMemoryBlock", "HyrecallRetriever", "HyrecallVectorStore"]
 
@@ -583,6 +586,3 @@ def _refuse(method: str, options: dict[str, Any]) -> None:
 
 
 # ---- LlamaIndex over documents in cells and over a memory: vector store, retriever, memory block
-
-with needs_extra("llama-index"):
-    import llama_index.core as _llama_index  # noqa: F401

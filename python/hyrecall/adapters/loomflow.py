@@ -27,13 +27,14 @@ from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 from hyrecall.memory import EVERYONE, Episode, Fact, MemorySync
 from hyrecall.recipe import Recipe
 
+with needs_extra("loomflow"):
+    import loomflow
+
+
 __all__ = ["HyrecallFacts", "HyrecallMemory"]
 
 
 # ---- loomflow's facts over a durable store, and how its episodes and facts are kept there ----
-
-with needs_extra("loomflow"):
-    import loomflow
 
 
 FACT: Final = "fact"
@@ -178,9 +179,6 @@ def _their_fact(one: Fact, recorded_at: datetime | None = None) -> loomflow.Fact
 
 
 # ---- loomflow's memory over a durable store: ``HyrecallMemory``, for ``Agent(memory=...)`` ----
-
-with needs_extra("loomflow"):
-    import loomflow
 
 
 BLOCK: Final = "block"

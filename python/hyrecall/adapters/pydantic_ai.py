@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
-from pydantic_ai import RunContext, Tool
-
 from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.adapters.extras import check_arms, check_limit, needs_extra, text_of
 from hyrecall.adapters.memories import (
@@ -31,6 +29,10 @@ from hyrecall.errors import DTypeError, OptionError, ScopeError, error
 from hyrecall.index import Index
 from hyrecall.memory import Remembered
 from hyrecall.memory.data.types import check_id
+
+with needs_extra("pydantic-ai"):
+    from pydantic_ai import RunContext, Tool
+
 
 __all__ = ["FoundDocument", "RecalledMemory", "recall_tool", "remember_tool", "search_tool"]
 
@@ -172,9 +174,6 @@ def chosen(given: Any, read: Callable[[object], Any]) -> Callable[[RunContext[An
 
 # ---- Tools for agents of Pydantic AI: recall and keep a user's memories, search an
 # index in a scope
-
-with needs_extra("pydantic-ai"):
-    from pydantic_ai import RunContext, Tool
 
 
 Whose: TypeAlias = "str | Callable[[RunContext[Deps]], str]"

@@ -44,7 +44,7 @@ class MemoryContract:
 
     Examples
     --------
-    >>> from hyrecall.memory.backends.rank_episodes import check_recall, ranked
+    >>> from hyrecall.memory.backends.neutral_scores import check_recall, ranked
     >>> class Listed:
     ...     def __init__(self, episodes):
     ...         self._episodes = episodes
