@@ -1,10 +1,7 @@
 """Haystack over documents in cells: a document store, and keyword, embedding and hybrid retrievers.
 
-The store lies in :mod:`hyrecall.adapters.haystack`, the retrievers in
-:mod:`hyrecall.adapters.haystack`.
+Without ``from __future__ import annotations``: Haystack reads the types of ``run`` as they stand.
 """
-
-from __future__ import annotations
 
 import asyncio
 import functools
@@ -303,7 +300,7 @@ class HyrecallDocumentStore(MetadataQueries):
     def __init__(
         self, *, cell: str | tuple[str, ...] | list[str],
         scope: str | tuple[str, ...] | Scope | None = None, path: str | Path | None = None,
-        attributes: Mapping[str, AttributeType | str] | None = None,
+        attributes: "Mapping[str, AttributeType | str] | None" = None,
         documents: DocumentIndex | None = None,
     ) -> None:  # fmt: skip
         """Open the documents, or make an empty index for them."""
@@ -413,7 +410,7 @@ class HyrecallDocumentStore(MetadataQueries):
         return made
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> HyrecallDocumentStore:
+    def from_dict(cls, data: dict[str, Any]) -> "HyrecallDocumentStore":
         """Make the store that :meth:`to_dict` described."""
         options = dict(data.get("init_parameters", {}))
         scope = options.get("scope")
