@@ -47,6 +47,9 @@ _THREAD_BM25 = BM25("lucene", k1=0.75, b=(0.25, 0.9))
 
 
 # ---- Our default for conversations: what stands around a row in its thread speaks for it ----
+# It is :data:`default` with :class:`hyrecall.Around` and BM25 constants for short and long turns
+# alike. On an index whose schema has no thread, the stage has no effect. :data:`default` ranks like
+# this by itself where a query's scope holds threads. docs/evaluation.md has measurements.
 
 conversation = Recipe(
     name="conversation",
@@ -59,6 +62,12 @@ conversation = Recipe(
 
 
 # ---- Our default: the sum of BM25 and cosine, each scaled over the candidates of both arms ----
+# Documents that contain an identifier or a quoted string as a whole come first. Otherwise the arm
+# that distinguishes the query's candidates better counts more. docs/evaluation.md has measurements,
+# made with this depth.
+#
+# Where a query's scope holds threads (a schema with ``thread=``, a store with sessions), it ranks
+# as :data:`conversation` does: ``recipes.default.for_threads()``.
 
 default = Recipe(
     name="default",
@@ -97,6 +106,13 @@ hebb = Recipe(
 
 # ---- Honeycomb: facts weigh more than raw dialogue, near-duplicates are removed,
 # recency is neutral
+# Dialogue needs a much stronger signal than a fact: the first of one arm comes after the first 92
+# facts of an arm, and the first of both arms after the first 16.
+#
+# If the index has a cell column ``table``, facts, summaries and dialogue are tables with separate
+# arms. A single arm is fused too, because provenance weighs ranks: otherwise raw dialogue would
+# rank higher without vectors. Documents that contain an identifier or a quoted string as a whole
+# come first.
 
 honeycomb = Recipe(
     name="honeycomb",
@@ -117,6 +133,7 @@ honeycomb = Recipe(
 
 
 # ---- Hypergraph: nodes of a graph by four arms, with session signals and graph neighbours ----
+# Pass the graph by name: ``recall(recipe=hypergraph, graphs={"graph": ...}, session=...)``.
 
 hypergraph = Recipe(
     name="hypergraph",
@@ -174,6 +191,10 @@ hypergraph_regex = Recipe(
 
 
 # ---- L0: notes by prefixes of all words (BM25 of FTS5) and cosine without a floor; pins break ties
+# Documents that contain an identifier or a quoted string as a whole, or else every word of the
+# query, come first: exact matches stay ahead of what only the vectors or prefixes find.
+#
+# Vectors are opt-in: a store of this recipe has none until an embedder is named.
 
 l0 = Recipe(
     name="l0",
@@ -192,6 +213,7 @@ l0 = Recipe(
 
 
 # ---- Loom: episodes by BM25 Okapi and cosine, joined by reciprocal rank fusion ----
+# Documents that contain an identifier or a quoted string as a whole come first.
 
 loom = Recipe(
     name="loom",

@@ -912,6 +912,7 @@ class DocumentIndex:
 
 
 # ---- The index of a store: shared, of a folder it is saved to, or empty; types by their names ----
+# A pipeline that is written to a file names types: ``"int"``, ``"list[str]"``.
 
 T_ = TypeVar("T_")
 

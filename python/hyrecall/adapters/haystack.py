@@ -96,6 +96,8 @@ def document_of(row: Row, score: float | None = None) -> Document:
 
 
 # ---- Haystack's filters as filters of an index: comparisons of declared fields, AND, OR and NOT
+# A filter that Haystack could not answer either, or that names an undeclared field, is Haystack's
+# ``FilterError``; its message names the field and the line that declares it.
 
 _NOTHING: Final[list[object]] = []  # a list of no values matches no row
 _LOGIC: Final[dict[str, Callable[[list[Filter]], Filter]]] = {
@@ -187,6 +189,7 @@ _COMPARISONS: Final[dict[str, Callable[[Any], list[tuple[Any, Any] | Predicate]]
 
 
 # ---- What Haystack asks of a store's metadata: distinct values, types, least and largest values
+# These calls read the documents themselves, so that the fields need not be declared.
 
 _TYPES = {bool: "boolean", int: "int", float: "float"}
 
@@ -432,6 +435,7 @@ class HyrecallDocumentStore(MetadataQueries):
 
 
 # ---- Haystack's retrievers over the document store: by words, by an embedding, by both ----
+# Without ``from __future__ import annotations``: Haystack reads the types of ``run`` as they stand.
 
 
 class _Retriever:
@@ -596,7 +600,3 @@ class HyrecallHybridRetriever(_Retriever):
         }
 
     run_async = awaited(run)
-
-
-# ---- Haystack over documents in cells: a document store, and keyword, embedding and
-# hybrid retrievers

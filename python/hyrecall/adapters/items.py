@@ -32,6 +32,8 @@ from hyrecall.recipe import Fill, Recipe
 
 # ---- Filters on JSON values, as frameworks write them: ``{"kind": "note", "year":
 # {"$gte": 2024}}``
+# A store narrows its search with what an index can compare (:func:`narrowing`), which may let too
+# much through, and then checks each value that was found (:func:`passes`).
 
 JsonFilter: TypeAlias = Mapping[str, Any]
 
@@ -191,6 +193,10 @@ def _order_kind(value: object) -> type | None:
 
 
 # ---- Hierarchical namespaces as users of a store: which there are in a scope, and under a prefix
+# ``("users", "ann")`` is the user ``"users.ann"``. Labels contain no period, so no two namespaces
+# are the same user. Each namespace is also listed under each of its prefixes, in a cell that no
+# namespace can be because its name begins with a period: ``"."``, ``".users"`` and
+# ``".users.ann"``. So what lies under a prefix is found without a look at any other namespace.
 
 Namespace = tuple[str, ...]
 

@@ -1,7 +1,4 @@
 """LlamaIndex over documents in cells and over a memory: vector store, retriever, memory block.
-
-The store lies in :mod:`hyrecall.adapters.llama_index`, the retriever and the memory block in
-:mod:`hyrecall.adapters.llama_index`.
 """
 
 from __future__ import annotations
@@ -583,6 +580,3 @@ def _refuse(method: str, options: dict[str, Any]) -> None:
     """Refuse options that would be ignored; LlamaIndex's index passes on those of its callers."""
     if options:
         raise error(OptionError, method, "no further option", sorted(options))
-
-
-# ---- LlamaIndex over documents in cells and over a memory: vector store, retriever, memory block

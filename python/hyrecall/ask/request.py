@@ -46,9 +46,8 @@ class CallOptions(NamedTuple):
     """The options of ranking of a call without a recipe, not checked yet."""
 
     # Each option corresponds to the recipe's field of the same name; ``more`` is the call's
-    # ``arms=``. Weights (in ``fusion``), floors and BM25 constants are given by the names of
-    # arms; in
-    # a recipe, the arms have them.
+    # ``arms=``. Weights (in ``fusion``), floors and BM25 constants are given by the names of arms;
+    # in a recipe, the arms have them.
 
     fusion: object = None
     more: object = None

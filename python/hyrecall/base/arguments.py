@@ -192,6 +192,8 @@ def read_path(value: str | os.PathLike[str]) -> Path:
 
 # ---- Checks the keywords of a public call before it runs, and suggests the right one
 # for a wrong one
+# ``check_keywords`` wraps a function, or every public method of a class. Signatures stay exact for
+# type checkers and for :func:`inspect.signature`.
 
 F_ = TypeVar("F_", bound=Callable[..., Any])
 P_ = ParamSpec("P_")

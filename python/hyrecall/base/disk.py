@@ -396,6 +396,8 @@ class LateCheck:
 
 # ---- Writes files at paths that a user chose: atomically, and never over files of a
 # store or an index
+# The data goes to a new file with a random name beside the target, which is renamed when it is
+# complete. The random file is created with O_EXCL, so no other existing file is ever touched.
 
 
 @contextmanager
@@ -478,6 +480,10 @@ def _identity(path: Path) -> tuple[int, int] | Path:
 
 # ---- The file REMOTE in a folder: where it is pushed to, or which pushed generation it
 # is a copy of
+# A folder is a *source* or a *replica* of one remote place. A source notes which generations it has
+# published, so that it does not replace those of others. A replica notes which one it holds. Both
+# note a new generation before they begin with it, so that an interruption at any point leaves a
+# true file: the version of the content tells which of the noted generations is there.
 
 MARK = "REMOTE"
 FORMAT = 1

@@ -44,6 +44,7 @@ def read_progress(progress: object, name: str = "progress") -> ProgressFunction 
 
 
 # ---- Bounds the characters that a request reads from a store in order to show them ----
+# A reply that would be refused as too long is refused while its memories are read.
 
 
 class Room:

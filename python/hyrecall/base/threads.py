@@ -164,6 +164,8 @@ def _outside(frame: FrameType | None) -> _Place | None:
 
 
 # ---- Bounds calls that read many texts: they stop when nobody waits, and one caller has only a few
+# A call runs on a thread with a :class:`Call`. Before each part of a scan it says what the part
+# costs (:func:`spend`); there it ends if its caller has left.
 
 T_ = TypeVar("T_")
 

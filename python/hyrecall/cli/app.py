@@ -29,6 +29,7 @@ from hyrecall.errors import (
 )
 
 # ---- The commands by name; the module of a command is imported when the command is asked for ----
+# A short command would spend a third of its time on importing and describing all the others.
 
 # Module of hyrecall.cli, the command's name there, and that of its own class
 # if it has one; in the order that the help shows.

@@ -33,6 +33,9 @@ from hyrecall.errors import DTypeError, OptionError, WriterBusyError, error
 from hyrecall.table.arrow_values import python_values
 
 # ---- Writes hits as Parquet, CSV or JSON lines ----
+# A file can be written in segments, each by its own writer, so that writing can continue after the
+# end of a segment. Segments of text are simply concatenated. Each segment of Parquet ends with a
+# footer; :func:`finish` appends one footer for all segments.
 
 OUTPUT_KINDS = ("parquet", "csv", "jsonl")
 STDOUT = Path("-")

@@ -29,6 +29,8 @@ from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
 # ---- Collects the data of a bug report: versions, the machine, its devices and the user's settings
+# The result can be published: values that may be secret, and folders outside the home folder, are
+# left out.
 
 _PACKAGES = ("numpy", "pyarrow", "tokenizers", "PyStemmer", "xxhash")
 _EXTRAS_OF_DEVELOPERS = {"test", "dev", "bench", "parity"}

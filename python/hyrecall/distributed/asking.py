@@ -333,6 +333,8 @@ class Looking:
 
 
 # ---- Graphs of a recall over shards: this process searches their edges before shards are asked
+# Each shard is told which participants of edges its queries credit. Stages and expansions, which
+# walk along edges, run where the parts are merged; shards then say which participants exist.
 
 Graphs = Mapping[str, Graph]
 """The graphs of a call by the names that its request has."""

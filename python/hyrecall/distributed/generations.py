@@ -78,6 +78,9 @@ from hyrecall.recall.recipe_answer import by_recipe
 from hyrecall.segments.segments import IndexFacts
 
 # ---- Sends each shard only the queries whose scopes may have documents there ----
+# A placement says which shards may hold a cell, and so which queries of a batch each shard gets.
+# The statistics and parts of each shard are spread to the whole batch before they are summed and
+# merged, so replies are the same, bit for bit, as if every shard were asked every query.
 
 Queries = npt.NDArray[np.int64]
 

@@ -227,8 +227,7 @@ class RayShard(AskedShard):
     """A shard in a Ray actor. Ray restarts an actor that ended, if it can."""
 
     # An actor that does not answer in time is ended, so that Ray restarts it. The time of a
-    # question
-    # begins when the question before it is answered.
+    # question begins when the question before it is answered.
 
     def __init__(self, name: str, actor: Any, facts: IndexFacts, timeout: float | None) -> None:
         """Take an actor of :class:`Answering`."""

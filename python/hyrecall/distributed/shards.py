@@ -43,6 +43,13 @@ class Question(Generic[T_]):
 
 
 # ---- Lets threads that ask shards take turns with the interpreter (GIL), and release it to wait
+# Python runs one thread at a time. Threads that pack, unpack and merge at the same time hand the
+# interpreter over at every call that releases it, some twenty times a question; each handover wakes
+# a thread. So a thread takes a turn for its work between two waits.
+#
+# A thread that has waited for its turn for ``PATIENCE`` seconds goes on without one. So foreign
+# code that runs in a turn (arrays of a request may be of any class) cannot make threads wait for
+# one another forever.
 
 PATIENCE = 1.0
 """Seconds after which a thread goes on without a turn."""
@@ -469,9 +476,8 @@ class ProcessShard(AskedShard):
     """A shard in its own process, which opens the index of a path."""
 
     # A process that ended is replaced: at once if ``tries`` is 2; if ``tries`` is 1, at the
-    # question
-    # after the unanswered one. The new process does not compare the same version with its checksums
-    # again. A forked child starts its own processes.
+    # question after the unanswered one. The new process does not compare the same version with its
+    # checksums again. A forked child starts its own processes.
 
     def __init__(
         self,

@@ -42,8 +42,7 @@ class Breaker:
     """Counts failures in a row; after a number of them, admits no call for a while."""
 
     # After this rest, one call is admitted as a probe. If it succeeds, all calls are admitted
-    # again;
-    # if it fails, another rest begins. A breaker is thread-safe.
+    # again; if it fails, another rest begins. A breaker is thread-safe.
 
     def __init__(
         self,

@@ -406,6 +406,7 @@ def _cross_entropy(pools: _Pools, weights: Floats) -> tuple[float, Floats]:
 
 
 # ---- Learns a recipe's weights from what one user of a store said that helped ----
+# Only the memories that the user may see are searched, and only the user's own feedback is read.
 
 _TEXTS_AT_ONCE = 64
 _SECONDS_PER_CALL = 60.0

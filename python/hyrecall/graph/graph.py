@@ -235,6 +235,8 @@ class BoundGraph:
 
 
 # ---- A graph whose nodes are the documents of several indexes together ----
+# Such an index is asked which participants of edges exist: only those within the hops that a walk
+# takes. A small state with their keys and cells then stands for all of its documents.
 
 NO_NODES = State.of((), (), 0)
 

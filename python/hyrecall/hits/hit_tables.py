@@ -257,6 +257,7 @@ def _html_table(
 
 
 # ---- Hits as rich shows them, in a terminal or a notebook: the tables of ``print``, in full width
+# Stored text is data, so every line is a Text: a str would be read as markup.
 
 _STYLES = {"heading": "bold", "key": "cyan", "mark": "bold yellow", "faint": "dim"}
 

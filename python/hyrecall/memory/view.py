@@ -270,6 +270,8 @@ def _count(argument: str, value: object) -> int:
 
 
 # ---- Makes an index of what one caller may see, for work that is not a recall of the store ----
+# It has the layout of the store's own index, so within the caller's cells it replies as that does;
+# rows of others are not read.
 
 
 def own_index(view: View, *, threads: int | None = None) -> tuple[Index, Scope]:

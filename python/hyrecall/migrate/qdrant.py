@@ -26,6 +26,8 @@ from hyrecall.migrate.records import (
 )
 
 # ---- Reads a snapshot of Qdrant, of a collection or of a shard, with the package qdrant-edge-py
+# A snapshot of a shard is a tar with the folders ``segments`` and ``wal``; that of a collection has
+# such folders for each of its shards: ``0/segments``, ``1/segments``.
 
 
 @dataclass(frozen=True)

@@ -202,6 +202,9 @@ def join_looked(
 
 
 # ---- Look-ups about tags, of an index whose documents lie in shards ----
+# A shard knows the tags of its own documents only. So the tags that a query names, and those near
+# them, are asked of all shards, one hop after the other; the documents of a tag that is reached in
+# one shard may lie in another one.
 
 
 def named_tags(facts: IndexFacts, state: State, lookup: Lookup) -> pa.Table:

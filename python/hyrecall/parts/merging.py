@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
 
 # ---- The arm Newest over parts: its scores are ranks among the rows of all parts ----
+# A part lists the newest rows of its shard, so the newest rows of all shards are among them.
 
 
 def with_newest(
@@ -206,6 +207,9 @@ def check_found_threads(tables: Sequence[pa.Table], schema: Schema) -> None:
 
 
 # ---- Makes a small state of the rows of all parts, which the stages of the merge read ----
+# The state has no postings: scores come with the parts. Each part is a segment, with its rows in
+# the order of a segment. Texts are only marked as present; vectors exist only if a stage compares
+# them.
 
 
 class Pools(NamedTuple):

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 
 # ---- What a shard is told with a request: answers that the caller found outside of the shard ----
+# Some arms read more than the documents of one shard, such as the edges of a graph. The caller of
+# the shards finds these answers once, and each shard gets those of its own queries.
 
 
 @dataclass(frozen=True, eq=False)

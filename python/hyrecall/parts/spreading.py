@@ -391,6 +391,8 @@ def _firsts(query: npt.NDArray[Any], keys: pa.Array) -> npt.NDArray[np.int64]:
 
 
 # ---- Follows the tags of :class:`hyrecall.arms.Tags` from shard to shard ----
+# Each round is one look-up: first for the tags that the queries name, then for those one hop
+# further. So a tag leads to the documents of another shard, as in a single index.
 
 _TAGS = {QUERY: pa.int64(), "tag": pa.large_string()}
 _BY_TAG = [(name, "ascending") for name in _TAGS]

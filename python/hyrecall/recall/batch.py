@@ -54,9 +54,8 @@ if TYPE_CHECKING:
 class RecallSource(NamedTuple):
     """What a reply keeps of its call."""
 
-    # The plan with what its arms found, the snapshot, what callables of its stages returned
-    # if there
-    # are stages, and what rows added to queries.
+    # The plan with what its arms found, the snapshot, what callables of its stages returned if
+    # there are stages, and what rows added to queries.
 
     plan: Plan
     state: State

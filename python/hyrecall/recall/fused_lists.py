@@ -151,6 +151,7 @@ def tie_ranks(codes: Sequence[Array], seqs: Array) -> npt.NDArray[np.int64]:
 
 
 # ---- Rows that come before all others of a list, whatever their score: what stages do with them
+# ``exact`` marks them in a pool; without it there are none.
 
 
 def lead(pool: FusedLists) -> FusedLists:

@@ -108,6 +108,8 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 # ---- A remote place in a folder (``file://``): objects are files, HEAD is replaced under a lock
+# Needs no other package. A file is written under a temporary name and renamed, so readers see it
+# whole or not at all.
 
 _LOCK = "LOCK"
 

@@ -382,6 +382,8 @@ def _write_at(handle: int, content: bytes, at: int) -> None:
 
 # ---- Writes a generation into a folder: new files beside the old ones, then one rename
 # or transaction
+# A file is written as ``NAME.part``, and renamed when it is complete and synced. Readers of the
+# folder see the previous generation or the new one, never a mixture.
 
 PART = ".part"
 

@@ -176,6 +176,8 @@ def _file(data: Mapping[str, Any]) -> FileEntry:
 
 
 # ---- Records the saved versions that an index contains: its next save may replace only these ----
+# A version is identified by the seal of its MANIFEST, the checksum in the last line. Segments have
+# random names and saves are counted, so versions of different content have different seals.
 
 
 class Lineage:

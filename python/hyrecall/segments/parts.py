@@ -36,6 +36,9 @@ from hyrecall.text.bm25 import BM25
 
 # ---- Joins the parts of a build by cell, so that a query of one cell reads one segment
 # of the result
+# Flow: the segments of a folder -> their rows, cut between cells into pieces that fit a limit of
+# memory -> a segment of each piece, saved to another folder. Each save is a whole version of that
+# folder, so an interrupted run goes on behind the pieces that are saved.
 
 Rows = npt.NDArray[np.uint32]
 

@@ -25,6 +25,8 @@ from hyrecall.segments.segment_files import batches_of, dead_batch, write_batch
 from hyrecall.segments.segments import IndexFacts, Segment, State, renamed
 
 # ---- The two ends of an Arrow IPC file, which say where its columns lie, and their checksums ----
+# A reader that compares these two checksums may follow what Arrow reads, and leave the columns for
+# later. The layout is in docs/format.md.
 
 MOST_BYTES = 4 * 2**20
 """The longest end that is kept: a file with longer ones has no checksums of them."""

@@ -34,6 +34,8 @@ from hyrecall.table.attributes import is_read_late
 from hyrecall.table.schema import Schema
 
 # ---- Converts a segment to Arrow record batches, one per file. Layout: docs/format.md ----
+# Each array of the engine has a natural place in a batch: offsets are offsets of a list, postings
+# are the list items of a term. So saving copies nothing. ``segment_files`` has the way back.
 
 PLANE_ROWS = 16  # rows per block of a plane
 REST = 4  # elements of a head beside one for each direction

@@ -95,9 +95,8 @@ class OpenedFile:
 class Reading:
     """Refuses a call whose mapped files were cut or changed, before it or during it."""
 
-    # A read of a page that is lost sees zeros, so what such a call made is not returned, and
-    # its own
-    # error is replaced by the one that names the file.
+    # A read of a page that is lost sees zeros, so what such a call made is not returned, and its
+    # own error is replaced by the one that names the file.
 
     __slots__ = ("_files",)
 

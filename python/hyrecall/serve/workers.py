@@ -29,6 +29,8 @@ from hyrecall.errors import OptionError, StoreError, error
 from hyrecall.serve.options import ServiceOptions
 
 # ---- Runs an app under uvicorn, with deadlines for connections that uvicorn itself does not have
+# uvicorn waits for ever for the headers of a request, and for a client that takes no more of a
+# reply. :class:`Protocol` ends such connections.
 
 _log = logging.getLogger("hyrecall.serve")
 

@@ -17,6 +17,8 @@ from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
 
 # ---- Checks the values of an Arrow column against its type, before other code reads its memory
+# Arrow arrays come from other programs, and pyarrow imports them without checking offsets, indices
+# or text. An error names the row.
 
 _LISTS = {
     pa.lib.Type_LIST,
@@ -243,6 +245,7 @@ def _moment(scalar: pa.Scalar) -> Any:
 
 # ---- Converts Arrow columns to one plain layout: no dictionaries, views, run ends or
 # 32-bit offsets
+# Later code then handles a single layout, and 64-bit offsets let a gather of any size succeed.
 
 # Types with one layout. A commit of one row has twenty such columns, so they are told apart first.
 _PLAIN = {

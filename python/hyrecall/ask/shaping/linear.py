@@ -35,9 +35,8 @@ _AGE = re.compile(r"recency\((.+), *([^,()]+)\)", re.DOTALL)
 class Feature(NamedTuple):
     """A feature as its name says it."""
 
-    # ``of`` is an arm, a column, or a part of :class:`Around`, or "prior"; ``value`` is
-    # compared with
-    # a column's values; ``half_life`` is in seconds; ``steps`` are places behind a row.
+    # ``of`` is an arm, a column, or a part of :class:`Around`, or "prior"; ``value`` is compared
+    # with a column's values; ``half_life`` is in seconds; ``steps`` are places behind a row.
 
     kind: FeatureKind
     of: str = ""

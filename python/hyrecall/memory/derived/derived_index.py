@@ -70,9 +70,8 @@ class Wish:
 class Derived:
     """An index and a graph with every change up to ``sequence`` and erasure up to ``erasures``."""
 
-    # Both indexes change in place; a new one of these says that they did. ``holds_erased``:
-    # rows that
-    # an erasure removed are deleted here, but their bytes are in the segments until
+    # Both indexes change in place; a new one of these says that they did. ``holds_erased``: rows
+    # that an erasure removed are deleted here, but their bytes are in the segments until
     # :func:`compact`.
 
     wish: Wish
@@ -87,9 +86,8 @@ class Derived:
 class Changes:
     """The changes of transactions, as rows for an index."""
 
-    # They follow the change ``after`` and end with the change ``last``. No document and no
-    # edge is in
-    # them twice.
+    # They follow the change ``after`` and end with the change ``last``. No document and no edge is
+    # in them twice.
 
     wish: Wish
     after: int

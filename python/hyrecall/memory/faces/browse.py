@@ -117,6 +117,9 @@ def _column(
 
 
 # ---- Maps memories to paths and back, and ids to names of files ----
+# /index.md /memories/<kind>/<id>.md one's own, private /shared/<user>/<kind>/<id>.md global ones,
+# of oneself and of whom a read policy admits /sessions/<session_id>.md /facts/<subject>.md
+# /graph/<id>.md the edges of a memory /pinned/ lists where the pinned ones are
 
 PlaceKind: TypeAlias = Literal["folder", "index", "memory", "session", "fact", "graph"]
 

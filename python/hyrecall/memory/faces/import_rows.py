@@ -56,6 +56,8 @@ from hyrecall.memory.sql.schema import has_tables, set_tables, take_sequence
 from hyrecall.memory.sql.writing import Written
 
 # ---- The lines of an export: JSON objects, each with one version, edge, agent or piece of feedback
+# Whatever names a memory (id, user, partition, visibility) stands beside its content, since a
+# tombstone has no content.
 
 FORMAT = 2
 """Of the lines; a file of a higher one is refused."""

@@ -231,6 +231,13 @@ def _rows(index: Index, most: int, without: set[int]) -> list[int]:
 
 
 # ---- Commits changes that wait together in one transaction, with one sync of the disk ----
+# The threads that write are enough: one of those that wait leads, makes the changes of all of them
+# and commits; the others wait for that. While the disk syncs, the next ones gather.
+#
+# An interrupt (Ctrl-C, an exception that another thread raises here) may end a leader anywhere.
+# Nobody's change is lost or made twice then: who leads holds a lock that a ``with`` block releases,
+# who waits knows its change to be made by one attribute of its group alone, and a wake-up that is
+# missed is made up for by a look twenty times a second.
 
 LOOK_SECONDS = 0.05
 """Between two looks of a thread that waits and was not woken."""
@@ -472,9 +479,8 @@ def _copied(fault: Exception) -> Exception:
 class Owner:
     """Keeps a store in this process. Threads may share it."""
 
-    # A handle that only reads has one too: its database refuses changes, and its index
-    # follows those
-    # of the process that writes.
+    # A handle that only reads has one too: its database refuses changes, and its index follows
+    # those of the process that writes.
 
     def __init__(
         self,

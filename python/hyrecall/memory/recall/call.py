@@ -42,6 +42,7 @@ from hyrecall.memory.recall.audience import EVERYONE, AskedBy
 from hyrecall.memory.sql.codec import Cell
 
 # ---- Applies the options of a call to its recipe: each replaces a part of the recipe ----
+# Ranking itself is the recipe's and the engine's: here only plain data changes.
 
 Reranker = Callable[[str, list[str]], Any]
 """``function(query, texts) -> scores``, or a coroutine of them: a cross-encoder, say."""
@@ -500,6 +501,7 @@ def _in_utc(end: object, of_day: time) -> datetime | None:
 
 # ---- What a recall asks of the index, and what the index found: plain data, which may
 # cross processes
+# :mod:`hyrecall.memory.recall.index_search` answers it, beside the index.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -27,6 +27,14 @@ from hyrecall.recall.batch import REFUSALS
 from hyrecall.table.schema import STAGE_COLUMNS
 
 # ---- Joins questions that come while the index is being searched: natural batching of threads ----
+# An idle index is searched at once. Questions that come while a batch runs are the next batch,
+# which one of their threads runs. No question waits for company, and no reply depends on it (law
+# L4).
+#
+# An interrupt (Ctrl-C, an exception that another thread raises here) may end a leader anywhere.
+# Nobody else fails or waits forever then, as in ``memory/keeping/group_commit.py``: who leads holds
+# a lock that a ``with`` block releases, who waits knows its call to be answered by one attribute of
+# its batch alone, and a wake-up that is missed is made up for by a look twenty times a second.
 
 MOST_JOINED = 64
 

@@ -32,6 +32,7 @@ from hyrecall.recall.exact import exact_text
 from hyrecall.recall.tokens import token_counts
 
 # ---- Answers a query without an index: finds rows of the store that contain its words ----
+# It takes time in proportion to the texts read, and reads no more than the limits below.
 
 MOST_WORDS = 64
 """Different words of a query that are looked for."""

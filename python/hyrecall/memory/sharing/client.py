@@ -278,6 +278,8 @@ def _refusal(welcome: Welcome) -> HyrecallError:
 
 
 # ---- Finds the owner of a store, or makes this process the owner: one at a time, by the lock alone
+# Whoever holds the writer's lock of the folder is the owner, and listens on a socket in the folder.
+# The system frees the lock when its process ends, however it ends. Nothing else moves ownership.
 
 LONGEST_PATH = 107
 """Bytes of the path of a Unix socket."""

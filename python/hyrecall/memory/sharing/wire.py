@@ -563,6 +563,9 @@ def _crosses(value: object, codec: Codec) -> bool:
 
 
 # ---- What is said between the owner of a store and a client: hello, requests, replies, callbacks
+# A frame is a list that begins with a word. After the hello, the client sends one request at a time
+# on a connection. Before the reply the owner may call the callables that the request named; the
+# client answers each call.
 
 PROTOCOL: Final = 1
 """Of frames and messages; both sides must have the same."""

@@ -20,6 +20,7 @@ from hyrecall.memory.data.types import Episode, construct
 from hyrecall.memory.sql.schema import has_tables, take_sequence
 
 # ---- Finds damaged rows of a store by their checksums, and reads rows whose texts are damaged ----
+# A checksum stands beside each row and covers what never changes of it.
 
 
 class DamageWarning(UserWarning):
@@ -102,9 +103,8 @@ def warn_of_damage(n_rows: int) -> None:
 class Cell(NamedTuple):
     """The owner of a memory, its partition, and its visibility. None is a value of its own."""
 
-    # In a store with tables, what has another source lies in another cell, so that an id may
-    # stand in
-    # several tables. Edges, and everything in a store without tables, have None there.
+    # In a store with tables, what has another source lies in another cell, so that an id may stand
+    # in several tables. Edges, and everything in a store without tables, have None there.
 
     org: str | None
     workspace: str | None

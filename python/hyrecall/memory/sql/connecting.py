@@ -332,6 +332,8 @@ def _connect_without_writers(folder: Path, vfs: str | None) -> Shared | None:
 
 
 # ---- Notices that the files of an open store were moved, removed, replaced, cut or overwritten
+# SQLite writes to the files that it has open, wherever their names lead meanwhile: such a change
+# would be acknowledged and lost. So a writer looks at each commit.
 
 _HEAD_BYTES = 2 * 4096
 

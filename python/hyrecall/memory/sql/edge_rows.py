@@ -257,6 +257,9 @@ def is_sound_edge(columns: Sequence[Any]) -> bool:
 
 
 # ---- Rows that say which memories helped with a query, by whoever asked it ----
+# The asker is an (org, workspace, user). A query and a memory make one row, however often they
+# come. A row goes when its memory is forgotten; an erasure takes every row of a query that names
+# what it erases, because the query's text may tell of it.
 
 Asker: TypeAlias = tuple[str | None, str | None, str | None]
 """Org, workspace and user of whoever asked."""

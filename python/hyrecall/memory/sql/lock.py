@@ -73,9 +73,8 @@ class _Lock:
 class WriterLock(_Lock):
     """Held from :meth:`take` to :meth:`release`; the system frees it when the process dies."""
 
-    # The file's first line says who holds it, for the message of whoever comes second; the
-    # rest is a
-    # note that outlives its writer.
+    # The file's first line says who holds it, for the message of whoever comes second; the rest is
+    # a note that outlives its writer.
 
     def __init__(self, handle: int) -> None:
         """Keep the file on which the lock was taken."""

@@ -24,6 +24,8 @@ from hyrecall.memory.sql.lock import read_note
 from hyrecall.segments.manifest import MANIFEST
 
 # ---- Reads and writes the HEADER of a saved index: the store and the change that it is of ----
+# It is written last, after index and graph are saved. A crash before that leaves a HEADER that does
+# not fit their manifests, and such a snapshot is not used.
 
 INDEX = "index"
 """The folder of a snapshot, in that of the store."""

@@ -50,9 +50,8 @@ class StoreSessions:
     """
 
     # A recall waits for no write: what it gave is known at once and written by a thread of its own,
-    # so that a process that is killed may lose the last recall of a conversation, never a
-    # memory. At
-    # exit the thread writes what is left, also if nobody closes the store. Where there can be no
+    # so that a process that is killed may lose the last recall of a conversation, never a memory.
+    # At exit the thread writes what is left, also if nobody closes the store. Where there can be no
     # thread, the recall writes. In a store that is only read, conversations go on in this process.
 
     def __init__(

@@ -280,6 +280,8 @@ async def status(who: Reader, request: Request) -> dict[str, Any]:
 
 
 # ---- Hebb Mind's routes of the graph of tags: tags are nodes, memories with two of them are edges
+# The graph is made of the caller's own memories at each call, the newest 10,000, so it holds
+# nothing of others and nothing that was forgotten.
 
 T_ = TypeVar("T_")
 

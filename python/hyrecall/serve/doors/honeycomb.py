@@ -302,6 +302,7 @@ async def forget(id: PathId, body: Forgotten, who: Writer, request: Named) -> di
 
 
 # ---- Honeycomb's routes of files: ``/memory/cat``, ``grep``, ``ls``, ``find`` and ``classify``
+# They read what recall reads, on behalf of the same agent, and a write is answered 405.
 
 browse_router = Router(prefix="/memory", tags=["honeycomb"], responses=ERRORS)
 

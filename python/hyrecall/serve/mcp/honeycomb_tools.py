@@ -239,6 +239,8 @@ TOOLS: Final = (
 
 
 # ---- The tools that Hebb documents: ``write_memory`` and ``search_memory`` ----
+# Its other two, ``consolidate`` and ``ingest_conversation``, call a language model and are not
+# here.
 
 
 class _Write(Arguments):
@@ -403,6 +405,10 @@ HYPERGRAPH_TOOLS: Final = (
 
 
 # ---- The tools that l0 documents: ``memory_save`` and ``memory_search`` over notes in scopes ----
+# A scope is a user of the store. A caller that may choose the user may name any scope; without a
+# name it keeps notes in the scope "user" and looks through all scopes, as l0 does. Every other
+# caller has its own scope alone; that of a caller without a user is "", and holds the notes without
+# a user.
 
 _Scope = Annotated[
     str, Field(max_length=512, description="The scope of the note, as user or project:website.")

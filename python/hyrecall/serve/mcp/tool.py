@@ -168,6 +168,7 @@ def _largest(entry: Any) -> tuple[dict[str, Any], str] | None:
 
 
 # ---- Checks sizes of a call's arguments against the service's options, and shows them in schemas
+# The same options hold for messages over stdio, which no guard stands before.
 
 Arguments_ = TypeVar("Arguments_", bound=BaseModel)
 

@@ -45,6 +45,9 @@ from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import Caller, Reader
 
 # ---- Reads Arrow IPC streams of queries, so that few bytes never become many values ----
+# A column has one of a few plain types, and its values lie in the stream itself: no compression,
+# dictionary, run or view stands for more than what was sent. Types are checked before a batch is
+# read, lengths before a value becomes an object of Python.
 
 MAX_BATCHES = 4_096
 """Record batches of a stream that hold rows: each has a cost beside its bytes."""
