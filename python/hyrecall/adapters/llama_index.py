@@ -1,5 +1,4 @@
-"""LlamaIndex over documents in cells and over a memory: vector store, retriever, memory block.
-"""
+"""LlamaIndex over documents in cells and over a memory: vector store, retriever, memory block."""
 
 from __future__ import annotations
 
