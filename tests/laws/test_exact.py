@@ -66,7 +66,7 @@ def test_a_batch_of_any_size_and_order_replies_as_its_queries_alone(
 
 
 def test_a_smaller_limit_gives_a_prefix_and_an_offset_a_slice(exact: Make, effort: Effort) -> None:
-    tables = effort.cases(quick=15, full=2000)
+    tables = effort.cases(quick=30, full=2000)
     assert limit_is_a_prefix(exact, range(tables)) == tables * 6 * 4
 
 
@@ -115,7 +115,7 @@ def test_a_query_that_is_no_such_thing_gets_the_bytes_that_it_got_before(
     exact: Callable[..., ExactSubject], effort: Effort
 ) -> None:
     moved = kept = 0
-    for seed in range(effort.cases(quick=15, full=2000)):
+    for seed in range(effort.cases(quick=30, full=2000)):
         draw = Draw(seed)
         shape = draw_shape(draw)
         rows = draw_rows(draw, shape, replace(draw_mix(draw), n_rows=60))
