@@ -17,7 +17,7 @@ from crewai.llms.base_llm import BaseLLM
 
 from hyrecall.adapters.crewai import HyrecallRecallTool
 from hyrecall.memory import MemorySync
-from hyrecall import recipes as loom
+from hyrecall.recipes import loom
 
 
 class FakeModel(BaseLLM):
