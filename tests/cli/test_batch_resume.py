@@ -142,7 +142,7 @@ def test_a_run_that_is_killed_loses_no_more_than_its_last_segment(
 ):
     code = (
         "import os, sys\n"
-        "from hyrecall.cli import batch, batch_output, main\n"
+        "from hyrecall.cli import batch_command as batch, batch_output, main\n"
         "batch._MAX_QUERIES, batch_output._SEGMENT_SECONDS = 4, 0.0\n"
         "write = batch_output.Unfinished._write_hits\n"
         "def killed(self, hits):\n"
@@ -169,7 +169,7 @@ def test_ctrl_c_in_a_process_of_its_own_is_130_and_says_how_to_go_on(
     code = (
         "import signal, time\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from hyrecall.cli import batch, batch_output, main\n"
+        "from hyrecall.cli import batch_command as batch, batch_output, main\n"
         "batch._MAX_QUERIES, batch_output._SEGMENT_SECONDS = 1, 0.0\n"
         "answer = batch.Batch.answer\n"
         "def slow(job, some, first):\n"

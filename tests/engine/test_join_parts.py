@@ -310,11 +310,11 @@ def test_a_damaged_part_is_not_joined(tmp_path: Path, monkeypatch: pytest.Monkey
 KILLED = """
 import os, signal, sys
 from hyrecall.base import disk
-from hyrecall.cli import index_in_parts, main
-from hyrecall.segments import joining, parts
+from hyrecall.cli import index_command as index_in_parts, main
+from hyrecall.segments import parts
 index_in_parts._BATCH_ROWS = 17
 parts._LEAST_PART, parts._PEAK_PER_INPUT_BYTE = 2_500, 1e6
-joining.Joining._most_rows = lambda *_: 80
+parts.Joining._most_rows = lambda *_: 80
 CHANGES = ("write", "fsync", "replace", "unlink")
 kill_at, count = int(sys.argv.pop(1)), 0
 class Os:
