@@ -478,9 +478,9 @@ def _filtered(options: dict[str, Any]) -> dict[str, Any]:
         value = (wanted.get("from"), wanted.get("to")) if is_range else wanted
         column, _, key = name.partition(".")
         if key:
-            metadata[key] = value
+            metadata[key] = hr.IsNull() if value is None else value
         else:
-            columns[column] = tuple(map(moment, value)) if column == "occurred_at" else value
+            columns[column] = type(value)(map(_end, value)) if column == "occurred_at" else value
     with python_refusals():
         made = {"filter": hr.Filter(**columns)} if columns else {}
     return {**options, "filter": None, **made} | ({"metadata": metadata} if metadata else {})

@@ -75,8 +75,12 @@ def test_a_list_is_newest_first_and_in_pages(store: Store) -> None:
 
 
 def test_a_list_by_filter(store: Store) -> None:
-    store.fill(*({"text": "tea", "importance": n} for n in range(4)))
+    store.fill(*({"text": "tea", "importance": n, "metadata": {"n": n}} for n in range(4)))
     assert ids(store.list(filter={"importance": {"from": 2}})) == ["m3", "m2"]
+    some: Row = {"filter": {"metadata.n": {"to": 2}}}
+    assert ids(store.list(**some)) == ["m2", "m1", "m0"]
+    assert ids(store.list(**some, limit=1, offset=1)) == ["m1"]
+    assert store.list(**some, kind="fact") == store.list(**some, tags=["x"]) == []
 
 
 def test_pinned_memories_are_listed_apart(store: Store) -> None:
@@ -89,9 +93,11 @@ def test_a_pin_makes_no_version(store: Store) -> None:
     store.fill("one", "two")
     store.pin("m0")
     assert ids(store.list(pinned=True)) == ["m0"]
+    assert len(store.history("m0")) == 1
+    store.update("m0", text="three")
+    assert ids(store.list(pinned=True)) == ["m0"]
     store.pin("m0", pinned=False)
     assert store.list(pinned=True) == []
-    assert len(store.history("m0")) == 1
     with refused("missing", "id"):
         store.pin("none")
 
@@ -108,7 +114,10 @@ def test_an_update_changes_what_it_names(store: Store) -> None:
     assert store.update("tea", text="Tea at five", tags=["late"], reason="moved") == 2
     assert store.get("tea") == expected(id="tea", text="Tea at five", tags=["late"])
     assert store.update("tea", importance=1) == 3
-    assert store.get("tea") == expected(id="tea", text="Tea at five", tags=["late"], importance=1)
+    last = expected(id="tea", text="Tea at five", tags=["late"], importance=1)
+    assert store.get("tea") == last
+    assert store.update("tea", occurred_at=at(9)) == 4
+    assert store.get("tea") == last | {"occurred_at": moment(at(9))}
 
 
 def test_an_update_is_found_by_its_new_words_only(store: Store) -> None:
@@ -169,10 +178,14 @@ def test_E38_a_superseded_memory_is_replaced(store: Store) -> None:
     assert kept["version"] == 1
     assert ids(store.search("tea four")) == ["new"]
     (old,) = store.history("m0")[-1:]
-    assert (old["status"], old["successor"], old["reason"]) == ("superseded", "new", "moved")
+    names = ("status", "successor", "reason", "text")
+    assert [old[name] for name in names] == ["superseded", "new", "moved", "tea at four"]
     assert store.get("m0") is None
     with refused("taken", "id"):
         store.remember("again", id="m0")
+    with refused("taken", "id"):
+        store.supersede("m1", "milk", id="new")
+    assert store.get("m1")["text"] == "coffee"
 
 
 def test_E37_E40_history_has_every_version(store: Store) -> None:

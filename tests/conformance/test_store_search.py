@@ -87,16 +87,22 @@ def test_A24_a_date_alone_is_the_whole_day(store: Store) -> None:
     store.fill("tea", {"text": "tea", "occurred_at": "2026-01-02T23:59:59+00:00"},
                {"text": "tea", "occurred_at": "2026-01-03T00:00:00+00:00"})  # fmt: skip
     assert ids(store.search("tea", since="2026-01-02", until="2026-01-02")) == ["m1"]
+    for days in ({"from": "2026-01-02", "to": "2026-01-02"}, ["2026-01-02"]):
+        assert ids(store.search("tea", filter={"occurred_at": days})) == ["m1"]
 
 
 def test_filters_on_attributes_and_metadata(store: Store) -> None:
-    store.fill(*({"text": "tea", "importance": n, "metadata": {"n": n}} for n in range(4)))
+    rows = [{"text": "tea", "importance": n, "metadata": {"n": n}} for n in range(4)]
+    store.fill(*rows, {"text": "tea", "session_id": "s"})
     assert sorted(ids(store.search("tea", filter={"importance": {"from": 1, "to": 2}}))) == [
         "m1",
         "m2",
     ]
     assert ids(store.search("tea", filter={"metadata.n": 3})) == ["m3"]
     assert sorted(ids(store.search("tea", filter={"importance": [0, 3]}))) == ["m0", "m3"]
+    assert ids(store.search("tea", filter={"metadata.n": [1, 2], "importance": 2})) == ["m2"]
+    for only in ({"metadata.n": None}, {"session_id": "s"}):
+        assert ids(store.search("tea", filter=only)) == ["m4"]
     with refused("value", "colour"):
         store.search("tea", filter={"colour": 1})
 
@@ -108,6 +114,7 @@ def test_a_floor_on_bm25_is_inclusive(store: Store) -> None:
     kept = store.search("hot tea", min_score={"bm25": floor})
     assert ids(kept) == [one["id"] for one in found if one["bm25_score"] >= floor]
     assert store.search("hot tea", min_score={"bm25": 1000.0}) == []
+    assert store.search("hot tea", recipe="loom", min_score=1000.0) == []
 
 
 def test_A36_normalised_scores_begin_at_1(store: Store) -> None:
@@ -176,6 +183,9 @@ def test_memories_around_a_match_in_its_session(store: Store) -> None:
     )
     (found,) = store.search("tea", around=1, limit=1)
     assert (found["id"], found["around"]) == ("m2", ["m1", "m3"])
+    assert store.as_user("bob").search("tea", around=1) == []
+    with refused("value", "around"):
+        store.search("tea", around=101)
 
 
 def test_E28_a_token_budget_keeps_the_first(store: Store) -> None:
@@ -262,6 +272,27 @@ def test_A11_a_hybrid_match_has_both_scores(make_store: Callable[..., Store]) ->
     for one in found:
         cosine = plain_cosine(vector(one["text"]), vector("hot tea"))
         assert one["vector_score"] == float(cosine or 0.0)
+
+
+def test_a_memory_stays_that_reaches_the_floor_of_either_arm(
+    make_store: Callable[..., Store],
+) -> None:
+    store = make_store(embeds=True)
+    store.fill("tea tea tea", "hot milk", "water", "hot tea with milk and plenty of sugar")
+    every = store.search("hot tea", limit=4)
+    floors = {
+        "bm25": max(one["bm25_score"] or 0.0 for one in every),
+        "cosine": max(one["vector_score"] for one in every),
+    }
+    wanted = {
+        one["id"]
+        for one in every
+        if floors["bm25"] == one["bm25_score"] or floors["cosine"] == one["vector_score"]
+    }
+    assert len(wanted) == 2
+    assert set(ids(store.search("hot tea", limit=4, min_score=floors))) == wanted
+    with refused("value", "min_score"):
+        store.search("hot tea", min_score={"text": 1.0})
 
 
 def test_A12_A13_A14_alpha_weighs_the_arms(make_store: Callable[..., Store]) -> None:

@@ -65,19 +65,6 @@ def test_opening_says_that_it_is_awaited() -> None:
         assert getattr(Memory, name).__qualname__ == f"Memory.{name}"
 
 
-def test_an_awaited_call_refuses_arguments_as_the_plain_one_does() -> None:
-    wrong: Any = "three"
-
-    async def run() -> None:
-        async with Memory.in_memory(recipe=hr.recipes.loom, embedder=None) as memory:
-            with pytest.raises(hr.OptionError, match="limit"):
-                await memory.search("tea", limit=wrong)
-            with pytest.raises(hr.DTypeError, match="id"):
-                await memory.get(3)  # type: ignore[arg-type]
-
-    asyncio.run(run())
-
-
 def test_an_awaited_call_runs_the_method_of_the_object_as_it_is_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

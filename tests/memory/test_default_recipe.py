@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +11,7 @@ import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, OptionError
-from hyrecall.memory import EpisodeMatch, Fact, Memory, MemorySync, Notes
+from hyrecall.memory import EpisodeMatch, Fact, MemorySync, Notes
 from memory.stores import DIM, Clock, FixedEmbedder, episode, open_store
 from seams import check_recall, ranked
 
@@ -70,20 +69,6 @@ def test_a_recipe_that_the_store_names_is_that_of_every_recall(recipe: hr.Recipe
             assert list(memory.recall_scored(query, user_id="alice")) == list(searched)
 
 
-def test_the_async_store_recalls_as_its_twin() -> None:
-    async def main() -> tuple[list[str], list[float]]:
-        async with Memory.in_memory(embedder=None) as memory:
-            await memory.remember_batch([episode(0, DEPLOYS), episode(1, PAID)])
-            searched = await memory.search("invoice", user_id="alice")
-            scored = await memory.recall_scored("invoice", user_id="alice")
-            assert await memory.recall("", user_id="alice")
-            return found(searched), [match.score for match in scored]
-
-    searched, scores = asyncio.run(main())
-    assert searched == [PAID]
-    assert scores[0] > 0.0 == scores[1]
-
-
 def test_a_blank_search_finds_nothing_by_default_and_list_gives_the_newest() -> None:
     with with_three() as memory:
         matches = memory.search("  ", user_id="alice")
@@ -107,16 +92,6 @@ def test_a_changed_memory_stands_behind_its_equals_and_only_l0_ranks_a_pinned_on
                 memory.remember("tea", id=name, kind="note")
             memory.pin("a")
             assert [one.episode.id for one in memory.search("tea")] == wanted
-
-
-def test_an_agent_searches_by_the_default_recipe() -> None:
-    place = {"org": "acme", "workspace": "lab"}
-    with MemorySync.in_memory(embedder=None) as memory:
-        agent = memory.agent("planner", **place)
-        agent.remember(DEPLOYS)
-        agent.remember(PAID)
-        assert found(agent.search("when do we deploy")) == [DEPLOYS]
-        assert agent.search("") == []
 
 
 def test_facts_are_recalled_by_the_default_recipe_and_a_blank_query_lists_those_that_hold() -> None:

@@ -78,14 +78,6 @@ def test_the_empty_user_is_not_the_anonymous_one(memory: MemorySync) -> None:
     assert said(memory) == {"of None": ("t",)}
 
 
-def test_one_id_that_is_not_there_refuses_all(memory: MemorySync) -> None:
-    memory.remember("only ann has it", id="own", **ANN)
-    for key in ("own", "nobody has it"):
-        with pytest.raises(NotFoundError, match=rf"used\[1\]: expected .*, got '{key}'"):
-            memory.feedback(used=["tea", key], query="q", **BOB)
-    assert rows(memory) == []
-
-
 @pytest.mark.parametrize(
     ("used", "query", "fault", "told"),
     [

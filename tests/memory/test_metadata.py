@@ -1,6 +1,5 @@
 """Filters on keys of the metadata: in a search, in a list, in files, with and without an index."""
 
-import asyncio
 import json
 import math
 import random
@@ -14,7 +13,7 @@ import pytest
 import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.errors import DTypeError, OptionError
-from hyrecall.memory import DamageWarning, Episode, Memory, MemorySync
+from hyrecall.memory import DamageWarning, Episode, MemorySync
 from laws.effort import Effort
 from seams import DegradedReason, Follower, IndexNotReadyError, metadata_tokens
 
@@ -152,20 +151,6 @@ def test_an_agent_filters_what_it_may_see_and_nothing_else() -> None:
         assert len(memory.agent("eve", **place).search("note", metadata={"n": 1})) == 0
 
 
-def test_the_awaited_twins_filter_too() -> None:
-    async def run() -> None:
-        async with Memory.in_memory(recipe=recipes.loom, embedder=None) as memory:
-            await memory.remember("note", metadata={"n": 1})
-            await memory.remember("note", user_id="ann", org="o", workspace="w", metadata={"n": 1})
-            assert len(await memory.search("note", metadata={"n": 1})) == 1
-            assert len(await memory.list(metadata={"n": 2})) == 0
-            agent = memory.agent("ann", org="o", workspace="w")
-            assert len(await agent.search("note", metadata={"n": 1})) == 1
-            assert len(await agent.list(metadata={"n": (0, 1)})) == 1
-
-    asyncio.run(run())
-
-
 def test_the_last_version_counts_and_an_opened_store_filters_the_same(tmp_path: Path) -> None:
     with MemorySync.open(tmp_path / "s", recipe=recipes.loom, embedder=None) as memory:
         for key in "ab":
@@ -243,17 +228,6 @@ def test_metadata_is_a_mapping_of_keys(memory: MemorySync) -> None:
     for wrong in ("x", [("a", 1)], {1: 2}):
         with pytest.raises(DTypeError, match=r"^metadata: expected a mapping of key to value, got"):
             memory.search("note", metadata=wrong)  # type: ignore[arg-type]
-
-
-def test_a_list_with_a_filter_gives_pages_and_takes_the_other_options(memory: MemorySync) -> None:
-    asked: dict[str, Any] = {"user_id": "ann", "metadata": {"project": hr.NotNull()}}
-    whole = [one.id for one in memory.list(**asked)]
-    assert whole == ["f", "c", "b", "a"]
-    pages = [memory.list(**asked, limit=3, offset=at) for at in (0, 3, 6)]
-    assert [[one.id for one in page] for page in pages] == [whole[:3], whole[3:], []]
-    assert memory.list(**asked, kind="fact") == []
-    assert memory.list(**asked, tags=[]) == []
-    assert memory.list(**asked, pinned=True) == []
 
 
 def test_a_damaged_row_is_reported_and_the_others_are_filtered(tmp_path: Path) -> None:

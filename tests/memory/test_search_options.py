@@ -1,6 +1,5 @@
 """Options of one search that replace a part of its recipe, through every face of a store."""
 
-import asyncio
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,7 +20,7 @@ from hyrecall.memory import (
     MemorySync,
     Partition,
 )
-from memory.stores import DIM, HOUR, NOON, Clock, FixedEmbedder, folder
+from memory.stores import HOUR, NOON, Clock, FixedEmbedder, folder
 from seams import Composite
 
 DAY = 24 * HOUR
@@ -289,31 +288,6 @@ def test_all_faces_take_the_same_options() -> None:
     }  # fmt: skip
 
 
-def test_the_async_faces_hand_their_options_on() -> None:
-    async def ask() -> None:
-        path = folder()
-        options = {"recipe": recipes.hebb, "embedder": HashEmbedder(dim=DIM)}
-        async with await Memory.open(path, **options) as memory:
-            await memory.remember("deploy", user_id="ann", id="m")
-            place = {"org": "acme", "workspace": "lab"}
-            await memory.remember("deploy", user_id="ada", id="a", **place)
-            given: dict[str, Any] = {
-                "weights": {"recency": 0, "importance": 1, "relevance": 0},
-                "token_budget": 5,
-                "candidates": ["m"],
-                "touch": True,
-                "embed_timeout": 30.0,
-            }
-            (match,) = await memory.search("deploy", user_id="ann", **given)
-            assert match.score == 0.5
-            (match,) = await memory.search("deploy", partitions=[Partition("ann")], **given)
-            assert match.episode.id == "m"
-            (match,) = await memory.agent("ada", **place).search("deploy", **given)
-            assert (match.episode.id, match.score) == ("a", 0.5)
-
-    asyncio.run(ask())
-
-
 # ---- floors ----
 
 
@@ -402,20 +376,3 @@ def test_a_floor_of_cosines_needs_an_embedder_or_a_vector() -> None:
         assert _matched(memory, "tea", {"bm25": 0.01}) == ["tea"]
         with pytest.raises(OptionError, match=r"min_score\['cosine'\]: expected an embedder"):
             memory.search("tea", user_id="ann", min_score={"cosine": 0.3})
-
-
-def test_floors_are_the_same_through_every_python_face(drinks: MemorySync) -> None:
-    floors = {"bm25": 1e6, "cosine": 0.7}
-    assert _matched(drinks, "tea", floors) == ["tea"]
-    agent = drinks.agent("bot", org="acme", workspace="ops")
-    agent.remember("tea of the agent", id="own")
-    agent.remember("a red car of the agent")
-    assert ids(agent.search("tea", min_score=floors)) == ["own"]
-
-    async def asked() -> list[str]:
-        async with Memory.in_memory(embedder=_ByWord(8)) as memory:
-            await memory.remember("tea", id="tea")
-            await memory.remember("a red car")
-            return ids(await memory.search("tea", min_score=floors))
-
-    assert asyncio.run(asked()) == ["tea"]

@@ -238,22 +238,6 @@ def test_what_stands_around_takes_part_of_the_budget(budget: int) -> None:
         assert len(found) >= 1
 
 
-def test_an_agent_and_the_async_store_show_what_stands_around() -> None:
-    async def search() -> list[tuple[str, list[str]]]:
-        async with Memory.in_memory(embedder=None) as memory:
-            await memory.remember_batch(CHAT)
-            return around(await memory.search("lunch", user_id="alice", around=1))
-
-    assert asyncio.run(search())[0] == ("e2", ["e1", "e3"])
-    with MemorySync.in_memory(embedder=None) as memory:
-        agent = memory.agent("planner", org="acme", workspace="lab")
-        for at, text in enumerate(TURNS):
-            agent.remember(text, session_id="s", occurred_at=NOON + at * HOUR)
-        assert [one.output for one in agent.search("lunch", around=1).around[0]] == [
-            "no, green", "the train was late",
-        ]  # fmt: skip
-
-
 @pytest.mark.parametrize("given", [-1, 101, 1.5, "2", None])
 def test_another_number_around_is_refused(given: Any) -> None:
     with (

@@ -145,16 +145,6 @@ def test_without_history_what_is_live_is_moved(store: Database, other: Database)
     assert len(lines) < len(exported(store, history=True))
 
 
-def test_only_the_cells_that_are_named_are_exported(store: Database) -> None:
-    fill(store)
-    with store.reading() as c:
-        bob = find_cell(c, BOB)
-        assert bob is not None
-        lines = [json.loads(line) for line in export_lines(c, [bob], history=True)]
-        assert len(list(export_lines(c, []))) == 1
-    assert [line["version"]["user_id"] for line in lines[1:]] == ["bob"]
-
-
 def test_versions_come_in_any_order_and_the_highest_counts(
     store: Database, other: Database
 ) -> None:

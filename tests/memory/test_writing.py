@@ -73,16 +73,6 @@ def embedding(store: Database, key: str) -> tuple[bytes | None, str | None]:
         return found
 
 
-def test_what_is_remembered_is_there_as_it_was(store: Database) -> None:
-    written = keep(store, new("a", output="x", pinned=True), new("b", embedded=True))
-    assert [(one.id, one.version) for one in written] == [("a", 1), ("b", 1)]
-    assert at_ana(store, "a") == an_episode("a", output="x", pinned=True)
-    assert embedding(store, "a") == (None, None)
-    assert embedding(store, "b") == (vector("b").tobytes(), MODEL)
-    with store.reading() as c:
-        assert list(c.execute("SELECT * FROM models")) == [(MODEL, 4)]
-
-
 def test_the_vector_lies_in_the_row_of_its_text_and_goes_with_it(store: Database) -> None:
     """Spec E52."""
     (written,) = keep(store, new("a", embedded=True, output="x"))
@@ -102,18 +92,6 @@ def test_an_id_is_taken_once_in_its_cell(store: Database) -> None:
     assert at_ana(store, "b") is None
     with pytest.raises(KeyConflictError):
         keep(store, new("c"), new("c"))
-
-
-def test_an_update_appends_and_the_last_counts(store: Database) -> None:
-    keep(store, new("a", output="one", tags=("t",)))
-    with store.transaction() as c:
-        update(c, ANA, "a", {"output": "two"}, None, None, "corrected", LATER)
-        update(c, ANA, "a", {"created_at": LATER}, None, None, None, LATER)
-    wish = an_episode("a", output="two", tags=("t",), occurred_at=LATER)
-    assert at_ana(store, "a") == wish
-    assert states(store, "a") == [
-        (1, "live", None, None), (2, "live", "corrected", None), (3, "live", None, None),
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("field", ["id", "user_id", "org", "workspace"])
@@ -161,28 +139,6 @@ def test_another_visibility_is_a_move(store: Database) -> None:
 
 def ends(*ids: str) -> tuple[Participant, ...]:
     return tuple(Participant(id=one) for one in ids)
-
-
-def test_a_superseded_one_names_its_successor(store: Database) -> None:
-    keep(store, new("a", output="old"), new("taken"))
-    with store.transaction() as c:
-        supersede(c, ANA, "a", new("b", output="new"), "moved on", NOW)
-    assert at_ana(store, "a") is None
-    assert at_ana(store, "b") == an_episode("b", output="new")
-    assert states(store, "a") == [
-        (1, "live", None, None), (2, "superseded", "moved on", "b"),
-    ]  # fmt: skip
-    with store.reading() as c:
-        cell = find_cell(c, ANA)
-        assert cell is not None
-        last = history(c, cell, "a")[-1]
-        assert last.episode is not None
-        assert last.episode.output == "old"
-    with pytest.raises(KeyConflictError), store.transaction() as c:
-        supersede(c, ANA, "b", new("taken"), None, NOW)
-    assert at_ana(store, "b") is not None
-    with pytest.raises(KeyConflictError, match="superseded"):
-        keep(store, new("a"))
 
 
 def test_an_archived_one_is_kept_and_not_found(store: Database) -> None:
@@ -260,23 +216,6 @@ def test_what_is_not_there_in_the_cell_is_not_found(store: Database, change: str
     wish = f"^id: expected a memory that is there, got '{key}'$"
     with pytest.raises(NotFoundError, match=wish), store.transaction() as c:
         CHANGES[change](c, key)
-
-
-def test_a_pin_is_no_version(store: Database) -> None:
-    keep(store, new("a"))
-    with store.transaction() as c:
-        changed = pin(c, ANA, "a", True)
-        assert pin(c, ANA, "a", True) == changed
-        assert changed_since(c, changed - 1, 10)[0].id == "a"
-    episode = at_ana(store, "a")
-    assert episode is not None
-    assert episode.pinned
-    assert len(states(store, "a")) == 1
-    with store.transaction() as c:
-        update(c, ANA, "a", {"output": "x"}, None, None, None, NOW)
-    episode = at_ana(store, "a")
-    assert episode is not None
-    assert episode.pinned
 
 
 def test_an_access_counts_for_those_that_are_there(store: Database) -> None:

@@ -78,13 +78,6 @@ def test_E34_policies_and_visibilities(memory: MemorySync, policy: str) -> None:
     assert (matches.scope.user, matches.scope.policy) == ("ann", policy)
 
 
-def test_E34_a_policy_is_that_of_the_call(memory: MemorySync) -> None:
-    view = memory.agent("ann", **PLACE)
-    for policy in (*SEEN, *reversed(SEEN)):
-        memory.set_policy("ann", policy=policy, policy_group="g", **PLACE)
-        assert seen_by(view)["search"] == SEEN[policy]
-
-
 def test_an_agent_that_is_not_in_the_roster_is_isolated(memory: MemorySync) -> None:
     matches = memory.agent("ann", **PLACE).search("note", kind="note")
     assert {match.episode.id for match in matches} == OWN
